@@ -1,0 +1,40 @@
+//! Flags that several commands share, each defined once.
+
+use std::num::NonZeroUsize;
+
+use clap::{Args, ValueEnum};
+
+/// How a command that reads files goes about it.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ReadFlags {
+    /// Order of reading: near parts first, or file order
+    ///
+    /// `best` reads what is in memory before what must come from a device and fetches the rest
+    /// meanwhile. `linear` reads from the first byte to the last, as other tools do.
+    #[arg(long, value_enum, default_value_t = PlanFlag::Best, value_name = "PLAN", help_heading = "Reading")]
+    pub(crate) plan: PlanFlag,
+
+    /// Threads that read and compute; by default one per processor
+    #[arg(long, value_name = "N", help_heading = "Reading")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+
+    /// Say on stderr what was near, what was waited for and what was saved
+    #[arg(long, help_heading = "Reading")]
+    pub(crate) stats: bool,
+}
+
+impl ReadFlags {
+    /// The number of threads to use.
+    pub(crate) fn threads(&self) -> usize {
+        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+    }
+}
+
+/// `--plan`.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlanFlag {
+    /// In file order.
+    Linear,
+    /// What is near first.
+    Best,
+}

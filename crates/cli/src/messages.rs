@@ -1,0 +1,46 @@
+//! What is said on stderr, and what the exit code remembers of it.
+
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::io::Write as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static PROGRAM: OnceLock<String> = OnceLock::new();
+static ERRORS: AtomicU64 = AtomicU64::new(0);
+
+/// Sets the name that opens every message; the first call counts.
+pub(crate) fn set_program(name: &OsStr) {
+    PROGRAM.get_or_init(|| name.to_string_lossy().into_owned());
+}
+
+/// The name that opens every message.
+pub(crate) fn program() -> &'static str {
+    PROGRAM.get().map_or("nearfirst", String::as_str)
+}
+
+/// Says what went wrong; the run goes on and [`any`] remembers it.
+pub(crate) fn error(what: impl Display) {
+    ERRORS.fetch_add(1, Ordering::Relaxed);
+    note(what);
+}
+
+/// Says something on stderr that does not change the exit code.
+pub(crate) fn note(what: impl Display) {
+    // A closed stderr leaves nobody to tell.
+    drop(writeln!(std::io::stderr().lock(), "{}: {what}", program()));
+}
+
+/// Whether [`error`] was called in this run.
+pub(crate) fn any() -> bool {
+    ERRORS.load(Ordering::Relaxed) > 0
+}
+
+/// The reason of an I/O error as the GNU tools give it: without the number.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
