@@ -1,0 +1,46 @@
+//! The name of a device.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Anything with one latency and one bandwidth, by its name: `memory`,
+/// `disk:vda`, `nfs:host:/export`, `fuse.sshfs:user@host:/dir`.
+///
+/// Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Device(Arc<str>);
+
+impl Device {
+    /// The device of this name.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// Primary memory: what the page cache holds, holes, and file systems in memory.
+    pub fn memory() -> Self {
+        static MEMORY: std::sync::OnceLock<Device> = std::sync::OnceLock::new();
+        MEMORY.get_or_init(|| Self::new("memory")).clone()
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is [`Device::memory`].
+    pub fn is_memory(&self) -> bool {
+        &*self.0 == "memory"
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}

@@ -1,0 +1,372 @@
+//! The device table: what each device takes, learned from what it took.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantile::DecayingSamples;
+use crate::{Device, Estimate, Spread};
+
+/// Latency of memory where the table has none: a cached `pread` of a page, measured on 2020s servers.
+const MEMORY_LATENCY_S: f64 = 400e-9;
+/// Bandwidth of memory where the table has none: one core copying from the page cache.
+const MEMORY_BANDWIDTH: f64 = 8e9;
+/// The format of the text form.
+const VERSION: u32 = 1;
+/// No device is taken to be faster than this, so that a time of zero means zero bytes.
+const BANDWIDTH_MAX: f64 = 1e12;
+
+/// One read and what it took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observation {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Seconds to the first byte; `None` where the read continued the one
+    /// before it and so paid no latency of its own.
+    pub first_byte: Option<f64>,
+    /// Seconds in all.
+    pub whole: f64,
+}
+
+/// How much is read at once: bandwidth is kept apart for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SizeClass {
+    /// Up to 128 KiB: one request of most file systems.
+    Small,
+    /// Up to 4 MiB: within a readahead window.
+    Medium,
+    /// More.
+    Large,
+}
+
+impl SizeClass {
+    /// The class of a read of so many bytes.
+    pub fn of(bytes: u64) -> Self {
+        match bytes {
+            0..=0x2_0000 => Self::Small,
+            0x2_0001..=0x40_0000 => Self::Medium,
+            _ => Self::Large,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Entry {
+    latency_s: DecayingSamples,
+    bandwidth: [DecayingSamples; 3],
+    keeps_cache: Option<bool>,
+    updated: u64,
+}
+
+/// Latency and bandwidth per device, corrected by what reads really took.
+///
+/// Estimates are decaying quantiles per device and size class, so they follow
+/// load. A device never seen has no estimate, but for memory.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeviceTable {
+    entries: BTreeMap<Device, Entry>,
+}
+
+impl DeviceTable {
+    /// Learns from a read. Readings that are not finite or not positive teach nothing.
+    pub fn observe(&mut self, device: &Device, seen: Observation) {
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        if seen.bytes == 0 || !positive(seen.whole) || !seen.first_byte.is_none_or(positive) {
+            return;
+        }
+        let entry = self.entries.entry(device.clone()).or_default();
+        if let Some(first_byte) = seen.first_byte {
+            entry.latency_s.push(first_byte.min(seen.whole));
+        }
+        let flowing = seen.whole - seen.first_byte.unwrap_or(0.0);
+        if flowing > 0.0 {
+            let bandwidth = (seen.bytes as f64 / flowing).min(BANDWIDTH_MAX);
+            entry.bandwidth[SizeClass::of(seen.bytes) as usize].push(bandwidth);
+        }
+    }
+
+    /// What fetching `bytes` from `device` takes; `None` where nobody knows.
+    ///
+    /// Where the size class has no reading, the next larger one that has
+    /// stands in, then the next smaller one.
+    pub fn estimate(&self, device: &Device, bytes: u64) -> Option<Estimate> {
+        let known = self.entries.get(device).and_then(|entry| entry.estimate(SizeClass::of(bytes)));
+        match known {
+            None if device.is_memory() => Some(Estimate::exact(MEMORY_LATENCY_S, MEMORY_BANDWIDTH)),
+            known => known,
+        }
+    }
+
+    /// The devices it knows something of, by name.
+    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.entries.keys()
+    }
+
+    /// Forgets a device, so that a new calibration stands alone.
+    pub fn forget(&mut self, device: &Device) {
+        self.entries.remove(device);
+    }
+
+    /// Sets one device's estimate exactly, in seconds and bytes per second
+    /// (the paper's `FSLEDS_FILL`, section 4.1). What reads take corrects it from then on.
+    pub fn fill(&mut self, device: &Device, latency_s: f64, bandwidth: f64) {
+        let entry = self.entries.entry(device.clone()).or_default();
+        entry.latency_s = DecayingSamples::from_samples(vec![latency_s]);
+        let bandwidth = DecayingSamples::from_samples(vec![bandwidth.min(BANDWIDTH_MAX)]);
+        entry.bandwidth = std::array::from_fn(|_| bandwidth.clone());
+    }
+
+    /// Whether a file of this device keeps its cached pages when it is opened
+    /// again; `None` where nobody tried. Only FUSE file systems may not.
+    pub fn keeps_cache(&self, device: &Device) -> Option<bool> {
+        self.entries.get(device).and_then(|entry| entry.keeps_cache)
+    }
+
+    /// Records what a trial showed for [`DeviceTable::keeps_cache`].
+    pub fn set_keeps_cache(&mut self, device: &Device, keeps: bool) {
+        self.entries.entry(device.clone()).or_default().keeps_cache = Some(keeps);
+    }
+
+    /// When `device` was last learned about, in seconds of Unix time; 0 if never said.
+    pub fn updated(&self, device: &Device) -> u64 {
+        self.entries.get(device).map_or(0, |entry| entry.updated)
+    }
+
+    /// Notes that `device` was learned about at `now`, in seconds of Unix time.
+    pub fn set_updated(&mut self, device: &Device, now: u64) {
+        self.entries.entry(device.clone()).or_default().updated = now;
+    }
+
+    /// Takes over every device of `other` that was learned about later than here.
+    pub fn merge(&mut self, other: Self) {
+        for (device, entry) in other.entries {
+            match self.entries.get(&device) {
+                Some(ours) if ours.updated > entry.updated => {}
+                _ => {
+                    self.entries.insert(device, entry);
+                }
+            }
+        }
+    }
+
+    /// Reads the text form.
+    ///
+    /// # Errors
+    /// [`TableError`] if the text is not a table of this format.
+    pub fn from_toml(text: &str) -> Result<Self, TableError> {
+        let text: TableText = toml::from_str(text)?;
+        if text.version != VERSION {
+            return Err(TableError::Version { found: text.version });
+        }
+        let mut entries = BTreeMap::new();
+        for (name, row) in text.device {
+            entries.insert(Device::new(name.as_str()), row.into_entry(&name)?);
+        }
+        Ok(Self { entries })
+    }
+
+    /// Writes the text form: TOML, a table per device, samples oldest first,
+    /// in seconds and bytes per second.
+    pub fn to_toml(&self) -> String {
+        let device = self
+            .entries
+            .iter()
+            .map(|(device, entry)| (device.name().to_owned(), RowText::from_entry(entry)))
+            .collect();
+        toml::to_string(&TableText { version: VERSION, device })
+            .expect("a map of numbers and arrays is TOML")
+    }
+}
+
+impl Entry {
+    fn estimate(&self, class: SizeClass) -> Option<Estimate> {
+        let larger = self.bandwidth[class as usize..].iter();
+        let smaller = self.bandwidth[..class as usize].iter().rev();
+        let bandwidth = larger.chain(smaller).find(|samples| !samples.is_empty())?;
+        Some(Estimate {
+            latency: Spread {
+                p50: self.latency_s.quantile(0.5)?,
+                p90: self.latency_s.quantile(0.9)?,
+            },
+            bandwidth: Spread { p50: bandwidth.quantile(0.5)?, p90: bandwidth.quantile(0.1)? },
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct TableText {
+    version: u32,
+    #[serde(default)]
+    device: BTreeMap<String, RowText>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RowText {
+    #[serde(default)]
+    updated: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keeps_cache: Option<bool>,
+    #[serde(default)]
+    latency_s: Vec<f64>,
+    #[serde(default)]
+    bandwidth_small: Vec<f64>,
+    #[serde(default)]
+    bandwidth_medium: Vec<f64>,
+    #[serde(default)]
+    bandwidth_large: Vec<f64>,
+}
+
+impl RowText {
+    fn from_entry(entry: &Entry) -> Self {
+        let [small, medium, large] = &entry.bandwidth;
+        Self {
+            updated: entry.updated,
+            keeps_cache: entry.keeps_cache,
+            latency_s: entry.latency_s.samples().to_vec(),
+            bandwidth_small: small.samples().to_vec(),
+            bandwidth_medium: medium.samples().to_vec(),
+            bandwidth_large: large.samples().to_vec(),
+        }
+    }
+
+    fn into_entry(self, name: &str) -> Result<Entry, TableError> {
+        let check = |samples: Vec<f64>| match samples
+            .iter()
+            .find(|value| !value.is_finite() || **value <= 0.0)
+        {
+            Some(&value) => Err(TableError::Value { device: name.to_owned(), value }),
+            None => Ok(DecayingSamples::from_samples(samples)),
+        };
+        Ok(Entry {
+            latency_s: check(self.latency_s)?,
+            bandwidth: [
+                check(self.bandwidth_small)?,
+                check(self.bandwidth_medium)?,
+                check(self.bandwidth_large)?,
+            ],
+            keeps_cache: self.keeps_cache,
+            updated: self.updated,
+        })
+    }
+}
+
+/// Why a text is not a device table.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// Not TOML, or not the fields of a table.
+    #[error("not a device table: {0}")]
+    Syntax(#[from] toml::de::Error),
+    /// Written by another version of this library.
+    #[error("device table of version {found}, this program reads version {VERSION}")]
+    Version {
+        /// The version it gives.
+        found: u32,
+    },
+    /// A latency or bandwidth that cannot be.
+    #[error("device {device}: {value} is no latency or bandwidth")]
+    Value {
+        /// The device.
+        device: String,
+        /// What stands there.
+        value: f64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: u64, first_byte: Option<f64>, whole: f64) -> Observation {
+        Observation { bytes, first_byte, whole }
+    }
+
+    #[test]
+    fn a_device_never_seen_is_unknown_and_memory_is_not() {
+        let table = DeviceTable::default();
+        assert_eq!(table.estimate(&Device::new("disk:a"), 1), None);
+        assert!(table.estimate(&Device::memory(), 1).is_some());
+    }
+
+    #[test]
+    fn latency_comes_from_first_bytes_and_bandwidth_from_the_rest() {
+        let mut table = DeviceTable::default();
+        let disk = Device::new("disk:a");
+        table.observe(&disk, read(9_000_000, Some(0.018), 1.018));
+        let estimate = table.estimate(&disk, 9_000_000).expect("it was seen");
+        assert!((estimate.latency.p50 - 0.018).abs() < 1e-12);
+        assert!((estimate.bandwidth.p50 - 9e6).abs() < 1.0);
+    }
+
+    #[test]
+    fn one_reading_without_a_latency_is_no_estimate() {
+        let mut table = DeviceTable::default();
+        let disk = Device::new("disk:a");
+        table.observe(&disk, read(1 << 20, None, 1.0));
+        assert_eq!(table.estimate(&disk, 1 << 20), None);
+    }
+
+    #[test]
+    fn size_classes_are_kept_apart_and_stand_in_for_each_other() {
+        let mut table = DeviceTable::default();
+        let nfs = Device::new("nfs:h:/e");
+        table.observe(&nfs, read(1 << 16, Some(0.25), 0.25 + 0.1));
+        table.observe(&nfs, read(1 << 24, None, 1.0));
+        let small = table.estimate(&nfs, 1).expect("seen").bandwidth.p50;
+        let medium = table.estimate(&nfs, 1 << 20).expect("stood in for").bandwidth.p50;
+        let large = table.estimate(&nfs, 1 << 30).expect("seen").bandwidth.p50;
+        assert!((small - 655_360.0).abs() < 1.0);
+        assert!((medium - large).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn nonsense_teaches_nothing() {
+        let mut table = DeviceTable::default();
+        let disk = Device::new("disk:a");
+        for seen in [
+            read(0, None, 1.0),
+            read(1, None, 0.0),
+            read(1, Some(f64::NAN), 1.0),
+            read(1, None, f64::INFINITY),
+        ] {
+            table.observe(&disk, seen);
+        }
+        assert_eq!(table, DeviceTable::default());
+    }
+
+    #[test]
+    fn the_text_form_round_trips() {
+        let mut table = DeviceTable::default();
+        let odd = Device::new("nfs:h:/e \"x\"\n");
+        table.observe(&odd, read(1 << 20, Some(0.27), 1.3));
+        table.set_keeps_cache(&odd, true);
+        table.set_updated(&odd, 1_700_000_000);
+        table.fill(&Device::memory(), 175e-9, 48e6);
+        assert_eq!(DeviceTable::from_toml(&table.to_toml()).expect("our own text"), table);
+    }
+
+    #[test]
+    fn broken_texts_are_named() {
+        let error = |text| DeviceTable::from_toml(text).expect_err("broken").to_string();
+        assert!(error("version = 1\n[device.a]\nlatency_s = 3").contains("latency_s"));
+        assert!(error("version = 9").contains("version 9"));
+        assert!(error("version = 1\n[device.a]\nlatency_s = [-1.0]").contains("device a"));
+        assert!(error("\u{0}").contains("not a device table"));
+    }
+
+    #[test]
+    fn merging_keeps_the_newer_of_two() {
+        let (a, b) = (Device::new("a"), Device::new("b"));
+        let mut ours = DeviceTable::default();
+        ours.fill(&a, 1.0, 1.0);
+        ours.set_updated(&a, 10);
+        let mut theirs = DeviceTable::default();
+        theirs.fill(&a, 2.0, 2.0);
+        theirs.set_updated(&a, 5);
+        theirs.fill(&b, 3.0, 3.0);
+        ours.merge(theirs);
+        assert!((ours.estimate(&a, 1).expect("filled").latency.p50 - 1.0).abs() < 1e-9);
+        assert!(ours.estimate(&b, 1).is_some());
+    }
+}
