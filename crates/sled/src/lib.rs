@@ -6,7 +6,7 @@
 //! This crate is pure: it does no I/O, reads no clock and starts no thread.
 //!
 //! ```
-//! use sled::{Device, DeviceTable, Extent, Observation, Picker, Place, Plan};
+//! use nearfirst_sled::{self as sled, Device, DeviceTable, Extent, Observation, Picker, Place, Plan};
 //!
 //! let disk = Device::new("disk:sda");
 //! let mut table = DeviceTable::default();

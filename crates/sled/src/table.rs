@@ -1,6 +1,6 @@
 //! The device table: what each device takes, learned from what it took.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,7 @@ struct Entry {
     latency_s: DecayingSamples,
     bandwidth: [DecayingSamples; 3],
     keeps_cache: Option<bool>,
+    has_stubs: Option<bool>,
     updated: u64,
 }
 
@@ -102,6 +103,13 @@ impl DeviceTable {
         self.entries.keys()
     }
 
+    /// The part of the table that is about `devices`.
+    #[must_use]
+    pub fn only(&self, devices: &BTreeSet<Device>) -> Self {
+        let entries = self.entries.iter().filter(|(device, _)| devices.contains(*device));
+        Self { entries: entries.map(|(device, entry)| (device.clone(), entry.clone())).collect() }
+    }
+
     /// Forgets a device, so that a new calibration stands alone.
     pub fn forget(&mut self, device: &Device) {
         self.entries.remove(device);
@@ -125,6 +133,12 @@ impl DeviceTable {
     /// Records what a trial showed for [`DeviceTable::keeps_cache`].
     pub fn set_keeps_cache(&mut self, device: &Device, keeps: bool) {
         self.entries.entry(device.clone()).or_default().keeps_cache = Some(keeps);
+    }
+
+    /// Whether a file of this device that has a size but no blocks is a stub
+    /// whose data must be recalled; `None` where nobody said. Written by hand.
+    pub fn has_stubs(&self, device: &Device) -> Option<bool> {
+        self.entries.get(device).and_then(|entry| entry.has_stubs)
     }
 
     /// When `device` was last learned about, in seconds of Unix time; 0 if never said.
@@ -207,6 +221,8 @@ struct RowText {
     updated: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keeps_cache: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    has_stubs: Option<bool>,
     #[serde(default)]
     latency_s: Vec<f64>,
     #[serde(default)]
@@ -223,6 +239,7 @@ impl RowText {
         Self {
             updated: entry.updated,
             keeps_cache: entry.keeps_cache,
+            has_stubs: entry.has_stubs,
             latency_s: entry.latency_s.samples().to_vec(),
             bandwidth_small: small.samples().to_vec(),
             bandwidth_medium: medium.samples().to_vec(),
@@ -246,6 +263,7 @@ impl RowText {
                 check(self.bandwidth_large)?,
             ],
             keeps_cache: self.keeps_cache,
+            has_stubs: self.has_stubs,
             updated: self.updated,
         })
     }

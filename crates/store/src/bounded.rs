@@ -1,0 +1,35 @@
+//! Calls that may never return, such as those to a dead network mount.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Runs `call` in a thread of its own and waits for it no longer than `limit`.
+///
+/// A call that does not return is left behind with its thread: the system
+/// offers no way to take it back.
+pub(crate) fn within<T: Send + 'static>(
+    limit: Duration,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let run = move || drop(sender.send(call()));
+    std::thread::Builder::new().name("bounded".into()).spawn(run).ok()?;
+    receiver.recv_timeout(limit).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_returns_is_waited_for() {
+        assert_eq!(within(Duration::from_mins(1), || 7), Some(7));
+    }
+
+    #[test]
+    fn a_call_that_hangs_is_left() {
+        let (keep, hang) = mpsc::channel::<()>();
+        assert_eq!(within(Duration::from_millis(1), move || hang.recv().is_ok()), None);
+        drop(keep);
+    }
+}

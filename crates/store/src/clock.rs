@@ -1,0 +1,78 @@
+//! The one file that reads the real clock.
+
+#![expect(clippy::disallowed_methods, reason = "this is where the real clock is read")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Tells the time: the real one, or one that a test moves.
+#[derive(Debug, Clone)]
+pub struct Clock(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    Real { start: Instant },
+    Manual(Arc<AtomicU64>),
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::real()
+    }
+}
+
+impl Clock {
+    /// The machine's clock.
+    pub fn real() -> Self {
+        Self(Source::Real { start: Instant::now() })
+    }
+
+    /// A clock that stands still until [`Clock::advance`] is called on it or a clone.
+    pub fn manual() -> Self {
+        Self(Source::Manual(Arc::default()))
+    }
+
+    /// Time since this clock was made; never goes back.
+    pub fn now(&self) -> Duration {
+        match &self.0 {
+            Source::Real { start } => start.elapsed(),
+            Source::Manual(nanoseconds) => {
+                Duration::from_nanos(nanoseconds.load(Ordering::Acquire))
+            }
+        }
+    }
+
+    /// Seconds of Unix time; of a manual clock, seconds since it was made.
+    pub fn unix_s(&self) -> u64 {
+        match &self.0 {
+            Source::Real { .. } => {
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+            }
+            Source::Manual(_) => self.now().as_secs(),
+        }
+    }
+
+    /// Moves a manual clock on; the real one moves by itself.
+    pub fn advance(&self, by: Duration) {
+        if let Source::Manual(nanoseconds) = &self.0 {
+            let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+            nanoseconds.fetch_add(by, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_when_told_and_its_clones_with_it() {
+        let clock = Clock::manual();
+        let other = clock.clone();
+        assert_eq!(other.now(), Duration::ZERO);
+        clock.advance(Duration::from_millis(1500));
+        assert_eq!(other.now(), Duration::from_millis(1500));
+        assert_eq!(other.unix_s(), 1);
+    }
+}

@@ -1,0 +1,144 @@
+//! What files cost: where their parts are, and what the device table says of that.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sled::{Device, DeviceTable, Observation, Sled};
+
+use crate::local::seems_offline;
+use crate::{Backing, Clock, Error, Kind, Local, Located, TableFiles, Warning};
+
+/// The costs of files of this machine, and what reading them teaches.
+///
+/// ```
+/// let costs = nearfirst_store::Costs::load();
+/// let sleds = costs.path_sleds("/proc/self/exe".as_ref())?;
+/// assert_eq!(sleds[0].offset, 0);
+/// # Ok::<(), nearfirst_store::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Costs {
+    local: Local,
+    files: TableFiles,
+    clock: Clock,
+    table: Mutex<DeviceTable>,
+    learned: Mutex<BTreeSet<Device>>,
+    warnings: Vec<Warning>,
+}
+
+impl Costs {
+    /// With the device tables of this system and user; what is wrong with
+    /// those stands in [`Costs::warnings`].
+    pub fn load() -> Self {
+        Self::with(Local::default(), TableFiles::default(), Clock::real())
+    }
+
+    /// With the given store, tables and clock.
+    pub fn with(local: Local, files: TableFiles, clock: Clock) -> Self {
+        let (table, warnings) = files.load();
+        Self { local, files, clock, table: Mutex::new(table), learned: Mutex::default(), warnings }
+    }
+
+    /// What was wrong with the device tables, for a person to know.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The store that answers where data is.
+    pub fn local(&self) -> &Local {
+        &self.local
+    }
+
+    /// The clock that reads are timed by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Where the device tables are.
+    pub fn table_files(&self) -> &TableFiles {
+        &self.files
+    }
+
+    /// The device table as it is now; held, it keeps others waiting.
+    pub fn table(&self) -> MutexGuard<'_, DeviceTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sleds of an open file.
+    ///
+    /// # Errors
+    /// The system's, if the descriptor cannot be asked about at all.
+    pub fn file_sleds(&self, file: &impl AsFd) -> io::Result<Vec<Sled>> {
+        Ok(self.describe(self.local.locate(file)?))
+    }
+
+    /// The sleds of the file at `path`; see [`Local::locate_path`] for when it is opened.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Stalled`].
+    pub fn path_sleds(&self, path: &Path) -> Result<Vec<Sled>, Error> {
+        Ok(self.describe(self.path_located(path)?))
+    }
+
+    /// Where the parts of the file at `path` are, and why some are not known.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Stalled`].
+    pub fn path_located(&self, path: &Path) -> Result<Located, Error> {
+        let entry = self.local.stat(path)?;
+        let (offline, opening_evicts) = {
+            let table = self.table();
+            let keeps_cache = table.keeps_cache(&entry.device) == Some(true);
+            (seems_offline(&entry, &table), entry.backing == Backing::Fuse && !keeps_cache)
+        };
+        self.local.locate_entry(path, &entry, offline, opening_evicts)
+    }
+
+    /// What located extents cost.
+    pub fn describe(&self, located: Located) -> Vec<Sled> {
+        sled::describe(located.extents, &self.table())
+    }
+
+    /// Opens a file to read it, unless that would recall it from a cold tier.
+    ///
+    /// # Errors
+    /// [`Error::Offline`]; [`Error::Io`]; [`Error::Stalled`].
+    pub fn open(&self, path: &Path) -> Result<File, Error> {
+        let entry = self.local.stat(path)?;
+        if entry.kind == Kind::File && seems_offline(&entry, &self.table()) {
+            return Err(Error::Offline { path: path.to_owned(), size: entry.size });
+        }
+        if entry.kind == Kind::Stream {
+            // Who asks for a FIFO waits for its writer.
+            return File::open(path).map_err(|source| Error::io(path, source));
+        }
+        self.local.open(path)
+    }
+
+    /// Learns from a read what its device takes.
+    pub fn observe(&self, device: &Device, seen: Observation) {
+        let mut table = self.table();
+        table.observe(device, seen);
+        table.set_updated(device, self.clock.unix_s());
+        drop(table);
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
+    }
+
+    /// Writes down what reads taught, if they taught anything; other devices are left as saved.
+    ///
+    /// # Errors
+    /// The system's, on a read-only or full disk: then the next run learns it again.
+    pub fn save(&self) -> io::Result<()> {
+        let learned =
+            std::mem::take(&mut *self.learned.lock().unwrap_or_else(PoisonError::into_inner));
+        if learned.is_empty() {
+            return Ok(());
+        }
+        let part = self.table().only(&learned);
+        self.files.save(&part)
+    }
+}

@@ -1,0 +1,217 @@
+//! What is mounted where, and what kind of thing that is.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+/// What stands behind a file system, by how it must be treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// Memory itself: reading never waits.
+    Memory,
+    /// A block device of this machine.
+    Disk,
+    /// Another file system, seen through overlayfs: `cachestat` answers 0 there.
+    Overlay,
+    /// A program of this machine: opening a file may empty its cache, and the program may hang.
+    Fuse,
+    /// A server: it may not answer.
+    Network,
+    /// No data at all: `/proc`, `/sys` and the like.
+    Pseudo,
+}
+
+impl Backing {
+    fn of(fs_type: &str) -> Self {
+        match fs_type {
+            "tmpfs" | "ramfs" | "hugetlbfs" | "devtmpfs" | "rootfs" => Self::Memory,
+            "overlay" => Self::Overlay,
+            "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "9p" | "ceph" | "lustre" | "gpfs"
+            | "afs" | "beegfs" | "virtiofs" | "ocfs2" | "gfs2" | "coda" | "orangefs" => {
+                Self::Network
+            }
+            "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs"
+            | "securityfs" | "pstore" | "bpf" | "configfs" | "mqueue" | "fusectl"
+            | "binfmt_misc" | "autofs" | "efivarfs" | "nsfs" | "selinuxfs" | "rpc_pipefs" => {
+                Self::Pseudo
+            }
+            "fuseblk" => Self::Disk,
+            _ if fs_type == "fuse" || fs_type.starts_with("fuse.") => Self::Fuse,
+            _ => Self::Disk,
+        }
+    }
+
+    /// Whether a call to it may never return.
+    pub fn may_stall(self) -> bool {
+        matches!(self, Self::Fuse | Self::Network)
+    }
+}
+
+/// One line of `/proc/self/mountinfo`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// The kernel's number for it.
+    pub id: u64,
+    /// Device number of the file system, as `st_dev` gives it; major 0 where no block device stands behind it.
+    pub major_minor: (u32, u32),
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// File system type, with the subtype of FUSE: `ext4`, `fuse.sshfs`.
+    pub fs_type: String,
+    /// What is mounted: `/dev/vda`, `host:/export`, `overlay`.
+    pub source: OsString,
+    /// Options of the file system itself.
+    pub options: OsString,
+    /// How it must be treated.
+    pub backing: Backing,
+}
+
+/// What is mounted, at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Mounts(Vec<Mount>);
+
+impl Mounts {
+    /// Asks the kernel. No mount point is touched.
+    ///
+    /// # Errors
+    /// If `/proc` is not there.
+    pub fn read() -> io::Result<Self> {
+        Ok(Self::parse(&std::fs::read("/proc/self/mountinfo")?))
+    }
+
+    /// Reads the text of a `mountinfo` file; lines it does not understand are passed over.
+    pub fn parse(text: &[u8]) -> Self {
+        Self(text.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect())
+    }
+
+    /// All, in the order in which they were mounted.
+    pub fn all(&self) -> &[Mount] {
+        &self.0
+    }
+
+    /// The mount of this number.
+    pub fn by_id(&self, id: u64) -> Option<&Mount> {
+        self.0.iter().find(|mount| mount.id == id)
+    }
+
+    /// The mount that an absolute path without `.` and `..` lies on, if no
+    /// component of it is a symbolic link. The path itself is not touched.
+    pub fn by_path(&self, path: &Path) -> Option<&Mount> {
+        // Of mounts at the same point the last covers the others.
+        let covers = self.0.iter().filter(|mount| path.starts_with(&mount.point));
+        covers.max_by_key(|mount| mount.point.as_os_str().len())
+    }
+}
+
+impl Mount {
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let id = ascii(fields.next()?)?.parse().ok()?;
+        let _parent = fields.next()?;
+        let (major, minor) = ascii(fields.next()?)?.split_once(':')?;
+        let major_minor = (major.parse().ok()?, minor.parse().ok()?);
+        let _root = fields.next()?;
+        let point = PathBuf::from(unescape(fields.next()?));
+        fields.find(|field| *field == b"-")?;
+        let fs_type = ascii(fields.next()?)?.to_owned();
+        let source = unescape(fields.next()?);
+        let options = unescape(fields.next().unwrap_or_default());
+        let backing = Backing::of(&fs_type);
+        Some(Self { id, major_minor, point, fs_type, source, options, backing })
+    }
+
+    /// The value of one option of the file system, such as `lowerdir`.
+    pub(crate) fn option(&self, name: &str) -> Option<&OsStr> {
+        let options = self.options.as_bytes().split(|&byte| byte == b',');
+        let mut value = options.filter_map(|option| {
+            option.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(OsStr::from_bytes)
+        });
+        value.next_back()
+    }
+}
+
+/// `path` as an absolute path without `.` and `..`, without asking any file system but for the working folder.
+pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
+    let mut result = PathBuf::from("/");
+    let from = if path.is_absolute() { PathBuf::new() } else { std::env::current_dir()? };
+    for component in from.components().chain(path.components()) {
+        match component {
+            Component::ParentDir => drop(result.pop()),
+            Component::Normal(name) => result.push(name),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    Ok(result)
+}
+
+fn ascii(field: &[u8]) -> Option<&str> {
+    std::str::from_utf8(field).ok()
+}
+
+/// Undoes the octal escapes of `/proc` files: `\040` is a space.
+fn unescape(field: &[u8]) -> OsString {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        let octal = after.get(..3).filter(|digits| {
+            byte == b'\\' && digits.iter().all(|digit| (b'0'..=b'7').contains(digit))
+        });
+        if let Some(digits) = octal {
+            let value = digits.iter().fold(0_u32, |sum, digit| sum * 8 + u32::from(digit - b'0'));
+            plain.push(u8::try_from(value & 0xFF).expect("masked"));
+            rest = &after[3..];
+        } else {
+            plain.push(byte);
+            rest = after;
+        }
+    }
+    OsString::from_vec(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"\
+21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
+22 21 0:5 / /proc rw - proc proc rw
+nonsense
+30 21 0:44 / /mnt/a\\040b rw,relatime master:2 - fuse.sshfs user@host:/d rw,user_id=0
+31 21 0:45 / /merged rw - overlay overlay rw,lowerdir=/l1:/l2,upperdir=/u
+32 21 0:46 / /srv rw - nfs4 host:/export rw,vers=4.2
+33 21 0:47 / /srv rw - tmpfs tmpfs rw
+";
+
+    #[test]
+    fn the_longest_and_last_mount_that_covers_a_path_is_its() {
+        let mounts = Mounts::parse(TEXT);
+        let kind = |path: &str| mounts.by_path(Path::new(path)).map(|mount| mount.fs_type.as_str());
+        assert_eq!(kind("/etc/passwd"), Some("ext4"));
+        assert_eq!(kind("/mnt/a b/x"), Some("fuse.sshfs"));
+        assert_eq!(kind("/mnt/a"), Some("ext4"));
+        assert_eq!(kind("/procfs"), Some("ext4"));
+        assert_eq!(kind("/srv/x"), Some("tmpfs"));
+    }
+
+    #[test]
+    fn lines_that_make_no_sense_are_passed_over() {
+        assert_eq!(Mounts::parse(TEXT).all().len(), 6);
+        assert_eq!(Mounts::parse(b"\xff\xff\n1 2 3\n").all().len(), 0);
+    }
+
+    #[test]
+    fn options_are_found_by_name() {
+        let mounts = Mounts::parse(TEXT);
+        let overlay = mounts.by_id(31).expect("it is there");
+        assert_eq!(overlay.option("lowerdir"), Some(OsStr::new("/l1:/l2")));
+        assert_eq!(overlay.option("lower"), None);
+        assert_eq!(overlay.backing, Backing::Overlay);
+    }
+
+    #[test]
+    fn paths_become_absolute_without_asking() {
+        assert_eq!(absolute(Path::new("/a/./b/../c")).expect("plain"), Path::new("/a/c"));
+        assert_eq!(absolute(Path::new("/../..")).expect("plain"), Path::new("/"));
+    }
+}

@@ -1,0 +1,412 @@
+//! Measuring a device: random direct reads for latency, sequential ones for bandwidth.
+//!
+//! Existing files are read and never written. Direct reads leave the page
+//! cache as it is; where a file system has none, only ranges that are not
+//! cached are read, and dropped again. Only a folder without any file of use
+//! gets an unlinked temporary one.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::ops::Range;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::fs::Advice;
+use sled::{Device, Observation};
+
+use crate::residency::{Method, ranges_by};
+use crate::{Backing, Clock, Error, Kind, Local};
+
+/// Random reads that a latency is taken from.
+const LATENCY_READS: usize = 32;
+/// Fewest, however slow the device.
+const LATENCY_READS_MIN: usize = 3;
+/// Sequential reads of each size that a bandwidth is taken from.
+const BANDWIDTH_READS: usize = 12;
+/// Sizes of sequential reads: one for each size class of the device table.
+const BANDWIDTH_BYTES: [usize; 3] = [128 << 10, 1 << 20, 8 << 20];
+/// Bytes of a random read, and the alignment that direct reads need everywhere.
+const BLOCK_BYTES: usize = 4096;
+/// The smallest file that is of use.
+const FILE_BYTES_MIN: u64 = 1 << 20;
+/// A file as large as this is not worth looking for a larger one.
+const FILE_BYTES_ENOUGH: u64 = 256 << 20;
+/// Folder entries looked at in search of a file.
+const SEARCH_ENTRIES_MAX: usize = 20_000;
+/// Size of the temporary file, and of the memory that is measured.
+const OWN_FILE_BYTES: usize = 32 << 20;
+
+/// What a probe found.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    /// The device that was measured.
+    pub device: Device,
+    /// The file that was read; `None` for an unlinked one of our own.
+    pub file: Option<PathBuf>,
+    /// What each read took.
+    pub observations: Vec<Observation>,
+    /// Of FUSE mounts, whether a file keeps its cached pages when it is opened again.
+    pub keeps_cache: Option<bool>,
+}
+
+/// How far a probe is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Looking for a file to read.
+    Searching,
+    /// So many reads of so many, at the most, for latency.
+    Latency(usize, usize),
+    /// So many reads of so many, at the most, for bandwidth.
+    Bandwidth(usize, usize),
+}
+
+/// Measures the device under `path` (a file or a folder), taking about
+/// `seconds_max` at the most, but at least a few reads.
+///
+/// # Errors
+/// [`Error::NothingToRead`]; [`Error::Stalled`] where a read does not return; [`Error::Io`].
+pub fn probe(
+    local: &Local,
+    path: &Path,
+    clock: &Clock,
+    limit: Duration,
+    mut progress: impl FnMut(Progress),
+) -> Result<Probe, Error> {
+    let entry = local.stat(path)?;
+    let (sender, receiver) = mpsc::channel();
+    let (target, device, backing, clock) =
+        (path.to_owned(), entry.device.clone(), entry.backing, clock.clone());
+    let work = move || {
+        let say = |step| drop(sender.send(Ok(step)));
+        say(Progress::Searching);
+        let result = measure(&target, entry.kind, device, backing, &clock, limit, say);
+        drop(sender.send(Err(result)));
+    };
+    std::thread::Builder::new()
+        .name("probe".into())
+        .spawn(work)
+        .map_err(|source| Error::io(path, source))?;
+    loop {
+        // A read of the largest piece may well take the whole limit.
+        match receiver.recv_timeout(limit + local.wait_max()) {
+            Ok(Ok(step)) => progress(step),
+            Ok(Err(result)) => return result,
+            Err(_) => {
+                return Err(Error::Stalled {
+                    path: path.to_owned(),
+                    mount: entry.mount,
+                    limit: limit + local.wait_max(),
+                });
+            }
+        }
+    }
+}
+
+/// Measures memory: reads of a file that is wholly in it.
+///
+/// # Errors
+/// [`Error::Io`] if there is no memory for it.
+pub fn probe_memory(clock: &Clock) -> Result<Probe, Error> {
+    let failed = |source: io::Error| Error::io("memory", source);
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let mut file = rustix::fs::memfd_create("nearfirst-probe", flags)
+        .map(File::from)
+        .map_err(|error| failed(error.into()))?;
+    file.write_all(&vec![0x55; OWN_FILE_BYTES]).map_err(failed)?;
+    let mut reader = Reader::new(file, OWN_FILE_BYTES as u64, Access::Memory, clock);
+    let observations = reader.observe(Duration::from_millis(300), |_| {}).map_err(failed)?;
+    Ok(Probe { device: Device::memory(), file: None, observations, keeps_cache: None })
+}
+
+fn measure(
+    path: &Path,
+    kind: Kind,
+    device: Device,
+    backing: Backing,
+    clock: &Clock,
+    limit: Duration,
+    progress: impl Fn(Progress),
+) -> Result<Probe, Error> {
+    let failed = |source: io::Error| Error::io(path, source);
+    let found = match kind {
+        Kind::File => Some(path.to_owned()),
+        Kind::Folder => largest_file(path, clock, limit),
+        Kind::Link | Kind::Stream => {
+            return Err(failed(io::Error::other("neither a file nor a folder")));
+        }
+    };
+    let (file, size) = match &found {
+        Some(path) => {
+            let file = File::open(path).map_err(failed)?;
+            let size = file.metadata().map_err(failed)?.len();
+            (file, size)
+        }
+        None => own_file(path)?,
+    };
+    if size < BLOCK_BYTES as u64 {
+        return Err(Error::NothingToRead { path: path.to_owned(), bytes_min: FILE_BYTES_MIN });
+    }
+    let keeps_cache = match (&found, backing) {
+        (Some(path), Backing::Fuse) => keeps_cache(path).ok(),
+        _ => None,
+    };
+    let direct = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    let direct = direct.ok().filter(|direct| direct.read_at(block.bytes(BLOCK_BYTES), 0).is_ok());
+    let mut reader = match direct {
+        Some(direct) => Reader::new(direct, size, Access::Direct, clock),
+        None => Reader::new(file, size, Access::Buffered, clock),
+    };
+    let observations = reader.observe(limit, progress).map_err(failed)?;
+    Ok(Probe { device, file: found, observations, keeps_cache })
+}
+
+/// Whether a file keeps its cached pages when it is opened again.
+fn keeps_cache(path: &Path) -> io::Result<bool> {
+    let first = File::open(path)?;
+    first.read_at(&mut [0; BLOCK_BYTES], 0)?;
+    let second = File::open(path)?;
+    crate::sys::cached_pages(second.as_fd(), &(0..BLOCK_BYTES as u64)).map(|pages| pages > 0)
+}
+
+/// The largest regular file that a bounded search below `folder` meets, on the same file system.
+fn largest_file(folder: &Path, clock: &Clock, limit: Duration) -> Option<PathBuf> {
+    let device = fs::symlink_metadata(folder).ok()?.dev();
+    let deadline = clock.now() + limit / 2;
+    let mut folders = vec![folder.to_owned()];
+    let mut best: Option<(u64, PathBuf)> = None;
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            seen += 1;
+            let enough = best.as_ref().is_some_and(|(size, _)| *size >= FILE_BYTES_ENOUGH);
+            if seen > SEARCH_ENTRIES_MAX || enough || clock.now() > deadline {
+                return best.map(|(_, path)| path);
+            }
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.dev() != device {
+                continue;
+            }
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else if metadata.is_file()
+                && metadata.len() >= FILE_BYTES_MIN
+                // Holes would be measured as memory.
+                && metadata.blocks() * 512 >= metadata.len() / 2
+                && best.as_ref().is_none_or(|(size, _)| metadata.len() > *size)
+                && File::open(entry.path()).is_ok()
+            {
+                best = Some((metadata.len(), entry.path()));
+            }
+        }
+    }
+    best.map(|(_, path)| path)
+}
+
+/// An unlinked file in `folder` with content that no file system compresses away.
+fn own_file(folder: &Path) -> Result<(File, u64), Error> {
+    let made = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(libc::O_TMPFILE)
+        .open(folder);
+    let Ok(mut file) = made else {
+        return Err(Error::NothingToRead { path: folder.to_owned(), bytes_min: FILE_BYTES_MIN });
+    };
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let content: Vec<u8> =
+        (0..OWN_FILE_BYTES / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    file.write_all(&content)
+        .and_then(|()| file.sync_all())
+        .map_err(|source| Error::io(folder, source))?;
+    Ok((file, OWN_FILE_BYTES as u64))
+}
+
+/// How the reader keeps the page cache out of its measurements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Direct,
+    Buffered,
+    Memory,
+}
+
+struct Reader<'a> {
+    file: File,
+    size: u64,
+    access: Access,
+    clock: &'a Clock,
+    random: Random,
+    buffer: AlignedBuffer,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: File, size: u64, access: Access, clock: &'a Clock) -> Self {
+        let largest = BANDWIDTH_BYTES[BANDWIDTH_BYTES.len() - 1];
+        Self {
+            file,
+            size,
+            access,
+            clock,
+            random: Random(size | 1),
+            buffer: AlignedBuffer::new(largest),
+        }
+    }
+
+    fn observe(
+        &mut self,
+        limit: Duration,
+        progress: impl Fn(Progress),
+    ) -> io::Result<Vec<Observation>> {
+        let mut observations = Vec::new();
+        let deadline = self.clock.now() + limit / 3;
+        for done in 0..LATENCY_READS {
+            progress(Progress::Latency(done, LATENCY_READS));
+            if done >= LATENCY_READS_MIN && self.clock.now() > deadline {
+                break;
+            }
+            let at = self.random_offset(BLOCK_BYTES);
+            if let Some((bytes, seconds)) = self.read(at, BLOCK_BYTES)? {
+                let first_byte = Some(seconds);
+                observations.push(Observation { bytes, first_byte, whole: seconds });
+            }
+        }
+        let reads_max = BANDWIDTH_READS * BANDWIDTH_BYTES.len();
+        let mut seconds_per_byte = 0.0;
+        for (class, bytes) in BANDWIDTH_BYTES.into_iter().enumerate() {
+            let share = limit.as_secs_f64() * 2.0 / 9.0;
+            if self.size < bytes as u64 || seconds_per_byte * bytes as f64 > share {
+                break;
+            }
+            let deadline = self.clock.now() + limit * 2 / 9;
+            let mut at = self.random_offset(bytes);
+            // The first read of a run pays the latency, so it does not count.
+            let mut continues = false;
+            for done in 0..BANDWIDTH_READS {
+                progress(Progress::Bandwidth(class * BANDWIDTH_READS + done, reads_max));
+                if done >= 2 && self.clock.now() > deadline {
+                    break;
+                }
+                if at + bytes as u64 > self.size {
+                    at = 0;
+                    continues = false;
+                }
+                let read = self.read(at, bytes)?;
+                if let Some((bytes, seconds)) = read {
+                    if continues {
+                        observations.push(Observation { bytes, first_byte: None, whole: seconds });
+                    }
+                    seconds_per_byte = seconds / bytes as f64;
+                }
+                continues = read.is_some();
+                at += bytes as u64;
+            }
+        }
+        Ok(observations)
+    }
+
+    /// Reads and times; `None` where the range is cached and so would say nothing.
+    fn read(&mut self, at: u64, bytes: usize) -> io::Result<Option<(u64, f64)>> {
+        let range = at..at + bytes as u64;
+        if self.access == Access::Buffered && self.is_cached(&range) {
+            return Ok(None);
+        }
+        let start = self.clock.now();
+        let read = self.file.read_at(self.buffer.bytes(bytes), at)?;
+        let seconds = self.clock.now().saturating_sub(start).as_secs_f64();
+        if self.access == Access::Buffered {
+            let length = std::num::NonZeroU64::new(bytes as u64);
+            rustix::fs::fadvise(&self.file, at, length, Advice::DontNeed)?;
+        }
+        Ok((read > 0).then_some((read as u64, seconds)))
+    }
+
+    fn is_cached(&self, range: &Range<u64>) -> bool {
+        let data = std::slice::from_ref(range);
+        ranges_by(self.file.as_fd(), data, Method::Cachestat)
+            .is_ok_and(|found| found.iter().any(|(_, resident)| *resident))
+    }
+
+    fn random_offset(&mut self, bytes: usize) -> u64 {
+        let places = self.size.saturating_sub(bytes as u64) / BLOCK_BYTES as u64 + 1;
+        self.random.next() % places * BLOCK_BYTES as u64
+    }
+}
+
+/// A buffer that direct reads accept: it starts on a block.
+struct AlignedBuffer {
+    space: Vec<u8>,
+    skip: usize,
+}
+
+impl AlignedBuffer {
+    fn new(bytes: usize) -> Self {
+        let space = vec![0; bytes + BLOCK_BYTES];
+        let skip = space.as_ptr().align_offset(BLOCK_BYTES);
+        Self { space, skip }
+    }
+
+    fn bytes(&mut self, bytes: usize) -> &mut [u8] {
+        &mut self.space[self.skip..self.skip + bytes]
+    }
+}
+
+/// Xorshift: scatters reads, the same way each time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_has_a_latency_and_a_bandwidth() {
+        let probe = probe_memory(&Clock::real()).expect("there is memory");
+        assert!(probe.observations.iter().any(|seen| seen.first_byte.is_some()));
+        assert!(probe.observations.iter().any(|seen| seen.first_byte.is_none()));
+    }
+
+    #[test]
+    fn a_folder_without_files_is_measured_by_one_of_our_own_and_left_empty() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let limit = Duration::from_millis(200);
+        let found = probe(&Local::default(), folder.path(), &Clock::real(), limit, |_| {});
+        let found = found.expect("the temporary folder can be written");
+        assert_eq!(found.file, None);
+        assert!(!found.observations.is_empty());
+        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+    }
+
+    #[test]
+    fn probing_a_cached_file_leaves_it_cached() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        fs::write(&path, vec![7; 2 << 20]).expect("written");
+        File::open(&path).and_then(|file| file.sync_all()).expect("synced");
+        let local = Local::default();
+        let limit = Duration::from_millis(100);
+        probe(&local, &path, &Clock::real(), limit, |_| {}).expect("it can be read");
+        let located = local.locate(&File::open(&path).expect("it is there")).expect("located");
+        let near: u64 = located
+            .extents
+            .iter()
+            .filter(|extent| extent.place == sled::Place::Near)
+            .map(|extent| extent.length)
+            .sum();
+        assert!(near >= 1 << 20, "{located:?}");
+    }
+}

@@ -1,0 +1,201 @@
+//! System calls that no crate wraps: `cachestat`, `mincore` on a window, `FIEMAP`.
+
+#![expect(unsafe_code, reason = "system calls and a mapping that is never read through")]
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr;
+
+/// The page size, in bytes.
+pub(crate) fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// Bytes mapped at a time for `mincore`: bounds the vector to 256 KiB.
+pub(crate) const MINCORE_WINDOW_BYTES: u64 = 1 << 30;
+
+/// `cachestat(2)`, Linux 6.5; the same number on every architecture.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+#[repr(C)]
+struct CachestatRange {
+    offset: u64,
+    length: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// Pages of `range` that are in the page cache.
+///
+/// # Errors
+/// `EPERM` if the caller neither owns the file nor may write it, `ENOSYS`
+/// before Linux 6.5, `EOPNOTSUPP` on hugetlbfs.
+pub(crate) fn cached_pages(file: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<u64> {
+    let range = CachestatRange { offset: range.start, length: range.end - range.start };
+    let mut answer = Cachestat::default();
+    // SAFETY: the kernel reads one `CachestatRange` and writes one
+    // `Cachestat`, both of which live across the call and have its layout.
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut answer, 0)
+    };
+    if result == 0 { Ok(answer.cached) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A mapping that is asked about and never read through.
+pub(crate) struct Window {
+    start: *mut libc::c_void,
+    bytes: usize,
+    range: Range<u64>,
+}
+
+impl Window {
+    /// Maps `range` of `file`, which starts on a page; at most [`MINCORE_WINDOW_BYTES`] of it.
+    ///
+    /// # Errors
+    /// `ENODEV` where files cannot be mapped, such as FUSE with direct I/O.
+    pub(crate) fn map(file: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<Self> {
+        let end = range.end.min(range.start + MINCORE_WINDOW_BYTES);
+        let bytes = usize::try_from(end - range.start).expect("a window is at most 1 GiB");
+        let offset = libc::off_t::try_from(range.start)
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: a new mapping at an address of the kernel's choice; nothing is read through it.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                offset,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { start, bytes, range: range.start..end })
+    }
+
+    /// The bytes it covers.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// Whether each page of `range`, which is within the window and starts on a page, is in memory.
+    ///
+    /// # Errors
+    /// What `mincore` gives; `ENOMEM` if the mapping is gone.
+    pub(crate) fn resident(&self, range: &Range<u64>, pages: &mut Vec<u8>) -> io::Result<()> {
+        assert!(range.start >= self.range.start && range.end <= self.range.end);
+        let skip = usize::try_from(range.start - self.range.start).expect("within the window");
+        let bytes = usize::try_from(range.end - range.start).expect("within the window");
+        let page = usize::try_from(page_bytes()).expect("a page is small");
+        pages.clear();
+        pages.resize(bytes.div_ceil(page), 0);
+        // SAFETY: `start + skip` for `bytes` lies within the mapping, and the
+        // kernel writes one byte per page, for which `pages` has room.
+        let result = unsafe { libc::mincore(self.start.byte_add(skip), bytes, pages.as_mut_ptr()) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map`, is unmapped once, and no reference into it exists.
+        unsafe { libc::munmap(self.start, self.bytes) };
+    }
+}
+
+/// Extents asked for at a time.
+const FIEMAP_EXTENTS: usize = 128;
+/// `FS_IOC_FIEMAP`.
+const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
+const FIEMAP_EXTENT_LAST: u32 = 1;
+const FIEMAP_EXTENT_UNWRITTEN: u32 = 0x800;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct FiemapExtent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+#[repr(C)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+    extents: [FiemapExtent; FIEMAP_EXTENTS],
+}
+
+/// The ranges of the first `size` bytes that hold written data, in file order;
+/// the rest are holes and preallocated space, which read as zeros.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the file system does not say.
+pub(crate) fn data_ranges(file: &impl AsFd, size: u64) -> io::Result<Vec<Range<u64>>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    let mut map = Fiemap {
+        start: 0,
+        length: size,
+        flags: 0,
+        mapped_extents: 0,
+        extent_count: u32::try_from(FIEMAP_EXTENTS).expect("128"),
+        reserved: 0,
+        extents: [FiemapExtent::default(); FIEMAP_EXTENTS],
+    };
+    loop {
+        // SAFETY: the kernel writes the header and at most `extent_count`
+        // extents, for which `map` has room.
+        let result = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let count = (map.mapped_extents as usize).min(FIEMAP_EXTENTS);
+        let mut next = None;
+        for extent in &map.extents[..count] {
+            let end = extent.logical.saturating_add(extent.length);
+            next = (extent.flags & FIEMAP_EXTENT_LAST == 0).then_some(end);
+            let range = extent.logical.min(size)..end.min(size);
+            if extent.flags & FIEMAP_EXTENT_UNWRITTEN != 0 || range.is_empty() {
+                continue;
+            }
+            match ranges.last_mut() {
+                Some(last) if last.end >= range.start => last.end = range.end.max(last.end),
+                _ => ranges.push(range),
+            }
+        }
+        match next {
+            Some(end) if end < size && end > map.start => {
+                map.start = end;
+                map.length = size - end;
+            }
+            _ => return Ok(ranges),
+        }
+    }
+}
+
+/// Whether this process has `CAP_FOWNER`: then it may ask about any file.
+pub(crate) fn may_ask_about_any_file() -> bool {
+    const CAP_FOWNER: u32 = 3;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> CAP_FOWNER & 1 == 1)
+}

@@ -1,0 +1,205 @@
+//! The device table on disk: one for the system, one for the user.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use sled::{DeviceTable, TableError};
+
+use crate::nfs;
+
+/// The system's table; written by root's calibration.
+const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
+/// A table is small; more than this is not one.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// Something that a person should know and that stops nothing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Warning {
+    /// A table that cannot be read as one was set aside; a new one begins.
+    SetAside {
+        /// The table.
+        path: PathBuf,
+        /// Where it is now; `None` if it could not be moved and is passed over.
+        kept_as: Option<PathBuf>,
+        /// What is wrong with it.
+        source: Box<TableError>,
+    },
+    /// A table that could not be read or written.
+    Io {
+        /// The table.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SetAside { path, kept_as: Some(kept_as), source } => {
+                let kept_as = kept_as.display();
+                write!(f, "{}: {source}; set aside as {kept_as}, starting anew", path.display())
+            }
+            Self::SetAside { path, kept_as: None, source } => {
+                write!(f, "{}: {source}; passed over", path.display())
+            }
+            Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
+        }
+    }
+}
+
+/// Where the tables are.
+#[derive(Debug, Clone)]
+pub struct TableFiles {
+    system: PathBuf,
+    user: Option<PathBuf>,
+}
+
+impl Default for TableFiles {
+    /// `/var/lib/nearfirst/devices.toml`, and for users
+    /// `$XDG_STATE_HOME/nearfirst/devices.toml` (by default under
+    /// `~/.local/state`). `$NEARFIRST_STATE`, a folder, stands in for both.
+    fn default() -> Self {
+        if let Some(folder) = std::env::var_os("NEARFIRST_STATE").filter(|path| !path.is_empty()) {
+            return Self { system: Path::new(&folder).join("devices.toml"), user: None };
+        }
+        let state = std::env::var_os("XDG_STATE_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")));
+        Self {
+            system: PathBuf::from(SYSTEM),
+            user: state
+                .filter(|_| !rustix::process::geteuid().is_root())
+                .map(|state| state.join("nearfirst/devices.toml")),
+        }
+    }
+}
+
+impl TableFiles {
+    /// The file that [`TableFiles::save`] writes: the user's, or root's the system's.
+    pub fn own(&self) -> &Path {
+        self.user.as_deref().unwrap_or(&self.system)
+    }
+
+    /// Reads the system's table, then the user's over it, then fills in NFS
+    /// servers from the kernel's statistics. A file that is not there is empty.
+    pub fn load(&self) -> (DeviceTable, Vec<Warning>) {
+        let mut table = DeviceTable::default();
+        let mut warnings = Vec::new();
+        for path in std::iter::once(&self.system).chain(&self.user) {
+            match read(path) {
+                Ok(part) => table.merge(part),
+                Err(warning) => warnings.push(warning),
+            }
+        }
+        if let Ok(mountstats) = fs::read_to_string("/proc/self/mountstats") {
+            nfs::fill_in(&mut table, &mountstats);
+        }
+        (table, warnings)
+    }
+
+    /// Writes `table` over [`TableFiles::own`]: whole or not at all. What
+    /// another process saved meanwhile about other devices is kept.
+    ///
+    /// # Errors
+    /// The system's, on a read-only or full disk.
+    pub fn save(&self, table: &DeviceTable) -> io::Result<()> {
+        let path = self.own();
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder)?;
+        let lock = File::create(folder.join("devices.lock"))?;
+        lock.lock()?;
+        let mut merged = read(path).unwrap_or_default();
+        merged.merge(table.clone());
+        let part = folder.join(format!("devices.toml.{}", std::process::id()));
+        let written = File::create(&part).and_then(|mut file| {
+            file.write_all(merged.to_toml().as_bytes())?;
+            file.sync_all()
+        });
+        let done = written.and_then(|()| fs::rename(&part, path));
+        if done.is_err() {
+            // What could not be written whole must not stay in part.
+            drop(fs::remove_file(&part));
+        }
+        done
+    }
+}
+
+fn read(path: &Path) -> Result<DeviceTable, Warning> {
+    let failed = |source| Warning::Io { path: path.to_owned(), source };
+    let bytes = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DeviceTable::default()),
+        Err(error) => return Err(failed(error)),
+        Ok(metadata) if metadata.len() > BYTES_MAX => {
+            return Err(failed(io::Error::other("too large to be a device table")));
+        }
+        Ok(_) => fs::read(path).map_err(failed)?,
+    };
+    // What is not text is not TOML: let the parser say so.
+    DeviceTable::from_toml(&String::from_utf8_lossy(&bytes)).map_err(|source| {
+        let aside = path.with_extension("toml.broken");
+        let kept_as = fs::rename(path, &aside).is_ok().then_some(aside);
+        Warning::SetAside { path: path.to_owned(), kept_as, source: Box::new(source) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use sled::Device;
+
+    use super::*;
+
+    fn files(folder: &Path) -> TableFiles {
+        TableFiles {
+            system: folder.join("system/devices.toml"),
+            user: Some(folder.join("user/devices.toml")),
+        }
+    }
+
+    #[test]
+    fn the_users_table_lies_over_the_systems() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let device = Device::new("disk:a");
+        let table = |latency| {
+            let mut table = DeviceTable::default();
+            table.fill(&device, latency, 1e6);
+            table
+        };
+        fs::create_dir_all(folder.path().join("system")).expect("a folder");
+        fs::write(&files.system, table(1.0).to_toml()).expect("written");
+        files.save(&table(2.0)).expect("saved");
+        let (loaded, warnings) = files.load();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert!((loaded.estimate(&device, 1).expect("known").latency.p50 - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_broken_table_is_named_and_set_aside_and_the_other_is_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        fs::create_dir_all(folder.path().join("user")).expect("a folder");
+        fs::write(files.own(), b"version = 1\n[device").expect("written");
+        let (_, warnings) = files.load();
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].to_string().contains("devices.toml.broken"), "{}", warnings[0]);
+        assert!(!files.own().exists());
+        assert!(files.load().1.is_empty());
+    }
+
+    #[test]
+    fn saving_keeps_what_others_saved() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        for name in ["disk:a", "disk:b"] {
+            let mut table = DeviceTable::default();
+            table.fill(&Device::new(name), 1.0, 1.0);
+            files.save(&table).expect("saved");
+        }
+        assert_eq!(files.load().0.devices().count(), 2);
+    }
+}
