@@ -1,1 +1,35 @@
-//! In progress.
+//! Bring it near: reads the near parts of a file while the far ones are fetched.
+//!
+//! [`scan`] hands out the pieces of one file to several threads. What is in
+//! memory comes first, mapped and without a copy; what is not is read by one
+//! thread at a time, in file order, so that a device sees one sequential
+//! stream while the others compute.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! use nearfirst_fetch::{ScanOptions, Source, scan};
+//!
+//! let costs = store::Costs::load();
+//! let path = "/proc/self/exe".as_ref();
+//! let file = costs.open(path)?;
+//! let zeros = AtomicU64::new(0);
+//! let count = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == 0).count() as u64;
+//! let report = scan(
+//!     &Source { file: &file, path, costs: &costs },
+//!     &ScanOptions::default(),
+//!     |chunk, _| count(chunk.bytes),
+//!     |_, found, _| drop(zeros.fetch_add(found, Ordering::Relaxed)),
+//! )?;
+//! assert_eq!(report.near_bytes + report.far_bytes, report.size);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod far;
+mod mapping;
+mod scan;
+mod sync;
+
+pub use error::Error;
+pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, scan};

@@ -106,11 +106,11 @@ impl Picker {
         end
     }
 
-    /// Gives back the end of a piece that was taken, to be picked again.
+    /// Gives back what was taken with `piece`, or on from it, to be picked again.
     ///
     /// For a piece that is cut at the end of its last record.
-    pub fn give_back(&mut self, piece: &Piece, from: u64) {
-        let end = piece.range().end;
+    pub fn give_back(&mut self, piece: &Piece, range: Range<u64>) {
+        let Range { start: from, end } = range;
         if from >= end {
             return;
         }
@@ -158,8 +158,9 @@ impl Picker {
         }
     }
 
-    /// Drops everything from `offset` on: nobody needs it any more.
-    pub fn stop_before(&mut self, offset: u64) {
+    /// Drops everything from `offset` on: nobody needs it any more. Whether there was any.
+    pub fn stop_before(&mut self, offset: u64) -> bool {
+        let before = self.unseen.last_key_value().map_or(0, |(_, part)| part.end);
         if let Some((&start, part)) = self.unseen.range(..offset).next_back()
             && part.end > offset
         {
@@ -170,10 +171,11 @@ impl Picker {
             let end = self.unseen[&start].end;
             self.remove(start..end);
         }
+        before > offset
     }
 
     /// Whether what was in one part with the byte before `offset` goes on there, unseen.
-    pub(crate) fn follows(&self, offset: u64) -> bool {
+    pub fn follows(&self, offset: u64) -> bool {
         self.unseen.contains_key(&offset)
     }
 
@@ -386,7 +388,7 @@ mod tests {
                 match step {
                     0 => if let Some(piece) = picker.take() {
                         let cut = (piece.offset + amount).min(piece.range().end);
-                        picker.give_back(&piece, cut);
+                        picker.give_back(&piece, cut..piece.range().end);
                         mark(piece.offset..cut);
                     },
                     1 => if let Some(piece) = picker.take() {

@@ -81,13 +81,12 @@ impl Picker {
         let end = piece.range().end;
         if self.follows(end) {
             if let Some(at) = last_record_end(piece.offset, end, separator, &mut read)? {
-                self.give_back(&piece, at);
+                self.give_back(&piece, at..end);
                 piece.length = at - piece.offset;
             } else {
                 let limit = self.take_on(end, u64::MAX);
                 let at = first_record_end(end, limit, separator, &mut read)?.unwrap_or(limit);
-                piece.length = limit - piece.offset;
-                self.give_back(&piece, at);
+                self.give_back(&piece, at..limit);
                 piece.length = at - piece.offset;
             }
         }

@@ -1,0 +1,198 @@
+//! The one stream that reads what is far, and what it teaches about its device.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use sled::{Device, Observation};
+use store::Costs;
+
+use crate::Error;
+use crate::sync::mpsc;
+
+/// Bytes of the read that finds out a latency: one page.
+const FIRST_BYTES: usize = 4096;
+/// Bytes asked of a device that may stall at a time: each must arrive within the limit.
+const STEP_BYTES: usize = 256 << 10;
+/// Bytes of one stream after which it is taken for a reading of bandwidth.
+const OBSERVE_BYTES: u64 = 8 << 20;
+/// Share of a stream's time that reads must take for it to show the device's bandwidth and not ours.
+const READING_SHARE_MIN: f64 = 0.7;
+
+/// Reads ranges of a file that must come from a device. There is one of it
+/// for each scan; who holds it may read.
+pub(crate) struct FarReader<'a> {
+    costs: &'a Costs,
+    path: &'a Path,
+    reads: Reads<'a>,
+    next: u64,
+    stream: Option<Stream>,
+    waited: Duration,
+}
+
+/// A run of reads without a gap.
+struct Stream {
+    device: Device,
+    started: Duration,
+    reading: Duration,
+    first_byte: Option<Duration>,
+    bytes: u64,
+}
+
+enum Reads<'a> {
+    /// In the caller's thread.
+    Here(&'a File),
+    /// In a thread of its own that can be left behind: the mount may not answer.
+    Apart { requests: mpsc::Sender<Request>, answers: mpsc::Receiver<Answer>, limit: Duration },
+}
+
+struct Request {
+    offset: u64,
+    buffer: Vec<u8>,
+}
+
+struct Answer {
+    buffer: Vec<u8>,
+    read: io::Result<usize>,
+}
+
+impl<'a> FarReader<'a> {
+    pub(crate) fn new(
+        file: &'a File,
+        path: &'a Path,
+        costs: &'a Costs,
+        may_stall: bool,
+    ) -> io::Result<Self> {
+        let reads = if may_stall { Reads::apart(file, costs)? } else { Reads::Here(file) };
+        Ok(Self { costs, path, reads, next: u64::MAX, stream: None, waited: Duration::ZERO })
+    }
+
+    /// How long reads took so far.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Fills `buffer` from `offset` on; returns how much there was before the end of the file.
+    pub(crate) fn read(
+        &mut self,
+        device: &Device,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
+        let clock = self.costs.clock();
+        let start = clock.now();
+        let continues = offset == self.next
+            && self.stream.as_ref().is_some_and(|stream| stream.device == *device);
+        let mut done = 0;
+        if !continues {
+            self.finish_stream();
+            let first = FIRST_BYTES.min(buffer.len());
+            done = self.read_fully(offset, &mut buffer[..first])?;
+            self.stream = Some(Stream {
+                device: device.clone(),
+                started: start,
+                reading: Duration::ZERO,
+                first_byte: Some(clock.now().saturating_sub(start)),
+                bytes: 0,
+            });
+        }
+        if done < buffer.len() && (done > 0 || continues) {
+            done += self.read_fully(offset + done as u64, &mut buffer[done..])?;
+        }
+        let took = clock.now().saturating_sub(start);
+        self.waited += took;
+        self.next = offset + done as u64;
+        if let Some(stream) = &mut self.stream {
+            stream.reading += took;
+            stream.bytes += done as u64;
+            if stream.bytes >= OBSERVE_BYTES {
+                let device = stream.device.clone();
+                self.finish_stream();
+                self.stream = Some(Stream {
+                    device,
+                    started: clock.now(),
+                    reading: Duration::ZERO,
+                    first_byte: None,
+                    bytes: 0,
+                });
+            }
+        }
+        Ok(done)
+    }
+
+    /// Says where the next range begins that counts as a continuation, after a piece was given back.
+    pub(crate) fn continue_at(&mut self, offset: u64) {
+        self.next = offset;
+    }
+
+    /// Learns from the stream so far and ends it.
+    pub(crate) fn finish_stream(&mut self) {
+        let Some(stream) = self.stream.take() else { return };
+        let whole = self.costs.clock().now().saturating_sub(stream.started).as_secs_f64();
+        if stream.bytes == 0 || stream.reading.as_secs_f64() < READING_SHARE_MIN * whole {
+            return;
+        }
+        let first_byte = stream.first_byte.map(|first| first.as_secs_f64());
+        self.costs.observe(&stream.device, Observation { bytes: stream.bytes, first_byte, whole });
+    }
+
+    fn read_fully(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            match self.reads.read(at, &mut buffer[done..]) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    return Err(Error::Stalled {
+                        path: self.path.to_owned(),
+                        offset: at,
+                        limit: self.costs.local().wait_max(),
+                    });
+                }
+                Err(source) => return Err(Error::Io { path: self.path.to_owned(), source }),
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl<'a> Reads<'a> {
+    fn apart(file: &'a File, costs: &Costs) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        let (requests, inbox) = mpsc::channel::<Request>();
+        let (outbox, answers) = mpsc::channel();
+        let serve = move || {
+            for Request { offset, mut buffer } in inbox {
+                let read = file.read_at(&mut buffer, offset);
+                if outbox.send(Answer { buffer, read }).is_err() {
+                    break;
+                }
+            }
+        };
+        std::thread::Builder::new().name("far".into()).spawn(serve)?;
+        Ok(Self::Apart { requests, answers, limit: costs.local().wait_max() })
+    }
+
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Here(file) => file.read_at(buffer, offset),
+            Self::Apart { requests, answers, limit } => {
+                let space = vec![0; buffer.len().min(STEP_BYTES)];
+                let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+                requests.send(Request { offset, buffer: space }).map_err(gone)?;
+                match answers.recv_timeout(*limit) {
+                    Ok(Answer { buffer: found, read }) => {
+                        let read = read?;
+                        buffer[..read].copy_from_slice(&found[..read]);
+                        Ok(read)
+                    }
+                    Err(_) => Err(io::ErrorKind::TimedOut.into()),
+                }
+            }
+        }
+    }
+}

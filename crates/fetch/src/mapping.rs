@@ -1,0 +1,194 @@
+//! A mapped file that may be truncated under its reader.
+//!
+//! A load from a mapped page that the file no longer has raises SIGBUS. The
+//! handler here puts zeros in the place of what is missing and marks the
+//! mapping, so that the reader goes on and finds out afterwards that what it
+//! computed is void. Faults of anybody else go where they went before.
+
+#![expect(unsafe_code, reason = "mapping files and handling SIGBUS")]
+
+use std::ffi::{c_int, c_void};
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::AsRawFd as _;
+use std::ptr;
+
+use crate::sync::{AtomicBool, AtomicUsize, OnceLock, Ordering};
+
+/// Mappings that can be guarded at a time; further files are read instead of mapped.
+const GUARDS_MAX: usize = 256;
+
+/// A slot that is being filled in: no address of a mapping.
+const RESERVED: usize = 1;
+
+struct Guard {
+    /// First address; 0 if the slot is free.
+    start: AtomicUsize,
+    end: AtomicUsize,
+    faulted: AtomicBool,
+}
+
+static GUARDS: [Guard; GUARDS_MAX] = [const {
+    Guard { start: AtomicUsize::new(0), end: AtomicUsize::new(0), faulted: AtomicBool::new(false) }
+}; GUARDS_MAX];
+
+static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// The first bytes of a file, mapped read-only.
+pub(crate) struct Mapping {
+    start: *const u8,
+    bytes: usize,
+    guard: &'static Guard,
+}
+
+// SAFETY: the mapping is read-only memory that lives as long as the value;
+// nothing about it belongs to one thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; shared reads of memory need no order.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `size` bytes; `None` where that cannot be done, and reading must do.
+    pub(crate) fn of(file: &File, size: u64) -> Option<Self> {
+        let bytes = usize::try_from(size).ok().filter(|bytes| *bytes > 0)?;
+        install_handler()?;
+        let guard = GUARDS.iter().find(|guard| {
+            let (free, taken) = (Ordering::AcqRel, Ordering::Relaxed);
+            guard.start.compare_exchange(0, RESERVED, free, taken).is_ok()
+        })?;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
+            libc::mmap(ptr::null_mut(), bytes, read, shared, file.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            guard.start.store(0, Ordering::Release);
+            return None;
+        }
+        guard.faulted.store(false, Ordering::Relaxed);
+        guard.end.store(start.addr() + bytes, Ordering::Relaxed);
+        guard.start.store(start.addr(), Ordering::Release);
+        Some(Self { start: start.cast(), bytes, guard })
+    }
+
+    /// The bytes of `range`. Valid only if [`Mapping::is_sound`] still holds after they were used.
+    pub(crate) fn bytes(&self, range: &Range<u64>) -> &[u8] {
+        let at = |offset: u64| usize::try_from(offset).expect("within the mapping");
+        let (start, end) = (at(range.start), at(range.end));
+        assert!(start <= end && end <= self.bytes, "{range:?} is not within the mapping");
+        // SAFETY: the range lies within the mapping, which lives as long as
+        // `self`. Pages that vanish are replaced by the handler. Another
+        // process may write the file meanwhile; as with every mapped reader,
+        // the bytes seen are then some of the old and some of the new.
+        unsafe { std::slice::from_raw_parts(self.start.add(start), end - start) }
+    }
+
+    /// Maps the pages of `range`, which are in memory, in one call instead of a fault for each few.
+    pub(crate) fn populate(&self, range: &Range<u64>) {
+        let page = rustix::param::page_size();
+        let start = usize::try_from(range.start).expect("within the mapping") / page * page;
+        let end = usize::try_from(range.end).expect("within the mapping").min(self.bytes);
+        // SAFETY: within the mapping; populating changes no content. A failure
+        // leaves the pages to be mapped when they are read.
+        unsafe {
+            let from = self.start.add(start).cast_mut().cast();
+            libc::madvise(from, end - start, libc::MADV_POPULATE_READ);
+        }
+    }
+
+    /// Whether every byte handed out so far was the file's.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.guard.faulted.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: made by `of`, unmapped once; `bytes` borrows from `self`, so no slice is left.
+        unsafe { libc::munmap(self.start.cast_mut().cast(), self.bytes) };
+        self.guard.start.store(0, Ordering::Release);
+    }
+}
+
+fn install_handler() -> Option<()> {
+    static INSTALLED: OnceLock<bool> = OnceLock::new();
+    let install = || {
+        let mut previous = MaybeUninit::<libc::sigaction>::uninit();
+        // SAFETY: an all-zero sigaction is a valid one, and the fields the
+        // kernel reads are set; `previous` is written before it is read.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_sigbus;
+            action.sa_sigaction = handler as libc::sighandler_t;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            if libc::sigaction(libc::SIGBUS, ptr::null(), previous.as_mut_ptr()) != 0 {
+                return false;
+            }
+            PREVIOUS.get_or_init(|| previous.assume_init());
+            libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) == 0
+        }
+    };
+    INSTALLED.get_or_init(install).then_some(())
+}
+
+/// Only system calls and atomics: what a signal handler may use.
+extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    // SAFETY: the kernel passes a valid siginfo to a handler with SA_SIGINFO.
+    let address = unsafe { (*info).si_addr() }.addr();
+    for guard in &GUARDS {
+        let start = guard.start.load(Ordering::Acquire);
+        let end = guard.end.load(Ordering::Relaxed);
+        if start <= RESERVED || address < start || address >= end {
+            continue;
+        }
+        guard.faulted.store(true, Ordering::Release);
+        let page = address & !4095;
+        // SAFETY: replaces the rest of a mapping of ours, which stays readable
+        // and as large as it was; errno is put back for the interrupted code.
+        let replaced = unsafe {
+            let errno = *libc::__errno_location();
+            let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let at = page as *mut c_void;
+            let zeros = libc::mmap(at, end - page, libc::PROT_READ, flags, -1, 0);
+            *libc::__errno_location() = errno;
+            zeros != libc::MAP_FAILED
+        };
+        if replaced {
+            return;
+        }
+    }
+    if let Some(previous) = PREVIOUS.get() {
+        // SAFETY: puts back what was there; the fault is raised again and goes to it.
+        unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_mapped_file_that_shrinks_is_noticed_and_does_not_crash() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&vec![1; 1 << 16]).expect("written");
+        let mapping = Mapping::of(&file, 1 << 16).expect("mapped");
+        let sum = |range| mapping.bytes(&range).iter().map(|&byte| u64::from(byte)).sum::<u64>();
+        assert_eq!(sum(0..1 << 16), 1 << 16);
+        assert!(mapping.is_sound());
+        file.set_len(1 << 12).expect("shortened");
+        assert_eq!(sum(0..1 << 16), 1 << 12);
+        assert!(!mapping.is_sound());
+    }
+
+    #[test]
+    fn a_guard_is_free_again_after_its_mapping() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"x").expect("written");
+        for _ in 0..2 * GUARDS_MAX {
+            assert_eq!(Mapping::of(&file, 1).expect("mapped").bytes(&(0..1)), b"x");
+        }
+    }
+}

@@ -1,0 +1,679 @@
+//! One file, handed out in chunks to several threads, near first.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use sled::{DeliveryTime, Picker, Piece, Place, Plan, Sled, pull_edges};
+use store::Costs;
+
+use crate::Error;
+use crate::far::FarReader;
+use crate::mapping::Mapping;
+use crate::sync::{Condvar, Mutex, lock};
+
+/// Preferred chunk: large enough that handing it out costs nothing, small
+/// enough that a slow device delivers one soon.
+const CHUNK_BYTES: usize = 2 << 20;
+/// A record longer than this is not copied: it is brought into the page cache and handed out mapped.
+const RECORD_BYTES_MAX: usize = 64 << 20;
+/// Far bytes read after which it is asked again where data is: by then others may have brought some near.
+const REFRESH_BYTES: u64 = 64 << 20;
+
+/// An open file to scan.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The file, open for reading. Its position is neither used nor moved.
+    pub file: &'a File,
+    /// Its name, for errors.
+    pub path: &'a Path,
+    /// What knows where its parts are and learns what they cost.
+    pub costs: &'a Costs,
+}
+
+/// How to scan.
+#[derive(Debug, Clone, Copy)]
+pub struct ScanOptions {
+    /// Preferred bytes of a chunk; by default 2 MiB. Chunks may be shorter,
+    /// and with a separator as long as a record.
+    pub chunk_bytes: usize,
+    /// With a separator every chunk starts at the start of a record and ends
+    /// just after a separator or at the end of the file. By default none:
+    /// chunks end anywhere.
+    pub separator: Option<u8>,
+    /// Threads, the caller's included; by default one per processor.
+    pub jobs: usize,
+    /// Near first (the default), or file order.
+    pub plan: Plan,
+    /// Whether to fetch far chunks while near ones are left. By default so;
+    /// not for a search that may stop before it needs any.
+    pub ahead: bool,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        Self {
+            chunk_bytes: CHUNK_BYTES,
+            separator: None,
+            jobs: std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+            plan: Plan::Best,
+            ahead: true,
+        }
+    }
+}
+
+/// A piece of the file, read.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk<'a> {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its bytes; never empty.
+    pub bytes: &'a [u8],
+    /// Whether it was in memory when last asked.
+    pub near: bool,
+}
+
+/// What a scan found and took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ScanReport {
+    /// Size of the file when it began; what is appended later is not read.
+    pub size: u64,
+    /// Bytes delivered that were in memory.
+    pub near_bytes: u64,
+    /// Bytes delivered that had to be fetched.
+    pub far_bytes: u64,
+    /// Time that reads of far bytes took, much of it beside computation.
+    pub waited: Duration,
+    /// Time in all.
+    pub elapsed: Duration,
+    /// What reading all of it by the plan was estimated to take.
+    pub told: DeliveryTime,
+    /// Whether it ended before the end of the file because it was told to.
+    pub stopped: bool,
+}
+
+/// Lets a callback end a scan early.
+pub struct Control<'a> {
+    stop_before: &'a (dyn Fn(u64) + Sync),
+}
+
+impl std::fmt::Debug for Control<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").finish_non_exhaustive()
+    }
+}
+
+impl Control<'_> {
+    /// Hands out no further chunk.
+    pub fn stop(&self) {
+        self.stop_before(0);
+    }
+
+    /// Hands out no further chunk that starts at or after `offset`.
+    pub fn stop_before(&self, offset: u64) {
+        (self.stop_before)(offset);
+    }
+}
+
+/// Scans a file: `each` computes over a chunk, `deliver` takes the result.
+///
+/// Both are called from several threads at once, chunks in any order, each
+/// byte exactly once. `deliver` is called only for chunks that were sound
+/// when `each` had finished, and with ranges that together tile the file: a
+/// mapped file that shrinks under its reader is [`Error::Truncated`] and not
+/// a crash.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Truncated`], [`Error::Stalled`]. Chunks delivered until then stand.
+pub fn scan<T, F, D>(
+    source: &Source<'_>,
+    options: &ScanOptions,
+    each: F,
+    deliver: D,
+) -> Result<ScanReport, Error>
+where
+    F: Fn(&Chunk<'_>, &Control<'_>) -> T + Sync,
+    D: Fn(Range<u64>, T, &Control<'_>) + Sync,
+{
+    let failed = |source_error| Error::Io { path: source.path.to_owned(), source: source_error };
+    let clock = source.costs.clock();
+    let start = clock.now();
+    let entry =
+        source.costs.local().entry(std::os::fd::AsFd::as_fd(source.file)).map_err(failed)?;
+    let sleds = located(source, options, entry.size).map_err(failed)?;
+    let told = sled::delivery_time(&sleds, options.plan);
+    let near: u64 = sleds.iter().filter(|sled| sled.place == Place::Near).map(|s| s.length).sum();
+    let may_stall = entry.backing.may_stall() && near < entry.size;
+    let far = FarReader::new(source.file, source.path, source.costs, may_stall).map_err(failed)?;
+    let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
+    let shared = Shared {
+        source: *source,
+        options: *options,
+        size: entry.size,
+        mapping: Mapping::of(source.file, entry.size),
+        state: Mutex::new(State {
+            picker: Picker::with_plan(&sleds, options.chunk_bytes as u64, options.plan),
+            far: Some(far),
+            far_since_refresh: 0,
+            limit: u64::MAX,
+            failed: None,
+            near_bytes: 0,
+            far_bytes: 0,
+            waited: Duration::ZERO,
+            stopped: false,
+        }),
+        changed: Condvar::new(),
+    };
+    let helpers = options.jobs.max(1).min(usize::try_from(chunks).unwrap_or(usize::MAX))
+        - usize::from(chunks > 0);
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            // Where no thread can be had, fewer do the same work.
+            let work = || shared.work(&each, &deliver);
+            if std::thread::Builder::new().name("scan".into()).spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        shared.work(&each, &deliver);
+    });
+    let mut state = shared.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(far) = &mut state.far {
+        far.finish_stream();
+        state.waited = far.waited();
+    }
+    match state.failed {
+        Some(error) => Err(error),
+        None => Ok(ScanReport {
+            size: entry.size,
+            near_bytes: state.near_bytes,
+            far_bytes: state.far_bytes,
+            waited: state.waited,
+            elapsed: clock.now().saturating_sub(start),
+            told,
+            stopped: state.stopped,
+        }),
+    }
+}
+
+/// The sleds of the file, with their edges at records.
+fn located(source: &Source<'_>, options: &ScanOptions, size: u64) -> io::Result<Vec<Sled>> {
+    let mut sleds = source.costs.file_sleds(source.file)?;
+    // The file may have grown since its size was pinned.
+    sleds.retain(|sled| sled.offset < size);
+    if let Some(last) = sleds.last_mut() {
+        last.length = size - last.offset;
+    }
+    match options.separator {
+        Some(separator) if options.plan == Plan::Best => {
+            pull_edges(&sleds, separator, |offset, buffer| {
+                source.file.read_exact_at(buffer, offset)
+            })
+        }
+        // In file order a chunk that ends at a record starts the next one there.
+        Some(_) => Ok(as_one(sleds)),
+        None => Ok(sleds),
+    }
+}
+
+/// In file order a chunk that ends at a record starts the next one there, so
+/// that the edges between sleds do not matter: what is not wholly near is one stream.
+fn as_one(sleds: Vec<Sled>) -> Vec<Sled> {
+    let far = sleds.iter().find(|sled| sled.place != Place::Near);
+    let Some(far) = far.cloned() else { return sleds };
+    let end = sleds.last().map_or(0, |last| last.range().end);
+    vec![Sled { offset: 0, length: end, ..far }]
+}
+
+struct Shared<'a> {
+    source: Source<'a>,
+    options: ScanOptions,
+    size: u64,
+    mapping: Option<Mapping>,
+    state: Mutex<State<'a>>,
+    changed: Condvar,
+}
+
+impl std::fmt::Debug for Shared<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+struct State<'a> {
+    picker: Picker,
+    /// Who takes the reader may read what is far; `None` while somebody does.
+    far: Option<FarReader<'a>>,
+    far_since_refresh: u64,
+    /// Nothing that starts at or after this is needed.
+    limit: u64,
+    failed: Option<Error>,
+    near_bytes: u64,
+    far_bytes: u64,
+    waited: Duration,
+    stopped: bool,
+}
+
+enum Work<'a> {
+    Near(Piece),
+    Far(Piece, FarReader<'a>),
+}
+
+impl<'a> Shared<'a> {
+    fn work<T, F, D>(&self, each: &F, deliver: &D)
+    where
+        F: Fn(&Chunk<'_>, &Control<'_>) -> T + Sync,
+        D: Fn(Range<u64>, T, &Control<'_>) + Sync,
+    {
+        let stop_before = |offset| self.stop_before(offset);
+        let control = Control { stop_before: &stop_before };
+        let mut buffer = Vec::new();
+        loop {
+            let work = match self.next_work() {
+                Ok(Some(work)) => work,
+                Ok(None) => return,
+                Err(source) => {
+                    return self.fail(Error::Io { path: self.source.path.to_owned(), source });
+                }
+            };
+            let (range, near) = match work {
+                Work::Near(piece) => match self.bring_mapped(&piece, &mut buffer) {
+                    Ok(()) => (piece.range(), true),
+                    Err(error) => return self.fail(error),
+                },
+                Work::Far(piece, mut far) => {
+                    let read = self.read_far(&piece, &mut far, &mut buffer);
+                    lock(&self.state).far = Some(far);
+                    self.changed.notify_all();
+                    match read {
+                        Ok(range) => (range, false),
+                        Err(error) => return self.fail(error),
+                    }
+                }
+            };
+            let mapped = self.mapping.as_ref().filter(|_| buffer.is_empty());
+            let bytes = mapped.map_or(&*buffer, |mapping| mapping.bytes(&range));
+            let result = each(&Chunk { offset: range.start, bytes, near }, &control);
+            if let Some(mapping) = mapped
+                && !mapping.is_sound()
+            {
+                return self.fail(self.shrunk());
+            }
+            let length = range.end - range.start;
+            {
+                let mut state = lock(&self.state);
+                if near {
+                    state.near_bytes += length;
+                } else {
+                    state.far_bytes += length;
+                }
+            }
+            deliver(range, result, &control);
+        }
+    }
+
+    /// Waits for something to do; `None` when there will be nothing more.
+    fn next_work(&self) -> io::Result<Option<Work<'a>>> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.failed.is_some() {
+                return Ok(None);
+            }
+            if self.options.ahead
+                && self.options.jobs > 1
+                && let Some(work) = Self::take_far(&mut state)
+            {
+                return Ok(Some(work));
+            }
+            match state.picker.peek() {
+                Some(piece) if piece.place == Place::Near => {
+                    return self.take_near(&mut state).map(|piece| piece.map(Work::Near));
+                }
+                Some(_) => {
+                    self.refresh(&mut state)?;
+                    if let Some(far) = state.far.take() {
+                        let piece = state.picker.take().expect("it was just seen");
+                        return Ok(Some(Work::Far(piece, far)));
+                    }
+                }
+                // Who reads what is far may give back the end of it.
+                None if state.far.is_some() => return Ok(None),
+                None => {}
+            }
+            state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    fn stop_before(&self, offset: u64) {
+        let mut state = lock(&self.state);
+        state.limit = state.limit.min(offset);
+        state.stopped |= state.picker.stop_before(offset);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn take_far(state: &mut State<'a>) -> Option<Work<'a>> {
+        let far = state.far.take()?;
+        if let Some(piece) = state.picker.take_far() {
+            return Some(Work::Far(piece, far));
+        }
+        state.far = Some(far);
+        None
+    }
+
+    fn take_near(&self, state: &mut State<'_>) -> io::Result<Option<Piece>> {
+        match self.options.separator {
+            None => Ok(state.picker.take()),
+            Some(separator) => state.picker.take_records(separator, |offset, buffer| {
+                self.source.file.read_exact_at(buffer, offset)
+            }),
+        }
+    }
+
+    /// Asks again where data is, now and then.
+    fn refresh(&self, state: &mut State<'_>) -> io::Result<()> {
+        if state.far_since_refresh < REFRESH_BYTES.max(self.size / 32)
+            || self.options.plan == Plan::Linear
+        {
+            return Ok(());
+        }
+        state.far_since_refresh = 0;
+        let sleds = located(&self.source, &self.options, self.size)?;
+        state.picker.refresh(&sleds);
+        Ok(())
+    }
+
+    /// Makes a near piece readable: mapped, or, where that cannot be, in `buffer`.
+    fn bring_mapped(&self, piece: &Piece, buffer: &mut Vec<u8>) -> Result<(), Error> {
+        buffer.clear();
+        if let Some(mapping) = &self.mapping {
+            mapping.populate(&piece.range());
+            return Ok(());
+        }
+        buffer.resize(usize::try_from(piece.length).expect("a piece fits in memory"), 0);
+        self.source.file.read_exact_at(buffer, piece.offset).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => self.shrunk(),
+            _ => Error::Io { path: self.source.path.to_owned(), source },
+        })
+    }
+
+    /// Reads a far piece into `buffer`, to the end of its last record; what
+    /// is left over goes back. A record too long to copy is left to the mapping.
+    fn read_far(
+        &self,
+        piece: &Piece,
+        far: &mut FarReader<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Range<u64>, Error> {
+        self.read_part(far, piece, piece.range(), buffer)?;
+        let mut end = piece.range().end;
+        let mut follows = {
+            let mut state = lock(&self.state);
+            state.far_since_refresh += piece.length;
+            state.picker.follows(end)
+        };
+        let Some(separator) = self.options.separator.filter(|_| follows) else {
+            return Ok(piece.range());
+        };
+        let mut searched = 0;
+        loop {
+            if let Some(at) = memchr::memrchr(separator, &buffer[searched..]) {
+                let cut = searched + at + 1;
+                let cut_at = piece.offset + cut as u64;
+                buffer.truncate(cut);
+                self.give_back(piece, cut_at..end);
+                far.continue_at(cut_at);
+                return Ok(piece.offset..cut_at);
+            }
+            searched = buffer.len();
+            if !follows {
+                return Ok(piece.offset..end);
+            }
+            let more = {
+                let mut state = lock(&self.state);
+                let to = state.picker.take_on(end, end + self.options.chunk_bytes as u64);
+                follows = state.picker.follows(to);
+                end..to
+            };
+            end = more.end;
+            if buffer.len() > RECORD_BYTES_MAX && self.mapping.is_some() {
+                return self.bring_long_record(far, piece, more, separator, buffer);
+            }
+            self.read_part(far, piece, more, buffer)?;
+        }
+    }
+
+    /// Brings the rest of a record that began with `piece` into the page cache and leaves it there.
+    fn bring_long_record(
+        &self,
+        far: &mut FarReader<'_>,
+        piece: &Piece,
+        mut part: Range<u64>,
+        separator: u8,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Range<u64>, Error> {
+        loop {
+            buffer.clear();
+            self.read_part(far, piece, part.clone(), buffer)?;
+            let found = memchr::memchr(separator, buffer).map(|at| part.start + at as u64 + 1);
+            if let Some(cut) = found {
+                buffer.clear();
+                self.give_back(piece, cut..part.end);
+                return Ok(piece.offset..cut);
+            }
+            let mut state = lock(&self.state);
+            let to = state.picker.take_on(part.end, part.end + self.options.chunk_bytes as u64);
+            if to == part.end {
+                buffer.clear();
+                return Ok(piece.offset..to);
+            }
+            part = part.end..to;
+        }
+    }
+
+    /// Appends a part of the file to `buffer`.
+    fn read_part(
+        &self,
+        far: &mut FarReader<'_>,
+        piece: &Piece,
+        part: Range<u64>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let kept = if part.start == piece.offset { 0 } else { buffer.len() };
+        buffer.truncate(kept);
+        let bytes = usize::try_from(part.end - part.start).expect("a part fits in memory");
+        buffer.resize(kept + bytes, 0);
+        if far.read(&piece.device, part.start, &mut buffer[kept..])? < bytes {
+            return Err(self.shrunk());
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, piece: &Piece, range: Range<u64>) {
+        let mut state = lock(&self.state);
+        state.picker.give_back(piece, range);
+        let limit = state.limit;
+        state.stopped |= state.picker.stop_before(limit);
+    }
+
+    fn shrunk(&self) -> Error {
+        let found = self.source.file.metadata().map_or(0, |metadata| metadata.len());
+        if found < self.size {
+            Error::Truncated { path: self.source.path.to_owned(), expected: self.size, found }
+        } else {
+            let source = io::Error::from_raw_os_error(libc::EIO);
+            Error::Io { path: self.source.path.to_owned(), source }
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        lock(&self.state).failed.get_or_insert(error);
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Delivered = Vec<(Range<u64>, Vec<u8>)>;
+
+    /// A file of lines, synced, of which the given share at the front is evicted.
+    fn file_of(content: &[u8], evicted: f64) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(content).expect("written");
+        file.as_file().sync_all().expect("synced");
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
+        let bytes = (content.len() as f64 * evicted) as u64;
+        if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
+            let advice = rustix::fs::Advice::DontNeed;
+            rustix::fs::fadvise(file.as_file(), 0, Some(bytes), advice).expect("evicted");
+        }
+        file
+    }
+
+    fn scanned(
+        file: &tempfile::NamedTempFile,
+        options: &ScanOptions,
+    ) -> Result<(Delivered, ScanReport), Error> {
+        let costs = Costs::with(
+            store::Local::default(),
+            store::TableFiles::default(),
+            store::Clock::manual(),
+        );
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        let found = Mutex::new(Vec::new());
+        let report = scan(
+            &source,
+            options,
+            |chunk, _| (chunk.offset, chunk.bytes.to_vec()),
+            |range, (offset, bytes), _| {
+                assert_eq!(range.start, offset);
+                assert_eq!(range.end - range.start, bytes.len() as u64);
+                lock(&found).push((range, bytes));
+            },
+        )?;
+        let mut found = found.into_inner().expect("no panic");
+        found.sort_by_key(|(range, _)| range.start);
+        Ok((found, report))
+    }
+
+    fn whole(found: &[(Range<u64>, Vec<u8>)]) -> Vec<u8> {
+        found.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn every_byte_comes_once_and_chunks_are_whole_records(
+            lines in proptest::collection::vec(0_usize..9000, 0..60),
+            evicted in 0.0_f64..1.0,
+            chunk_bytes in 1_usize..40_000,
+            jobs in 1_usize..4,
+            records in any::<bool>(),
+            linear in any::<bool>(),
+            ahead in any::<bool>(),
+        ) {
+            let mut content = Vec::new();
+            for (index, length) in lines.iter().enumerate() {
+                content.extend((0..*length).map(|at| b'a' + u8::try_from((at + index) % 26).expect("a letter")));
+                content.push(b'\n');
+            }
+            content.pop();
+            let options = ScanOptions {
+                chunk_bytes,
+                separator: records.then_some(b'\n'),
+                jobs,
+                plan: if linear { Plan::Linear } else { Plan::Best },
+                ahead,
+            };
+            let file = file_of(&content, evicted);
+            let (found, report) = scanned(&file, &options).expect("it can be read");
+            prop_assert_eq!(whole(&found), content.clone());
+            prop_assert_eq!(report.near_bytes + report.far_bytes, content.len() as u64);
+            prop_assert!(!report.stopped);
+            if records {
+                for (range, bytes) in &found {
+                    let ends = bytes.last() == Some(&b'\n') || range.end == report.size;
+                    prop_assert!(ends, "{range:?}");
+                }
+            } else {
+                prop_assert!(found.iter().all(|(_, bytes)| bytes.len() <= chunk_bytes));
+            }
+        }
+
+        #[test]
+        fn nothing_before_a_stop_is_missing(
+            evicted in 0.0_f64..1.0,
+            stop in 0_u64..300_000,
+            jobs in 1_usize..4,
+            records in any::<bool>(),
+        ) {
+            let content: Vec<u8> = b"0123456789abcde\n".repeat(16_384);
+            let file = file_of(&content, evicted);
+            let costs = Costs::with(
+                store::Local::default(),
+                store::TableFiles::default(),
+                store::Clock::manual(),
+            );
+            let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+            let options = ScanOptions {
+                chunk_bytes: 5000,
+                separator: records.then_some(b'\n'),
+                jobs,
+                ..ScanOptions::default()
+            };
+            let delivered = Mutex::new(Vec::new());
+            scan(
+                &source,
+                &options,
+                |_, control| control.stop_before(stop),
+                |range, (), _| lock(&delivered).push(range),
+            )
+            .expect("it can be read");
+            let mut delivered = delivered.into_inner().expect("no panic");
+            delivered.sort_by_key(|range| range.start);
+            let mut reached = 0;
+            for range in delivered {
+                if range.start == reached {
+                    reached = range.end;
+                }
+            }
+            prop_assert!(reached >= stop.min(content.len() as u64), "{reached} {stop}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_is_no_chunk() {
+        let (found, report) = scanned(&file_of(b"", 0.0), &ScanOptions::default()).expect("read");
+        assert!(found.is_empty());
+        assert_eq!(report.size, 0);
+    }
+
+    #[test]
+    fn a_file_that_shrinks_while_it_is_read_is_an_error_and_void_results_are_not_delivered() {
+        for evicted in [0.0, 1.0] {
+            let file = file_of(&vec![b'x'; 1 << 20], evicted);
+            let costs = Costs::load();
+            let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+            let options = ScanOptions { chunk_bytes: 1 << 16, jobs: 1, ..ScanOptions::default() };
+            let result = scan(
+                &source,
+                &options,
+                |chunk, _| {
+                    source.file.set_len(1 << 17).expect("shortened");
+                    chunk.bytes.iter().all(|&byte| byte == b'x')
+                },
+                |_, sound, _| assert!(sound),
+            );
+            assert!(matches!(result, Err(Error::Truncated { found: 0x2_0000, .. })), "{result:?}");
+        }
+    }
+}
