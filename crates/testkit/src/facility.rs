@@ -1,0 +1,100 @@
+//! What a machine must offer for a test, and saying so where it does not.
+
+use std::path::Path;
+
+/// With this variable set to 1, a missing facility fails a test instead of skipping it.
+pub const REQUIRE_ALL: &str = "NEARFIRST_REQUIRE_ALL";
+
+/// Something that not every machine or user has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Facility<'a> {
+    /// The right to mount, to limit and to see residency of all files.
+    Root,
+    /// `/dev/fuse`.
+    Fuse,
+    /// `/dev/loop-control`.
+    Loop,
+    /// A file system that the kernel has or can load.
+    FileSystem(&'a str),
+    /// A program in `PATH`, `/sbin` or `/usr/sbin`.
+    Tool(&'a str),
+    /// A controller of cgroup version 1: `memory`, `blkio`.
+    Cgroup(&'a str),
+}
+
+/// Why the first missing one is missing; `None` if all are there.
+///
+/// Panics instead if [`REQUIRE_ALL`] is 1. Use [`crate::skip_unless`] in tests.
+pub fn missing<'a>(needed: impl IntoIterator<Item = Facility<'a>>) -> Option<String> {
+    let reason = needed.into_iter().find_map(Facility::missing)?;
+    let required = std::env::var_os(REQUIRE_ALL).is_some_and(|value| value == "1");
+    assert!(!required, "{reason}, and {REQUIRE_ALL} is 1");
+    Some(reason)
+}
+
+impl Facility<'_> {
+    fn missing(self) -> Option<String> {
+        let is_root = rustix::process::geteuid().is_root();
+        match self {
+            Self::Root => (!is_root).then(|| "not root".to_owned()),
+            Self::Fuse => absent("/dev/fuse"),
+            Self::Loop => absent("/dev/loop-control"),
+            Self::FileSystem(name) => {
+                let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+                let known = known.lines().any(|line| line.split_whitespace().last() == Some(name));
+                let loads = || {
+                    let mut modprobe = std::process::Command::new("modprobe");
+                    modprobe.arg("-q").arg(name).status().is_ok_and(|status| status.success())
+                };
+                (!(known || is_root && loads())).then(|| format!("the kernel has no {name}"))
+            }
+            Self::Tool(name) => {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                let path = path.to_string_lossy().into_owned() + ":/sbin:/usr/sbin";
+                let found = path.split(':').any(|dir| Path::new(dir).join(name).is_file());
+                (!found).then(|| format!("{name} is not installed"))
+            }
+            Self::Cgroup(controller) => {
+                absent(&format!("/sys/fs/cgroup/{controller}/cgroup.procs"))
+            }
+        }
+    }
+}
+
+fn absent(path: &str) -> Option<String> {
+    (!Path::new(path).exists()).then(|| format!("no {path}"))
+}
+
+/// Returns from the test, saying why, unless all the facilities are there.
+///
+/// Panics instead if `NEARFIRST_REQUIRE_ALL` is 1, so that a machine that should test everything
+/// cannot skip in silence.
+#[macro_export]
+macro_rules! skip_unless {
+    ($($facility:expr),+ $(,)?) => {
+        if let Some(reason) = $crate::missing([$($facility),+]) {
+            use ::std::io::Write as _;
+            let name = ::std::thread::current().name().unwrap_or("test").to_owned();
+            ::std::writeln!(::std::io::stderr().lock(), "skipped {name}: {reason}").ok();
+            return;
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_facility_has_a_reason() {
+        let tool = "no-such-program";
+        assert_eq!(
+            Facility::Tool(tool).missing().as_deref(),
+            Some("no-such-program is not installed")
+        );
+        assert_eq!(Facility::Tool("sh").missing(), None);
+        assert_eq!(Facility::FileSystem("proc").missing(), None);
+        assert!(Facility::FileSystem("no-such-fs").missing().is_some());
+    }
+}

@@ -1,0 +1,31 @@
+//! The vocabulary of the end-to-end tests and experiments: files, programs, page cache, mounts, limits.
+//!
+//! A test body is the case and the expectation:
+//!
+//! ```no_run
+//! use testkit::{Dir, Program, evict, make_near, skip_unless};
+//!
+//! skip_unless!(testkit::Facility::Root);
+//! let dir = Dir::new();
+//! let file = dir.create("a.txt", "one\ntwo\n");
+//! evict(&file);
+//! make_near(&file, 0..4);
+//! let wc = Program::at("/usr/bin/wc");
+//! wc.cmd(["-l", "a.txt"]).dir(&dir).run().succeeds().prints("2 a.txt\n");
+//! ```
+//!
+//! Everything here panics with a reason when it cannot do what it is asked: it is used by tests.
+
+mod cmd;
+mod dir;
+mod facility;
+mod limit;
+mod mount;
+mod page_cache;
+
+pub use cmd::{Cmd, Output, Program, cmd};
+pub use dir::{Dir, lines, noise};
+pub use facility::{Facility, REQUIRE_ALL, missing};
+pub use limit::{BlkioThrottle, MemoryCgroup};
+pub use mount::{FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs};
+pub use page_cache::{Hold, evict, hold, is_resident, make_near, resident_bytes, resident_pages};

@@ -1,0 +1,156 @@
+//! Limits on commands: memory (and so page cache) and disk bandwidth, by cgroups of version 1.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::cmd::{Cmd, Output};
+
+/// A limit on the memory of the commands run in it, the page cache they fill included.
+///
+/// A page is charged to whoever brings it in first: evict a file before, or its pages are free.
+#[derive(Debug)]
+pub struct MemoryCgroup {
+    group: Group,
+}
+
+impl MemoryCgroup {
+    /// A group that holds at most `bytes`.
+    #[track_caller]
+    pub fn new(bytes: u64) -> Self {
+        let group = Group::new("memory");
+        group.write("memory.limit_in_bytes", &bytes.to_string());
+        Self { group }
+    }
+
+    /// The command, to be run inside. [`Cmd::named`] is lost by it.
+    #[must_use]
+    pub fn wrap(&self, cmd: Cmd) -> Cmd {
+        cmd.in_cgroup(&self.group.procs())
+    }
+
+    /// Runs the command inside.
+    pub fn run(&self, cmd: Cmd) -> Output {
+        self.wrap(cmd).run()
+    }
+
+    /// Bytes charged now.
+    #[track_caller]
+    pub fn usage(&self) -> u64 {
+        let text = self.group.read("memory.usage_in_bytes");
+        text.trim().parse().expect("the kernel writes a number")
+    }
+}
+
+impl Drop for MemoryCgroup {
+    fn drop(&mut self) {
+        // Lets go of cached pages, which would keep the group alive.
+        fs::write(self.group.path.join("memory.force_empty"), "0").ok();
+    }
+}
+
+/// A limit on what the commands run in it read from one block device.
+///
+/// Accurate for bytes; limits on operations are bursty, hence not offered (use a slow disk).
+#[derive(Debug)]
+pub struct BlkioThrottle {
+    group: Group,
+}
+
+impl BlkioThrottle {
+    /// At most `bytes_per_second` from `device`, such as `/dev/loop0`.
+    #[track_caller]
+    pub fn new(device: impl AsRef<Path>, bytes_per_second: u64) -> Self {
+        let device = device.as_ref();
+        let number =
+            fs::metadata(device).unwrap_or_else(|e| panic!("{}: {e}", device.display())).rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let group = Group::new("blkio");
+        let limit = format!("{major}:{minor} {bytes_per_second}");
+        group.write("blkio.throttle.read_bps_device", &limit);
+        Self { group }
+    }
+
+    /// The command, to be run inside. [`Cmd::named`] is lost by it.
+    #[must_use]
+    pub fn wrap(&self, cmd: Cmd) -> Cmd {
+        cmd.in_cgroup(&self.group.procs())
+    }
+
+    /// Runs the command inside.
+    pub fn run(&self, cmd: Cmd) -> Output {
+        self.wrap(cmd).run()
+    }
+}
+
+/// A cgroup of our own, removed on drop.
+#[derive(Debug)]
+struct Group {
+    path: PathBuf,
+}
+
+impl Group {
+    #[track_caller]
+    fn new(controller: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nearfirst-{}-{number}", std::process::id());
+        let path = Path::new("/sys/fs/cgroup").join(controller).join(name);
+        fs::create_dir(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Self { path }
+    }
+
+    fn procs(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+
+    #[track_caller]
+    fn write(&self, setting: &str, value: &str) {
+        let path = self.path.join(setting);
+        fs::write(&path, value).unwrap_or_else(|e| panic!("{} = {value}: {e}", path.display()));
+    }
+
+    #[track_caller]
+    fn read(&self, setting: &str) -> String {
+        let path = self.path.join(setting);
+        fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        fs::remove_dir(&self.path).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dir, Facility, cmd, evict, noise, resident_bytes, skip_unless};
+
+    #[test]
+    fn a_command_fills_no_more_of_the_page_cache_than_its_limit() {
+        skip_unless!(Facility::Root, Facility::Cgroup("memory"));
+        let limit = 16 << 20;
+        let dir = Dir::new();
+        let path = dir.create("a", noise(64 << 20, 1));
+        evict(&path);
+        let memory = MemoryCgroup::new(limit);
+        memory.run(cmd("cat", [&path])).succeeds();
+        let resident = resident_bytes(&path);
+        assert!((1..=limit).contains(&resident), "{resident}");
+        assert!(memory.usage() <= limit);
+    }
+
+    #[test]
+    fn a_throttled_command_reads_the_same_bytes() {
+        skip_unless!(Facility::Root, Facility::Loop, Facility::Cgroup("blkio"));
+        let disk = crate::LoopDisk::new(crate::FileSystem::Ext4, 0);
+        let path = disk.path().join("a");
+        fs::write(&path, noise(100_000, 1)).unwrap();
+        evict(&path);
+        let throttle = BlkioThrottle::new(disk.device(), 10 << 20);
+        throttle.run(cmd("cat", [&path])).succeeds().prints(noise(100_000, 1));
+    }
+}
