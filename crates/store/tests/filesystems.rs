@@ -1,0 +1,239 @@
+//! Where data is, on every file system that can be mounted here, against what `mincore` says.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use nearfirst_store::{Backing, Clock, Costs, Error, Local, Reason, TableFiles};
+use sled::{Device, DeviceTable, Place};
+use testkit::{
+    Dir, Facility, FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs, evict, hold, is_resident, lines,
+    noise, resident_bytes, skip_unless,
+};
+
+const MIB: u64 = 1 << 20;
+
+fn costs(wait_max: Duration) -> Costs {
+    Costs::with(Local::new(wait_max), TableFiles::default(), Clock::real())
+}
+
+fn near_bytes(path: &Path) -> u64 {
+    let located = Local::default().locate(&File::open(path).expect("opens")).expect("located");
+    assert_eq!(located.reason, None, "{}", path.display());
+    let end = located.extents.iter().fold(0, |at, extent| {
+        assert_eq!(extent.offset, at, "gap or overlap");
+        at + extent.length
+    });
+    assert_eq!(end, fs::metadata(path).expect("it is there").len());
+    let near = located.extents.iter().filter(|extent| extent.place == Place::Near);
+    near.map(|extent| extent.length).sum()
+}
+
+fn device(path: &Path) -> String {
+    Local::default().stat(path).expect("it is there").device.to_string()
+}
+
+/// Evicted, half held and whole: the answer must be `mincore`'s, and asking must not change it.
+fn says_what_mincore_says(path: &Path) {
+    let size = fs::metadata(path).expect("it is there").len();
+    evict(path);
+    let (before, near, after) = (resident_bytes(path), near_bytes(path), resident_bytes(path));
+    assert!(after <= before, "asking brought {} in", path.display());
+    assert!(near <= before && near >= after, "{before} {near} {after}");
+    {
+        let _held = hold(path, size / 4..size / 2);
+        let (before, near, after) = (resident_bytes(path), near_bytes(path), resident_bytes(path));
+        assert!(near >= size / 4, "{near} of {size} near");
+        assert!(near <= before.max(after) && near >= after.min(before), "{before} {near} {after}");
+    }
+    let _held = hold(path, 0..size);
+    assert_eq!(near_bytes(path), size);
+}
+
+#[test]
+fn disks_say_what_is_in_memory() {
+    for file_system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs] {
+        skip_unless!(
+            Facility::Root,
+            Facility::Loop,
+            Facility::FileSystem(file_system.name()),
+            Facility::Tool(file_system.mkfs()),
+        );
+        let disk = LoopDisk::new(file_system, 64 * MIB);
+        let path = disk.path().join("file");
+        fs::write(&path, noise(8 << 20, 1)).expect("written");
+        says_what_mincore_says(&path);
+        assert!(device(&path).starts_with("loop:/"), "{}", device(&path));
+    }
+}
+
+#[test]
+fn a_squashfs_says_what_is_in_memory() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Loop,
+        Facility::FileSystem("squashfs"),
+        Facility::Tool("mksquashfs"),
+    );
+    let content = Dir::new();
+    content.create("file", noise((5 << 20) + 777, 2));
+    let disk = LoopDisk::squashfs(&content);
+    says_what_mincore_says(&disk.path().join("file"));
+}
+
+#[test]
+fn an_overlay_is_asked_about_the_file_beneath() {
+    skip_unless!(Facility::Root, Facility::FileSystem("overlay"));
+    let lower = Dir::new();
+    lower.create("file", noise(4 << 20, 3));
+    let overlay = Overlay::new(&lower);
+    let path = overlay.path().join("file");
+    evict(lower.join("file"));
+    says_what_mincore_says(&path);
+    assert_eq!(device(&path), device(&lower.join("file")));
+}
+
+#[test]
+fn a_tmpfs_is_memory() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(16 * MIB);
+    let path = tmpfs.path().join("file");
+    fs::write(&path, noise(1 << 20, 4)).expect("written");
+    assert_eq!(near_bytes(&path), MIB);
+    assert_eq!(device(&path), "memory");
+}
+
+#[test]
+fn fuse_says_what_is_in_memory_of_a_file_that_is_open() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    let path = slow.create("file", noise(2 << 20, 5));
+    says_what_mincore_says(&path);
+    assert!(device(&path).starts_with("fuse"), "{}", device(&path));
+}
+
+#[test]
+fn fuse_is_not_opened_to_ask_unless_it_is_known_to_keep_its_cache() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    let path = slow.create("file", noise(1 << 20, 6));
+    let costs = costs(Duration::from_secs(10));
+    let _held = hold(&path, 0..MIB);
+
+    let located = costs.path_located(&path).expect("located");
+    assert_eq!(located.reason, Some(Reason::OpeningMayEvict));
+    assert_eq!(located.extents[0].place, Place::Unknown);
+
+    let device = Device::new(device(&path));
+    costs.table().set_keeps_cache(&device, true);
+    let located = costs.path_located(&path).expect("located");
+    assert_eq!((located.reason, located.extents[0].place), (None, Place::Near));
+}
+
+#[test]
+fn a_probe_finds_out_whether_a_fuse_mount_keeps_its_cache() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    for keeps in [true, false] {
+        let options = slowfs::Options { keep_cache: keeps, ..slowfs::Options::default() };
+        let slow = SlowDir::new(options);
+        slow.create("file", noise(2 << 20, 7));
+        let limit = Duration::from_millis(300);
+        let local = Local::default();
+        let found = nearfirst_store::probe(&local, slow.path(), &Clock::real(), limit, |_| {});
+        assert_eq!(found.expect("measured").keeps_cache, Some(keeps));
+    }
+}
+
+#[test]
+fn a_mount_that_does_not_answer_is_given_up_and_others_still_answer() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    let path = slow.create("file", b"x");
+    let plain = Dir::new();
+    let link = plain.link("link", &path);
+    let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+    slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+    let costs = costs(Duration::from_millis(50));
+    for path in [&path, &link] {
+        let error = costs.path_sleds(path).expect_err("it hangs");
+        assert!(matches!(error, Error::Stalled { .. }), "{error}");
+    }
+    let other = plain.create("other", b"y");
+    assert_eq!(costs.path_sleds(&other).expect("it answers").len(), 1);
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn a_stub_is_cold_and_not_opened() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    let source = File::create(slow.source().join("stub")).expect("created");
+    source.set_len(MIB).expect("a hole");
+    let path = slow.path().join("stub");
+    let device = device(&path);
+    let text = format!("version = 1\n[device.{device:?}]\nhas_stubs = true\n");
+    let costs = costs(Duration::from_secs(10));
+    costs.table().merge(DeviceTable::from_toml(&text).expect("a table"));
+
+    let located = costs.path_located(&path).expect("located");
+    assert_eq!(located.reason, Some(Reason::Offline));
+    assert_eq!(located.extents[0].place, Place::Cold);
+    assert!(matches!(costs.open(&path), Err(Error::Offline { size: MIB, .. })));
+    assert_eq!(slow.stats().total.read_bytes, 0);
+}
+
+#[test]
+fn holes_cost_nothing_however_large() {
+    let folder = Dir::new();
+    let path = folder.create_sparse("hole", 1 << 40);
+    assert_eq!(near_bytes(&path), 1 << 40);
+}
+
+#[test]
+fn a_partition_is_named_by_its_disk_and_a_loop_by_its_file() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Loop,
+        Facility::FileSystem("ext4"),
+        Facility::Tool("mkfs.ext4"),
+    );
+    let disk = LoopDisk::new(FileSystem::Ext4, 16 * MIB);
+    let name = device(disk.path());
+    let backing = PathBuf::from(name.strip_prefix("loop:").expect("a loop device"));
+    assert!(backing.ends_with("image/disk.img"), "{name}");
+}
+
+#[test]
+fn who_may_not_know_is_told_that_it_is_unknown() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"));
+    let folder = Dir::new();
+    let path = folder.create("file", lines(1 << 20, 8));
+    let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(folder.path(), open_to_all).expect("changed");
+    evict(&path);
+    let _held = hold(&path, 0..MIB / 2);
+    assert!(is_resident(&path, 0..MIB / 2));
+    // The question must come from another user: this test runs itself as one.
+    let me = std::env::current_exe().expect("a test has a name");
+    let copy = folder.path().join("as-nobody");
+    fs::copy(me, &copy).expect("copied");
+    let asked = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&copy)
+        .args(["--exact", "asked_as_nobody", "--ignored", "--nocapture"])
+        .env("ASKED_ABOUT", &path)
+        .output()
+        .expect("it runs");
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stdout));
+}
+
+#[test]
+#[ignore = "run by who_may_not_know_is_told_that_it_is_unknown, as another user"]
+fn asked_as_nobody() {
+    let path = PathBuf::from(std::env::var_os("ASKED_ABOUT").expect("named"));
+    let located = Local::default().locate(&File::open(&path).expect("opens")).expect("located");
+    assert_eq!(located.reason, Some(Reason::NotOwner));
+    assert_eq!(located.extents[0].place, Place::Unknown);
+    assert_eq!(Local::default().stat(&path).expect("stat").backing, Backing::Disk);
+}
