@@ -32,13 +32,19 @@ pub(crate) struct FarReader<'a> {
     waited: Duration,
 }
 
-/// A run of reads without a gap.
+/// A run of reads without a gap, after its first.
 struct Stream {
-    device: Device,
+    /// Whom it says something about; `None` if it may have come from memory.
+    device: Option<Device>,
     started: Duration,
     reading: Duration,
-    first_byte: Option<Duration>,
     bytes: u64,
+}
+
+impl Stream {
+    fn starting(device: Option<Device>, started: Duration) -> Self {
+        Self { device, started, reading: Duration::ZERO, bytes: 0 }
+    }
 }
 
 enum Reads<'a> {
@@ -75,28 +81,24 @@ impl<'a> FarReader<'a> {
     }
 
     /// Fills `buffer` from `offset` on; returns how much there was before the end of the file.
+    /// What it took is learned about `device`.
     pub(crate) fn read(
         &mut self,
-        device: &Device,
+        device: Option<&Device>,
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize, Error> {
         let clock = self.costs.clock();
         let start = clock.now();
         let continues = offset == self.next
-            && self.stream.as_ref().is_some_and(|stream| stream.device == *device);
+            && self.stream.as_ref().is_some_and(|stream| stream.device.as_ref() == device);
         let mut done = 0;
+        let mut first_byte = None;
         if !continues {
             self.finish_stream();
             let first = FIRST_BYTES.min(buffer.len());
             done = self.read_fully(offset, &mut buffer[..first])?;
-            self.stream = Some(Stream {
-                device: device.clone(),
-                started: start,
-                reading: Duration::ZERO,
-                first_byte: Some(clock.now().saturating_sub(start)),
-                bytes: 0,
-            });
+            first_byte = Some(clock.now().saturating_sub(start));
         }
         if done < buffer.len() && (done > 0 || continues) {
             done += self.read_fully(offset + done as u64, &mut buffer[done..])?;
@@ -104,19 +106,21 @@ impl<'a> FarReader<'a> {
         let took = clock.now().saturating_sub(start);
         self.waited += took;
         self.next = offset + done as u64;
-        if let Some(stream) = &mut self.stream {
+        if first_byte.is_some() {
+            // Nothing was read ahead of it, so that it shows the device whatever we compute beside.
+            let first_byte = first_byte.map(|first| first.as_secs_f64());
+            let whole = took.as_secs_f64();
+            if let Some(device) = device {
+                let seen = Observation { bytes: done as u64, first_byte, whole };
+                self.costs.observe(device, seen);
+            }
+            self.stream = Some(Stream::starting(device.cloned(), clock.now()));
+        } else if let Some(stream) = &mut self.stream {
             stream.reading += took;
             stream.bytes += done as u64;
             if stream.bytes >= OBSERVE_BYTES {
-                let device = stream.device.clone();
                 self.finish_stream();
-                self.stream = Some(Stream {
-                    device,
-                    started: clock.now(),
-                    reading: Duration::ZERO,
-                    first_byte: None,
-                    bytes: 0,
-                });
+                self.stream = Some(Stream::starting(device.cloned(), clock.now()));
             }
         }
         Ok(done)
@@ -130,12 +134,13 @@ impl<'a> FarReader<'a> {
     /// Learns from the stream so far and ends it.
     pub(crate) fn finish_stream(&mut self) {
         let Some(stream) = self.stream.take() else { return };
+        let Some(device) = stream.device else { return };
         let whole = self.costs.clock().now().saturating_sub(stream.started).as_secs_f64();
         if stream.bytes == 0 || stream.reading.as_secs_f64() < READING_SHARE_MIN * whole {
             return;
         }
-        let first_byte = stream.first_byte.map(|first| first.as_secs_f64());
-        self.costs.observe(&stream.device, Observation { bytes: stream.bytes, first_byte, whole });
+        let seen = Observation { bytes: stream.bytes, first_byte: None, whole };
+        self.costs.observe(&device, seen);
     }
 
     fn read_fully(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {

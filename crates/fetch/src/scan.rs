@@ -485,7 +485,9 @@ impl<'a> Shared<'a> {
         buffer.truncate(kept);
         let bytes = usize::try_from(part.end - part.start).expect("a part fits in memory");
         buffer.resize(kept + bytes, 0);
-        if far.read(&piece.device, part.start, &mut buffer[kept..])? < bytes {
+        // Of what may be in memory a read says nothing about the device.
+        let learn = (piece.place == Place::Far).then_some(&piece.device);
+        if far.read(learn, part.start, &mut buffer[kept..])? < bytes {
             return Err(self.shrunk());
         }
         Ok(())

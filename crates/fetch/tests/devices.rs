@@ -1,0 +1,136 @@
+//! What a scan reads from a device, counted at the device.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use nearfirst_fetch::{Error, ScanOptions, ScanReport, Source, scan};
+use sled::{Device, Plan};
+use slowfs::{Fault, Options, Profile, Rule};
+use store::{Clock, Costs, Local, TableFiles};
+use testkit::{Facility, SlowDir, hold, lines, skip_unless};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const LONG: Duration = Duration::from_secs(10);
+
+struct Scanned {
+    result: Result<ScanReport, Error>,
+    delivered: Vec<Range<u64>>,
+    costs: Costs,
+}
+
+fn costs(wait_max: Duration) -> Costs {
+    Costs::with(Local::new(wait_max), TableFiles::default(), Clock::real())
+}
+
+fn scanned(path: &Path, options: &ScanOptions) -> Scanned {
+    let costs = costs(LONG);
+    let file = costs.open(path).expect("opens");
+    let delivered = Mutex::new(Vec::new());
+    let result = scan(
+        &Source { file: &file, path, costs: &costs },
+        options,
+        |chunk, _| chunk.bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>(),
+        |range, _, _| delivered.lock().expect("no panic").push(range),
+    );
+    Scanned { result, delivered: delivered.into_inner().expect("no panic"), costs }
+}
+
+fn one_thread() -> ScanOptions {
+    ScanOptions { jobs: 1, chunk_bytes: 256 << 10, ..ScanOptions::default() }
+}
+
+fn slow_dir(profile: Profile) -> SlowDir {
+    SlowDir::new(Options { rules: vec![Rule::all(profile)], ..Options::default() })
+}
+
+#[test]
+fn what_is_near_comes_first_and_only_the_rest_is_read_from_the_device() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    for separator in [None, Some(b'\n')] {
+        let slow = slow_dir(Profile::default());
+        let path = slow.create("file", lines(4 << 20, 1));
+        let _held = hold(&path, 2 * MIB..3 * MIB);
+        slow.reset();
+        let scanned = scanned(&path, &ScanOptions { separator, ..one_thread() });
+        let report = scanned.result.expect("it can be read");
+        let near = &scanned.delivered[..3];
+        assert!(
+            near.iter().all(|range| range.start >= 2 * MIB && range.end <= 3 * MIB),
+            "{near:?}"
+        );
+        assert!(report.near_bytes >= MIB - 4 * KIB, "{report:?}");
+        let read = slow.stats().total.read_bytes;
+        assert!(read <= 3 * MIB + 3 * MIB / 50, "{read} bytes read of the 3 MiB that were far");
+    }
+}
+
+#[test]
+fn file_order_is_file_order() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile::default());
+    let path = slow.create("file", lines(2 << 20, 2));
+    let _held = hold(&path, MIB..2 * MIB);
+    let scanned = scanned(&path, &ScanOptions { plan: Plan::Linear, ..one_thread() });
+    scanned.result.expect("it can be read");
+    assert!(scanned.delivered.is_sorted_by_key(|range| range.start), "{:?}", scanned.delivered);
+}
+
+#[test]
+fn a_search_that_ends_in_memory_reads_nothing_from_the_device() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile::default());
+    let path = slow.create("file", lines(4 << 20, 3));
+    let _held = hold(&path, 3 * MIB..4 * MIB);
+    slow.reset();
+    let costs = costs(LONG);
+    let file = costs.open(&path).expect("opens");
+    let report = scan(
+        &Source { file: &file, path: &path, costs: &costs },
+        &ScanOptions { separator: Some(b'\n'), ahead: false, ..ScanOptions::default() },
+        |_, _| (),
+        |_, (), control| control.stop(),
+    );
+    assert!(report.expect("it can be read").stopped);
+    assert_eq!(slow.stats().total.read_bytes, 0);
+}
+
+#[test]
+fn what_the_reads_took_is_learned() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile { seek: Duration::from_millis(20), ..Profile::default() });
+    let path = slow.create("file", lines(2 << 20, 4));
+    let scanned = scanned(&path, &one_thread());
+    scanned.result.expect("it can be read");
+    let device: Device = scanned.costs.local().stat(&path).expect("it is there").device;
+    let estimate = scanned.costs.table().estimate(&device, 2 * MIB).expect("learned");
+    assert!(estimate.latency.p50 >= 0.02, "{estimate:?}");
+}
+
+#[test]
+fn a_failed_read_is_an_error_and_what_was_delivered_stands() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile { faults: vec![Fault::FailAt(MIB)], ..Profile::default() });
+    let path = slow.create("file", lines(2 << 20, 5));
+    let scanned = scanned(&path, &one_thread());
+    let error = scanned.result.expect_err("a read fails");
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(scanned.delivered.iter().all(|range| range.end <= MIB), "{:?}", scanned.delivered);
+}
+
+#[test]
+fn a_device_that_stops_answering_is_given_up() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile::default());
+    let path = slow.create("file", lines(2 << 20, 6));
+    let costs = costs(Duration::from_millis(100));
+    let file = costs.open(&path).expect("opens");
+    let hang = Profile { hang: true, ..Profile::default() };
+    slow.mount().set_rules(vec![Rule::all(hang)]);
+    let source = Source { file: &file, path: &path, costs: &costs };
+    let result = scan(&source, &one_thread(), |_, _| (), |_, (), _| ());
+    slow.mount().set_rules(Vec::new());
+    assert!(matches!(result, Err(Error::Stalled { .. })), "{result:?}");
+}
