@@ -2,11 +2,10 @@
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::device::{Answer, Device, Verdict};
-use crate::later::Later;
+use crate::later::{Later, When};
 use crate::mount::Options;
 use crate::rule::{Profile, Rule};
 use crate::stats::{Read, Stats};
@@ -58,13 +57,19 @@ impl Engine {
             let device = Device::new(rule.profile.clone().sped_up(self.speed_up), seed);
             (rule, device)
         });
-        self.state().rules = devices.collect();
+        let mut state = self.state();
+        state.rules = devices.collect();
+        // Still under the lock: whoever hangs by the old rules is released, by the new ones not.
         self.later.release();
+    }
+
+    pub(crate) fn rules(&self) -> Vec<Rule> {
+        self.state().rules.iter().map(|(rule, _)| rule.clone()).collect()
     }
 
     /// The rules in their text form, one a line.
     pub(crate) fn rules_text(&self) -> String {
-        let rules: Vec<String> = self.state().rules.iter().map(|(r, _)| r.to_string()).collect();
+        let rules: Vec<String> = self.rules().iter().map(Rule::to_string).collect();
         rules.join("\n") + "\n"
     }
 
@@ -80,7 +85,7 @@ impl Engine {
     }
 
     /// Charges and counts a read for which the source gave `available` bytes (`None`: it failed).
-    pub(crate) fn read(&self, file: u64, asked: Read, available: Option<u64>) -> Answer {
+    pub(crate) fn read(&self, file: u64, asked: Read, available: Option<u64>) -> (When, Answer) {
         let mut state = self.state();
         let now = self.clock.now();
         let device = state.device(&asked.path);
@@ -91,28 +96,26 @@ impl Engine {
             Verdict::Fail => None,
         };
         state.stats.count_read(asked, bytes, answer.seek, self.log_reads_max);
-        answer
+        (self.later.when(answer.due), answer)
     }
 
-    /// Charges and counts a write; returns when it is answered, `None` if it hangs.
-    pub(crate) fn write(
-        &self,
-        file: u64,
-        path: &Path,
-        offset: u64,
-        bytes: u64,
-    ) -> Option<Duration> {
+    /// Charges and counts a write; returns when it is answered.
+    pub(crate) fn write(&self, file: u64, path: &Path, offset: u64, bytes: u64) -> When {
         let mut state = self.state();
         state.stats.count_write(path, bytes);
         let now = self.clock.now();
-        state.device(path).write(now, file, offset, bytes)
+        let due = state.device(path).write(now, file, offset, bytes);
+        self.later.when(due)
     }
 
     /// Gives the answer to a request without file data about `path` at its time.
     pub(crate) fn answer_metadata(&self, path: &Path, answer: impl FnOnce() + Send + 'static) {
         let now = self.clock.now();
-        let due = self.state().device(path).metadata(now);
-        self.later.at(due, answer);
+        let mut state = self.state();
+        let due = state.device(path).metadata(now);
+        let when = self.later.when(due);
+        drop(state);
+        self.later.at(when, answer);
     }
 }
 

@@ -268,8 +268,8 @@ impl fuser::Filesystem for SlowFs {
                 let bytes = source::read_at(fd, offset, size as usize).map_err(errno);
                 let available = bytes.as_ref().ok().map(|bytes| bytes.len() as u64);
                 let asked = Read { path: path.clone(), offset, length: size.into() };
-                let answer = self.engine.read(*number, asked, available);
-                self.engine.later.at(answer.due, move || match (bytes, answer.verdict) {
+                let (when, answer) = self.engine.read(*number, asked, available);
+                self.engine.later.at(when, move || match (bytes, answer.verdict) {
                     (Ok(bytes), Verdict::Whole) => reply.data(&bytes),
                     (Ok(bytes), Verdict::Short) => reply.data(&bytes[..bytes.len() / 2]),
                     (Ok(_), Verdict::Fail) => reply.error(Errno::EIO),
@@ -306,8 +306,8 @@ impl fuser::Filesystem for SlowFs {
                 if let Err(error) = source::write_at(fd, offset, data) {
                     return reply.error(errno(error));
                 }
-                let due = self.engine.write(*number, path, offset, count.into());
-                self.engine.later.at(due, move || reply.written(count));
+                let when = self.engine.write(*number, path, offset, count.into());
+                self.engine.later.at(when, move || reply.written(count));
             }
         }
     }

@@ -14,6 +14,15 @@ use crate::clock::Clock;
 
 type Answer = Box<dyn FnOnce() + Send>;
 
+/// When an answer is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// At this time.
+    At(Duration),
+    /// With the first release after so many.
+    Released(u64),
+}
+
 #[derive(Clone)]
 pub(crate) struct Later {
     shared: Arc<Shared>,
@@ -30,6 +39,7 @@ struct Queue {
     waiting: BinaryHeap<Reverse<Due>>,
     /// Answers that hang until they are released.
     held: Vec<Answer>,
+    releases: u64,
     next: u64,
     closed: bool,
 }
@@ -51,17 +61,27 @@ impl Later {
         Ok((later, thread))
     }
 
-    /// Gives `answer` at `due`, at once if that has passed, or when released if `due` is `None`.
-    pub(crate) fn at(&self, due: Option<Duration>, answer: impl FnOnce() + Send + 'static) {
+    /// `due`, or the next release if that is `None`.
+    ///
+    /// Told apart from [`Later::at`], so that a release in between is not missed.
+    pub(crate) fn when(&self, due: Option<Duration>) -> When {
+        due.map_or_else(|| When::Released(self.shared.lock().releases), When::At)
+    }
+
+    /// Gives `answer` at its time, at once if that has passed.
+    pub(crate) fn at(&self, when: When, answer: impl FnOnce() + Send + 'static) {
         let mut queue = self.shared.lock();
-        let now = self.shared.clock.now();
-        if queue.closed || due.is_some_and(|due| due <= now) {
+        let passed = match when {
+            When::At(due) => due <= self.shared.clock.now(),
+            When::Released(releases) => releases < queue.releases,
+        };
+        if queue.closed || passed {
             drop(queue);
             return answer();
         }
-        match due {
-            None => queue.held.push(Box::new(answer)),
-            Some(time) => {
+        match when {
+            When::Released(_) => queue.held.push(Box::new(answer)),
+            When::At(time) => {
                 let number = queue.next;
                 queue.next += 1;
                 queue.waiting.push(Reverse(Due { time, number, answer: Box::new(answer) }));
@@ -72,7 +92,10 @@ impl Later {
 
     /// Gives all answers that hang.
     pub(crate) fn release(&self) {
-        let held = std::mem::take(&mut self.shared.lock().held);
+        let mut queue = self.shared.lock();
+        queue.releases += 1;
+        let held = std::mem::take(&mut queue.held);
+        drop(queue);
         for answer in held {
             answer();
         }
@@ -172,18 +195,21 @@ mod tests {
             move || tell.send(what).unwrap()
         };
         let now = clock.now();
-        later.at(None, say("held"));
-        later.at(Some(now + Duration::from_millis(40)), say("second"));
-        later.at(Some(now + Duration::from_millis(20)), say("first"));
-        later.at(Some(Duration::ZERO), say("at once"));
+        let before = later.when(None);
+        later.at(before, say("held"));
+        later.at(When::At(now + Duration::from_millis(40)), say("second"));
+        later.at(When::At(now + Duration::from_millis(20)), say("first"));
+        later.at(When::At(Duration::ZERO), say("at once"));
         let order: Vec<_> = told.iter().take(3).collect();
         assert_eq!(order, ["at once", "first", "second"]);
         later.release();
         assert_eq!(told.recv().unwrap(), "held");
-        later.at(Some(now + Duration::from_secs(1000)), say("closed"));
+        later.at(before, say("released before it came"));
+        assert_eq!(told.recv().unwrap(), "released before it came");
+        later.at(When::At(now + Duration::from_secs(1000)), say("closed"));
         later.close();
         assert_eq!(told.recv().unwrap(), "closed");
-        later.at(None, say("after"));
+        later.at(later.when(None), say("after"));
         assert_eq!(told.recv().unwrap(), "after");
         thread.join().unwrap();
     }

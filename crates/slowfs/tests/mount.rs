@@ -65,6 +65,17 @@ fn residency_is_what_was_read() {
 }
 
 #[test]
+fn files_are_prepared_at_full_speed_and_uncounted() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let dir = SlowDir::new(with_rules("*: fail=1+"));
+    let path = dir.create("a", noise(5 << 20, 1));
+    dir.mount().at_full_speed(|| testkit::make_near(&path, 0..3 << 20));
+    assert_eq!(resident_bytes(&path), 3 << 20);
+    assert_eq!(dir.stats().total.reads, 0);
+    assert_eq!(fs::read(&path).unwrap_err().raw_os_error(), Some(EIO));
+}
+
+#[test]
 fn without_keep_cache_every_open_begins_anew() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let dir = SlowDir::new(Options { keep_cache: false, ..Options::default() });

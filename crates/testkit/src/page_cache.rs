@@ -11,6 +11,9 @@ use std::ptr::{self, NonNull};
 use rustix::fs::Advice;
 use rustix::mm::{MapFlags, ProtFlags};
 
+/// Read at once by [`make_near`]; a multiple of every page size.
+const NEAR_STEP_BYTES: usize = 1 << 20;
+
 /// Empties the page cache of a file: writes it out, then drops its pages.
 ///
 /// Panics if pages stay, which happens only to those that someone has mapped or locked.
@@ -37,13 +40,16 @@ pub fn make_near(path: impl AsRef<Path>, range: Range<u64>) {
     let file = open(path);
     let length = file.metadata().expect("an open file has metadata").len();
     let page = page_bytes() as u64;
-    // With this advice a read brings what it asks for and no more.
+    // With this advice a read brings the pages that it asks for and no more.
     rustix::fs::fadvise(&file, 0, None, Advice::Random).expect("a file takes advice");
-    let mut buffer = vec![0; page_bytes()];
+    let mut buffer = vec![0; NEAR_STEP_BYTES];
+    let end = range.end.min(length).next_multiple_of(page);
     let mut at = range.start / page * page;
-    while at < range.end.min(length) {
-        file.read_at(&mut buffer, at).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        at += page;
+    while at < end {
+        let step = usize::try_from(end - at).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let read = file.read_at(&mut buffer[..step], at);
+        read.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        at += step as u64;
     }
 }
 
