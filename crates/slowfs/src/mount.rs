@@ -113,9 +113,17 @@ pub enum Error {
 pub struct Mount {
     path: PathBuf,
     engine: Arc<Engine>,
-    unmounter: Mutex<Option<SessionUnmounter>>,
+    life: Mutex<Life>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     ended: Arc<Ended>,
+}
+
+#[derive(Debug)]
+enum Life {
+    Mounted(SessionUnmounter),
+    /// Unmounting has failed; fuser's own unmounter works once only.
+    Stuck,
+    Ended,
 }
 
 #[derive(Debug, Default)]
@@ -155,7 +163,7 @@ impl Mount {
                 return Err(error);
             }
         };
-        let unmounter = Mutex::new(Some(session.unmount_callable()));
+        let life = Mutex::new(Life::Mounted(session.unmount_callable()));
         let ended = Arc::new(Ended::default());
         let tell = Arc::clone(&ended);
         let server = thread::Builder::new()
@@ -168,7 +176,7 @@ impl Mount {
             })
             .map_err(in_mount)?;
         let threads = Mutex::new(vec![giver, server]);
-        let mount = Self { path, engine, unmounter, threads, ended };
+        let mount = Self { path, engine, life, threads, ended };
         if let Some(bytes) = options.readahead_bytes_max {
             mount.set_readahead(bytes)?;
         }
@@ -219,18 +227,21 @@ impl Mount {
     /// Answers that wait or hang are given first. If files are still open, whoever has them open
     /// gets errors from here on, as when a disk is pulled out.
     pub fn unmount(&self) -> Result<(), Error> {
-        let unmounter = self.unmounter.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut unmounter) = unmounter else {
-            self.wait();
-            return Ok(());
-        };
+        let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *life, Life::Ended);
         self.engine.later.close();
-        let unmounted = unmounter.unmount().or_else(|_| {
-            // Busy: MNT_FORCE ends the connection, which lets readers and our threads go.
-            rustix::mount::unmount(&self.path, UnmountFlags::FORCE | UnmountFlags::DETACH)
-                .map_err(|error| Error::Unmount { path: self.path.clone(), source: error.into() })
-        });
-        unmounted?;
+        // Busy: MNT_FORCE ends the connection, which lets readers and our threads go.
+        let force =
+            || rustix::mount::unmount(&self.path, UnmountFlags::FORCE | UnmountFlags::DETACH);
+        let unmounted = match before {
+            Life::Mounted(mut session) => session.unmount().or_else(|_| force()),
+            Life::Stuck => force(),
+            Life::Ended => return Ok(()),
+        };
+        if let Err(error) = unmounted {
+            *life = Life::Stuck;
+            return Err(Error::Unmount { path: self.path.clone(), source: error.into() });
+        }
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use rustix::fs::OFlags;
@@ -376,21 +376,53 @@ fn the_program_says_when_it_is_mounted_and_unmounts_when_told_to_end() {
     let dir = testkit::Dir::new();
     let (source, at) = (dir.create_dir("source"), dir.create_dir("mnt"));
     dir.create("source/a.slow", "text");
-    let mut program = Command::new(env!("CARGO_BIN_EXE_slowfs"))
-        .args(["--as", "nfs", "--speed-up", "1000", "--rule", "*.slow: latency=1us, fail=9"])
-        .args([&source, &at])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, format!("mounted {}\n", at.display()));
+    let options = ["--as", "nfs", "--speed-up", "1000", "--rule", "*.slow: latency=1us, fail=9"];
+    let mut program = start(&options, &source, &at);
     assert_eq!(fs::read(at.join("a.slow")).unwrap(), b"text");
     let rules = fs::read_to_string(at.join(".slowfs/rules")).unwrap();
     assert!(rules.contains("fail=9") && rules.contains("seek=270000000ns"), "{rules}");
     kill_process(Pid::from_child(&program), Signal::TERM).unwrap();
     assert!(program.wait().unwrap().success());
     assert!(!at.join("a.slow").exists());
+}
+
+/// Starts the program and waits until it says that it is mounted.
+fn start(options: &[&str], source: &Path, at: &Path) -> Child {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_slowfs"))
+        .args(options)
+        .args([source, at])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program just built");
+    let mut line = String::new();
+    let stdout = program.stdout.take().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    assert_eq!(line, format!("mounted {}\n", at.display()));
+    program
+}
+
+#[test]
+fn the_program_ends_when_someone_else_unmounts() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let dir = testkit::Dir::new();
+    let (source, at) = (dir.create_dir("source"), dir.create_dir("mnt"));
+    let mut program = start(&[], &source, &at);
+    testkit::cmd("umount", [&at]).run().succeeds();
+    assert!(program.wait().unwrap().success());
+}
+
+#[test]
+fn a_signal_ends_the_program_while_a_file_is_open() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let dir = testkit::Dir::new();
+    let (source, at) = (dir.create_dir("source"), dir.create_dir("mnt"));
+    dir.create("source/a", "text");
+    let mut program = start(&["--latency", "1us"], &source, &at);
+    let open = open_direct(&at.join("a"));
+    assert_eq!(read_page(&open, 0), Ok(4));
+    kill_process(Pid::from_child(&program), Signal::INT).unwrap();
+    assert!(program.wait().unwrap().success());
+    read_page(&open, 0).unwrap_err();
 }
 
 #[test]

@@ -135,6 +135,11 @@ impl Cmd {
         Self { command: shell, ..self }
     }
 
+    /// The plain command, to be started, signalled and waited for by the test itself.
+    pub fn into_command(self) -> Command {
+        self.command
+    }
+
     /// Runs it to its end.
     ///
     /// Panics if it cannot be started or does not end in time.
