@@ -199,6 +199,15 @@ impl Local {
         self.locate(&file).map_err(|source| Error::io(path, source))
     }
 
+    /// Whether one call of half a microsecond shows that the first `size`
+    /// bytes of an open file are in memory. `false` may also mean that the
+    /// call does not tell, as on overlayfs: then [`Local::locate`] does.
+    pub fn is_wholly_near(&self, file: &impl AsFd, size: u64) -> bool {
+        size == 0
+            || sys::cached_pages(file.as_fd(), &(0..size))
+                .is_ok_and(|cached| cached >= size.div_ceil(sys::page_bytes()))
+    }
+
     /// What an open file is, and on what device.
     ///
     /// # Errors
