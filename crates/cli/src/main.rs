@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Sleds(args) => sleds::run(args),
         Command::Order(args) => order::run(args),
-        Command::Wc(args) => wc::run(args),
+        Command::Wc(args) => wc::run(&args),
         Command::Grep(args) => grep::run(args),
         Command::Find(args) => find::run(args),
         Command::Calibrate(args) => calibrate::run(args),

@@ -1,9 +1,214 @@
-//! In progress.
+//! `nearfirst wc`: GNU wc's counts and output, with what is near read first.
+//!
+//! [`count`] is the pure kernel, [`masks`], [`utf8`] and [`columns`] its parts; [`files`] says
+//! what to count, [`read`] counts one file, [`run`] many; [`print`] and [`quote`] write as GNU wc
+//! does.
 
-/// In progress
+mod columns;
+mod count;
+mod files;
+mod locale;
+mod masks;
+mod print;
+mod quote;
+mod read;
+mod run;
+mod utf8;
+
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::io;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+
+use crate::flags::ReadFlags;
+use crate::messages;
+use count::{Encoding, Wanted};
+use files::{Input, Inputs};
+use print::Shown;
+use read::Task;
+use run::Report;
+
+/// Inputs that are worth one more thread.
+const INPUTS_PER_THREAD: usize = 32;
+
+/// Bytes that are worth one more thread.
+const BYTES_PER_THREAD: u64 = 256 << 10;
+
+/// Count lines, words, characters and bytes
+///
+/// Prints newline, word and byte counts for each FILE, and a total line if more than one is named,
+/// as GNU wc does. A word is a run of printable characters between white space. Without FILE, or
+/// when FILE is `-`, reads standard input. What is in memory is counted while the rest is fetched.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {}
+#[command(version, args_override_self = true, infer_long_args = true)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one flag of the command")]
+pub(crate) struct Args {
+    /// Print the byte counts
+    ///
+    /// Alone, it asks for the size and reads nothing where the size can be believed.
+    #[arg(short = 'c', long)]
+    bytes: bool,
 
-pub(crate) fn run(_args: Args) -> std::process::ExitCode {
-    std::process::ExitCode::FAILURE
+    /// Print the character counts
+    ///
+    /// `LC_ALL`, `LC_CTYPE` and `LANG` decide what a character is: a byte in the C locale, and
+    /// what is encoded in a UTF-8 locale. Bytes that encode nothing are not counted.
+    #[arg(short = 'm', long)]
+    chars: bool,
+
+    /// Print the newline counts
+    #[arg(short = 'l', long)]
+    lines: bool,
+
+    /// Print the maximum display width
+    ///
+    /// Tabs go to the next multiple of 8; carriage return and form feed start over at the left.
+    #[arg(short = 'L', long)]
+    max_line_length: bool,
+
+    /// Print the word counts
+    #[arg(short = 'w', long)]
+    words: bool,
+
+    /// Read the names of the files from F, each ended by a NUL byte
+    ///
+    /// If F is `-`, names are read from standard input. `find -print0` writes such a list.
+    #[arg(long, value_name = "F")]
+    files0_from: Option<OsString>,
+
+    /// When to print a line with total counts
+    #[arg(long, value_enum, default_value_t = Total::Auto, value_name = "WHEN")]
+    total: Total,
+
+    #[command(flatten)]
+    reading: ReadFlags,
+
+    /// Files to count; `-` is standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<OsString>,
+}
+
+/// `--total`.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum Total {
+    /// With more than one file.
+    Auto,
+    /// Always.
+    Always,
+    /// The total alone, without its name and without a line for each file.
+    Only,
+    /// Never.
+    Never,
+}
+
+impl Args {
+    fn shown(&self) -> Shown {
+        let shown = Shown {
+            lines: self.lines,
+            words: self.words,
+            characters: self.chars,
+            bytes: self.bytes,
+            columns: self.max_line_length,
+        };
+        if shown.len() == 0 {
+            return Shown { lines: true, words: true, bytes: true, ..shown };
+        }
+        shown
+    }
+
+    fn inputs(&self, encoding: Encoding) -> Result<Inputs, String> {
+        let Some(list) = &self.files0_from else {
+            return Ok(files::from_operands(self.files.clone()));
+        };
+        if let Some(operand) = self.files.first() {
+            let operand = quote::always_quoted(operand, encoding);
+            return Err(format!(
+                "extra operand {operand}\nfile operands cannot be combined with --files0-from\n\
+                 Try '{} --help' for more information.",
+                messages::program()
+            ));
+        }
+        files::from_list(list, encoding)
+    }
+}
+
+fn wanted(shown: Shown, encoding: Encoding) -> Wanted {
+    Wanted {
+        lines: shown.lines,
+        words: shown.words,
+        // Where each byte is a character, their number is known with the size.
+        characters: shown.characters && matches!(encoding, Encoding::Utf8(_)),
+        columns: shown.columns,
+    }
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let encoding = locale::adopt();
+    match report(args, encoding) {
+        Ok(()) => {}
+        // Whoever read the output has had enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::FAILURE,
+        Err(error) => messages::error(format_args!("write error: {}", messages::reason(&error))),
+    }
+    if messages::any() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
+    let inputs = match args.inputs(encoding) {
+        Ok(inputs) => inputs,
+        Err(message) => {
+            messages::error(message);
+            return Ok(());
+        }
+    };
+    let shown = args.shown();
+    let task = Task { wanted: wanted(shown, encoding), encoding };
+    let only_total = args.total == Total::Only;
+    let mut report = Report::new(shown, 1, encoding, !only_total);
+    let threads = args.reading.threads();
+    match inputs {
+        Inputs::Listed(inputs) => {
+            let layout = Layout::of(&inputs, shown);
+            if !only_total {
+                report.width = layout.width;
+            }
+            let threads = threads.min(layout.threads);
+            run::all(inputs.into_iter(), threads, task, &mut report)?;
+        }
+        Inputs::Streamed(names) => run::all(names, threads, task, &mut report)?,
+    }
+    match args.total {
+        Total::Only => report.total(None)?,
+        Total::Always => report.total(Some("total"))?,
+        Total::Auto if report.inputs() > 1 => report.total(Some("total"))?,
+        Total::Auto | Total::Never => {}
+    }
+    report.flush()
+}
+
+/// What is decided from the inputs' sizes before they are read.
+struct Layout {
+    width: usize,
+    /// Threads that have enough to do.
+    threads: usize,
+}
+
+impl Layout {
+    fn of(inputs: &[Input], shown: Shown) -> Layout {
+        if let [_] = inputs
+            && shown.len() == 1
+        {
+            return Layout { width: 1, threads: 1 };
+        }
+        let known: Vec<Option<Metadata>> = inputs.iter().map(Input::metadata).collect();
+        let bytes: u64 = known.iter().flatten().map(Metadata::len).sum();
+        let by_bytes = usize::try_from(bytes / BYTES_PER_THREAD).unwrap_or(usize::MAX);
+        let by_inputs = inputs.len() / INPUTS_PER_THREAD;
+        Layout {
+            width: print::width(known),
+            threads: by_bytes.max(by_inputs).saturating_add(1).min(inputs.len()),
+        }
+    }
 }

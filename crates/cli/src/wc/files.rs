@@ -1,0 +1,146 @@
+//! What is counted: operands, or the names in `--files0-from`.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use super::count::Encoding;
+use super::quote;
+use crate::messages;
+
+/// Largest list of names read whole, so that the column width can be known first: GNU's limit.
+const LIST_BYTES_MAX: u64 = 10 << 20;
+
+/// One thing to count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Input {
+    /// Standard input, with the name it was asked by.
+    Stdin(Option<OsString>),
+    /// The file of that name.
+    File(OsString),
+    /// Nothing: a name that cannot be one, and what to say of it.
+    Bad(String),
+}
+
+impl Input {
+    /// What is known before reading.
+    pub(super) fn metadata(&self) -> Option<Metadata> {
+        match self {
+            Input::Stdin(_) => stdin().ok()?.metadata().ok(),
+            Input::File(name) => std::fs::metadata(name).ok(),
+            Input::Bad(_) => None,
+        }
+    }
+
+    /// The name to print.
+    pub(super) fn name(&self) -> Option<&OsStr> {
+        match self {
+            Input::Stdin(name) => name.as_deref(),
+            Input::File(name) => Some(name),
+            Input::Bad(_) => None,
+        }
+    }
+}
+
+/// Standard input, without a buffer between.
+pub(super) fn stdin() -> io::Result<File> {
+    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
+}
+
+/// All inputs at once, or one after the other from a list too long or too slow to wait for.
+pub(super) enum Inputs {
+    /// All are known.
+    Listed(Vec<Input>),
+    /// Names arrive while others are counted.
+    Streamed(Names),
+}
+
+/// The inputs that operands name; none means standard input.
+pub(super) fn from_operands(operands: Vec<OsString>) -> Inputs {
+    if operands.is_empty() {
+        return Inputs::Listed(vec![Input::Stdin(None)]);
+    }
+    let inputs = operands.into_iter().map(|name| match name.as_bytes() {
+        b"-" => Input::Stdin(Some(name)),
+        b"" => Input::Bad("invalid zero-length file name".to_owned()),
+        _ => Input::File(name),
+    });
+    Inputs::Listed(inputs.collect())
+}
+
+/// The inputs named in a list of NUL-terminated names, `-` for the list on standard input.
+///
+/// # Errors
+/// The message to end with, when the list cannot be opened.
+pub(super) fn from_list(list: &OsStr, encoding: Encoding) -> Result<Inputs, String> {
+    let from_stdin = list == "-";
+    let file = if from_stdin { stdin() } else { File::open(list) }.map_err(|error| {
+        let list = quote::always_quoted(list, encoding);
+        format!("cannot open {list} for reading: {}", messages::reason(&error))
+    })?;
+    let short = file.metadata().is_ok_and(|about| about.is_file() && about.len() <= LIST_BYTES_MAX);
+    let mut names = Names {
+        list: quote::quoted(list, encoding).into_owned(),
+        from_stdin,
+        read: 0,
+        ended: false,
+        bytes: Box::new(BufReader::new(file)),
+    };
+    if !short {
+        return Ok(Inputs::Streamed(names));
+    }
+    let mut bytes = Vec::new();
+    if let Err(error) = names.bytes.read_to_end(&mut bytes) {
+        return Err(names.read_error(&error));
+    }
+    names.bytes = Box::new(io::Cursor::new(bytes));
+    Ok(Inputs::Listed(names.collect()))
+}
+
+/// Reads a list of names.
+pub(super) struct Names {
+    list: String,
+    from_stdin: bool,
+    read: u64,
+    ended: bool,
+    bytes: Box<dyn BufRead + Send>,
+}
+
+impl Names {
+    fn read_error(&self, error: &io::Error) -> String {
+        format!("{}: read error: {}", self.list, messages::reason(error))
+    }
+}
+
+impl Iterator for Names {
+    type Item = Input;
+
+    fn next(&mut self) -> Option<Input> {
+        if self.ended {
+            return None;
+        }
+        let mut name = Vec::new();
+        if let Err(error) = self.bytes.read_until(0, &mut name) {
+            self.ended = true;
+            return Some(Input::Bad(self.read_error(&error)));
+        }
+        let terminated = name.pop_if(|byte| *byte == 0).is_some();
+        if name.is_empty() && !terminated {
+            self.ended = true;
+            return None;
+        }
+        self.read += 1;
+        Some(match name.as_slice() {
+            b"" => {
+                Input::Bad(format!("{}:{}: invalid zero-length file name", self.list, self.read))
+            }
+            b"-" if self.from_stdin => Input::Bad(
+                "when reading file names from stdin, no file name of '-' allowed".to_owned(),
+            ),
+            b"-" => Input::Stdin(Some(OsString::from_vec(name))),
+            _ => Input::File(OsString::from_vec(name)),
+        })
+    }
+}

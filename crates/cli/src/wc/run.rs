@@ -1,0 +1,191 @@
+//! Several inputs counted by several threads, and printed in the order they were named.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use super::count::{Counts, Encoding};
+use super::files::{self, Input};
+use super::print::{self, Shown};
+use super::quote;
+use super::read::{Reader, Task};
+use crate::messages;
+
+/// Inputs counted ahead of the one whose turn it is to be printed: bounds what is held.
+const AHEAD_MAX: usize = 1024;
+
+/// Bytes of lines written at once when nobody watches.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+/// What came of one input.
+struct Outcome {
+    input: Input,
+    messages: Vec<String>,
+    /// `None`: there is no line to print.
+    counts: Option<Counts>,
+}
+
+/// Writes lines and messages, and sums up.
+pub(super) struct Report {
+    pub(super) shown: Shown,
+    pub(super) width: usize,
+    pub(super) encoding: Encoding,
+    /// Whether each input gets its line.
+    pub(super) each: bool,
+    total: Counts,
+    inputs: usize,
+    out: BufWriter<Stdout>,
+    at_once: bool,
+}
+
+impl Report {
+    pub(super) fn new(shown: Shown, width: usize, encoding: Encoding, each: bool) -> Report {
+        let stdout = io::stdout();
+        let at_once = stdout.is_terminal();
+        let out = BufWriter::with_capacity(OUTPUT_BYTES, stdout);
+        Report { shown, width, encoding, each, total: Counts::default(), inputs: 0, out, at_once }
+    }
+
+    /// How many inputs were reported.
+    pub(super) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Writes the sum of all counts, under that name.
+    pub(super) fn total(&mut self, name: Option<&str>) -> io::Result<()> {
+        let name = name.map(str::as_ref);
+        print::line(&mut self.out, &self.total, name, self.shown, self.width, self.encoding)
+    }
+
+    /// Hands on what is held back.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn outcome(&mut self, outcome: &Outcome) -> io::Result<()> {
+        self.inputs += 1;
+        for message in &outcome.messages {
+            // Lines and messages may go to the same place: their order there is the operands'.
+            self.out.flush()?;
+            messages::error(message);
+        }
+        let Some(counts) = &outcome.counts else { return Ok(()) };
+        self.total.add(counts);
+        if self.each {
+            let name = outcome.input.name();
+            print::line(&mut self.out, counts, name, self.shown, self.width, self.encoding)?;
+        }
+        if self.at_once { self.out.flush() } else { Ok(()) }
+    }
+}
+
+/// Counts every input on that many threads and reports each in its turn.
+///
+/// # Errors
+/// The error of writing a line; nothing is counted after it.
+pub(super) fn all<I>(inputs: I, threads: usize, task: Task, report: &mut Report) -> io::Result<()>
+where
+    I: Iterator<Item = Input> + Send,
+{
+    let queue = Queue {
+        inputs: Mutex::new(inputs.enumerate()),
+        turn: Mutex::new(Turn { next: 0, done: BTreeMap::new(), report, failed: None }),
+        next_turn: Condvar::new(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(|| queue.work(task));
+        }
+        queue.work(task);
+    });
+    let turn = queue.turn.into_inner().expect("a thread that panicked has ended the scope");
+    turn.failed.map_or(Ok(()), Err)
+}
+
+struct Queue<'a, I: Iterator<Item = Input>> {
+    inputs: Mutex<std::iter::Enumerate<I>>,
+    turn: Mutex<Turn<'a>>,
+    next_turn: Condvar,
+}
+
+struct Turn<'a> {
+    /// The input to be reported next.
+    next: usize,
+    done: BTreeMap<usize, Outcome>,
+    report: &'a mut Report,
+    failed: Option<io::Error>,
+}
+
+impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
+    fn work(&self, task: Task) {
+        let mut reader = Reader::new(task);
+        while let Some((index, input)) = self.take() {
+            let outcome = self.count(index, input, &mut reader);
+            if !self.deliver(index, outcome) {
+                return;
+            }
+        }
+    }
+
+    fn take(&self) -> Option<(usize, Input)> {
+        self.inputs.lock().expect("taking an input does not panic").next()
+    }
+
+    /// Waits until fewer than `ahead` inputs come before this one.
+    fn wait(&self, index: usize, ahead: usize) -> MutexGuard<'_, Turn<'a>> {
+        let turn = self.turn.lock().expect("reporting does not panic");
+        self.next_turn
+            .wait_while(turn, |turn| index >= turn.next + ahead && turn.failed.is_none())
+            .expect("reporting does not panic")
+    }
+
+    fn count(&self, index: usize, input: Input, reader: &mut Reader) -> Outcome {
+        let opened = match &input {
+            Input::Bad(message) => {
+                let messages = vec![message.clone()];
+                return Outcome { input, messages, counts: None };
+            }
+            Input::Stdin(_) => files::stdin(),
+            Input::File(name) => File::open(name),
+        };
+        let task = reader.task();
+        let complain = |error: &io::Error| {
+            let name =
+                quote::quoted(input.name().unwrap_or("standard input".as_ref()), task.encoding);
+            format!("{name}: {}", messages::reason(error))
+        };
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) => {
+                let messages = vec![complain(&error)];
+                return Outcome { input, messages, counts: None };
+            }
+        };
+        let about = file.metadata().ok();
+        let in_turn =
+            matches!(input, Input::Stdin(_)) || about.as_ref().is_none_or(|about| !about.is_file());
+        if in_turn {
+            // Two inputs may be one pipe: the one named first gets what is in it.
+            drop(self.wait(index, 1));
+        }
+        let counted = reader.count(&file, about.as_ref());
+        let messages = counted.error.iter().map(complain).collect();
+        Outcome { input, messages, counts: Some(counted.counts) }
+    }
+
+    /// Reports this input and those that waited for it; false when there is no use in going on.
+    fn deliver(&self, index: usize, outcome: Outcome) -> bool {
+        let mut turn = self.wait(index, AHEAD_MAX);
+        turn.done.insert(index, outcome);
+        let turn = &mut *turn;
+        while turn.failed.is_none()
+            && let Some(outcome) = turn.done.remove(&turn.next)
+        {
+            turn.failed = turn.report.outcome(&outcome).err();
+            turn.next += 1;
+        }
+        self.next_turn.notify_all();
+        turn.failed.is_none()
+    }
+}
