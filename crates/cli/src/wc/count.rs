@@ -377,3 +377,198 @@ fn one_character(tally: &mut Tally, bytes: &[u8], glyph_of: fn(u32) -> Glyph) ->
         Decoded::Incomplete | Decoded::Invalid => 1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: Wanted = Wanted { lines: true, words: true, characters: true, columns: true };
+
+    /// A small locale: a no-break space, a control, a zero-width and a wide character.
+    fn glyph_of(character: u32) -> Glyph {
+        match character {
+            0x80..0xa0 | 0x11_0000.. => Glyph { part: Part::Neither, width: 0 },
+            0xa0 => Glyph { part: Part::Space, width: 1 },
+            0x300..0x370 => Glyph { part: Part::Word, width: 0 },
+            0x4e00.. => Glyph { part: Part::Word, width: 2 },
+            _ => Glyph { part: Part::Word, width: 1 },
+        }
+    }
+
+    const ENCODINGS: [Encoding; 2] = [Encoding::Bytes, Encoding::Utf8(glyph_of)];
+
+    /// What [`Summary`] must find, one character at a time.
+    fn model(bytes: &[u8], encoding: Encoding) -> Counts {
+        let mut counts = Counts { bytes: bytes.len() as u64, ..Counts::default() };
+        let (mut in_word, mut column, mut rest) = (false, 0, bytes);
+        while let Some(&first) = rest.first() {
+            let (character, length) = match encoding {
+                Encoding::Bytes => (Some(u32::from(first)), 1),
+                Encoding::Utf8(_) => match utf8::decode(rest) {
+                    Decoded::Character(character, length) => (Some(character), length),
+                    _ => (None, 1),
+                },
+            };
+            rest = &rest[length..];
+            let Some(character) = character else { continue };
+            counts.characters += 1;
+            counts.lines += u64::from(character == 0x0a);
+            let glyph = match (character, encoding) {
+                (0x09..=0x0d, _) => Glyph { part: Part::Space, width: 0 },
+                (0x20, _) => Glyph { part: Part::Space, width: 1 },
+                (0x21..=0x7e, _) => Glyph { part: Part::Word, width: 1 },
+                (0x80.., Encoding::Utf8(glyph_of)) => glyph_of(character),
+                _ => Glyph { part: Part::Neither, width: 0 },
+            };
+            counts.words += u64::from(glyph.part == Part::Word && !in_word);
+            match glyph.part {
+                Part::Word => in_word = true,
+                Part::Space => in_word = false,
+                Part::Neither => {}
+            }
+            column = match character {
+                0x0a | 0x0c | 0x0d => 0,
+                0x09 => (column / 8 + 1) * 8,
+                _ => column + u64::from(glyph.width),
+            };
+            counts.columns = counts.columns.max(column);
+        }
+        counts
+    }
+
+    fn whole(bytes: &[u8], encoding: Encoding) -> Counts {
+        Summary::of(bytes, ALL, encoding).counts()
+    }
+
+    /// Text in which everything that matters is near everything else.
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            proptest::sample::select(
+                b"ab \n\t\r\x0c\x0b\0\x01\x7f\xff\x80\xa0\xc2\xe2\xf0\xfc".to_vec()
+            )
+            .prop_map(|byte| vec![byte]),
+            any::<char>().prop_map(|character| character.to_string().into_bytes()),
+            proptest::sample::select(vec![
+                "\u{a0}".as_bytes(),
+                "\u{85}".as_bytes(),
+                "e\u{301}".as_bytes(),
+                "\u{4e2d}".as_bytes(),
+                b"\xf8\x88\x80\x80\x80",
+                b"\xfc\x84\x80\x80\x80\x80",
+                b"\xed\xa0\x80",
+                b"\xe0\x80\x80",
+                b"\x80\x80\x80\x80\x80\x80\x80",
+            ])
+            .prop_map(<[u8]>::to_vec),
+            (proptest::sample::select(b"x \n\t\0".to_vec()), 1..150_usize)
+                .prop_map(|(byte, length)| vec![byte; length]),
+        ];
+        proptest::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_model(bytes in text()) {
+            for encoding in ENCODINGS {
+                prop_assert_eq!(whole(&bytes, encoding), model(&bytes, encoding));
+            }
+        }
+
+        #[test]
+        fn agrees_with_the_model_on_any_bytes(bytes: Vec<u8>) {
+            for encoding in ENCODINGS {
+                prop_assert_eq!(whole(&bytes, encoding), model(&bytes, encoding));
+            }
+        }
+
+        #[test]
+        fn each_count_alone_is_what_it_is_among_the_others(bytes in text()) {
+            for encoding in ENCODINGS {
+                let all = whole(&bytes, encoding);
+                let alone = |wanted| Summary::of(&bytes, wanted, encoding).counts();
+                let none = Wanted::default();
+                prop_assert_eq!(alone(Wanted { lines: true, ..none }).lines, all.lines);
+                prop_assert_eq!(alone(Wanted { words: true, ..none }).words, all.words);
+                prop_assert_eq!(
+                    alone(Wanted { characters: true, ..none }).characters,
+                    all.characters
+                );
+                prop_assert_eq!(alone(Wanted { columns: true, ..none }).columns, all.columns);
+                prop_assert_eq!(alone(none).bytes, all.bytes);
+            }
+        }
+
+        #[test]
+        fn every_cut_gives_the_same(bytes in text()) {
+            for encoding in ENCODINGS {
+                let expected = whole(&bytes, encoding);
+                for cut in 0..=bytes.len() {
+                    let (left, right) = bytes.split_at(cut);
+                    let left = Summary::of(left, ALL, encoding);
+                    let right = Summary::of(right, ALL, encoding);
+                    prop_assert_eq!(left.merge(right).counts(), expected, "cut at {}", cut);
+                }
+            }
+        }
+
+        #[test]
+        fn many_cuts_join_in_any_order(
+            bytes in text(),
+            sizes in proptest::collection::vec(0..9_usize, 1..200),
+            joins: Vec<proptest::sample::Index>,
+        ) {
+            for encoding in ENCODINGS {
+                let mut rest = bytes.as_slice();
+                let mut pieces = Vec::new();
+                for size in sizes.iter().cycle().take(400) {
+                    let (piece, after) = rest.split_at(rest.len().min(*size));
+                    pieces.push(Summary::of(piece, ALL, encoding));
+                    rest = after;
+                }
+                pieces.push(Summary::of(rest, ALL, encoding));
+                for join in &joins {
+                    if pieces.len() > 1 {
+                        let at = join.index(pieces.len() - 1);
+                        let right = pieces.remove(at + 1);
+                        pieces[at] = pieces[at].merge(right);
+                    }
+                }
+                let joined = pieces.into_iter().rev().reduce(|right, left| left.merge(right));
+                prop_assert_eq!(joined.unwrap().counts(), whole(&bytes, encoding));
+            }
+        }
+    }
+
+    #[test]
+    fn a_tab_after_a_cut_steps_from_the_true_column() {
+        let (left, right) = (b"abcdefghi".as_slice(), b"j\tk\tl\nm".as_slice());
+        for encoding in ENCODINGS {
+            let left = Summary::of(left, ALL, encoding);
+            let right = Summary::of(right, ALL, encoding);
+            assert_eq!(left.merge(right).counts().columns, 25);
+        }
+    }
+
+    #[test]
+    fn a_word_goes_on_through_a_block_of_control_characters() {
+        let mut bytes = vec![1; 3 * BLOCK];
+        bytes[10] = b'a';
+        bytes[2 * BLOCK + 3] = b'b';
+        assert_eq!(whole(&bytes, Encoding::Bytes).words, 1);
+        bytes[BLOCK + 7] = b' ';
+        assert_eq!(whole(&bytes, Encoding::Bytes).words, 2);
+    }
+
+    #[test]
+    fn only_what_encodes_a_character_is_one() {
+        let characters = |bytes: &[u8]| whole(bytes, Encoding::Utf8(glyph_of)).characters;
+        assert_eq!(characters("aé中😀".as_bytes()), 4);
+        assert_eq!(characters(b"\xed\xa0\x80"), 0, "a surrogate");
+        assert_eq!(characters(b"\xc0\x80\xe0\x80\x80\xf0\x80\x80\x80"), 0, "not the shortest form");
+        assert_eq!(characters(b"x\xe2\x82A"), 2, "a broken sequence costs none of what follows");
+        assert_eq!(characters(b"\xe2\x82"), 0, "an unfinished sequence at the end");
+        assert_eq!(characters(b"\xf8\x88\x80\x80\x80\xfd\xbf\xbf\xbf\xbf\xbf"), 2, "long forms");
+    }
+}

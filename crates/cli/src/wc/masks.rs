@@ -143,8 +143,9 @@ mod tests {
     #[test]
     fn both_ways_agree_on_every_byte_at_every_place() {
         for turn in 0..=255_u8 {
-            let block: [u8; BLOCK] =
-                std::array::from_fn(|at| (u8::try_from(at).unwrap() * 37).wrapping_add(turn));
+            let block: [u8; BLOCK] = std::array::from_fn(|at| {
+                u8::try_from(at).unwrap().wrapping_mul(37).wrapping_add(turn)
+            });
             let (mut fast, mut slow) = ([Masks::default()], [Masks::default()]);
             fill(&[block], &mut fast);
             fill_portable(&[block], &mut slow);

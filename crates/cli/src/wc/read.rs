@@ -48,7 +48,9 @@ impl Reader {
         {
             match known_bytes(file, about) {
                 Known::All(bytes) => {
-                    return Counted { counts: Counts { bytes, ..Counts::default() }, error: None };
+                    // Characters are wanted here only where each is a byte.
+                    let counts = Counts { bytes, characters: bytes, ..Counts::default() };
+                    return Counted { counts, error: None };
                 }
                 Known::UpToPosition(bytes) => known = bytes,
             }
