@@ -5,6 +5,7 @@
 //! may be counted in any order, by any number of threads.
 
 use super::columns::Columns;
+use super::glyph::{Glyph, Glyphs, Part};
 use super::masks::{self, BLOCK, Masks};
 use super::utf8::{self, Decoded, LONGEST};
 
@@ -21,32 +22,13 @@ pub(super) struct Wanted {
     pub(super) columns: bool,
 }
 
-/// What a character does to words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Belongs to a word.
-    Word,
-    /// Ends a word.
-    Space,
-    /// Not printable: neither starts nor ends a word.
-    Neither,
-}
-
-/// What counting needs to know about a character over 0x7f.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Glyph {
-    pub(super) part: Part,
-    /// Columns on a terminal.
-    pub(super) width: u8,
-}
-
 /// How bytes become characters.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Encoding {
     /// A byte is a character, and those over 0x7f are not printable: the C locale.
     Bytes,
     /// UTF-8, with the locale's answer for each character over 0x7f.
-    Utf8(fn(u32) -> Glyph),
+    Utf8(Glyphs),
 }
 
 /// The counts of a whole text.
@@ -110,18 +92,6 @@ impl Tally {
         self.columns.advance(u64::from(glyph.width));
     }
 
-    fn ascii(&mut self, byte: u8) {
-        let part = match byte {
-            b'\t'..=b'\r' | b' ' => Part::Space,
-            b'!'..=b'~' => Part::Word,
-            _ => Part::Neither,
-        };
-        self.lines += u64::from(byte == b'\n');
-        let width = u8::from(matches!(byte, b' '..=b'~'));
-        self.glyph(Glyph { part, width });
-        self.columns_break(byte);
-    }
-
     fn columns_break(&mut self, byte: u8) {
         match byte {
             b'\n' | b'\r' | b'\x0c' => self.columns.end_line(),
@@ -130,9 +100,10 @@ impl Tally {
         }
     }
 
-    /// Adds a block in which every byte is a character.
+    /// Adds a block whose masks say of each character, at its first byte, what it is; `wide` marks
+    /// those of two columns. Does not count characters.
     #[inline]
-    fn block(&mut self, masks: &Masks, block: &[u8; BLOCK], columns: bool) {
+    fn block(&mut self, masks: &Masks, wide: u64, block: &[u8; BLOCK], columns: bool) {
         self.lines += u64::from(masks.newline.count_ones());
         let decided = masks.word | masks.space;
         if decided != 0 {
@@ -149,22 +120,24 @@ impl Tally {
             self.ends_in_word = Some(in_word >> (BLOCK - 1) != 0);
         }
         if columns {
-            self.block_columns(masks, block);
+            self.block_columns(masks, wide, block);
         }
     }
 
-    fn block_columns(&mut self, masks: &Masks, block: &[u8; BLOCK]) {
-        let mut visible = masks.word | masks.blank;
-        let mut breaks = masks.space & !masks.blank;
+    fn block_columns(&mut self, masks: &Masks, wide: u64, block: &[u8; BLOCK]) {
+        let mut rest = u64::MAX;
+        let mut breaks = masks.breaks;
+        let width =
+            |part: u64| u64::from((masks.visible & part).count_ones() + (wide & part).count_ones());
         while breaks != 0 {
             let at = breaks.trailing_zeros();
-            let before = (1 << at) - 1;
-            self.columns.advance(u64::from((visible & before).count_ones()));
+            let after = u64::MAX << at;
+            self.columns.advance(width(rest & !after));
             self.columns_break(block[at as usize]);
-            visible &= !before;
+            rest &= after;
             breaks &= breaks - 1;
         }
-        self.columns.advance(u64::from(visible.count_ones()));
+        self.columns.advance(width(rest));
     }
 }
 
@@ -258,7 +231,7 @@ impl Summary {
                 }
                 summary.tally.characters = bytes.len() as u64;
             }
-            Encoding::Utf8(glyph_of) if in_detail || wanted.characters => {
+            Encoding::Utf8(glyphs) if in_detail || wanted.characters => {
                 let reach = &bytes[..bytes.len().min(LONGEST - 1)];
                 let head = reach.iter().take_while(|byte| utf8::continues(**byte)).count();
                 summary.head = Edge::of(&bytes[..head]);
@@ -267,9 +240,9 @@ impl Summary {
                 let (whole, tail) = body.split_at(body.len() - utf8::unfinished(body));
                 summary.tail = Edge::of(tail);
                 if in_detail {
-                    summary.tally = detail_of_utf8(whole, wanted, glyph_of);
+                    summary.tally = detail_of_utf8(whole, wanted, glyphs);
                 } else {
-                    summary.tally.characters = utf8::count(whole);
+                    summary.tally.characters = characters_of_utf8(whole);
                 }
             }
             Encoding::Utf8(_) => summary.open = bytes.is_empty(),
@@ -292,8 +265,8 @@ impl Summary {
         if self.tail.length > 0 {
             match utf8::decode(joint.as_slice()) {
                 Decoded::Character(character, _) => {
-                    if let Encoding::Utf8(glyph_of) = self.encoding {
-                        tally.glyph(glyph_of(character));
+                    if let Encoding::Utf8(glyphs) = self.encoding {
+                        tally.glyph(glyphs.get(character));
                     }
                 }
                 Decoded::Incomplete if right.open => tail = Edge::of(joint.as_slice()),
@@ -315,73 +288,151 @@ impl Summary {
     }
 }
 
-/// Calls `each` for every block with its masks; the last one is filled up with zeros, which count
-/// for nothing, and comes with its true length.
-fn each_block(bytes: &[u8], mut each: impl FnMut(&Masks, &[u8; BLOCK], usize)) {
+/// Calls `each` for every block with its masks and its offset; the last block is filled up with
+/// zeros, which count for nothing.
+fn each_block(bytes: &[u8], mut each: impl FnMut(usize, &Masks, &[u8; BLOCK])) {
     let mut masks = [Masks::default(); STRIP_BLOCKS];
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    let mut start = 0;
     for strip in blocks.chunks(STRIP_BLOCKS) {
         let masks = &mut masks[..strip.len()];
         masks::fill(strip, masks);
         for (block, masks) in strip.iter().zip(&*masks) {
-            each(masks, block, BLOCK);
+            each(start, masks, block);
+            start += BLOCK;
         }
     }
     if !rest.is_empty() {
-        let mut block = [0; BLOCK];
-        block[..rest.len()].copy_from_slice(rest);
+        let block = filled_up(rest);
         masks::fill(&[block], &mut masks[..1]);
-        each(&masks[0], &block, rest.len());
+        each(start, &masks[0], &block);
     }
+}
+
+fn filled_up(bytes: &[u8]) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    block[..bytes.len()].copy_from_slice(bytes);
+    block
+}
+
+/// The positions of the bits that are set.
+fn ones(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (at < BLOCK).then_some(at)
+    })
 }
 
 fn detail_of_bytes(bytes: &[u8], wanted: Wanted) -> Tally {
     let mut tally = Tally::default();
-    each_block(bytes, |masks, block, _| tally.block(masks, block, wanted.columns));
+    each_block(bytes, |_, masks, block| tally.block(masks, 0, block, wanted.columns));
     tally
 }
 
-fn detail_of_utf8(bytes: &[u8], wanted: Wanted, glyph_of: fn(u32) -> Glyph) -> Tally {
-    let mut tally = Tally::default();
-    // The next byte to look at: ahead of the block's start after a character that reaches into it.
-    let mut next = 0;
-    let mut start = 0;
-    each_block(bytes, |masks, block, length| {
-        let end = start + length;
+fn detail_of_utf8(bytes: &[u8], wanted: Wanted, glyphs: Glyphs) -> Tally {
+    let mut tally = Tally { characters: bytes.len() as u64, ..Tally::default() };
+    each_block(bytes, |start, masks, block| {
         if masks.high == 0 {
-            tally.block(masks, block, wanted.columns);
-            tally.characters += length as u64;
-            next = end;
-        } else {
-            while next < end {
-                next += one_character(&mut tally, &bytes[next..], glyph_of);
-            }
+            return tally.block(masks, 0, block, wanted.columns);
         }
-        start = end;
+        // Bytes that are not the first of a character are in no mask: they count for nothing, and
+        // words go on through them.
+        let mut masks = *masks;
+        let mut wide = 0;
+        let mut characters = 0;
+        each_high_character(block, &bytes[start..], |at, character| {
+            characters += 1;
+            let glyph = glyphs.get(character);
+            masks.word |= u64::from(glyph.part == Part::Word) << at;
+            masks.space |= u64::from(glyph.part == Part::Space) << at;
+            masks.visible |= u64::from(glyph.width > 0) << at;
+            wide |= u64::from(glyph.width > 1) << at;
+        });
+        tally.characters -= u64::from(masks.high.count_ones()) - characters;
+        tally.block(&masks, wide, block, wanted.columns);
     });
     tally
 }
 
-/// Counts the character at the start of `bytes` and says how long it is.
-#[inline]
-fn one_character(tally: &mut Tally, bytes: &[u8], glyph_of: fn(u32) -> Glyph) -> usize {
-    match utf8::decode(bytes) {
-        Decoded::Character(_, 1) => {
-            tally.ascii(bytes[0]);
-            1
+/// The multi-byte characters whose leads are in a block, told from the masks where they suffice.
+///
+/// A valid sequence is one wherever it stands, so that each lead can be judged by itself.
+struct Starts {
+    two: u64,
+    three: u64,
+    /// Leads to be judged by what follows them, which may be in the next block.
+    unsure: u64,
+    high: u64,
+}
+
+impl Starts {
+    fn of(block: &[u8; BLOCK]) -> Starts {
+        let leads = masks::leads(block);
+        // What follows the last two bytes is in the next block.
+        let inside = u64::MAX >> 2;
+        let (second, third) = (leads.continues >> 1, leads.continues >> 2);
+        Starts {
+            two: leads.two & second & inside,
+            three: leads.three & second & third & inside,
+            unsure: leads.other | (leads.two | leads.three) & !inside,
+            high: leads.continues | leads.two | leads.three | leads.other,
         }
-        Decoded::Character(character, length) => {
-            tally.glyph(glyph_of(character));
-            length
-        }
-        Decoded::Incomplete | Decoded::Invalid => 1,
     }
+}
+
+/// Calls `each` with the place and the character of every multi-byte character that starts in a
+/// block, in no order; `bytes` start with the block and go on behind it.
+#[inline]
+fn each_high_character(block: &[u8; BLOCK], bytes: &[u8], mut each: impl FnMut(usize, u32)) {
+    let starts = Starts::of(block);
+    let low_bits = |at: usize| u32::from(block[at % BLOCK] & 0x3f);
+    for at in ones(starts.two) {
+        each(at, u32::from(block[at] & 0x1f) << 6 | low_bits(at + 1));
+    }
+    for at in ones(starts.three) {
+        let lead = u32::from(block[at] & 0x0f) << 12;
+        each(at, lead | low_bits(at + 1) << 6 | low_bits(at + 2));
+    }
+    for at in ones(starts.unsure) {
+        if let Decoded::Character(character, _) = utf8::decode(&bytes[at..]) {
+            each(at, character);
+        }
+    }
+}
+
+/// Counts the characters of bytes that end with no unfinished sequence.
+fn characters_of_utf8(bytes: &[u8]) -> u64 {
+    let mut characters = bytes.len() as u64;
+    for (strip_at, strip) in bytes.chunks(STRIP_BLOCKS * BLOCK).enumerate() {
+        if strip.is_ascii() {
+            continue;
+        }
+        let (blocks, rest) = strip.as_chunks::<BLOCK>();
+        let last = (!rest.is_empty()).then(|| filled_up(rest));
+        for (block_at, block) in blocks.iter().chain(&last).enumerate() {
+            let start = (strip_at * STRIP_BLOCKS + block_at) * BLOCK;
+            characters -= not_characters(block, &bytes[start..]);
+        }
+    }
+    characters
+}
+
+/// How many bytes of a block are not the first of a character; `bytes` start with the block and go
+/// on behind it.
+fn not_characters(block: &[u8; BLOCK], bytes: &[u8]) -> u64 {
+    let starts = Starts::of(block);
+    let is_character = |at: &usize| matches!(utf8::decode(&bytes[*at..]), Decoded::Character(..));
+    let characters = (starts.two | starts.three).count_ones() as usize
+        + ones(starts.unsure).filter(is_character).count();
+    u64::from(starts.high.count_ones()) - characters as u64
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::glyph::{Answers, unasked};
     use super::*;
 
     const ALL: Wanted = Wanted { lines: true, words: true, characters: true, columns: true };
@@ -397,7 +448,10 @@ mod tests {
         }
     }
 
-    const ENCODINGS: [Encoding; 2] = [Encoding::Bytes, Encoding::Utf8(glyph_of)];
+    static ANSWERS: Answers = unasked();
+
+    const UTF8: Encoding = Encoding::Utf8(Glyphs { ask: glyph_of, answers: &ANSWERS });
+    const ENCODINGS: [Encoding; 2] = [Encoding::Bytes, UTF8];
 
     /// What [`Summary`] must find, one character at a time.
     fn model(bytes: &[u8], encoding: Encoding) -> Counts {
@@ -419,7 +473,7 @@ mod tests {
                 (0x09..=0x0d, _) => Glyph { part: Part::Space, width: 0 },
                 (0x20, _) => Glyph { part: Part::Space, width: 1 },
                 (0x21..=0x7e, _) => Glyph { part: Part::Word, width: 1 },
-                (0x80.., Encoding::Utf8(glyph_of)) => glyph_of(character),
+                (0x80.., Encoding::Utf8(_)) => glyph_of(character),
                 _ => Glyph { part: Part::Neither, width: 0 },
             };
             counts.words += u64::from(glyph.part == Part::Word && !in_word);
@@ -563,7 +617,7 @@ mod tests {
 
     #[test]
     fn only_what_encodes_a_character_is_one() {
-        let characters = |bytes: &[u8]| whole(bytes, Encoding::Utf8(glyph_of)).characters;
+        let characters = |bytes: &[u8]| whole(bytes, UTF8).characters;
         assert_eq!(characters("aé中😀".as_bytes()), 4);
         assert_eq!(characters(b"\xed\xa0\x80"), 0, "a surrogate");
         assert_eq!(characters(b"\xc0\x80\xe0\x80\x80\xf0\x80\x80\x80"), 0, "not the shortest form");

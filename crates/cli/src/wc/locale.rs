@@ -5,11 +5,11 @@
 #![expect(unsafe_code, reason = "calls the C library's locale functions")]
 
 use std::ffi::CStr;
-use std::sync::OnceLock;
 
 use libc::{c_int, c_uint, wchar_t};
 
-use super::count::{Encoding, Glyph, Part};
+use super::count::Encoding;
+use super::glyph::{Answers, Glyph, Glyphs, Part, unasked};
 
 unsafe extern "C" {
     safe fn iswprint(character: c_uint) -> c_int;
@@ -17,11 +17,7 @@ unsafe extern "C" {
     safe fn wcwidth(character: wchar_t) -> c_int;
 }
 
-/// Characters whose glyphs are asked for at once.
-const PAGE: usize = 256;
-const PAGES: usize = 0x11_0000 / PAGE;
-
-static GLYPHS: [OnceLock<Box<[Glyph; PAGE]>>; PAGES] = [const { OnceLock::new() }; PAGES];
+static ANSWERS: Answers = unasked();
 
 /// Takes the locale for characters from the environment and says how it encodes them.
 ///
@@ -36,34 +32,31 @@ pub(super) fn adopt() -> Encoding {
         !libc::setlocale(libc::LC_CTYPE, c"".as_ptr()).is_null()
             && CStr::from_ptr(libc::nl_langinfo(libc::CODESET)) == c"UTF-8"
     };
-    if utf8 { Encoding::Utf8(glyph_of) } else { Encoding::Bytes }
-}
-
-/// What the C library says of a character, once [`adopt`] was called.
-pub(super) fn glyph_of(character: u32) -> Glyph {
-    const NOTHING: Glyph = Glyph { part: Part::Neither, width: 0 };
-    let at = character as usize;
-    GLYPHS.get(at / PAGE).map_or(NOTHING, |page| page.get_or_init(|| page_from(at))[at % PAGE])
-}
-
-fn page_from(at: usize) -> Box<[Glyph; PAGE]> {
-    let first = at - at % PAGE;
+    if !utf8 {
+        return Encoding::Bytes;
+    }
     let posix = std::env::var_os("POSIXLY_CORRECT").is_some();
-    Box::new(std::array::from_fn(|offset| {
-        let character = u32::try_from(first + offset).expect("a page lies below 0x110000");
-        ask(character, posix)
-    }))
+    Encoding::Utf8(Glyphs { ask: if posix { ask_posix } else { ask }, answers: &ANSWERS })
 }
 
-fn ask(character: u32, posix: bool) -> Glyph {
+/// What GNU wc makes of a character: it takes the no-break spaces for spaces.
+fn ask(character: u32) -> Glyph {
+    let glyph = ask_posix(character);
+    match character {
+        0xa0 | 0x2007 | 0x202f | 0x2060 if glyph.part == Part::Word => {
+            Glyph { part: Part::Space, ..glyph }
+        }
+        _ => glyph,
+    }
+}
+
+/// What the C library says of a character.
+fn ask_posix(character: u32) -> Glyph {
     if iswprint(character) == 0 {
         return Glyph { part: Part::Neither, width: 0 };
     }
-    // GNU wc takes the no-break spaces for spaces, which POSIX does not.
-    let no_break = matches!(character, 0xa0 | 0x2007 | 0x202f | 0x2060);
-    let space = iswspace(character) != 0 || (no_break && !posix);
     Glyph {
-        part: if space { Part::Space } else { Part::Word },
+        part: if iswspace(character) == 0 { Part::Word } else { Part::Space },
         width: u8::try_from(wcwidth(character.cast_signed())).unwrap_or(0),
     }
 }

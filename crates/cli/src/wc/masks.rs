@@ -17,12 +17,52 @@ pub(super) struct Masks {
     pub(super) word: u64,
     /// ASCII white space.
     pub(super) space: u64,
-    /// The blank, 0x20.
-    pub(super) blank: u64,
+    /// What fills a column: words and the blank.
+    pub(super) visible: u64,
+    /// White space except the blank: what may change the column otherwise.
+    pub(super) breaks: u64,
     /// The newline.
     pub(super) newline: u64,
     /// Bytes over 0x7f.
     pub(super) high: u64,
+}
+
+/// Where multi-byte characters of UTF-8 may start in a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Leads {
+    /// Bytes that only stand inside of a character.
+    pub(super) continues: u64,
+    /// Leads of two bytes.
+    pub(super) two: u64,
+    /// Leads of three bytes after which any two bytes that continue will do.
+    pub(super) three: u64,
+    /// Other bytes over 0x7f: leads that ask for more, or none at all.
+    pub(super) other: u64,
+}
+
+/// The [`Leads`] of one block.
+pub(super) fn leads(block: &[u8; BLOCK]) -> Leads {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2, as just asked.
+        return unsafe { avx2::leads(block) };
+    }
+    leads_portable(block)
+}
+
+fn leads_portable(block: &[u8; BLOCK]) -> Leads {
+    let mut leads = Leads::default();
+    for (at, &byte) in block.iter().enumerate() {
+        let bit = 1 << at;
+        match byte {
+            0..=0x7f => {}
+            0x80..=0xbf => leads.continues |= bit,
+            0xc2..=0xdf => leads.two |= bit,
+            0xe1..=0xec | 0xee..=0xef => leads.three |= bit,
+            _ => leads.other |= bit,
+        }
+    }
+    leads
 }
 
 /// Fills one [`Masks`] per block.
@@ -46,18 +86,23 @@ fn fill_portable(blocks: &[[u8; BLOCK]], masks: &mut [Masks]) {
         for (at, &byte) in block.iter().enumerate() {
             let bit = 1 << at;
             match byte {
-                b'\n' => {
-                    out.newline |= bit;
+                b'\t'..=b'\r' => {
                     out.space |= bit;
+                    out.breaks |= bit;
                 }
-                b'\t' | b'\x0b' | b'\x0c' | b'\r' => out.space |= bit,
                 b' ' => {
-                    out.blank |= bit;
                     out.space |= bit;
+                    out.visible |= bit;
                 }
-                b'!'..=b'~' => out.word |= bit,
+                b'!'..=b'~' => {
+                    out.word |= bit;
+                    out.visible |= bit;
+                }
                 0x80.. => out.high |= bit,
                 _ => {}
+            }
+            if byte == b'\n' {
+                out.newline |= bit;
             }
         }
     }
@@ -67,35 +112,72 @@ fn fill_portable(blocks: &[[u8; BLOCK]], masks: &mut [Masks]) {
 mod avx2 {
     use std::arch::x86_64::{
         __m256i, _mm256_add_epi8, _mm256_andnot_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8,
-        _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_or_si256,
-        _mm256_set1_epi8,
+        _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_set1_epi8,
     };
 
-    use super::{BLOCK, Masks};
+    use super::{BLOCK, Leads, Masks};
 
     #[target_feature(enable = "avx2")]
     pub(super) fn fill(blocks: &[[u8; BLOCK]], masks: &mut [Masks]) {
         for (block, out) in blocks.iter().zip(masks) {
-            let (low, high) = block.split_at(BLOCK / 2);
-            // SAFETY: each half of the block is 32 bytes long, and the load asks for no alignment.
-            let (low, high) = unsafe {
-                (_mm256_loadu_si256(low.as_ptr().cast()), _mm256_loadu_si256(high.as_ptr().cast()))
-            };
+            let (low, high) = load(block);
             let (low, high) = (half(low), half(high));
             *out = Masks {
                 word: join(low.word, high.word),
-                space: join(low.space, high.space),
-                blank: join(low.blank, high.blank),
+                space: join(low.blank | low.breaks, high.blank | high.breaks),
+                visible: join(low.word | low.blank, high.word | high.blank),
+                breaks: join(low.breaks, high.breaks),
                 newline: join(low.newline, high.newline),
                 high: join(low.high, high.high),
             };
         }
     }
 
+    #[target_feature(enable = "avx2")]
+    pub(super) fn leads(block: &[u8; BLOCK]) -> Leads {
+        let (low, high) = load(block);
+        let (low, high) = (half_leads(low), half_leads(high));
+        Leads {
+            continues: join(low.continues, high.continues),
+            two: join(low.two, high.two),
+            three: join(low.three, high.three),
+            other: join(low.other, high.other),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn load(block: &[u8; BLOCK]) -> (__m256i, __m256i) {
+        let (low, high) = block.split_at(BLOCK / 2);
+        // SAFETY: each half of the block is 32 bytes long, and the load asks for no alignment.
+        unsafe {
+            (_mm256_loadu_si256(low.as_ptr().cast()), _mm256_loadu_si256(high.as_ptr().cast()))
+        }
+    }
+
+    struct HalfLeads {
+        continues: u32,
+        two: u32,
+        three: u32,
+        other: u32,
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn half_leads(bytes: __m256i) -> HalfLeads {
+        // Signed, so that from 0x80 on all is below zero and in its order.
+        let below = |end: u8| mask(_mm256_cmpgt_epi8(byte(end), bytes));
+        let is = |value: u8| mask(_mm256_cmpeq_epi8(bytes, byte(value)));
+        let continues = below(0xc0);
+        let two = below(0xe0) & !below(0xc2);
+        let three = below(0xf0) & !below(0xe0) & !is(0xe0) & !is(0xed);
+        HalfLeads { continues, two, three, other: mask(bytes) & !(continues | two | three) }
+    }
+
     struct Half {
         word: u32,
-        space: u32,
         blank: u32,
+        breaks: u32,
         newline: u32,
         high: u32,
     }
@@ -107,7 +189,6 @@ mod avx2 {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn half(bytes: __m256i) -> Half {
-        let blank = _mm256_cmpeq_epi8(bytes, byte(b' '));
         // Tab to carriage return are 9 to 13: 0 to 4 once moved down, and all else is more.
         let moved = _mm256_add_epi8(bytes, byte(b'\t'.wrapping_neg()));
         let breaks = _mm256_cmpeq_epi8(_mm256_min_epu8(moved, byte(4)), moved);
@@ -116,8 +197,8 @@ mod avx2 {
         let delete = _mm256_cmpeq_epi8(bytes, byte(0x7f));
         Half {
             word: mask(_mm256_andnot_si256(delete, above)),
-            space: mask(_mm256_or_si256(blank, breaks)),
-            blank: mask(blank),
+            blank: mask(_mm256_cmpeq_epi8(bytes, byte(b' '))),
+            breaks: mask(breaks),
             newline: mask(_mm256_cmpeq_epi8(bytes, byte(b'\n'))),
             high: mask(bytes),
         }
@@ -150,6 +231,7 @@ mod tests {
             fill(&[block], &mut fast);
             fill_portable(&[block], &mut slow);
             assert_eq!(fast, slow, "block starting with {turn:#x}");
+            assert_eq!(leads(&block), leads_portable(&block), "block starting with {turn:#x}");
         }
     }
 }

@@ -1,12 +1,14 @@
 //! `nearfirst wc`: GNU wc's counts and output, with what is near read first.
 //!
-//! [`count`] is the pure kernel, [`masks`], [`utf8`] and [`columns`] its parts; [`files`] says
+//! [`count`] is the pure kernel, [`masks`], [`utf8`], [`glyph`] and
+//! [`columns`] its parts; [`files`] says
 //! what to count, [`read`] counts one file, [`run`] many; [`print`] and [`quote`] write as GNU wc
 //! does.
 
 mod columns;
 mod count;
 mod files;
+mod glyph;
 mod locale;
 mod masks;
 mod print;

@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::count::{Encoding, Part};
+use super::count::Encoding;
+use super::glyph::Part;
 use super::utf8::{self, Decoded};
 
 /// Quotes a name where a shell or a reader of messages would need it, the colon included.
@@ -71,9 +72,9 @@ fn pieces(bytes: &[u8], encoding: Encoding) -> impl Iterator<Item = Piece<'_>> {
         }
         let (length, printable) = match (rest[0], encoding) {
             (b' '..=b'~', _) => (1, true),
-            (0x80.., Encoding::Utf8(glyph_of)) => match utf8::decode(rest) {
+            (0x80.., Encoding::Utf8(glyphs)) => match utf8::decode(rest) {
                 Decoded::Character(character, length) => {
-                    (length, glyph_of(character).part != Part::Neither)
+                    (length, glyphs.get(character).part != Part::Neither)
                 }
                 Decoded::Incomplete => (rest.len(), false),
                 Decoded::Invalid => (1, false),

@@ -6,9 +6,6 @@
 /// Longest sequence, in bytes.
 pub(super) const LONGEST: usize = 6;
 
-/// Bytes validated at a time: they stay in the first-level cache for the counting that follows.
-const STRIP: usize = 8 << 10;
-
 /// What stands at the start of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
@@ -31,7 +28,15 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
     let lead = bytes[0];
     let (length, bits) = match lead {
         0..=0x7f => return Decoded::Character(u32::from(lead), 1),
-        0xc2..=0xdf => (2, lead & 0x1f),
+        0xc2..=0xdf => {
+            return match bytes.get(1) {
+                None => Decoded::Incomplete,
+                Some(&byte) if continues(byte) => {
+                    Decoded::Character(u32::from(lead & 0x1f) << 6 | u32::from(byte & 0x3f), 2)
+                }
+                Some(_) => Decoded::Invalid,
+            };
+        }
         0xe0..=0xef => (3, lead & 0x0f),
         0xf0..=0xf7 => (4, lead & 0x07),
         0xf8..=0xfb => (5, lead & 0x03),
@@ -68,39 +73,4 @@ pub(super) fn unfinished(bytes: &[u8]) -> usize {
         }
     }
     0
-}
-
-/// Counts the characters of bytes that end with no unfinished sequence.
-pub(super) fn count(bytes: &[u8]) -> u64 {
-    let mut characters = 0;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let strip = &rest[..rest.len().min(STRIP)];
-        let valid = match std::str::from_utf8(strip) {
-            Ok(text) => {
-                characters += text.chars().count();
-                strip.len()
-            }
-            Err(error) => {
-                let (text, _) = strip.split_at(error.valid_up_to());
-                characters += std::str::from_utf8(text)
-                    .expect("valid up to here, as just found")
-                    .chars()
-                    .count();
-                text.len()
-            }
-        };
-        rest = &rest[valid..];
-        if valid < strip.len() {
-            let skipped = match decode(rest) {
-                Decoded::Character(_, length) => {
-                    characters += 1;
-                    length
-                }
-                Decoded::Incomplete | Decoded::Invalid => 1,
-            };
-            rest = &rest[skipped..];
-        }
-    }
-    characters as u64
 }
