@@ -1,10 +1,12 @@
 //! What is counted: operands, or the names in `--files0-from`.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use nearfirst::{Costs, Kind};
 
 use super::count::Encoding;
 use super::quote;
@@ -12,6 +14,15 @@ use crate::messages;
 
 /// Largest list of names read whole, so that the column width can be known first: GNU's limit.
 const LIST_BYTES_MAX: u64 = 10 << 20;
+
+/// What is known of an input's size before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    /// That of a regular file.
+    Bytes(u64),
+    /// No regular file: it may hold anything.
+    Unknown,
+}
 
 /// One thing to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +36,33 @@ pub(super) enum Input {
 }
 
 impl Input {
-    /// What is known before reading.
-    pub(super) fn metadata(&self) -> Option<Metadata> {
+    /// Its size as far as that is known before reading; `None` if it cannot be asked.
+    pub(super) fn size(&self, costs: &Costs) -> Option<Size> {
         match self {
-            Input::Stdin(_) => stdin().ok()?.metadata().ok(),
-            Input::File(name) => std::fs::metadata(name).ok(),
+            Input::Stdin(_) => {
+                let about = stdin().ok()?.metadata().ok()?;
+                Some(if about.is_file() { Size::Bytes(about.len()) } else { Size::Unknown })
+            }
+            Input::File(name) => {
+                let entry = costs.local().stat(name.as_ref()).ok()?;
+                Some(match entry.kind {
+                    Kind::File => Size::Bytes(entry.size),
+                    _ => Size::Unknown,
+                })
+            }
             Input::Bad(_) => None,
+        }
+    }
+
+    /// Opens it to be read.
+    ///
+    /// # Errors
+    /// The reason, without the name.
+    pub(super) fn open(&self, costs: &Costs) -> Result<File, String> {
+        match self {
+            Input::Stdin(_) => stdin().map_err(|error| messages::reason(&error)),
+            Input::File(name) => costs.open(name.as_ref()).map_err(|error| error.reason()),
+            Input::Bad(message) => Err(message.clone()),
         }
     }
 

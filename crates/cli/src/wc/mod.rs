@@ -11,6 +11,7 @@ mod files;
 mod glyph;
 mod locale;
 mod masks;
+mod pieces;
 mod print;
 mod quote;
 mod read;
@@ -18,18 +19,19 @@ mod run;
 mod utf8;
 
 use std::ffi::OsString;
-use std::fs::Metadata;
 use std::io;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use nearfirst::fetch::ScanOptions;
+use nearfirst::{Costs, Plan};
 
-use crate::flags::ReadFlags;
+use crate::flags::{PlanFlag, ReadFlags};
 use crate::messages;
 use count::{Encoding, Wanted};
-use files::{Input, Inputs};
+use files::{Input, Inputs, Size};
 use print::Shown;
-use read::Task;
+use read::{Reader, Stats, Task};
 use run::Report;
 
 /// Inputs that are worth one more thread.
@@ -166,20 +168,30 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         }
     };
     let shown = args.shown();
-    let task = Task { wanted: wanted(shown, encoding), encoding };
+    let costs = Costs::load();
+    for warning in costs.warnings() {
+        messages::note(warning);
+    }
+    let threads = args.reading.threads();
+    let plan = match args.reading.plan {
+        PlanFlag::Best => Plan::Best,
+        PlanFlag::Linear => Plan::Linear,
+    };
+    let options = ScanOptions { jobs: threads, plan, ..ScanOptions::default() };
+    let wanted = wanted(shown, encoding);
+    let reader = Reader::new(Task { wanted, encoding, costs: &costs, options });
     let only_total = args.total == Total::Only;
     let mut report = Report::new(shown, 1, encoding, !only_total);
-    let threads = args.reading.threads();
     match inputs {
         Inputs::Listed(inputs) => {
-            let layout = Layout::of(&inputs, shown);
+            let layout = Layout::of(&inputs, shown, &costs);
             if !only_total {
                 report.width = layout.width;
             }
             let threads = threads.min(layout.threads);
-            run::all(inputs.into_iter(), threads, task, &mut report)?;
+            run::all(inputs.into_iter(), threads, &reader, &mut report)?;
         }
-        Inputs::Streamed(names) => run::all(names, threads, task, &mut report)?,
+        Inputs::Streamed(names) => run::all(names, threads, &reader, &mut report)?,
     }
     match args.total {
         Total::Only => report.total(None)?,
@@ -187,7 +199,26 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         Total::Auto if report.inputs() > 1 => report.total(Some("total"))?,
         Total::Auto | Total::Never => {}
     }
-    report.flush()
+    report.flush()?;
+    if args.reading.stats {
+        say(&reader.stats());
+    }
+    // A home that cannot be written to costs the next run what this one learned, no more.
+    drop(costs.save());
+    Ok(())
+}
+
+fn say(stats: &Stats) {
+    let Stats { scans, read_through } = stats;
+    messages::note(format_args!(
+        "{} bytes near, {} bytes fetched, {read_through} bytes read without asking; \
+         waited {:.3} s for the device, {:.3} s in all, {:.3} s expected",
+        scans.near_bytes,
+        scans.far_bytes,
+        scans.waited.as_secs_f64(),
+        scans.elapsed.as_secs_f64(),
+        scans.told.p50,
+    ));
 }
 
 /// What is decided from the inputs' sizes before they are read.
@@ -198,18 +229,21 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(inputs: &[Input], shown: Shown) -> Layout {
+    fn of(inputs: &[Input], shown: Shown, costs: &Costs) -> Layout {
         if let [_] = inputs
             && shown.len() == 1
         {
             return Layout { width: 1, threads: 1 };
         }
-        let known: Vec<Option<Metadata>> = inputs.iter().map(Input::metadata).collect();
-        let bytes: u64 = known.iter().flatten().map(Metadata::len).sum();
+        let sizes: Vec<Option<Size>> = inputs.iter().map(|input| input.size(costs)).collect();
+        let bytes = sizes.iter().flatten().fold(0_u64, |sum, size| match size {
+            Size::Bytes(bytes) => sum.saturating_add(*bytes),
+            Size::Unknown => sum,
+        });
         let by_bytes = usize::try_from(bytes / BYTES_PER_THREAD).unwrap_or(usize::MAX);
         let by_inputs = inputs.len() / INPUTS_PER_THREAD;
         Layout {
-            width: print::width(known),
+            width: print::width(&sizes),
             threads: by_bytes.max(by_inputs).saturating_add(1).min(inputs.len()),
         }
     }

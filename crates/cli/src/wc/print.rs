@@ -1,11 +1,11 @@
 //! Lines of counts in GNU wc's columns.
 
 use std::ffi::OsStr;
-use std::fs::Metadata;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::count::{Counts, Encoding};
+use super::files::Size;
 use super::quote;
 
 /// Width of a column when some input says nothing of its size.
@@ -33,19 +33,16 @@ impl Shown {
 }
 
 /// The width of every column, from what is known of the inputs before they are read.
-///
-/// `None` stands for an input that cannot be asked.
-pub(super) fn width(inputs: impl IntoIterator<Item = Option<Metadata>>) -> usize {
-    let mut size = 0_u64;
+pub(super) fn width(inputs: &[Option<Size>]) -> usize {
+    let mut bytes = 0_u64;
     let mut least = 1;
-    for metadata in inputs.into_iter().flatten() {
-        if metadata.is_file() {
-            size = size.saturating_add(metadata.len());
-        } else {
-            least = UNKNOWN_WIDTH;
+    for size in inputs.iter().flatten() {
+        match size {
+            Size::Bytes(size) => bytes = bytes.saturating_add(*size),
+            Size::Unknown => least = UNKNOWN_WIDTH,
         }
     }
-    least.max(size.checked_ilog10().unwrap_or(0) as usize + 1)
+    least.max(bytes.checked_ilog10().unwrap_or(0) as usize + 1)
 }
 
 /// Writes one line of counts; no name for standard input that was not asked for.

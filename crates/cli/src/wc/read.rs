@@ -1,82 +1,154 @@
-//! Counting one open file: by its size, or by reading it.
+//! Counting one open file: by its size, by a scan of its parts, or by reading it through.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use nearfirst::Costs;
+use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
 
 use super::count::{Counts, Encoding, Summary, Wanted};
+use super::pieces::Pieces;
+use crate::messages;
 
 /// Bytes read at a time: fits the second-level cache, where the counting finds them again.
 const BUFFER_BYTES: usize = 128 << 10;
 
+/// Smallest file that is scanned in parts; below it, asking where they are costs more than it saves.
+const SCAN_BYTES_MIN: u64 = 1 << 20;
+
 /// What is counted, and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Task {
+pub(super) struct Task<'a> {
     pub(super) wanted: Wanted,
     pub(super) encoding: Encoding,
+    pub(super) costs: &'a Costs,
+    pub(super) options: ScanOptions,
 }
 
-/// Counts as far as a file could be read, and the error that ended it.
+/// How the bytes came, over all files.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stats {
+    /// Sums of the scans' reports.
+    pub(super) scans: ScanReport,
+    /// Bytes of files and streams that were read through, without asking where they were.
+    pub(super) read_through: u64,
+}
+
+impl Stats {
+    fn add_scan(&mut self, scan: &ScanReport) {
+        self.scans.near_bytes += scan.near_bytes;
+        self.scans.far_bytes += scan.far_bytes;
+        self.scans.waited += scan.waited;
+        self.scans.elapsed += scan.elapsed;
+        self.scans.told.p50 += scan.told.p50;
+    }
+}
+
+/// Counts as far as a file could be read, and why not further.
 #[derive(Debug)]
 pub(super) struct Counted {
     pub(super) counts: Counts,
-    pub(super) error: Option<io::Error>,
+    pub(super) error: Option<String>,
 }
 
-/// One thread's reader.
+/// Counts files for several threads.
 #[derive(Debug)]
-pub(super) struct Reader {
-    task: Task,
-    buffer: Vec<u8>,
+pub(super) struct Reader<'a> {
+    pub(super) task: Task<'a>,
+    stats: Mutex<Stats>,
+    /// Held by the one scan at a time: it has threads of its own.
+    scanning: Mutex<()>,
 }
 
-impl Reader {
-    pub(super) fn task(&self) -> Task {
-        self.task
+impl<'a> Reader<'a> {
+    pub(super) fn new(task: Task<'a>) -> Reader<'a> {
+        Reader { task, stats: Mutex::default(), scanning: Mutex::default() }
     }
 
-    pub(super) fn new(task: Task) -> Reader {
-        Reader { task, buffer: Vec::new() }
+    /// How the bytes of all files came.
+    pub(super) fn stats(&self) -> Stats {
+        *self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts what an open file holds from its current position to its end.
-    pub(super) fn count(&mut self, file: &File, about: Option<&Metadata>) -> Counted {
-        let mut summary = Summary::empty(self.task.encoding);
+    ///
+    /// `buffer` is one thread's, kept from file to file.
+    pub(super) fn count(
+        &self,
+        file: &File,
+        about: Option<&Metadata>,
+        path: &Path,
+        buffer: &mut Vec<u8>,
+    ) -> Counted {
+        let regular = about.filter(|about| about.is_file());
         let mut known = 0;
-        if self.task.wanted == Wanted::default()
-            && let Some(about) = about.filter(|about| about.is_file())
-        {
-            match known_bytes(file, about) {
-                Known::All(bytes) => {
-                    // Characters are wanted here only where each is a byte.
-                    let counts = Counts { bytes, characters: bytes, ..Counts::default() };
-                    return Counted { counts, error: None };
+        if let Some(about) = regular {
+            if self.task.wanted == Wanted::default() {
+                match known_bytes(file, about) {
+                    Known::All(bytes) => {
+                        // Characters are wanted here only where each is a byte.
+                        let counts = Counts { bytes, characters: bytes, ..Counts::default() };
+                        return Counted { counts, error: None };
+                    }
+                    Known::UpToPosition(bytes) => known = bytes,
                 }
-                Known::UpToPosition(bytes) => known = bytes,
+            } else if about.len() >= SCAN_BYTES_MIN && is_at_start(file) {
+                return self.scan(file, path);
             }
         }
-        let error = self.read(file, &mut summary).err();
+        let mut summary = Summary::empty(self.task.encoding);
+        let error = self.read(file, &mut summary, buffer).err();
         let mut counts = summary.counts();
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).read_through += counts.bytes;
         counts.bytes += known;
         counts.characters += known;
-        Counted { counts, error }
+        Counted { counts, error: error.as_ref().map(messages::reason) }
     }
 
-    fn read(&mut self, mut file: &File, summary: &mut Summary) -> io::Result<()> {
-        self.buffer.resize(BUFFER_BYTES, 0);
+    fn scan(&self, mut file: &File, path: &Path) -> Counted {
+        let Task { wanted, encoding, costs, options } = self.task;
+        let pieces = Pieces::new(encoding);
+        let alone = self.scanning.lock().unwrap_or_else(PoisonError::into_inner);
+        let scanned = fetch::scan(
+            &Source { file, path, costs },
+            &options,
+            |chunk, _| Summary::of(chunk.bytes, wanted, encoding),
+            |range, summary, _| pieces.add(range, summary),
+        );
+        drop(alone);
+        let error = match scanned {
+            Ok(report) => {
+                self.stats.lock().unwrap_or_else(PoisonError::into_inner).add_scan(&report);
+                // Who shares this position finds it where reading would have left it.
+                file.seek(SeekFrom::Start(report.size)).err().as_ref().map(messages::reason)
+            }
+            Err(error) => Some(error.reason()),
+        };
+        Counted { counts: pieces.join().counts(), error }
+    }
+
+    fn read(&self, mut file: &File, all: &mut Summary, buffer: &mut Vec<u8>) -> io::Result<()> {
+        buffer.resize(BUFFER_BYTES, 0);
         loop {
-            match file.read(&mut self.buffer) {
+            match file.read(buffer) {
                 Ok(0) => return Ok(()),
                 Ok(length) => {
-                    let piece = &self.buffer[..length];
+                    let piece = &buffer[..length];
                     let piece = Summary::of(piece, self.task.wanted, self.task.encoding);
-                    *summary = summary.merge(piece);
+                    *all = all.merge(piece);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
     }
+}
+
+fn is_at_start(mut file: &File) -> bool {
+    file.stream_position().is_ok_and(|position| position == 0)
 }
 
 /// How many bytes a regular file holds after its position, without reading them.

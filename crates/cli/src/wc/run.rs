@@ -1,15 +1,16 @@
 //! Several inputs counted by several threads, and printed in the order they were named.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 use super::count::{Counts, Encoding};
-use super::files::{self, Input};
+use super::files::Input;
 use super::print::{self, Shown};
 use super::quote;
-use super::read::{Reader, Task};
+use super::read::Reader;
 use crate::messages;
 
 /// Inputs counted ahead of the one whose turn it is to be printed: bounds what is held.
@@ -20,7 +21,8 @@ const OUTPUT_BYTES: usize = 64 << 10;
 
 /// What came of one input.
 struct Outcome {
-    input: Input,
+    /// `None`: standard input that nobody named.
+    name: Option<OsString>,
     messages: Vec<String>,
     /// `None`: there is no line to print.
     counts: Option<Counts>,
@@ -73,7 +75,7 @@ impl Report {
         let Some(counts) = &outcome.counts else { return Ok(()) };
         self.total.add(counts);
         if self.each {
-            let name = outcome.input.name();
+            let name = outcome.name.as_deref();
             print::line(&mut self.out, counts, name, self.shown, self.width, self.encoding)?;
         }
         if self.at_once { self.out.flush() } else { Ok(()) }
@@ -84,7 +86,12 @@ impl Report {
 ///
 /// # Errors
 /// The error of writing a line; nothing is counted after it.
-pub(super) fn all<I>(inputs: I, threads: usize, task: Task, report: &mut Report) -> io::Result<()>
+pub(super) fn all<I>(
+    inputs: I,
+    threads: usize,
+    reader: &Reader<'_>,
+    report: &mut Report,
+) -> io::Result<()>
 where
     I: Iterator<Item = Input> + Send,
 {
@@ -95,9 +102,9 @@ where
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(|| queue.work(task));
+            scope.spawn(|| queue.work(reader));
         }
-        queue.work(task);
+        queue.work(reader);
     });
     let turn = queue.turn.into_inner().expect("a thread that panicked has ended the scope");
     turn.failed.map_or(Ok(()), Err)
@@ -118,10 +125,10 @@ struct Turn<'a> {
 }
 
 impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
-    fn work(&self, task: Task) {
-        let mut reader = Reader::new(task);
+    fn work(&self, reader: &Reader<'_>) {
+        let mut buffer = Vec::new();
         while let Some((index, input)) = self.take() {
-            let outcome = self.count(index, input, &mut reader);
+            let outcome = self.count(index, input, reader, &mut buffer);
             if !self.deliver(index, outcome) {
                 return;
             }
@@ -140,38 +147,35 @@ impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
             .expect("reporting does not panic")
     }
 
-    fn count(&self, index: usize, input: Input, reader: &mut Reader) -> Outcome {
-        let opened = match &input {
-            Input::Bad(message) => {
-                let messages = vec![message.clone()];
-                return Outcome { input, messages, counts: None };
-            }
-            Input::Stdin(_) => files::stdin(),
-            Input::File(name) => File::open(name),
-        };
-        let task = reader.task();
-        let complain = |error: &io::Error| {
-            let name =
-                quote::quoted(input.name().unwrap_or("standard input".as_ref()), task.encoding);
-            format!("{name}: {}", messages::reason(error))
-        };
-        let file = match opened {
-            Ok(file) => file,
-            Err(error) => {
-                let messages = vec![complain(&error)];
-                return Outcome { input, messages, counts: None };
-            }
-        };
-        let about = file.metadata().ok();
-        let in_turn =
-            matches!(input, Input::Stdin(_)) || about.as_ref().is_none_or(|about| !about.is_file());
-        if in_turn {
-            // Two inputs may be one pipe: the one named first gets what is in it.
-            drop(self.wait(index, 1));
+    fn count(
+        &self,
+        index: usize,
+        input: Input,
+        reader: &Reader<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Outcome {
+        if let Input::Bad(message) = input {
+            let messages = vec![message];
+            return Outcome { name: None, messages, counts: None };
         }
-        let counted = reader.count(&file, about.as_ref());
-        let messages = counted.error.iter().map(complain).collect();
-        Outcome { input, messages, counts: Some(counted.counts) }
+        let shown = input.name().unwrap_or("standard input".as_ref());
+        let complain = |reason: String| {
+            vec![format!("{}: {reason}", quote::quoted(shown, reader.task.encoding))]
+        };
+        let (messages, counts) = match input.open(reader.task.costs) {
+            Err(reason) => (complain(reason), None),
+            Ok(file) => {
+                let about = file.metadata().ok();
+                let regular = about.as_ref().is_some_and(Metadata::is_file);
+                if !regular || matches!(input, Input::Stdin(_)) {
+                    // Two inputs may be one pipe: the one named first gets what is in it.
+                    drop(self.wait(index, 1));
+                }
+                let counted = reader.count(&file, about.as_ref(), shown.as_ref(), buffer);
+                (counted.error.map_or(Vec::new(), complain), Some(counted.counts))
+            }
+        };
+        Outcome { name: input.name().map(ToOwned::to_owned), messages, counts }
     }
 
     /// Reports this input and those that waited for it; false when there is no use in going on.
