@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -302,9 +303,9 @@ impl Local {
         let mount = table.mounts.by_path(&whole);
         if let Some(mount) = mount
             && !mount.backing.may_stall()
+            && let Some(within) = relative(path, &whole, &mount.point)
             && let Ok(handle) = table.handle(mount)
         {
-            let within = relative(path, &whole, &mount.point);
             let stay = ResolveFlags::NO_XDEV;
             match sysfs::openat2(&*handle, within, flags, Mode::empty(), stay) {
                 Ok(file) => return use_it(file).map_err(failed),
@@ -344,16 +345,16 @@ impl MountTable {
     }
 }
 
-/// `path` seen from `point`. A `..` after a link means something else than it
-/// says, so such paths are left to the kernel as they are.
-fn relative<'a>(path: &'a Path, whole: &'a Path, point: &Path) -> &'a Path {
-    let says_what_it_means =
-        !path.components().any(|component| component == std::path::Component::ParentDir);
-    match whole.strip_prefix(point) {
-        Ok(within) if says_what_it_means && !within.as_os_str().is_empty() => within,
-        Ok(_) if says_what_it_means => Path::new("."),
-        _ => path,
+/// `path` seen from `point`; `None` if that could lead elsewhere: a `..` after a link means
+/// something else than it says, and a slash at the end asks for a folder.
+fn relative<'a>(path: &Path, whole: &'a Path, point: &Path) -> Option<&'a Path> {
+    let has_parent = path.components().any(|component| component == Component::ParentDir);
+    let bytes = path.as_os_str().as_bytes();
+    if has_parent || bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
+        return None;
     }
+    let within = whole.strip_prefix(point).ok()?;
+    Some(if within.as_os_str().is_empty() { Path::new(".") } else { within })
 }
 
 /// Whether a file has a size but no blocks where that means a stub: on file
@@ -515,8 +516,8 @@ mod tests {
         let relative = |path: &'static str, whole: &'static str| {
             relative(Path::new(path), Path::new(whole), Path::new("/m"))
         };
-        assert_eq!(relative("/m/a", "/m/a"), Path::new("a"));
-        assert_eq!(relative("/m", "/m"), Path::new("."));
-        assert_eq!(relative("l/../a", "/m/a"), Path::new("l/../a"));
+        assert_eq!(relative("/m/a", "/m/a"), Some(Path::new("a")));
+        assert_eq!(relative("/m", "/m"), Some(Path::new(".")));
+        assert_eq!(relative("l/../a", "/m/a"), None);
     }
 }
