@@ -187,6 +187,15 @@ fn what_cannot_be_read_is_said_and_the_rest_is_done() {
 }
 
 #[test]
+fn paths_lead_where_the_kernel_says() {
+    let dir = some_files();
+    dir.create("dir/inner", "x y\n");
+    std::os::unix::fs::symlink("dir", dir.path().join("link")).unwrap();
+    dir.same(&["dir/../a", "./a", "dir/inner", "link/inner", "link/../a", "./dir/.././a"]);
+    dir.same(&["dir/../missing", "missing/../a", "a/", "a/.", "link/../dir/inner"]);
+}
+
+#[test]
 fn names_are_quoted_as_gnu_wc_quotes_them() {
     let dir = Dir::new();
     let odd = "\u{1} \t!\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~é中\u{a0}\u{2028}\u{301}\n";
