@@ -1,9 +1,212 @@
-//! In progress.
+//! `nearfirst find`: GNU find's expression language, and what files cost.
+//!
+//! [`parse`] reads the command line into a tree ([`expr`]), [`resolve`] looks
+//! up what it names, [`walk`] goes through the directories and [`eval`]
+//! answers the tree for each file; [`print`] and [`exec`] are what it does.
 
-/// In progress
+mod cost;
+mod entry;
+mod eval;
+mod exec;
+mod expr;
+mod glob;
+mod mode;
+mod parse;
+mod print;
+mod printf;
+mod quote;
+mod resolve;
+mod session;
+mod syntax;
+mod time;
+mod walk;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use self::parse::{Parsed, Show};
+use self::session::Session;
+use self::time::Calendar;
+use crate::messages;
+
+/// Find files as GNU find does, also by how long reading them will take
+///
+/// Walks the given folders (by default the current one) and evaluates an expression for every file:
+/// GNU find's language, with two tests of our own. `-latency` compares the time that reading the
+/// whole file will take, `-device` names where its parts are.
+///
+/// Examples:
+///   nearfirst find /data -latency -1 -exec grep -l pattern {} +
+///   nearfirst find . -name '*.fits' -device memory -print
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {}
+#[command(
+    after_help = "--help lists every test, action and operator.",
+    after_long_help = LANGUAGE,
+    override_usage = "nearfirst find [--stats] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
+)]
+pub(crate) struct Args {
+    /// Say on stderr how many files were seen, looked at and asked for their cost
+    ///
+    /// Must be the first word; whatever follows belongs to find's own language.
+    #[arg(long)]
+    stats: bool,
 
-pub(crate) fn run(_args: Args) -> std::process::ExitCode {
-    std::process::ExitCode::FAILURE
+    /// Where to start, and the expression
+    #[arg(
+        value_name = "PATH or EXPRESSION",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_hint = clap::ValueHint::AnyPath
+    )]
+    words: Vec<OsString>,
+}
+
+const LANGUAGE: &str = "\
+Before the paths:
+  -P  never follow symbolic links (the default)
+  -H  follow those on the command line
+  -L  follow all; a loop is reported
+  -D FLAGS, -OLEVEL  accepted and ignored
+
+Operators, by falling precedence:
+  ( EXPR )   ! EXPR  -not EXPR   EXPR [-a] EXPR  EXPR -and EXPR
+  EXPR -o EXPR  EXPR -or EXPR   EXPR , EXPR
+
+Positional options:
+  -daystart -follow -regextype TYPE -warn -nowarn
+
+Global options:
+  -depth -d -maxdepth N -mindepth N -mount -xdev -noleaf -files0-from FILE
+  -ignore_readdir_race -noignore_readdir_race
+
+Tests (N is +N for more, N for exactly, -N for less):
+  -latency [+-][m|u]N  time to read the whole file, near parts first, in seconds (m: milli-, u:
+                       microseconds; N may have a fraction); the bare N takes what rounds up to it
+  -device GLOB         a part of the file, or its file system, is on such a device: memory,
+                       disk:vda, nfs:*; `nearfirst devices` lists them
+  -name GLOB -iname GLOB   the last component of the path
+  -path GLOB -wholename GLOB -ipath GLOB -iwholename GLOB
+  -regex RE -iregex RE     the whole path (no back-references)
+  -lname GLOB -ilname GLOB what a symbolic link says
+  -type LETTERS -xtype LETTERS   of b,c,d,p,f,l,s
+  -size N[bcwkMG]          512-byte blocks, bytes, words, KiB, MiB, GiB; rounded up
+  -empty
+  -mtime N -atime N -ctime N   days since modification, access, change
+  -mmin N -amin N -cmin N      minutes
+  -used N                      days from change to access
+  -newer FILE -anewer FILE -cnewer FILE
+  -newerXY REFERENCE           X, Y of a, B, c, m; Y = t: a date in words
+  -perm MODE -perm -MODE -perm /MODE   octal or symbolic
+  -readable -writable -executable
+  -user NAME -uid N -group NAME -gid N -nouser -nogroup
+  -links N -inum N -samefile FILE -fstype TYPE
+  -true -false
+
+Actions:
+  -print -print0 -ls -printf FORMAT
+  -fprint FILE -fprint0 FILE -fls FILE -fprintf FILE FORMAT
+  -exec COMMAND ;  -exec COMMAND {} +  -execdir COMMAND ;  -execdir COMMAND {} +
+  -ok COMMAND ;  -okdir COMMAND ;
+  -delete -prune -quit
+
+Formats: \\a \\b \\c \\f \\n \\r \\t \\v \\0 \\\\ \\NNN and
+  %p path  %f name  %h folder  %P path below the start  %H start  %d depth  %l link target
+  %s bytes  %b blocks  %k KiB  %S sparseness  %i inode  %n links  %D device number  %F file system
+  %m mode, octal  %M mode, letters  %y type  %Y type of the target
+  %u %U user  %g %G group  %Z SELinux context
+  %a %c %t times; %Ax %Bx %Cx %Tx a part of the time of access, birth, change, modification:
+           @ seconds since 1970, + date and time, or a letter of strftime(3)
+  %{latency} seconds to read the file, ? where unknown   %{device} devices, with commas
+  %% a percent sign; flags, width and precision as in printf(3)
+
+Only regular files have a delivery time. A file whose cost is unknown matches no -latency; that is
+said once per device on stderr.
+
+The exit code is 1 if anything went wrong, otherwise 0.";
+
+pub(crate) fn run(args: Args) -> ExitCode {
+    match find(&args) {
+        Ok(code) => code,
+        Err(message) => {
+            for line in message.lines() {
+                messages::error(line);
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The whole run; the error is a message that keeps it from starting.
+fn find(args: &Args) -> Result<ExitCode, String> {
+    let mut parsed = parse::parse(&args.words).map_err(|error| explained(&error))?;
+    match parsed.show {
+        Some(Show::Help) => return Ok(show(LANGUAGE)),
+        Some(Show::Version) => {
+            return Ok(show(concat!("nearfirst find ", env!("CARGO_PKG_VERSION"))));
+        }
+        None => {}
+    }
+    let calendar = Calendar::local();
+    let now = session::now();
+    resolve::resolve(&mut parsed.expr, &calendar, now)?;
+    if parsed.runs_in_directories {
+        resolve::check_path("-execdir")?;
+    }
+    let at_terminal = io::stdin().is_terminal();
+    for warning in &parsed.warnings {
+        if warning.always || at_terminal {
+            messages::note(format_args!("warning: {}", warning.text));
+        }
+    }
+    let starts = starts(&parsed)?;
+    let mut session = Session::new(&parsed, calendar, now).map_err(|error| error.to_string())?;
+    let mut walk = walk::Walk::new(&parsed);
+    for start in &starts {
+        if session.quits {
+            break;
+        }
+        walk.run(start, &mut session);
+    }
+    exec::finish(&mut session);
+    session.flush();
+    if args.stats {
+        say_stats(&session);
+    }
+    let failed = session.failed || messages::any();
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn starts(parsed: &Parsed) -> Result<Vec<OsString>, String> {
+    match &parsed.starts_from {
+        Some(file) => resolve::starts_from(file),
+        None if parsed.starts.is_empty() => Ok(vec![OsString::from(".")]),
+        None => Ok(parsed.starts.clone()),
+    }
+}
+
+/// An error of the command line, with a hint where a pattern was expanded by the shell.
+fn explained(error: &parse::UsageError) -> String {
+    match &error.stray {
+        Some((word, test)) if std::fs::symlink_metadata(OsStr::new(word)).is_ok() => {
+            format!("{}\npossible unquoted pattern after predicate `{test}'?", error.text)
+        }
+        _ => error.text.clone(),
+    }
+}
+
+fn show(text: &str) -> ExitCode {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn say_stats(session: &Session<'_>) {
+    let stats = session.stats;
+    let seconds = (session::now() - session.now) as f64 / time::SECOND as f64;
+    messages::note(format_args!(
+        "{} entries seen, {} looked at, {} directories opened, {} asked for their cost, {seconds:.3} s",
+        stats.entries, stats.stats, stats.opens, stats.asks
+    ));
 }

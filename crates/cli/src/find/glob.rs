@@ -1,0 +1,321 @@
+//! Shell patterns as `fnmatch(3)` understands them without flags: `*` and `?`
+//! match any character, also `/` and a leading dot.
+//!
+//! Names are bytes. Where they are UTF-8 a character is one character; a byte
+//! that is not stands for itself.
+
+use bstr::ByteSlice as _;
+
+/// A compiled pattern.
+#[derive(Debug, Clone)]
+pub(crate) struct Glob {
+    shape: Shape,
+    fold: bool,
+}
+
+/// Shapes that need no backtracking are told apart, since `*.c` is what people write.
+#[derive(Debug, Clone)]
+enum Shape {
+    Whole(Vec<u8>),
+    Prefix(Vec<u8>),
+    Suffix(Vec<u8>),
+    Inside(Vec<u8>),
+    Any(Vec<Token>),
+    /// A pattern that ends in a lone backslash matches nothing.
+    Nothing,
+}
+
+#[derive(Debug, Clone)]
+enum Token {
+    One(u32),
+    Any,
+    Star,
+    Set(Set),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Set {
+    negated: bool,
+    ranges: Vec<(u32, u32)>,
+    classes: Vec<Class>,
+}
+
+type Class = fn(char) -> bool;
+
+/// Stands above all characters, so that a stray byte equals no character.
+const STRAY_BYTE: u32 = 0x11_0000;
+
+impl Glob {
+    /// Compiles a pattern; every byte string is one. With `fold`, letter case does not count.
+    pub(crate) fn new(pattern: &[u8], fold: bool) -> Self {
+        let shape = match tokens(pattern, fold) {
+            None => Shape::Nothing,
+            Some(tokens) if fold => Shape::Any(tokens),
+            Some(tokens) => simplify(tokens),
+        };
+        Self { shape, fold }
+    }
+
+    /// Whether the pattern matches the whole text.
+    pub(crate) fn matches(&self, text: &[u8]) -> bool {
+        match &self.shape {
+            Shape::Whole(literal) => text == literal,
+            Shape::Prefix(literal) => text.starts_with(literal),
+            Shape::Suffix(literal) => text.ends_with(literal),
+            Shape::Inside(literal) => text.find(literal).is_some(),
+            Shape::Any(tokens) => matches_tokens(tokens, text, self.fold),
+            Shape::Nothing => false,
+        }
+    }
+}
+
+/// Decodes the first character of a text that is not empty.
+fn unit(text: &[u8]) -> (u32, usize) {
+    if text[0].is_ascii() {
+        return (u32::from(text[0]), 1);
+    }
+    match bstr::decode_utf8(text) {
+        (Some(character), size) => (u32::from(character), size),
+        (None, _) => (STRAY_BYTE + u32::from(text[0]), 1),
+    }
+}
+
+fn folded(unit: u32) -> u32 {
+    let Some(character) = char::from_u32(unit) else { return unit };
+    let mut lower = character.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(one), None) => u32::from(one),
+        _ => unit,
+    }
+}
+
+fn tokens(pattern: &[u8], fold: bool) -> Option<Vec<Token>> {
+    let mut tokens = Vec::new();
+    let mut rest = pattern;
+    while !rest.is_empty() {
+        match rest[0] {
+            b'*' => {
+                if !matches!(tokens.last(), Some(Token::Star)) {
+                    tokens.push(Token::Star);
+                }
+                rest = &rest[1..];
+                continue;
+            }
+            b'?' => {
+                tokens.push(Token::Any);
+                rest = &rest[1..];
+                continue;
+            }
+            b'[' => {
+                if let Some((set, after)) = set(&rest[1..], fold) {
+                    tokens.push(Token::Set(set));
+                    rest = after;
+                    continue;
+                }
+            }
+            b'\\' => {
+                rest = &rest[1..];
+                if rest.is_empty() {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+        let (one, size) = unit(rest);
+        tokens.push(Token::One(if fold { folded(one) } else { one }));
+        rest = &rest[size..];
+    }
+    Some(tokens)
+}
+
+/// Reads a bracket expression after its `[`; `None` when it is not closed and `[` stands for itself.
+fn set(pattern: &[u8], fold: bool) -> Option<(Set, &[u8])> {
+    let mut set = Set::default();
+    let mut rest = pattern;
+    if let Some(b'!' | b'^') = rest.first() {
+        set.negated = true;
+        rest = &rest[1..];
+    }
+    let mut first = true;
+    loop {
+        match *rest.first()? {
+            b']' if !first => return Some((set, &rest[1..])),
+            b'[' if rest.get(1) == Some(&b':') => {
+                if let Some(end) = rest[2..].find(b":]") {
+                    // An unknown class makes the whole pattern match nothing in glibc; a set
+                    // that has no members does the same for this position.
+                    set.classes.push(class(&rest[2..2 + end], fold).unwrap_or(|_| false));
+                    rest = &rest[2 + end + 2..];
+                    first = false;
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        first = false;
+        let (low, after) = member(rest)?;
+        rest = after;
+        let mut high = low;
+        if rest.first() == Some(&b'-') && rest.get(1).is_some_and(|&next| next != b']') {
+            (high, rest) = member(&rest[1..])?;
+        }
+        set.ranges.push((low, high));
+    }
+}
+
+/// One end of a range: a character, a quoted one, `[.x.]` or `[=x=]`.
+fn member(pattern: &[u8]) -> Option<(u32, &[u8])> {
+    let (&first, rest) = pattern.split_first()?;
+    if first == b'[' && matches!(rest.first(), Some(b'.' | b'=')) && rest.len() > 1 {
+        let (one, size) = unit(&rest[1..]);
+        let after = &rest[1 + size..];
+        if after.starts_with(&[rest[0], b']']) {
+            return Some((one, &after[2..]));
+        }
+    }
+    let text = if first == b'\\' { rest } else { pattern };
+    if text.is_empty() {
+        return None;
+    }
+    let (one, size) = unit(text);
+    Some((one, &text[size..]))
+}
+
+/// A character class by its POSIX name.
+fn class(name: &[u8], fold: bool) -> Option<Class> {
+    Some(match name {
+        b"upper" | b"lower" if fold => |c: char| c.is_uppercase() || c.is_lowercase(),
+        b"alpha" => char::is_alphabetic,
+        b"digit" => |c: char| c.is_ascii_digit(),
+        b"alnum" => char::is_alphanumeric,
+        b"upper" => char::is_uppercase,
+        b"lower" => char::is_lowercase,
+        b"space" => char::is_whitespace,
+        b"blank" => |c: char| c == ' ' || c == '\t',
+        b"punct" => |c: char| c.is_ascii_punctuation(),
+        b"cntrl" => char::is_control,
+        b"xdigit" => |c: char| c.is_ascii_hexdigit(),
+        b"print" => |c: char| !c.is_control(),
+        b"graph" => |c: char| !c.is_control() && !c.is_whitespace(),
+        _ => return None,
+    })
+}
+
+impl Set {
+    fn has(&self, unit: u32, fold: bool) -> bool {
+        let within =
+            |unit: u32| self.ranges.iter().any(|&(low, high)| (low..=high).contains(&unit));
+        let upper =
+            || char::from_u32(unit).and_then(|c| c.to_uppercase().next()).map_or(unit, u32::from);
+        let found = within(unit)
+            || fold && (within(folded(unit)) || within(upper()))
+            || char::from_u32(unit).is_some_and(|c| self.classes.iter().any(|class| class(c)));
+        found != self.negated
+    }
+}
+
+/// The shape of a token list, with its literal where there is only one.
+fn simplify(tokens: Vec<Token>) -> Shape {
+    let stars = |token: Option<&Token>| matches!(token, Some(Token::Star));
+    let open_start = stars(tokens.first());
+    let open_end = tokens.len() > 1 && stars(tokens.last());
+    let middle = &tokens[usize::from(open_start)..tokens.len() - usize::from(open_end)];
+    let mut literal = Vec::new();
+    for token in middle {
+        match *token {
+            Token::One(unit) => match char::from_u32(unit) {
+                Some(character) => {
+                    literal.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                // A stray byte might be found inside of a character.
+                None => return Shape::Any(tokens),
+            },
+            _ => return Shape::Any(tokens),
+        }
+    }
+    match (open_start, open_end) {
+        (false, false) => Shape::Whole(literal),
+        (false, true) => Shape::Prefix(literal),
+        (true, false) => Shape::Suffix(literal),
+        (true, true) => Shape::Inside(literal),
+    }
+}
+
+/// Matches by going back to the last star only: enough, and never exponential.
+fn matches_tokens(tokens: &[Token], text: &[u8], fold: bool) -> bool {
+    let (mut token, mut at) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        if let Some(Token::Star) = tokens.get(token) {
+            token += 1;
+            star = Some((token, at));
+            continue;
+        }
+        if at == text.len() {
+            return token == tokens.len();
+        }
+        let (unit, size) = unit(&text[at..]);
+        let fits = match tokens.get(token) {
+            Some(Token::One(one)) => *one == if fold { folded(unit) } else { unit },
+            Some(Token::Any) => true,
+            Some(Token::Set(set)) => set.has(unit, fold),
+            Some(Token::Star) | None => false,
+        };
+        if fits {
+            token += 1;
+            at += size;
+        } else if let Some((after, from)) = star {
+            let (_, size) = self::unit(&text[from..]);
+            token = after;
+            at = from + size;
+            star = Some((after, at));
+        } else {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        Glob::new(pattern.as_bytes(), false).matches(text.as_bytes())
+    }
+
+    #[test]
+    fn stars_cross_slashes_and_dots() {
+        assert!(matches("*.c", ".x/y.c"));
+        assert!(matches("a*b*c", "aXbXbXc"));
+        assert!(!matches("a*b*c", "aXbXbX"));
+        assert!(matches("*", ""));
+        assert!(!matches("?", ""));
+    }
+
+    #[test]
+    fn brackets() {
+        assert!(matches("[a-c]x", "bx"));
+        assert!(matches("[!a-c]x", "dx"));
+        assert!(matches("[]x]", "]"));
+        assert!(matches("[[:digit:]]*", "7up"));
+        assert!(matches("[a\\]b]", "]"));
+        assert!(matches("[a", "[a"));
+        assert!(matches("[[.-.]]", "-"));
+    }
+
+    #[test]
+    fn characters_and_stray_bytes() {
+        assert!(matches("?", "é"));
+        assert!(Glob::new(b"a?b", false).matches(b"a\xffb"));
+        assert!(Glob::new(b"*\xff*", false).matches(b"a\xffb"));
+        assert!(!Glob::new(b"*\xa9*", false).matches("é".as_bytes()));
+        assert!(Glob::new("É*".as_bytes(), true).matches("éa".as_bytes()));
+    }
+
+    #[test]
+    fn backslashes_quote() {
+        assert!(matches("\\*", "*"));
+        assert!(!matches("\\*", "a"));
+        assert!(!matches("a\\", "a\\"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Looks up, once and before the walk, what an expression names: reference
+//! files, users and groups, dates in words.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use rustix::fs::{CWD, Statx};
+use rustix::io::Errno;
+
+use super::entry::{stat, time_of};
+use super::expr::{Expr, Moment, Owner, Same, Stamp, Test};
+use super::quote::quoted;
+use super::time::Calendar;
+use crate::messages;
+
+/// Replaces every name in the expression by what it stands for. The error is a whole message.
+pub(crate) fn resolve(expr: &mut Expr, calendar: &Calendar, now: i128) -> Result<(), String> {
+    match expr {
+        Expr::Test(test) => resolve_test(test, calendar, now),
+        Expr::Action(_) => Ok(()),
+        Expr::Not(inner) => resolve(inner, calendar, now),
+        Expr::And(items) | Expr::Or(items) | Expr::List(items) => {
+            items.iter_mut().try_for_each(|item| resolve(item, calendar, now))
+        }
+    }
+}
+
+fn resolve_test(test: &mut Test, calendar: &Calendar, now: i128) -> Result<(), String> {
+    match test {
+        Test::Newer(_, moment) => *moment = Moment::At(at(moment, calendar, now)?),
+        Test::SameFile(same) => {
+            if let Same::File { path, follow } = same {
+                let meta = look(path, *follow)?;
+                let device = (meta.stx_dev_major, meta.stx_dev_minor);
+                *same = Same::Is { device, inode: meta.stx_ino };
+            }
+        }
+        Test::User(owner) => {
+            let id = |name: &OsStr| uzers::get_user_by_name(name).map(|user| user.uid());
+            *owner = Owner::Id(owner_id(owner, id, "is not the name of a known user")?);
+        }
+        Test::Group(owner) => {
+            let id = |name: &OsStr| uzers::get_group_by_name(name).map(|group| group.gid());
+            *owner = Owner::Id(owner_id(owner, id, "is not the name of an existing group")?);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn look(path: &OsStr, follow: bool) -> Result<Statx, String> {
+    let failed =
+        |error: Errno| format!("{}: {}", quoted(path.as_bytes()), messages::reason(&error.into()));
+    let name = CString::new(path.as_bytes()).map_err(|_| failed(Errno::INVAL))?;
+    stat(CWD, &name, follow).map_err(failed)
+}
+
+fn at(moment: &Moment, calendar: &Calendar, now: i128) -> Result<i128, String> {
+    match moment {
+        Moment::At(nanoseconds) => Ok(*nanoseconds),
+        Moment::File { path, stamp, follow } => {
+            let meta = look(path, *follow)?;
+            time_of(&meta, *stamp).ok_or_else(|| {
+                debug_assert_eq!(*stamp, Stamp::Birth);
+                format!("cannot determine birth time of file {}", quoted(path.as_bytes()))
+            })
+        }
+        Moment::Text(text) => {
+            text.to_str().and_then(|words| calendar.read(words, now)).ok_or_else(|| {
+                let shown = quoted(text.as_bytes());
+                format!("I cannot figure out how to interpret {shown} as a date or time")
+            })
+        }
+    }
+}
+
+/// A known name goes before a number.
+fn owner_id(
+    owner: &Owner,
+    by_name: impl Fn(&OsStr) -> Option<u32>,
+    unknown: &str,
+) -> Result<u32, String> {
+    match owner {
+        Owner::Id(id) => Ok(*id),
+        Owner::Named(name) => by_name(name)
+            .or_else(|| name.to_str()?.parse().ok())
+            .ok_or_else(|| format!("{} {unknown}", quoted(name.as_bytes()))),
+    }
+}
+
+/// Start points from a file of NUL-terminated names, or from stdin for `-`.
+pub(crate) fn starts_from(file: &OsStr) -> Result<Vec<OsString>, String> {
+    let read = if file == "-" {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(Path::new(file))
+    };
+    let bytes = read.map_err(|error| {
+        format!("cannot open {} for reading: {}", quoted(file.as_bytes()), messages::reason(&error))
+    })?;
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for (index, name) in bytes.split(|&byte| byte == 0).enumerate() {
+        if name.is_empty() {
+            let shown = String::from_utf8_lossy(file.as_bytes()).into_owned();
+            messages::error(format_args!("{shown}:{}: invalid zero-length file name", index + 1));
+        } else {
+            names.push(OsString::from_vec(name.to_vec()));
+        }
+    }
+    Ok(names)
+}
+
+/// Refuses `-execdir` where `PATH` would run programs out of the directories that are searched.
+pub(crate) fn check_path(action: &str) -> Result<(), String> {
+    let Some(path) = std::env::var_os("PATH") else { return Ok(()) };
+    for part in path.as_bytes().split(|&byte| byte == b':') {
+        if part.is_empty() || part == b"." {
+            return Err(format!(
+                "The current directory is included in the PATH environment variable, which is \
+                 insecure in combination with the {action} action of find.  Please remove the \
+                 current directory from your $PATH (that is, remove \".\", doubled colons, or \
+                 leading or trailing colons)"
+            ));
+        }
+        if part[0] != b'/' {
+            return Err(format!(
+                "The relative path {} is included in the PATH environment variable, which is \
+                 insecure in combination with the {action} action of find.  Please remove that \
+                 entry from $PATH",
+                quoted(part)
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! What lasts as long as one run: outputs, looked-up names, gathered
+//! commands, counts.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+
+use rustix::fd::AsFd as _;
+
+use super::cost::Costs;
+use super::exec::Gathered;
+use super::expr::Expr;
+use super::parse::{Parsed, STDERR, STDOUT};
+use super::print::ListWidths;
+use super::quote::quoted;
+use super::time::{Calendar, SECOND};
+use crate::messages;
+
+/// The state of a run.
+#[derive(Debug)]
+pub(crate) struct Session<'a> {
+    pub(crate) parsed: &'a Parsed,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) calendar: Calendar,
+    /// When the run began, in nanoseconds since the epoch.
+    pub(crate) now: i128,
+    pub(crate) end_of_day: i128,
+    pub(crate) owners: Owners,
+    pub(crate) costs: Costs,
+    pub(crate) gathered: Vec<Gathered>,
+    pub(crate) widths: ListWidths,
+    pub(crate) stats: Stats,
+    /// `-prune` was met: do not enter this directory.
+    pub(crate) prunes: bool,
+    /// `-quit` was met, or nobody reads the output any more.
+    pub(crate) quits: bool,
+    /// Something failed that no message of ours told of: a gathered command.
+    pub(crate) failed: bool,
+}
+
+/// What `--stats` counts.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Stats {
+    pub(crate) entries: u64,
+    /// Calls that look at a file's properties.
+    pub(crate) stats: u64,
+    /// Directories opened.
+    pub(crate) opens: u64,
+    /// Files whose cost was asked for.
+    pub(crate) asks: u64,
+}
+
+/// Somewhere to print to.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) writer: BufWriter<File>,
+    pub(crate) terminal: bool,
+    name: String,
+    failed: bool,
+}
+
+/// Output is gathered to this size before it is written: a pipe's capacity.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+impl<'a> Session<'a> {
+    /// Opens the outputs of an expression, whether or not anything will be written to them.
+    pub(crate) fn new(parsed: &'a Parsed, calendar: Calendar, now: i128) -> io::Result<Self> {
+        let outputs = parsed.outputs.iter().enumerate().map(|(index, path)| {
+            let file = match index {
+                STDOUT => File::from(io::stdout().as_fd().try_clone_to_owned()?),
+                STDERR => File::from(io::stderr().as_fd().try_clone_to_owned()?),
+                _ => File::create(path).map_err(|error| {
+                    let path = quoted(path.as_encoded_bytes());
+                    io::Error::new(error.kind(), format!("{path}: {}", messages::reason(&error)))
+                })?,
+            };
+            let name = match index {
+                STDOUT => quoted(b"standard output"),
+                STDERR => quoted(b"standard error"),
+                _ => quoted(path.as_encoded_bytes()),
+            };
+            let terminal = file.is_terminal();
+            let writer = BufWriter::with_capacity(OUTPUT_BYTES, file);
+            Ok(Output { writer, terminal, name, failed: false })
+        });
+        Ok(Self {
+            parsed,
+            outputs: outputs.collect::<io::Result<_>>()?,
+            end_of_day: calendar.end_of_day(now),
+            calendar,
+            now,
+            owners: Owners::default(),
+            costs: Costs::default(),
+            gathered: (0..parsed.gathering).map(|_| Gathered::default()).collect(),
+            widths: ListWidths::default(),
+            stats: Stats::default(),
+            prunes: false,
+            quits: false,
+            failed: false,
+        })
+    }
+
+    pub(crate) fn expr(&self) -> &'a Expr {
+        &self.parsed.expr
+    }
+
+    /// Writes to an output. Where nobody reads any more the walk ends without a word.
+    pub(crate) fn write(&mut self, index: usize, text: &[u8]) {
+        let output = &mut self.outputs[index];
+        let mut written = output.writer.write_all(text);
+        if written.is_ok() && (output.terminal || index == STDERR) {
+            written = output.writer.flush();
+        }
+        self.judge(index, &written);
+    }
+
+    /// Hands over what was written, so that it stands before what a command or a message says.
+    pub(crate) fn flush(&mut self) {
+        for index in 0..self.outputs.len() {
+            let written = self.outputs[index].writer.flush();
+            self.judge(index, &written);
+        }
+    }
+
+    fn judge(&mut self, index: usize, written: &io::Result<()>) {
+        let Err(error) = written else { return };
+        let output = &mut self.outputs[index];
+        if std::mem::replace(&mut output.failed, true) {
+            return;
+        }
+        if index == STDOUT {
+            self.quits = true;
+        }
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            messages::error(format_args!("{}: {}", output.name, messages::reason(error)));
+        }
+    }
+}
+
+/// Names of users and groups, each looked up once.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    users: HashMap<u32, Option<Vec<u8>>>,
+    groups: HashMap<u32, Option<Vec<u8>>>,
+}
+
+impl Owners {
+    pub(crate) fn user(&mut self, id: u32) -> Option<&[u8]> {
+        self.users
+            .entry(id)
+            .or_insert_with(|| {
+                uzers::get_user_by_uid(id).map(|user| user.name().as_encoded_bytes().to_vec())
+            })
+            .as_deref()
+    }
+
+    pub(crate) fn group(&mut self, id: u32) -> Option<&[u8]> {
+        self.groups
+            .entry(id)
+            .or_insert_with(|| {
+                uzers::get_group_by_gid(id).map(|group| group.name().as_encoded_bytes().to_vec())
+            })
+            .as_deref()
+    }
+}
+
+/// The present, in nanoseconds since the epoch: file times are compared with it.
+pub(crate) fn now() -> i128 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    i128::from(now.tv_sec) * SECOND + i128::from(now.tv_nsec)
+}

@@ -1,0 +1,427 @@
+//! The regular expressions of `-regex`: Emacs' and POSIX's kinds, translated to
+//! the `regex` crate's.
+//!
+//! A path matches as a whole, so the difference between POSIX's longest and
+//! other engines' first alternative cannot show. Back-references are refused:
+//! no automaton can match them in bounded time.
+
+use std::fmt::Write as _;
+
+use bstr::ByteSlice as _;
+use regex::bytes::{Regex, RegexBuilder};
+
+/// How an operator is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Bare,
+    Backslashed,
+    Never,
+}
+use Written::{Backslashed, Bare, Never};
+
+/// A kind of regular expression: what `-regextype` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Syntax {
+    groups: Written,
+    bars: Written,
+    plus_and_question: Written,
+    braces: Written,
+    dot_takes_newline: bool,
+    newline_is_bar: bool,
+    backslash_in_brackets: bool,
+    gnu_escapes: bool,
+    /// `^` and `$` are anchors and `*` an operator everywhere.
+    anchors_anywhere: bool,
+}
+
+const EMACS: Syntax = Syntax {
+    groups: Backslashed,
+    bars: Backslashed,
+    plus_and_question: Bare,
+    braces: Never,
+    dot_takes_newline: false,
+    newline_is_bar: false,
+    backslash_in_brackets: false,
+    gnu_escapes: true,
+    anchors_anywhere: false,
+};
+const BASIC: Syntax = Syntax {
+    plus_and_question: Backslashed,
+    braces: Backslashed,
+    dot_takes_newline: true,
+    ..EMACS
+};
+const EXTENDED: Syntax = Syntax {
+    groups: Bare,
+    bars: Bare,
+    plus_and_question: Bare,
+    braces: Bare,
+    anchors_anywhere: true,
+    ..BASIC
+};
+const POSIX_AWK: Syntax = Syntax { backslash_in_brackets: true, gnu_escapes: false, ..EXTENDED };
+
+const NAMES: &[(&str, Syntax)] = &[
+    ("findutils-default", Syntax { dot_takes_newline: true, ..EMACS }),
+    ("ed", BASIC),
+    ("emacs", EMACS),
+    ("gnu-awk", Syntax { gnu_escapes: true, ..POSIX_AWK }),
+    ("grep", Syntax { newline_is_bar: true, ..BASIC }),
+    ("posix-awk", POSIX_AWK),
+    ("awk", Syntax { braces: Never, ..POSIX_AWK }),
+    ("posix-basic", BASIC),
+    ("posix-egrep", Syntax { newline_is_bar: true, ..EXTENDED }),
+    ("egrep", Syntax { newline_is_bar: true, ..EXTENDED }),
+    ("posix-extended", EXTENDED),
+    ("posix-minimal-basic", Syntax { bars: Never, plus_and_question: Never, ..BASIC }),
+    ("sed", BASIC),
+];
+
+impl Default for Syntax {
+    fn default() -> Self {
+        Self { dot_takes_newline: true, ..EMACS }
+    }
+}
+
+impl Syntax {
+    /// The kind of this name.
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
+        NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, syntax)| syntax)
+    }
+
+    /// All names.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|&(name, _)| name)
+    }
+
+    /// Compiles a pattern that must match a whole path. The error is a reason in words.
+    pub(crate) fn compile(self, pattern: &[u8], fold: bool) -> Result<Regex, String> {
+        let Ok(text) = std::str::from_utf8(pattern) else {
+            return Err("the pattern is not UTF-8".to_owned());
+        };
+        let translated = Translation::new(self, text).run()?;
+        RegexBuilder::new(&format!(r"\A(?:{translated})\z"))
+            .case_insensitive(fold)
+            .dot_matches_new_line(self.dot_takes_newline)
+            .build()
+            .map_err(|error| match error {
+                regex::Error::CompiledTooBig(_) => "Regular expression too big".to_owned(),
+                _ => "Invalid regular expression".to_owned(),
+            })
+    }
+}
+
+struct Translation<'a> {
+    syntax: Syntax,
+    rest: std::str::Chars<'a>,
+    out: String,
+    /// Where the last complete atom begins in `out`; none at the start of a branch.
+    atom: Option<usize>,
+    /// Where the open groups begin in `out`.
+    open: Vec<usize>,
+}
+
+/// What the next piece of a pattern is.
+enum Piece {
+    Literal(char),
+    Dot,
+    Bracket,
+    Open,
+    Close,
+    Bar,
+    Repeat(char),
+    Brace,
+    Start,
+    End,
+    Assertion(&'static str),
+    Class(&'static str),
+}
+
+impl<'a> Translation<'a> {
+    fn new(syntax: Syntax, pattern: &'a str) -> Self {
+        Self { syntax, rest: pattern.chars(), out: String::new(), atom: None, open: Vec::new() }
+    }
+
+    fn run(mut self) -> Result<String, String> {
+        while let Some(character) = self.rest.next() {
+            let piece = self.piece(character)?;
+            self.translate(piece)?;
+        }
+        if self.open.is_empty() { Ok(self.out) } else { Err("Unmatched ( or \\(".to_owned()) }
+    }
+
+    fn piece(&mut self, character: char) -> Result<Piece, String> {
+        let syntax = self.syntax;
+        if character == '\\' {
+            let Some(quoted) = self.rest.next() else {
+                return Err("Trailing backslash".to_owned());
+            };
+            return self.escaped(quoted);
+        }
+        Ok(match character {
+            '.' => Piece::Dot,
+            '[' => Piece::Bracket,
+            '(' if syntax.groups == Bare => Piece::Open,
+            ')' if syntax.groups == Bare && !self.open.is_empty() => Piece::Close,
+            '|' if syntax.bars == Bare => Piece::Bar,
+            '\n' if syntax.newline_is_bar => Piece::Bar,
+            '*' => Piece::Repeat('*'),
+            '+' | '?' if syntax.plus_and_question == Bare => Piece::Repeat(character),
+            '{' if syntax.braces == Bare => Piece::Brace,
+            '^' if syntax.anchors_anywhere || self.at_branch_start() => Piece::Start,
+            '$' if syntax.anchors_anywhere || self.at_branch_end() => Piece::End,
+            _ => Piece::Literal(character),
+        })
+    }
+
+    fn escaped(&self, quoted: char) -> Result<Piece, String> {
+        let syntax = self.syntax;
+        Ok(match quoted {
+            '(' if syntax.groups == Backslashed => Piece::Open,
+            ')' if syntax.groups == Backslashed => Piece::Close,
+            '|' if syntax.bars == Backslashed => Piece::Bar,
+            '+' | '?' if syntax.plus_and_question == Backslashed => Piece::Repeat(quoted),
+            '{' if syntax.braces == Backslashed => Piece::Brace,
+            '1'..='9' if syntax.gnu_escapes => {
+                return Err("back-references are not supported".to_owned());
+            }
+            'w' if syntax.gnu_escapes => Piece::Class(r"[\w]"),
+            'W' if syntax.gnu_escapes => Piece::Class(r"[\W]"),
+            's' if syntax.gnu_escapes => Piece::Class(r"[\s]"),
+            'S' if syntax.gnu_escapes => Piece::Class(r"[\S]"),
+            'b' if syntax.gnu_escapes => Piece::Assertion(r"\b"),
+            'B' if syntax.gnu_escapes => Piece::Assertion(r"\B"),
+            '<' if syntax.gnu_escapes => Piece::Assertion(r"\b{start}"),
+            '>' if syntax.gnu_escapes => Piece::Assertion(r"\b{end}"),
+            '`' if syntax.gnu_escapes => Piece::Start,
+            '\'' if syntax.gnu_escapes => Piece::End,
+            _ => Piece::Literal(quoted),
+        })
+    }
+
+    fn at_branch_start(&self) -> bool {
+        self.atom.is_none() && (self.out.is_empty() || self.out.ends_with(['(', '|', ':']))
+    }
+
+    /// Whether what follows a `$` in a basic expression ends the branch.
+    fn at_branch_end(&self) -> bool {
+        let rest = self.rest.as_str();
+        rest.is_empty()
+            || rest.starts_with("\\)")
+            || rest.starts_with("\\|") && self.syntax.bars == Backslashed
+            || rest.starts_with('\n') && self.syntax.newline_is_bar
+    }
+
+    fn translate(&mut self, piece: Piece) -> Result<(), String> {
+        match piece {
+            Piece::Literal(character) => self.literal(character),
+            Piece::Dot => self.atom_text("."),
+            Piece::Class(class) => self.atom_text(class),
+            Piece::Bracket => {
+                let start = self.out.len();
+                self.bracket()?;
+                self.atom = Some(start);
+            }
+            Piece::Open => {
+                self.open.push(self.out.len());
+                self.out.push_str("(?:");
+                self.atom = None;
+            }
+            Piece::Close => {
+                let Some(start) = self.open.pop() else {
+                    return Err("Unmatched ) or \\)".to_owned());
+                };
+                self.out.push(')');
+                self.atom = Some(start);
+            }
+            Piece::Bar => {
+                self.out.push('|');
+                self.atom = None;
+            }
+            Piece::Repeat(operator) => self.repeat(operator, operator.encode_utf8(&mut [0; 4]))?,
+            Piece::Brace => self.interval()?,
+            Piece::Start => self.out.push_str(r"\A"),
+            Piece::End => self.out.push_str(r"\z"),
+            Piece::Assertion(text) => self.out.push_str(text),
+        }
+        Ok(())
+    }
+
+    fn atom_text(&mut self, text: &str) {
+        self.atom = Some(self.out.len());
+        self.out.push_str(text);
+    }
+
+    fn literal(&mut self, character: char) {
+        let text = regex::escape(character.encode_utf8(&mut [0; 4]));
+        self.atom_text(&text);
+    }
+
+    /// Repeats the last atom; without one the operator is a literal, or an error where POSIX's
+    /// extended syntax makes it one.
+    fn repeat(&mut self, operator: char, text: &str) -> Result<(), String> {
+        let Some(start) = self.atom else {
+            if self.syntax.anchors_anywhere && !self.syntax.backslash_in_brackets {
+                return Err("Invalid preceding regular expression".to_owned());
+            }
+            self.literal(operator);
+            return Ok(());
+        };
+        self.out.insert_str(start, "(?:");
+        self.out.push(')');
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    fn interval(&mut self) -> Result<(), String> {
+        let close = if self.syntax.braces == Bare { "}" } else { "\\}" };
+        let rest = self.rest.as_str();
+        let parsed = rest.find(close).and_then(|end| {
+            let (low, high) = rest[..end].split_once(',').unwrap_or((&rest[..end], &rest[..end]));
+            let number = |text: &str| text.parse::<u16>().ok();
+            let low = if low.is_empty() && rest[..end].contains(',') { 0 } else { number(low)? };
+            let high = if high.is_empty() { None } else { Some(number(high)?) };
+            Some((end, low, high))
+        });
+        let Some((end, low, high)) = parsed else {
+            if self.syntax.braces == Bare {
+                self.literal('{');
+                return Ok(());
+            }
+            return Err("Invalid content of \\{\\}".to_owned());
+        };
+        if high.is_some_and(|high| high < low) {
+            return Err("Invalid content of \\{\\}".to_owned());
+        }
+        self.rest = rest[end + close.len()..].chars();
+        let text = match high {
+            Some(high) => format!("{{{low},{high}}}"),
+            None => format!("{{{low},}}"),
+        };
+        self.repeat('{', &text)
+    }
+
+    fn bracket(&mut self) -> Result<(), String> {
+        let unmatched = || "Unmatched [, [^, [:, [., or [=".to_owned();
+        self.out.push('[');
+        if self.rest.as_str().starts_with('^') {
+            self.rest.next();
+            self.out.push('^');
+        }
+        let mut first = true;
+        loop {
+            let rest = self.rest.as_str();
+            let next = self.rest.next().ok_or_else(unmatched)?;
+            if next == ']' && !first {
+                self.out.push(']');
+                return Ok(());
+            }
+            first = false;
+            if next == '[' && rest.starts_with("[:") {
+                let end = rest.find(":]").ok_or_else(unmatched)?;
+                const CLASSES: &[&str] = &[
+                    "alpha", "digit", "alnum", "upper", "lower", "space", "blank", "punct",
+                    "cntrl", "xdigit", "print", "graph",
+                ];
+                let name = &rest[2..end];
+                if !CLASSES.contains(&name) {
+                    return Err("Invalid character class name".to_owned());
+                }
+                self.out.push_str(match name {
+                    "alpha" => r"\p{Alphabetic}",
+                    "alnum" => r"\p{Alphabetic}\d",
+                    "upper" => r"\p{Uppercase}",
+                    "lower" => r"\p{Lowercase}",
+                    "space" => r"\s",
+                    _ => &rest[..end + 2],
+                });
+                self.rest = rest[end + 2..].chars();
+                continue;
+            }
+            let low = self.bracket_member(next, rest).ok_or_else(unmatched)?;
+            push_member(&mut self.out, low);
+            let rest = self.rest.as_str();
+            if rest.starts_with('-') && !rest[1..].starts_with(']') && rest.len() > 1 {
+                self.rest.next();
+                let rest = self.rest.as_str();
+                let next = self.rest.next().ok_or_else(unmatched)?;
+                let high = self.bracket_member(next, rest).ok_or_else(unmatched)?;
+                if high < low {
+                    return Err("Invalid range end".to_owned());
+                }
+                self.out.push('-');
+                push_member(&mut self.out, high);
+            }
+        }
+    }
+
+    /// A character in brackets, also as `[.x.]`, `[=x=]` or, in awk, quoted.
+    fn bracket_member(&mut self, next: char, rest: &'a str) -> Option<char> {
+        if next == '\\' && self.syntax.backslash_in_brackets {
+            return self.rest.next();
+        }
+        for (open, close) in [("[.", ".]"), ("[=", "=]")] {
+            if let Some(inside) = rest.strip_prefix(open) {
+                let end = inside.as_bytes().find(close)?;
+                let mut characters = inside[..end].chars();
+                let one = characters.next()?;
+                if characters.next().is_some() {
+                    return None;
+                }
+                self.rest = rest[open.len() + end + close.len()..].chars();
+                return Some(one);
+            }
+        }
+        Some(next)
+    }
+}
+
+fn push_member(out: &mut String, character: char) {
+    // By number: no character of a class needs to be told apart from an operator.
+    write!(out, r"\u{{{:x}}}", u32::from(character)).expect("a String takes all");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(kind: &str, pattern: &str, text: &str) -> bool {
+        Syntax::named(kind.as_bytes())
+            .expect("a known kind")
+            .compile(pattern.as_bytes(), false)
+            .expect("a good pattern")
+            .is_match(text.as_bytes())
+    }
+
+    #[test]
+    fn the_default_is_emacs_with_any_dot() {
+        assert!(matches("findutils-default", r".*/\(a\|b\)+x", "./abx"));
+        assert!(matches("findutils-default", "a.b", "a\nb"));
+        assert!(!matches("emacs", "a.b", "a\nb"));
+        assert!(matches("emacs", "a{2}", "a{2}"));
+    }
+
+    #[test]
+    fn basic_and_extended_write_operators_differently() {
+        assert!(matches("posix-basic", r"a\{2\}b\+c+", "aabbc+"));
+        assert!(matches("posix-extended", "a{2}b+(c|d)?", "aabbd"));
+        assert!(matches("posix-basic", "*a^b$c", "*a^b$c"));
+        assert!(matches("posix-minimal-basic", r"a\|b", "a|b"));
+    }
+
+    #[test]
+    fn brackets_take_operators_and_classes() {
+        assert!(matches("posix-extended", r"[]^\-]+", r"]\^"));
+        assert!(matches("posix-extended", "[[:digit:][.-.]]+", "1-2"));
+        assert!(matches("posix-awk", r"[\]a]+", "]a"));
+        assert!(matches("posix-extended", "[&~[-]+", "&~["));
+    }
+
+    #[test]
+    fn what_cannot_be_compiled_is_an_error() {
+        for pattern in [r"\(", r"\)", "[a", r"\(a\)\1", "a\\", "[[:nope:]]", "[b-a]"] {
+            assert!(Syntax::default().compile(pattern.as_bytes(), false).is_err(), "{pattern}");
+        }
+        assert!(Syntax::default().compile(b"\xff", false).is_err());
+    }
+}

@@ -1,0 +1,439 @@
+//! Walks a tree by directory descriptors: no path is too long, no link is
+//! followed by accident, and nothing is asked of a file that the listing says.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, StatxFlags};
+use rustix::io::Errno;
+
+use super::entry::{Entry, Known};
+use super::eval;
+use super::parse::{Follow, Parsed};
+use super::quote::quoted;
+use super::session::Session;
+use crate::messages;
+
+/// Directories kept open at once; above this the outermost are closed and opened again on the way
+/// back. Far below the usual limit of 1,024 descriptors, far above usual depths.
+const OPEN_MAX: usize = 256;
+
+/// Bytes of one listing call, as much as the kernel fills at once on most file systems.
+const LISTING_BYTES: usize = 32 << 10;
+
+/// A device and inode number.
+type Identity = (u32, u32, u64);
+
+/// A directory that is being read.
+#[derive(Debug)]
+struct Frame {
+    /// Closed while too many others are open.
+    descriptor: Option<OwnedFd>,
+    /// Known from when the descriptor was first needed for more than reading.
+    identity: Option<Identity>,
+    number: u64,
+    /// Names of the listing so far, each with a NUL.
+    names: Vec<u8>,
+    items: Vec<Item>,
+    next: usize,
+    listed: bool,
+    /// How much of the walk's path is this directory.
+    path_len: usize,
+    /// What is known of the directory itself, for when its contents come first.
+    known: Known,
+    /// Whether it was reached through a symbolic link.
+    via_link: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Item {
+    start: usize,
+    /// Length with the NUL.
+    len: usize,
+    kind: u8,
+}
+
+impl Frame {
+    fn name(&self, item: Item) -> &CStr {
+        CStr::from_bytes_with_nul(&self.names[item.start..item.start + item.len])
+            .expect("a listed name ends with its only NUL")
+    }
+
+    fn identify(&mut self) -> Option<Identity> {
+        if self.identity.is_none() {
+            self.identity = self.descriptor.as_ref().and_then(|open| identity(open.as_fd()));
+        }
+        self.identity
+    }
+
+    /// Reads the next names; false at the end.
+    fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<bool, Errno> {
+        self.names.clear();
+        self.items.clear();
+        self.next = 0;
+        while !self.listed && self.items.is_empty() {
+            self.read_on(buffer)?;
+        }
+        Ok(!self.items.is_empty())
+    }
+
+    /// Adds one call's worth of names.
+    fn read_on(&mut self, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+        let Some(descriptor) = &self.descriptor else {
+            self.listed = true;
+            return Ok(());
+        };
+        let mut listing = RawDir::new(descriptor, buffer.spare_capacity_mut());
+        loop {
+            match listing.next() {
+                None => {
+                    self.listed = true;
+                    return Ok(());
+                }
+                Some(Err(Errno::INTR)) => {}
+                Some(Err(error)) => {
+                    self.listed = true;
+                    return Err(error);
+                }
+                Some(Ok(found)) => {
+                    let name = found.file_name().to_bytes_with_nul();
+                    if name != b".\0" && name != b"..\0" {
+                        let start = self.names.len();
+                        self.names.extend_from_slice(name);
+                        let kind = letter(found.file_type());
+                        self.items.push(Item { start, len: name.len(), kind });
+                    }
+                }
+            }
+            if listing.is_buffer_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn letter(kind: FileType) -> u8 {
+    match kind {
+        FileType::RegularFile => b'f',
+        FileType::Directory => b'd',
+        FileType::Symlink => b'l',
+        FileType::Fifo => b'p',
+        FileType::Socket => b's',
+        FileType::CharacterDevice => b'c',
+        FileType::BlockDevice => b'b',
+        FileType::Unknown => 0,
+    }
+}
+
+fn identity(directory: BorrowedFd<'_>) -> Option<Identity> {
+    let meta = rustix::fs::statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::INO).ok()?;
+    Some((meta.stx_dev_major, meta.stx_dev_minor, meta.stx_ino))
+}
+
+fn open(directory: BorrowedFd<'_>, name: &CStr, follow: bool) -> Result<OwnedFd, Errno> {
+    let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    if !follow {
+        flags |= OFlags::NOFOLLOW;
+    }
+    rustix::fs::openat(directory, name, flags, Mode::empty())
+}
+
+/// Walks the trees of start points, one after the other.
+#[derive(Debug)]
+pub(crate) struct Walk<'a> {
+    parsed: &'a Parsed,
+    path: Vec<u8>,
+    start_len: usize,
+    start_device: Option<(u32, u32)>,
+    stack: Vec<Frame>,
+    /// The first frame that is still open; those below were closed to save descriptors.
+    first_open: usize,
+    /// Emptied frames' memory.
+    spare: Vec<(Vec<u8>, Vec<Item>)>,
+    buffer: Vec<u8>,
+    directories: u64,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(parsed: &'a Parsed) -> Self {
+        Self {
+            parsed,
+            path: Vec::new(),
+            start_len: 0,
+            start_device: None,
+            stack: Vec::new(),
+            first_open: 0,
+            spare: Vec::new(),
+            buffer: Vec::with_capacity(LISTING_BYTES),
+            directories: 0,
+        }
+    }
+
+    /// Walks one tree; failures are reported and the rest goes on.
+    pub(crate) fn run(&mut self, start: &OsStr, session: &mut Session<'_>) {
+        self.path.clear();
+        self.path.extend_from_slice(start.as_bytes());
+        self.start_len = self.path.len();
+        self.stack.clear();
+        self.first_open = 0;
+        let Ok(name) = CString::new(start.as_bytes()) else {
+            messages::error(format_args!("{}: Invalid argument", quoted(start.as_bytes())));
+            return;
+        };
+        let mut entry = self.start_entry(&name, Known::default());
+        let Ok(meta) = entry.meta(session) else { return };
+        let known = entry.known;
+        self.start_device = Some((meta.stx_dev_major, meta.stx_dev_minor));
+        let entry = self.start_entry(&name, known);
+        if let Some(frame) = self.consider(entry, session) {
+            self.push(frame);
+        }
+        while !session.quits && !self.stack.is_empty() {
+            self.step(&name, session);
+        }
+    }
+
+    fn start_entry<'b>(&'b self, name: &'b CStr, known: Known) -> Entry<'b> {
+        Entry {
+            path: &self.path,
+            start_len: self.start_len,
+            depth: 0,
+            directory: CWD,
+            directory_number: 0,
+            name,
+            follow: self.parsed.follow != Follow::Never,
+            known,
+        }
+    }
+
+    /// The entry of an item of the innermost frame; the path is already its own.
+    fn inner_entry(&self, item: Item, known: Known) -> Option<Entry<'_>> {
+        let frame = self.stack.last()?;
+        Some(Entry {
+            path: &self.path,
+            start_len: self.start_len,
+            depth: self.stack.len(),
+            directory: frame.descriptor.as_ref()?.as_fd(),
+            directory_number: frame.number,
+            name: frame.name(item),
+            follow: self.parsed.follow == Follow::Always,
+            known,
+        })
+    }
+
+    /// Takes the next item of the innermost directory, or leaves it.
+    fn step(&mut self, start: &CStr, session: &mut Session<'_>) {
+        let Some(frame) = self.stack.last_mut() else { return };
+        if frame.next == frame.items.len() {
+            match frame.fill(&mut self.buffer) {
+                Ok(true) => {}
+                Ok(false) => return self.leave(start, session),
+                Err(error) => {
+                    let path = &self.path[..frame.path_len];
+                    messages::error(format_args!(
+                        "{}: {}",
+                        quoted(path),
+                        messages::reason(&error.into())
+                    ));
+                    return;
+                }
+            }
+        }
+        let item = frame.items[frame.next];
+        frame.next += 1;
+        self.path.truncate(frame.path_len);
+        if self.path.last() != Some(&b'/') {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(&frame.names[item.start..item.start + item.len - 1]);
+        let known = Known { listed_kind: item.kind, ..Known::default() };
+        let Some(entry) = self.inner_entry(item, known) else { return };
+        if let Some(frame) = self.consider(entry, session) {
+            self.push(frame);
+        }
+    }
+
+    /// Evaluates an entry and opens it if the walk goes on below.
+    fn consider(&self, mut entry: Entry<'_>, session: &mut Session<'_>) -> Option<Frame> {
+        session.stats.entries += 1;
+        let via_link = entry.follow && matches!(entry.known.listed_kind, b'l' | 0);
+        let kind = entry.kind(session);
+        if kind == 0 {
+            return None;
+        }
+        let is_directory = kind == b'd';
+        if is_directory && via_link && self.closes_loop(&mut entry, session) {
+            return None;
+        }
+        let wanted = entry.depth >= self.parsed.min_depth;
+        let first = self.parsed.contents_first;
+        session.prunes = false;
+        if wanted && !first {
+            eval::evaluate(&mut entry, session);
+        }
+        let descends = is_directory
+            && entry.depth < self.parsed.max_depth
+            && !session.prunes
+            && !session.quits
+            && !self.crosses(&mut entry, session);
+        if descends {
+            match self.open(&entry, via_link, session) {
+                Ok(descriptor) => {
+                    return Some(Frame {
+                        descriptor: Some(descriptor),
+                        identity: None,
+                        number: 0,
+                        names: Vec::new(),
+                        items: Vec::new(),
+                        next: 0,
+                        listed: false,
+                        path_len: self.path.len(),
+                        known: entry.known,
+                        via_link,
+                    });
+                }
+                Err(error) => entry.report(session, error),
+            }
+        }
+        if wanted && first {
+            eval::evaluate(&mut entry, session);
+        }
+        None
+    }
+
+    fn open(
+        &self,
+        entry: &Entry<'_>,
+        via_link: bool,
+        session: &mut Session<'_>,
+    ) -> Result<OwnedFd, Errno> {
+        session.stats.opens += 1;
+        open(entry.directory, entry.name, via_link)
+    }
+
+    /// Whether a directory reached through a link is one that the walk is inside of.
+    fn closes_loop(&self, entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool {
+        let Ok(meta) = entry.meta(session) else { return false };
+        let own = (meta.stx_dev_major, meta.stx_dev_minor, meta.stx_ino);
+        let same = self.stack.iter().find(|frame| {
+            frame.identity.or_else(|| identity(frame.descriptor.as_ref()?.as_fd())) == Some(own)
+        });
+        if let Some(frame) = same {
+            messages::error(format_args!(
+                "File system loop detected; {} is part of the same file system loop as {}.",
+                quoted(entry.path),
+                quoted(&self.path[..frame.path_len])
+            ));
+        }
+        same.is_some()
+    }
+
+    /// Whether a directory is on another file system than the start point and `-xdev` minds.
+    ///
+    /// The mount is asked for what it remembers only: one that does not answer must not stall a
+    /// walk that will not enter it.
+    fn crosses(&self, entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool {
+        if !self.parsed.one_file_system || entry.depth == 0 {
+            return false;
+        }
+        let device = match entry.known.meta {
+            Some(Ok(meta)) => Some((meta.stx_dev_major, meta.stx_dev_minor)),
+            _ => {
+                session.stats.stats += 1;
+                let mut flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+                if !entry.follow {
+                    flags |= AtFlags::SYMLINK_NOFOLLOW;
+                }
+                rustix::fs::statx(entry.directory, entry.name, flags, StatxFlags::TYPE)
+                    .ok()
+                    .map(|meta| (meta.stx_dev_major, meta.stx_dev_minor))
+            }
+        };
+        device != self.start_device
+    }
+
+    fn push(&mut self, mut frame: Frame) {
+        if let Some((names, items)) = self.spare.pop() {
+            frame.names = names;
+            frame.items = items;
+        }
+        self.directories += 1;
+        frame.number = self.directories;
+        self.stack.push(frame);
+        if self.stack.len() - self.first_open > OPEN_MAX {
+            self.close_outermost();
+        }
+    }
+
+    /// Closes the outermost open directory, after reading the rest of its names.
+    fn close_outermost(&mut self) {
+        let Some(frame) = self.stack.get_mut(self.first_open) else { return };
+        frame.identify();
+        while !frame.listed {
+            if let Err(error) = frame.read_on(&mut self.buffer) {
+                let path = &self.path[..frame.path_len];
+                let reason = messages::reason(&error.into());
+                messages::error(format_args!("{}: {reason}", quoted(path)));
+            }
+        }
+        frame.descriptor = None;
+        self.first_open += 1;
+    }
+
+    /// Goes back to the directory above; with contents first, this one's turn has come.
+    fn leave(&mut self, start: &CStr, session: &mut Session<'_>) {
+        let Some(mut left) = self.stack.pop() else { return };
+        self.path.truncate(left.path_len);
+        if self.stack.len() <= self.first_open && !self.stack.is_empty() {
+            self.reopen(start, left.descriptor.as_ref());
+        }
+        let known = std::mem::take(&mut left.known);
+        drop(left.descriptor.take());
+        self.spare.push((std::mem::take(&mut left.names), std::mem::take(&mut left.items)));
+        if !self.parsed.contents_first || self.stack.len() < self.parsed.min_depth {
+            return;
+        }
+        session.prunes = false;
+        if let Some(above) = self.stack.last() {
+            let item = above.items[above.next - 1];
+            if let Some(mut entry) = self.inner_entry(item, known) {
+                eval::evaluate(&mut entry, session);
+            }
+        } else {
+            eval::evaluate(&mut self.start_entry(start, known), session);
+        }
+    }
+
+    /// Opens the innermost directory again: through `..`, or down from the start where that leads
+    /// elsewhere because a link was followed or a directory moved.
+    fn reopen(&mut self, start: &CStr, below: Option<&OwnedFd>) {
+        let index = self.stack.len() - 1;
+        let wanted = self.stack[index].identity;
+        let again = below
+            .and_then(|below| open(below.as_fd(), c"..", false).ok())
+            .filter(|found| wanted.is_some() && identity(found.as_fd()) == wanted)
+            .or_else(|| {
+                self.descend_again(start).filter(|found| identity(found.as_fd()) == wanted)
+            });
+        self.first_open = index;
+        let frame = &mut self.stack[index];
+        if again.is_none() {
+            messages::error(format_args!(
+                "failed to restore working directory after searching {}",
+                quoted(&self.path[..frame.path_len])
+            ));
+            frame.next = frame.items.len();
+        }
+        frame.descriptor = again;
+    }
+
+    fn descend_again(&self, start: &CStr) -> Option<OwnedFd> {
+        let mut open_now = open(CWD, start, self.parsed.follow != Follow::Never).ok()?;
+        for pair in self.stack.windows(2) {
+            let item = pair[0].items[pair[0].next - 1];
+            open_now = open(open_now.as_fd(), pair[0].name(item), pair[1].via_link).ok()?;
+        }
+        Some(open_now)
+    }
+}
