@@ -1,25 +1,167 @@
-//! What files cost: the questions of `-latency` and `-device`.
+//! What files cost, for `-latency` and `-device`: asked once per file, however
+//! many tests want to know, and not at all without such a test.
 
-/// What is known of one file's cost.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Cost;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use nearfirst::{Plan, Sled};
+use rustix::fd::AsRawFd as _;
+use rustix::fs::{Statx, StatxFlags};
 
 use super::entry::Entry;
-use super::session::Stats;
-use rustix::fs::Statx;
+use super::quote::quoted;
+use super::session::{Session, Stats};
+use crate::messages;
+
+/// What one regular file costs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cost {
+    /// Seconds to read it, near parts first; `None` where nobody knows.
+    latency: Option<f64>,
+    /// The devices that its parts are on, each once, in file order.
+    devices: Vec<String>,
+}
 
 /// Asks for costs.
 #[derive(Debug, Default)]
-pub(crate) struct Costs {}
+pub(crate) struct Costs {
+    /// Loaded by the first question.
+    loaded: Option<nearfirst::Costs>,
+    mounts: HashMap<u64, Option<OnMount>>,
+    /// Devices of which it was said that their cost is unknown.
+    told: HashSet<(String, String)>,
+}
+
+/// What all files of a mount have in common.
+#[derive(Debug)]
+struct OnMount {
+    fs_type: Vec<u8>,
+    device: String,
+}
+
+/// The kernel takes no longer path, with its NUL.
+const PATH_MAX: usize = 4096;
+
+/// Seconds to read a regular file; `None` for others, and where nobody knows.
+pub(crate) fn latency(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<f64> {
+    cost(entry, session)?.latency
+}
+
+/// The devices of a file's parts and of its mount, each once.
+pub(crate) fn devices(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Vec<String> {
+    let mut devices = cost(entry, session).map(|cost| cost.devices).unwrap_or_default();
+    if let Ok(meta) = entry.meta(session)
+        && let Some(mount) = session.costs.mount(&meta)
+        && !devices.contains(&mount.device)
+    {
+        devices.push(mount.device.clone());
+    }
+    devices
+}
+
+/// The cost of a regular file; `None` for other files, which have none.
+fn cost(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<Cost> {
+    if entry.kind(session) != b'f' {
+        return None;
+    }
+    if entry.known.cost.is_none() {
+        entry.known.cost = Some(session.costs.ask(entry, &mut session.stats));
+    }
+    entry.known.cost.clone()
+}
 
 impl Costs {
-    pub(crate) fn fs_type(&mut self, _meta: &Statx) -> Option<&[u8]> {
-        None
+    /// The file system type of a file, as the kernel names it.
+    pub(crate) fn fs_type(&mut self, meta: &Statx) -> Option<&[u8]> {
+        self.mount(meta).map(|mount| mount.fs_type.as_slice())
     }
-    pub(crate) fn latency(&mut self, _entry: &mut Entry<'_>, _stats: &mut Stats) -> Option<f64> {
-        None
+
+    fn loaded(&mut self) -> &nearfirst::Costs {
+        self.loaded.get_or_insert_with(|| {
+            let costs = nearfirst::Costs::load();
+            for warning in costs.warnings() {
+                messages::note(warning);
+            }
+            costs
+        })
     }
-    pub(crate) fn devices(&mut self, _entry: &mut Entry<'_>, _stats: &mut Stats) -> Vec<String> {
-        Vec::new()
+
+    /// By the number that came with the file's properties: no mount point is touched.
+    fn mount(&mut self, meta: &Statx) -> Option<&OnMount> {
+        if meta.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
+            return None;
+        }
+        let id = meta.stx_mnt_id;
+        if !self.mounts.contains_key(&id) {
+            let local = self.loaded().local();
+            let found = local.mounts().ok().and_then(|mounts| {
+                let mount = mounts.by_id(id)?;
+                let device = local.device_of(mount).to_string();
+                Some(OnMount { fs_type: mount.fs_type.as_bytes().to_vec(), device })
+            });
+            self.mounts.insert(id, found);
+        }
+        self.mounts.get(&id)?.as_ref()
     }
+
+    fn ask(&mut self, entry: &Entry<'_>, stats: &mut Stats) -> Cost {
+        stats.asks += 1;
+        let costs = self.loaded();
+        let located = match costs.path_located(&reachable(entry)) {
+            Ok(located) => located,
+            Err(error) => {
+                let reason = match error {
+                    nearfirst::Error::Io { source, .. } => messages::reason(&source),
+                    error => error.to_string(),
+                };
+                messages::error(format_args!("{}: {reason}", quoted(entry.path)));
+                return Cost::default();
+            }
+        };
+        let reason = located.reason;
+        let sleds = costs.describe(located);
+        let mut devices = Vec::<String>::new();
+        for sled in &sleds {
+            if devices.iter().all(|known| known != sled.device.name()) {
+                devices.push(sled.device.to_string());
+            }
+        }
+        let unknown = sleds.iter().find(|sled| sled.estimate.is_none());
+        if let Some(sled) = unknown {
+            self.tell_unknown(sled, reason, entry);
+        }
+        let time = nearfirst::delivery_time(&sleds, Plan::Best);
+        Cost { latency: time.known().map(|time| time.p50), devices }
+    }
+
+    /// Says once per device that a cost is unknown, and why.
+    fn tell_unknown(
+        &mut self,
+        sled: &Sled,
+        reason: Option<nearfirst::Reason>,
+        entry: &Entry<'_>,
+    ) {
+        let why = reason.map_or_else(
+            || "it was never measured; `nearfirst calibrate` does".to_owned(),
+            |reason| reason.to_string(),
+        );
+        let device = sled.device.to_string();
+        if self.told.insert((device.clone(), why.clone())) {
+            messages::note(format_args!(
+                "{}: the cost of files on {device} is unknown, so that they match no -latency: {why}",
+                quoted(entry.path)
+            ));
+        }
+    }
+}
+
+/// A path that the kernel takes: a long one is shortened to its directory's descriptor.
+fn reachable(entry: &Entry<'_>) -> PathBuf {
+    if entry.path.len() < PATH_MAX {
+        return Path::new(OsStr::from_bytes(entry.path)).to_owned();
+    }
+    let directory = format!("/proc/self/fd/{}", entry.directory.as_raw_fd());
+    Path::new(&directory).join(OsStr::from_bytes(entry.name.to_bytes()))
 }

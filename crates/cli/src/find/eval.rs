@@ -8,7 +8,7 @@ use super::entry::{Entry, time_of};
 use super::expr::{Access, Action, Expr, Moment, Owner, Same, Test};
 use super::mode;
 use super::session::Session;
-use super::{exec, print};
+use super::{cost, exec, print};
 
 /// Evaluates the whole expression; its value matters to nobody, its actions do.
 pub(crate) fn evaluate(entry: &mut Entry<'_>, session: &mut Session<'_>) {
@@ -47,13 +47,11 @@ fn passes(test: &Test, entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool
             .meta(session)
             .is_ok_and(|meta| session.costs.fs_type(&meta) == Some(name.as_slice())),
         Test::Latency(bound) => {
-            session.costs.latency(entry, &mut session.stats).is_some_and(|time| bound.holds(time))
+            cost::latency(entry, session).is_some_and(|seconds| bound.holds(seconds))
         }
-        Test::Device(glob) => session
-            .costs
-            .devices(entry, &mut session.stats)
-            .iter()
-            .any(|device| glob.matches(device.as_bytes())),
+        Test::Device(glob) => {
+            cost::devices(entry, session).iter().any(|device| glob.matches(device.as_bytes()))
+        }
         _ => entry.meta(session).is_ok_and(|meta| passes_by(test, &meta, session)),
     }
 }
@@ -73,7 +71,7 @@ fn passes_by(test: &Test, meta: &Statx, session: &mut Session<'_>) -> bool {
         Test::Used(age) => {
             let time = |stamp| time_of(meta, stamp);
             match (time(super::expr::Stamp::Access), time(super::expr::Stamp::Change)) {
-                (Some(access), Some(change)) => access >= change && age.holds(access - change),
+                (Some(access), Some(change)) => access >= change && age.holds_as_span(access - change),
                 _ => false,
             }
         }

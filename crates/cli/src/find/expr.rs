@@ -146,6 +146,15 @@ impl Age {
             Compare::Equal => age < upper && age >= upper - self.unit,
         }
     }
+
+    /// Whether a span between two times of a file fits: `-used` counts days up.
+    pub(crate) fn holds_as_span(&self, span: i128) -> bool {
+        match self.compare {
+            Compare::More => span > self.amount,
+            Compare::Less => span < self.amount,
+            Compare::Equal => span <= self.amount && span > self.amount - self.unit,
+        }
+    }
 }
 
 /// The moment that `-newer` compares with.

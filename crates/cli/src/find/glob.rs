@@ -144,7 +144,7 @@ fn set(pattern: &[u8], fold: bool) -> Option<(Set, &[u8])> {
                 if let Some(end) = rest[2..].find(b":]") {
                     // An unknown class makes the whole pattern match nothing in glibc; a set
                     // that has no members does the same for this position.
-                    set.classes.push(class(&rest[2..2 + end], fold).unwrap_or(|_| false));
+                    set.classes.push(class(&rest[2..2 + end]).unwrap_or(|_| false));
                     rest = &rest[2 + end + 2..];
                     first = false;
                     continue;
@@ -159,7 +159,7 @@ fn set(pattern: &[u8], fold: bool) -> Option<(Set, &[u8])> {
         if rest.first() == Some(&b'-') && rest.get(1).is_some_and(|&next| next != b']') {
             (high, rest) = member(&rest[1..])?;
         }
-        set.ranges.push((low, high));
+        set.ranges.push(if fold { (folded(low), folded(high)) } else { (low, high) });
     }
 }
 
@@ -182,9 +182,8 @@ fn member(pattern: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 /// A character class by its POSIX name.
-fn class(name: &[u8], fold: bool) -> Option<Class> {
+fn class(name: &[u8]) -> Option<Class> {
     Some(match name {
-        b"upper" | b"lower" if fold => |c: char| c.is_uppercase() || c.is_lowercase(),
         b"alpha" => char::is_alphabetic,
         b"digit" => |c: char| c.is_ascii_digit(),
         b"alnum" => char::is_alphanumeric,
@@ -202,13 +201,11 @@ fn class(name: &[u8], fold: bool) -> Option<Class> {
 }
 
 impl Set {
+    /// With `fold`, both ends of ranges were folded too, and a class sees the folded character, as
+    /// in glibc: `[[:upper:]]` then has no members.
     fn has(&self, unit: u32, fold: bool) -> bool {
-        let within =
-            |unit: u32| self.ranges.iter().any(|&(low, high)| (low..=high).contains(&unit));
-        let upper =
-            || char::from_u32(unit).and_then(|c| c.to_uppercase().next()).map_or(unit, u32::from);
-        let found = within(unit)
-            || fold && (within(folded(unit)) || within(upper()))
+        let unit = if fold { folded(unit) } else { unit };
+        let found = self.ranges.iter().any(|&(low, high)| (low..=high).contains(&unit))
             || char::from_u32(unit).is_some_and(|c| self.classes.iter().any(|class| class(c)));
         found != self.negated
     }

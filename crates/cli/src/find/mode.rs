@@ -39,6 +39,11 @@ impl PermissionTest {
         Some(Self { rule, file, directory })
     }
 
+    /// Whether no bit is asked for.
+    pub(crate) fn asks_for_nothing(&self) -> bool {
+        self.file == 0
+    }
+
     pub(crate) fn holds(&self, mode: u32, is_directory: bool) -> bool {
         let asked = if is_directory { self.directory } else { self.file };
         let bits = mode & ALL;

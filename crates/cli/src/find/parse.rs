@@ -470,6 +470,14 @@ impl<'a> Reader<'a> {
                 let argument = self.argument(text)?;
                 let test = PermissionTest::parse(argument)
                     .ok_or_else(|| format!("invalid mode {}", quoted(argument)))?;
+                if argument.starts_with(b"/") && test.asks_for_nothing() {
+                    self.warn_always(format!(
+                        "you have specified a mode pattern {} (which is equivalent to /000). The \
+                         meaning of -perm /000 has now been changed to be consistent with -perm \
+                         -000; that is, while it used to match no files, it now matches all files.",
+                        String::from_utf8_lossy(argument)
+                    ));
+                }
                 Test::Permission(test)
             }
             b"-user" => {

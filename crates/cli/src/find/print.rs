@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
+use super::cost;
 use super::entry::{Entry, time_of};
 use super::expr::Stamp;
 use super::mode;
@@ -153,7 +154,7 @@ pub(crate) fn other_kind(entry: &mut Entry<'_>, session: &mut Session<'_>) -> u8
     }
     match entry.other_meta(session) {
         Ok(meta) => mode::type_letter(meta.stx_mode.into()),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => b'l',
+        Err(Errno::NOENT | Errno::NOTDIR) => b'l',
         Err(error) => {
             entry.report(session, error);
             0
@@ -172,13 +173,10 @@ fn value<'a>(field: Field, entry: &mut Entry<'a>, session: &mut Session<'_>) -> 
             Some(Value::text(session.calendar.part(time, part)))
         }
         Field::Latency => {
-            let latency = session.costs.latency(entry, &mut session.stats);
+            let latency = cost::latency(entry, session);
             Some(Value::text(latency.map_or_else(|| "?".to_owned(), |time| format!("{time:.9}"))))
         }
-        Field::Device => {
-            let devices = session.costs.devices(entry, &mut session.stats);
-            Some(Value::text(devices.join(",")))
-        }
+        Field::Device => Some(Value::text(cost::devices(entry, session).join(","))),
         Field::Letter(letter) => by_name(letter, entry, session)
             .or_else(|| entry.meta(session).ok().and_then(|meta| by_meta(letter, &meta, session))),
     }

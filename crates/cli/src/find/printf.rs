@@ -156,7 +156,12 @@ fn directive(rest: &mut &[u8], warnings: &mut Vec<String>) -> Result<Directive, 
     };
     Ok(match (letter, stamp) {
         (b'%', _) if start.len() - rest.len() == 1 => Directive::Text(vec![b'%']),
-        (b'%', _) => Directive::Text(text_so_far(rest)),
+        // GNU find drops the second sign of `%5%`.
+        (b'%', _) => {
+            let mut text = text_so_far(rest);
+            text.pop();
+            Directive::Text(text)
+        }
         (b'a' | b'c' | b't', Some(stamp)) => Directive::Field(layout, Field::Time(stamp)),
         (_, Some(stamp)) => match rest.split_first() {
             Some((&part, after)) if super::time::PARTS.contains(&part) => {

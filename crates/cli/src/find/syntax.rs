@@ -78,8 +78,10 @@ const NAMES: &[(&str, Syntax)] = &[
 ];
 
 impl Default for Syntax {
+    /// GNU find's without `-regextype`: unlike the kind it calls `findutils-default`, its dot takes
+    /// no newline.
     fn default() -> Self {
-        Self { dot_takes_newline: true, ..EMACS }
+        EMACS
     }
 }
 

@@ -53,7 +53,7 @@ impl Calendar {
             b's' => nanoseconds.div_euclid(SECOND).to_string(),
             b'S' => self.show(nanoseconds, &format!("%S.{fraction}")),
             b'T' | b'X' => self.show(nanoseconds, &format!("%H:%M:%S.{fraction}")),
-            b'r' => self.show(nanoseconds, &format!("%I:%M:%S.{fraction} %p")),
+            b'r' => self.show(nanoseconds, "%I:%M:%S %p"),
             b'+' => self.show(nanoseconds, &format!("%Y-%m-%d+%H:%M:%S.{fraction}")),
             b'c' => self.show(nanoseconds, "%a %b %e %H:%M:%S %Y"),
             b'D' | b'x' => self.show(nanoseconds, "%m/%d/%y"),
