@@ -137,12 +137,7 @@ impl Costs {
     }
 
     /// Says once per device that a cost is unknown, and why.
-    fn tell_unknown(
-        &mut self,
-        sled: &Sled,
-        reason: Option<nearfirst::Reason>,
-        entry: &Entry<'_>,
-    ) {
+    fn tell_unknown(&mut self, sled: &Sled, reason: Option<nearfirst::Reason>, entry: &Entry<'_>) {
         let why = reason.map_or_else(
             || "it was never measured; `nearfirst calibrate` does".to_owned(),
             |reason| reason.to_string(),

@@ -54,7 +54,7 @@ const QUIET: AtFlags = AtFlags::NO_AUTOMOUNT;
 pub(crate) fn stat(directory: BorrowedFd<'_>, name: &CStr, follow: bool) -> Result<Statx, Errno> {
     if follow {
         match rustix::fs::statx(directory, name, QUIET, WANTED) {
-            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(Errno::NOENT) => {}
             answer => return answer,
         }
     }
@@ -72,10 +72,14 @@ impl Entry<'_> {
         if let Some(known) = self.known.meta {
             return known;
         }
-        session.stats.stats += 1;
-        let found = stat(self.directory, self.name, self.follow);
+        session.stats.looks += 1;
+        let mut found = stat(self.directory, self.name, self.follow);
         if let Err(error) = found {
             self.report(session, error);
+            // The link itself is better than nothing, unless it leads back to itself.
+            if self.follow && self.depth > 0 && error != Errno::LOOP {
+                found = stat(self.directory, self.name, false);
+            }
         }
         self.known.meta = Some(found);
         found
@@ -83,7 +87,7 @@ impl Entry<'_> {
 
     /// The file's properties with links treated the other way round.
     pub(crate) fn other_meta(&self, session: &mut Session<'_>) -> Result<Statx, Errno> {
-        session.stats.stats += 1;
+        session.stats.looks += 1;
         let flags = if self.follow { QUIET | AtFlags::SYMLINK_NOFOLLOW } else { QUIET };
         rustix::fs::statx(self.directory, self.name, flags, WANTED)
     }

@@ -71,7 +71,9 @@ fn passes_by(test: &Test, meta: &Statx, session: &mut Session<'_>) -> bool {
         Test::Used(age) => {
             let time = |stamp| time_of(meta, stamp);
             match (time(super::expr::Stamp::Access), time(super::expr::Stamp::Change)) {
-                (Some(access), Some(change)) => access >= change && age.holds_as_span(access - change),
+                (Some(access), Some(change)) => {
+                    access >= change && age.holds_as_span(access - change)
+                }
                 _ => false,
             }
         }
@@ -107,6 +109,8 @@ fn may(entry: &Entry<'_>, access: Access) -> bool {
 fn is_empty(entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool {
     match entry.kind(session) {
         b'f' => entry.meta(session).is_ok_and(|meta| meta.stx_size == 0),
+        // A directory that cannot be looked at is told of once, not again for every attempt.
+        b'd' if entry.meta(session).is_err() => false,
         b'd' => match has_no_names(entry) {
             Ok(empty) => empty,
             Err(error) => {
@@ -138,14 +142,8 @@ fn act(action: &Action, entry: &mut Entry<'_>, session: &mut Session<'_>) -> boo
             print::path(*output, *end, entry, session);
             true
         }
-        Action::Printf(output, pieces) => {
-            print::format(*output, pieces, entry, session);
-            true
-        }
-        Action::Ls(output) => {
-            print::list(*output, entry, session);
-            true
-        }
+        Action::Printf(output, pieces) => print::format(*output, pieces, entry, session),
+        Action::Ls(output) => print::list(*output, entry, session),
         Action::Exec(command) => exec::run(command, entry, session),
         Action::Delete => delete(entry, session),
         Action::Prune => {

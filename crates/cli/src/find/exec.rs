@@ -88,7 +88,9 @@ fn collect<'a>(expr: &'a super::expr::Expr, commands: &mut Vec<&'a Exec>) {
         Expr::Test(_) | Expr::Action(_) => {}
         Expr::Not(inner) => collect(inner, commands),
         Expr::And(items) | Expr::Or(items) | Expr::List(items) => {
-            items.iter().for_each(|item| collect(item, commands));
+            for item in items {
+                collect(item, commands);
+            }
         }
     }
 }

@@ -126,7 +126,8 @@ said once per device on stderr.
 The exit code is 1 if anything went wrong, otherwise 0.";
 
 pub(crate) fn run(args: Args) -> ExitCode {
-    match find(&args) {
+    let Args { stats, words } = args;
+    match find(&words, stats) {
         Ok(code) => code,
         Err(message) => {
             for line in message.lines() {
@@ -138,8 +139,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 /// The whole run; the error is a message that keeps it from starting.
-fn find(args: &Args) -> Result<ExitCode, String> {
-    let mut parsed = parse::parse(&args.words).map_err(|error| explained(&error))?;
+fn find(words: &[OsString], stats: bool) -> Result<ExitCode, String> {
+    let mut parsed = parse::parse(words).map_err(|error| explained(&error))?;
     match parsed.show {
         Some(Show::Help) => return Ok(show(LANGUAGE)),
         Some(Show::Version) => {
@@ -170,7 +171,7 @@ fn find(args: &Args) -> Result<ExitCode, String> {
     }
     exec::finish(&mut session);
     session.flush();
-    if args.stats {
+    if stats {
         say_stats(&session);
     }
     let failed = session.failed || messages::any();
@@ -207,6 +208,6 @@ fn say_stats(session: &Session<'_>) {
     let seconds = (session::now() - session.now) as f64 / time::SECOND as f64;
     messages::note(format_args!(
         "{} entries seen, {} looked at, {} directories opened, {} asked for their cost, {seconds:.3} s",
-        stats.entries, stats.stats, stats.opens, stats.asks
+        stats.entries, stats.looks, stats.opens, stats.asks
     ));
 }

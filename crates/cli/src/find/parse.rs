@@ -23,6 +23,7 @@ const NESTING_MAX: usize = 256;
 
 /// A command line, understood.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Parsed {
     /// Where to start; empty means the current directory.
     pub(crate) starts: Vec<OsString>,
@@ -192,6 +193,7 @@ enum Kind {
     Primary(Expr),
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each remembers that a word was met")]
 struct Reader<'a> {
     words: Words<'a>,
     parsed: Parsed,
@@ -290,16 +292,14 @@ impl<'a> Reader<'a> {
             b"-a" | b"-and" => Kind::And,
             b"-o" | b"-or" => Kind::Or,
             b"," => Kind::Comma,
-            _ => Kind::Primary(match self.option(word, text)? {
-                Some(()) => Expr::Test(Test::Constant(true)),
-                None => {
-                    self.first_test.get_or_insert_with(|| text.to_owned());
-                    match self.test(word, text)? {
-                        Some(test) => Expr::Test(test),
-                        None => Expr::Action(self.action(word, text)?),
-                    }
-                }
-            }),
+            _ if self.option(word, text)? => Kind::Primary(Expr::Test(Test::Constant(true))),
+            _ => {
+                self.first_test.get_or_insert_with(|| text.to_owned());
+                Kind::Primary(match self.test(word, text)? {
+                    Some(test) => Expr::Test(test),
+                    None => Expr::Action(self.action(word, text)?),
+                })
+            }
         })
     }
 
@@ -322,8 +322,8 @@ impl<'a> Reader<'a> {
         self.parsed.warnings.push(Warning { text, always: true });
     }
 
-    /// Options are true wherever they stand; `None` when the word is none.
-    fn option(&mut self, word: &[u8], text: &str) -> Result<Option<()>> {
+    /// Reads an option, true wherever it stands; false when the word is none.
+    fn option(&mut self, word: &[u8], text: &str) -> Result<bool> {
         match word {
             b"-daystart" => self.from_day_start = true,
             b"-follow" => self.parsed.follow = Follow::Always,
@@ -382,9 +382,9 @@ impl<'a> Reader<'a> {
             }
             b"-help" | b"--help" => self.parsed.show = Some(Show::Help),
             b"-version" | b"--version" => self.parsed.show = Some(Show::Version),
-            _ => return Ok(None),
+            _ => return Ok(false),
         }
-        Ok(Some(()))
+        Ok(true)
     }
 
     fn global(&mut self, text: &str) {
@@ -683,10 +683,11 @@ fn decimal(text: &[u8]) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
+/// A time far beyond the age of the universe is as good as that.
+const NANOSECONDS_MAX: f64 = 1e27;
+
 fn age(argument: &[u8], unit: i128, from_day_start: bool) -> Option<Age> {
     let (compare, rest) = compare(argument);
-    // A time beyond the age of the universe is as good as the age of the universe.
-    const NANOSECONDS_MAX: f64 = 1e27;
     #[expect(clippy::cast_possible_truncation, reason = "bounded by NANOSECONDS_MAX")]
     let amount = (decimal(rest)? * unit as f64).min(NANOSECONDS_MAX) as i128;
     Some(Age { compare, amount, unit, from_day_start })

@@ -23,22 +23,26 @@ pub(crate) fn path(output: usize, end: u8, entry: &Entry<'_>, session: &mut Sess
     session.write(output, &[end]);
 }
 
-/// `-printf`.
+/// `-printf`; false, and nothing printed, where a field needs properties that cannot be had.
 pub(crate) fn format(
     output: usize,
     pieces: &[Piece],
     entry: &mut Entry<'_>,
     session: &mut Session<'_>,
-) {
+) -> bool {
+    let looks = |piece: &Piece| matches!(piece, Piece::Field(_, field) if field.needs_properties());
+    if pieces.iter().any(looks) && entry.meta(session).is_err() {
+        return false;
+    }
     for piece in pieces {
         match piece {
             Piece::Literal(text) => session.write(output, text),
             Piece::Stop => {
                 session.flush();
-                return;
+                return true;
             }
             Piece::Field(layout, field) => {
-                // A file that cannot be looked at has empty fields; the error was reported.
+                // A time that the file system does not keep is empty.
                 let value = value(*field, entry, session).unwrap_or(Value::text(""));
                 let text = value.laid_out(layout);
                 let terminal = session.outputs[output].terminal;
@@ -47,6 +51,7 @@ pub(crate) fn format(
             }
         }
     }
+    true
 }
 
 /// What a field shows, before it is laid out.
@@ -186,7 +191,7 @@ fn time(stamp: Stamp, entry: &mut Entry<'_>, session: &mut Session<'_>) -> Optio
     entry.meta(session).ok().and_then(|meta| time_of(&meta, stamp))
 }
 
-/// SELinux labels are far shorter; the kernel bounds them by a page.
+/// `SELinux` labels are far shorter; the kernel bounds them by a page.
 const LABEL_BYTES_MAX: usize = 4096;
 
 /// Fields that need no look at the file, or a special one.
@@ -236,7 +241,7 @@ fn target_kind(entry: &mut Entry<'_>, session: &mut Session<'_>) -> u8 {
     if entry.kind(session) != b'l' {
         return entry.kind(session);
     }
-    session.stats.stats += 1;
+    session.stats.looks += 1;
     match super::entry::stat_target(entry.directory, entry.name) {
         Ok(meta) => mode::type_letter(meta.stx_mode.into()),
         Err(Errno::NOENT | Errno::NOTDIR) => b'N',
@@ -313,9 +318,9 @@ fn grown(width: &mut usize, text: &str) -> usize {
     *width
 }
 
-/// `-ls`.
-pub(crate) fn list(output: usize, entry: &mut Entry<'_>, session: &mut Session<'_>) {
-    let Ok(meta) = entry.meta(session) else { return };
+/// `-ls`; false where the file cannot be looked at.
+pub(crate) fn list(output: usize, entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool {
+    let Ok(meta) = entry.meta(session) else { return false };
     let mode = u32::from(meta.stx_mode);
     let name_or_id = |name: Option<&[u8]>, id: u32| {
         name.map_or_else(|| id.to_string(), |name| String::from_utf8_lossy(name).into_owned())
@@ -358,6 +363,7 @@ pub(crate) fn list(output: usize, entry: &mut Entry<'_>, session: &mut Session<'
     }
     line.push(b'\n');
     session.write(output, &line);
+    true
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub(crate) enum Piece {
 
 /// Flags, width and precision of a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of printf(3)")]
 pub(crate) struct Layout {
     pub(crate) left: bool,
     pub(crate) zeros: bool,
@@ -36,6 +37,17 @@ pub(crate) enum Field {
     Device,
     /// Everything with a one-letter directive.
     Letter(u8),
+}
+
+impl Field {
+    /// Whether the name and the type are not enough.
+    pub(crate) fn needs_properties(self) -> bool {
+        match self {
+            Self::Time(_) | Self::TimePart(..) => true,
+            Self::Latency | Self::Device => false,
+            Self::Letter(letter) => !b"pfhHPdlyYZ".contains(&letter),
+        }
+    }
 }
 
 /// Widths above this are cut: no line needs them, and memory is finite.

@@ -107,7 +107,7 @@ pub(crate) fn starts_from(file: &OsStr) -> Result<Vec<OsString>, String> {
     let mut names = Vec::new();
     for (index, name) in bytes.split(|&byte| byte == 0).enumerate() {
         if name.is_empty() {
-            let shown = String::from_utf8_lossy(file.as_bytes()).into_owned();
+            let shown = quoted(file.as_bytes());
             messages::error(format_args!("{shown}:{}: invalid zero-length file name", index + 1));
         } else {
             names.push(OsString::from_vec(name.to_vec()));

@@ -43,7 +43,7 @@ pub(crate) struct Session<'a> {
 pub(crate) struct Stats {
     pub(crate) entries: u64,
     /// Calls that look at a file's properties.
-    pub(crate) stats: u64,
+    pub(crate) looks: u64,
     /// Directories opened.
     pub(crate) opens: u64,
     /// Files whose cost was asked for.

@@ -21,6 +21,7 @@ use Written::{Backslashed, Bare, Never};
 
 /// A kind of regular expression: what `-regextype` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "kinds differ in so many independent points")]
 pub(crate) struct Syntax {
     groups: Written,
     bars: Written,
@@ -113,6 +114,12 @@ impl Syntax {
     }
 }
 
+/// The character classes of POSIX.
+const CLASSES: &[&str] = &[
+    "alpha", "digit", "alnum", "upper", "lower", "space", "blank", "punct", "cntrl", "xdigit",
+    "print", "graph",
+];
+
 struct Translation<'a> {
     syntax: Syntax,
     rest: std::str::Chars<'a>,
@@ -124,6 +131,7 @@ struct Translation<'a> {
 }
 
 /// What the next piece of a pattern is.
+#[derive(Clone, Copy)]
 enum Piece {
     Literal(char),
     Dot,
@@ -321,10 +329,6 @@ impl<'a> Translation<'a> {
             first = false;
             if next == '[' && rest.starts_with("[:") {
                 let end = rest.find(":]").ok_or_else(unmatched)?;
-                const CLASSES: &[&str] = &[
-                    "alpha", "digit", "alnum", "upper", "lower", "space", "blank", "punct",
-                    "cntrl", "xdigit", "print", "graph",
-                ];
                 let name = &rest[2..end];
                 if !CLASSES.contains(&name) {
                     return Err("Invalid character class name".to_owned());

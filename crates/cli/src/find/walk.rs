@@ -259,7 +259,7 @@ impl<'a> Walk<'a> {
         session.stats.entries += 1;
         let via_link = entry.follow && matches!(entry.known.listed_kind, b'l' | 0);
         let kind = entry.kind(session);
-        if kind == 0 {
+        if matches!(entry.known.meta, Some(Err(Errno::LOOP))) {
             return None;
         }
         let is_directory = kind == b'd';
@@ -278,7 +278,8 @@ impl<'a> Walk<'a> {
             && !session.quits
             && !self.crosses(&mut entry, session);
         if descends {
-            match self.open(&entry, via_link, session) {
+            session.stats.opens += 1;
+            match open(entry.directory, entry.name, via_link) {
                 Ok(descriptor) => {
                     return Some(Frame {
                         descriptor: Some(descriptor),
@@ -293,6 +294,8 @@ impl<'a> Walk<'a> {
                         via_link,
                     });
                 }
+                // Already told when its properties were asked for.
+                Err(_) if matches!(entry.known.meta, Some(Err(_))) => {}
                 Err(error) => entry.report(session, error),
             }
         }
@@ -300,16 +303,6 @@ impl<'a> Walk<'a> {
             eval::evaluate(&mut entry, session);
         }
         None
-    }
-
-    fn open(
-        &self,
-        entry: &Entry<'_>,
-        via_link: bool,
-        session: &mut Session<'_>,
-    ) -> Result<OwnedFd, Errno> {
-        session.stats.opens += 1;
-        open(entry.directory, entry.name, via_link)
     }
 
     /// Whether a directory reached through a link is one that the walk is inside of.
@@ -337,18 +330,17 @@ impl<'a> Walk<'a> {
         if !self.parsed.one_file_system || entry.depth == 0 {
             return false;
         }
-        let device = match entry.known.meta {
-            Some(Ok(meta)) => Some((meta.stx_dev_major, meta.stx_dev_minor)),
-            _ => {
-                session.stats.stats += 1;
-                let mut flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-                if !entry.follow {
-                    flags |= AtFlags::SYMLINK_NOFOLLOW;
-                }
-                rustix::fs::statx(entry.directory, entry.name, flags, StatxFlags::TYPE)
-                    .ok()
-                    .map(|meta| (meta.stx_dev_major, meta.stx_dev_minor))
+        let device = if let Some(Ok(meta)) = entry.known.meta {
+            Some((meta.stx_dev_major, meta.stx_dev_minor))
+        } else {
+            session.stats.looks += 1;
+            let mut flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+            if !entry.follow {
+                flags |= AtFlags::SYMLINK_NOFOLLOW;
             }
+            rustix::fs::statx(entry.directory, entry.name, flags, StatxFlags::TYPE)
+                .ok()
+                .map(|meta| (meta.stx_dev_major, meta.stx_dev_minor))
         };
         device != self.start_device
     }
