@@ -332,6 +332,15 @@ fn formats() {
 }
 
 #[test]
+fn two_names_of_one_output_are_one_output() {
+    let tree = Tree::new();
+    symlink("out", tree.at("same")).unwrap();
+    let answer = tree.ours("t/a.c -fprintf out 1:%p\\n -fprintf same 2:%p\\n");
+    assert_eq!(answer, Answer { out: vec![], err: vec![], code: Some(0) });
+    assert_eq!(fs::read_to_string(tree.at("out")).unwrap(), "1:t/a.c\n2:t/a.c\n");
+}
+
+#[test]
 fn commands() {
     let tree = Tree::new();
     for line in [
@@ -463,6 +472,9 @@ fn wrong_command_lines() {
         ". -files0-from x",
         "-files0-from nope",
         "-files0-from /dev/null",
+        "-files0-from /",
+        "-files0-from - -ok echo {} ;",
+        "-files0-from - )",
         "-O t",
         "-Ox t",
     ] {

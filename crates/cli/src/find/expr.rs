@@ -152,7 +152,7 @@ impl Age {
         match self.compare {
             Compare::More => span > self.amount,
             Compare::Less => span < self.amount,
-            Compare::Equal => span <= self.amount && span > self.amount - self.unit,
+            Compare::Equal => span < self.amount && span >= self.amount - self.unit,
         }
     }
 }

@@ -180,7 +180,7 @@ fn find(words: &[OsString], stats: bool) -> Result<ExitCode, String> {
 
 fn starts(parsed: &Parsed) -> Result<Vec<OsString>, String> {
     match &parsed.starts_from {
-        Some(file) => resolve::starts_from(file),
+        Some(file) => resolve::starts_from(file, parsed.asks),
         None if parsed.starts.is_empty() => Ok(vec![OsString::from(".")]),
         None => Ok(parsed.starts.clone()),
     }

@@ -44,6 +44,8 @@ pub(crate) struct Parsed {
     pub(crate) gathering: usize,
     /// Whether anything runs a command in a file's directory.
     pub(crate) runs_in_directories: bool,
+    /// Whether anything asks the user, through stdin.
+    pub(crate) asks: bool,
     pub(crate) warnings: Vec<Warning>,
     /// `--help` or `--version` stood in the expression.
     pub(crate) show: Option<Show>,
@@ -223,6 +225,7 @@ impl<'a> Reader<'a> {
             outputs: vec!["/dev/stdout".into(), "/dev/stderr".into()],
             gathering: 0,
             runs_in_directories: false,
+            asks: false,
             warnings: Vec::new(),
             show: None,
         };
@@ -632,6 +635,7 @@ impl<'a> Reader<'a> {
             self.parsed.gathering += 1;
         }
         self.parsed.runs_in_directories |= in_directory;
+        self.parsed.asks |= ask;
         let slot = self.parsed.gathering.saturating_sub(1);
         Ok(Exec { command, many, in_directory, ask, slot })
     }
@@ -849,8 +853,10 @@ impl Tree {
             Kind::Close if before == "(" => {
                 Err("invalid expression; empty parentheses are not allowed.".to_owned().into())
             }
-            Kind::Close if before.is_empty() || before == ")" => {
-                Err("invalid expression; you have too many ')'".to_owned().into())
+            Kind::Close if before.is_empty() => {
+                Err("invalid expression: expected expression before closing parentheses ')'."
+                    .to_owned()
+                    .into())
             }
             Kind::Close => Err(format!("expected an expression between '{before}' and ')'").into()),
             Kind::And | Kind::Or | Kind::Comma | Kind::Not => Err(format!(

@@ -15,7 +15,7 @@ use super::session::Session;
 
 /// `-print`: the path and an end byte.
 pub(crate) fn path(output: usize, end: u8, entry: &Entry<'_>, session: &mut Session<'_>) {
-    if session.outputs[output].terminal && end != 0 {
+    if session.at_terminal(output) && end != 0 {
         session.write(output, &harmless(entry.path));
     } else {
         session.write(output, entry.path);
@@ -45,7 +45,7 @@ pub(crate) fn format(
                 // A time that the file system does not keep is empty.
                 let value = value(*field, entry, session).unwrap_or(Value::text(""));
                 let text = value.laid_out(layout);
-                let terminal = session.outputs[output].terminal;
+                let terminal = session.at_terminal(output);
                 let text = if terminal && value.is_name { harmless(&text).into() } else { text };
                 session.write(output, &text);
             }
@@ -200,10 +200,7 @@ fn by_name<'a>(letter: u8, entry: &mut Entry<'a>, session: &mut Session<'_>) -> 
     Some(match letter {
         b'p' => Value::name(path),
         b'f' => Value::name(last_component(path)),
-        b'h' => Value::name(match memchr::memrchr(b'/', path) {
-            Some(slash) => &path[..slash],
-            None => b".",
-        }),
+        b'h' => Value::name(leading_directories(path)),
         b'H' => Value::name(&path[..entry.start_len]),
         b'P' => {
             let below = &path[entry.start_len..];
@@ -251,6 +248,16 @@ fn target_kind(entry: &mut Entry<'_>, session: &mut Session<'_>) -> u8 {
             b'?'
         }
     }
+}
+
+/// What stands before the last component. A component of one letter keeps the slashes after it,
+/// as in GNU find: `d/` is in `d`, but `dd/` in `.`.
+fn leading_directories(path: &[u8]) -> &[u8] {
+    let path = match path.iter().rposition(|&byte| byte != b'/') {
+        Some(last) if last > 0 => &path[..=last],
+        _ => path,
+    };
+    memchr::memrchr(b'/', path).map_or(b".", |slash| &path[..slash])
 }
 
 /// The last component with at most one slash after it.
@@ -404,6 +411,10 @@ mod tests {
 
     #[test]
     fn components() {
+        assert_eq!(leading_directories(b".//./"), b"./");
+        assert_eq!(leading_directories(b"dd/"), b".");
+        assert_eq!(leading_directories(b"d/"), b"d");
+        assert_eq!(leading_directories(b"/"), b"");
         assert_eq!(last_component(b"d//"), b"d/");
         assert_eq!(last_component(b"a/b"), b"b");
         assert_eq!(last_component(b"/"), b"/");

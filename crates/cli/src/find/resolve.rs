@@ -2,9 +2,11 @@
 //! files, users and groups, dates in words.
 
 use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
 
+use rustix::fd::AsFd;
 use rustix::fs::{CWD, Statx};
 use rustix::io::Errno;
 
@@ -89,31 +91,52 @@ fn owner_id(
     }
 }
 
-/// Start points from a file of NUL-terminated names, or from stdin for `-`.
-pub(crate) fn starts_from(file: &OsStr) -> Result<Vec<OsString>, String> {
-    let read = if file == "-" {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map(|_| bytes)
+/// Start points from a file of NUL-terminated names, or from stdin for `-`. With `asks`, stdin is
+/// for the answers and nothing else. The error is a whole message.
+pub(crate) fn starts_from(file: &OsStr, asks: bool) -> Result<Vec<OsString>, String> {
+    let stdin = io::stdin();
+    let mut bytes = Vec::new();
+    let (name, read) = if file == "-" {
+        if asks {
+            return Err("option -files0-from reading from standard input cannot be combined with \
+                        -ok, -okdir"
+                .to_owned());
+        }
+        (quoted(b"(standard input)"), stdin.lock().read_to_end(&mut bytes))
     } else {
-        std::fs::read(Path::new(file))
+        let name = quoted(file.as_bytes());
+        let mut opened = File::open(file).map_err(|error| {
+            format!("cannot open {name} for reading: {}", messages::reason(&error))
+        })?;
+        if asks && same_file(&opened, &stdin) {
+            return Err(format!(
+                "option -files0-from: standard input must not refer to the same file when combined \
+                 with -ok, -okdir: {name}"
+            ));
+        }
+        (name, opened.read_to_end(&mut bytes))
     };
-    let bytes = read.map_err(|error| {
-        format!("cannot open {} for reading: {}", quoted(file.as_bytes()), messages::reason(&error))
-    })?;
+    read.map_err(|error| format!("{name}: read error: {}", messages::reason(&error)))?;
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     if bytes.is_empty() {
         return Ok(Vec::new());
     }
     let mut names = Vec::new();
-    for (index, name) in bytes.split(|&byte| byte == 0).enumerate() {
-        if name.is_empty() {
-            let shown = quoted(file.as_bytes());
-            messages::error(format_args!("{shown}:{}: invalid zero-length file name", index + 1));
+    for (index, start) in bytes.split(|&byte| byte == 0).enumerate() {
+        if start.is_empty() {
+            messages::error(format_args!("{name}:{}: invalid zero-length file name", index + 1));
         } else {
-            names.push(OsString::from_vec(name.to_vec()));
+            names.push(OsString::from_vec(start.to_vec()));
         }
     }
     Ok(names)
+}
+
+fn same_file(one: &impl AsFd, other: &impl AsFd) -> bool {
+    match (rustix::fs::fstat(one), rustix::fs::fstat(other)) {
+        (Ok(one), Ok(other)) => one.st_dev == other.st_dev && one.st_ino == other.st_ino,
+        _ => false,
+    }
 }
 
 /// Refuses `-execdir` where `PATH` would run programs out of the directories that are searched.

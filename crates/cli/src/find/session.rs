@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 
 use rustix::fd::AsFd as _;
 
@@ -20,7 +21,9 @@ use crate::messages;
 #[derive(Debug)]
 pub(crate) struct Session<'a> {
     pub(crate) parsed: &'a Parsed,
-    pub(crate) outputs: Vec<Output>,
+    outputs: Vec<Output>,
+    /// Which output stands behind each path of the expression: two paths may be one file.
+    routes: Vec<usize>,
     pub(crate) calendar: Calendar,
     /// When the run began, in nanoseconds since the epoch.
     pub(crate) now: i128,
@@ -52,9 +55,9 @@ pub(crate) struct Stats {
 
 /// Somewhere to print to.
 #[derive(Debug)]
-pub(crate) struct Output {
-    pub(crate) writer: BufWriter<File>,
-    pub(crate) terminal: bool,
+struct Output {
+    writer: BufWriter<File>,
+    terminal: bool,
     name: String,
     failed: bool,
 }
@@ -65,7 +68,10 @@ const OUTPUT_BYTES: usize = 64 << 10;
 impl<'a> Session<'a> {
     /// Opens the outputs of an expression, whether or not anything will be written to them.
     pub(crate) fn new(parsed: &'a Parsed, calendar: Calendar, now: i128) -> io::Result<Self> {
-        let outputs = parsed.outputs.iter().enumerate().map(|(index, path)| {
+        let mut outputs: Vec<Output> = Vec::new();
+        let mut routes = Vec::new();
+        let mut identities = Vec::new();
+        for (index, path) in parsed.outputs.iter().enumerate() {
             let file = match index {
                 STDOUT => File::from(io::stdout().as_fd().try_clone_to_owned()?),
                 STDERR => File::from(io::stderr().as_fd().try_clone_to_owned()?),
@@ -79,13 +85,26 @@ impl<'a> Session<'a> {
                 STDERR => quoted(b"standard error"),
                 _ => quoted(path.as_encoded_bytes()),
             };
+            // Two buffers over one file would write over each other. The standard streams are left
+            // alone: they share one position where they are one file.
+            let meta = file.metadata()?;
+            let identity = (index > STDERR).then_some((meta.dev(), meta.ino()));
+            let known =
+                identities.iter().position(|known| identity.is_some() && *known == identity);
+            if let Some(known) = known {
+                routes.push(known);
+                continue;
+            }
+            identities.push(identity);
+            routes.push(outputs.len());
             let terminal = file.is_terminal();
             let writer = BufWriter::with_capacity(OUTPUT_BYTES, file);
-            Ok(Output { writer, terminal, name, failed: false })
-        });
+            outputs.push(Output { writer, terminal, name, failed: false });
+        }
         Ok(Self {
             parsed,
-            outputs: outputs.collect::<io::Result<_>>()?,
+            outputs,
+            routes,
             end_of_day: calendar.end_of_day(now),
             calendar,
             now,
@@ -104,8 +123,14 @@ impl<'a> Session<'a> {
         &self.parsed.expr
     }
 
-    /// Writes to an output. Where nobody reads any more the walk ends without a word.
+    /// Whether what is written to the expression's output of this index is read by a person.
+    pub(crate) fn at_terminal(&self, index: usize) -> bool {
+        self.outputs[self.routes[index]].terminal
+    }
+
+    /// Writes to the expression's output of this index. Where nobody reads any more the walk ends without a word.
     pub(crate) fn write(&mut self, index: usize, text: &[u8]) {
+        let index = self.routes[index];
         let output = &mut self.outputs[index];
         let mut written = output.writer.write_all(text);
         if written.is_ok() && (output.terminal || index == STDERR) {
