@@ -473,7 +473,6 @@ fn wrong_command_lines() {
         "-files0-from nope",
         "-files0-from /dev/null",
         "-files0-from /",
-        "-files0-from - -ok echo {} ;",
         "-files0-from - )",
         "-O t",
         "-Ox t",
