@@ -643,7 +643,8 @@ fn a_closed_pipe_ends_the_walk_quietly() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
-/// Expressions from parts that answer alike on every run.
+/// Expressions from parts that answer alike on every run, and in any order: GNU find evaluates cheap
+/// tests first, so that a test that reports errors (`-xtype` on a loop) may not be reached.
 fn expression() -> impl Strategy<Value = Vec<String>> {
     let test = prop::sample::select(vec![
         "-name *.c",
@@ -653,7 +654,6 @@ fn expression() -> impl Strategy<Value = Vec<String>> {
         "-type f",
         "-type d",
         "-type l,p",
-        "-xtype f",
         "-size +1",
         "-size -2k",
         "-empty",

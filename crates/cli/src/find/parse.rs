@@ -253,6 +253,11 @@ impl<'a> Reader<'a> {
                     stray: last_test.map(|test| (word.to_owned(), test)),
                 });
             }
+            // GNU find's grammar does not see these two at all, unlike the other options.
+            if matches!(word.as_bytes(), b"-daystart" | b"-files0-from") {
+                self.option(word.as_bytes(), &text)?;
+                continue;
+            }
             let kind = self.token(word.as_bytes(), &text)?;
             if matches!(kind, Kind::Primary(_)) {
                 last_test = Some(text.clone());
