@@ -43,14 +43,17 @@ impl Clock {
         }
     }
 
-    /// Seconds of Unix time; of a manual clock, seconds since it was made.
-    pub fn unix_s(&self) -> u64 {
+    /// Time since 1970; of a manual clock, since it was made.
+    pub fn unix(&self) -> Duration {
         match &self.0 {
-            Source::Real { .. } => {
-                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-            }
-            Source::Manual(_) => self.now().as_secs(),
+            Source::Real { .. } => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            Source::Manual(_) => self.now(),
         }
+    }
+
+    /// Whole seconds of [`Clock::unix`].
+    pub fn unix_s(&self) -> u64 {
+        self.unix().as_secs()
     }
 
     /// Moves a manual clock on; the real one moves by itself.

@@ -191,6 +191,6 @@ impl Owners {
 
 /// The present, in nanoseconds since the epoch: file times are compared with it.
 pub(crate) fn now() -> i128 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    i128::from(now.tv_sec) * SECOND + i128::from(now.tv_nsec)
+    let now = nearfirst::Clock::real().unix();
+    i128::try_from(now.as_nanos()).expect("the present is within centuries of 1970")
 }
