@@ -14,7 +14,7 @@ use super::expr::Expr;
 use super::parse::{Parsed, STDERR, STDOUT};
 use super::print::ListWidths;
 use super::quote::quoted;
-use super::time::{Calendar, SECOND};
+use super::time::Calendar;
 use crate::messages;
 
 /// The state of a run.
