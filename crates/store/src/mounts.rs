@@ -133,6 +133,9 @@ impl Mount {
 
 /// `path` as an absolute path without `.` and `..`, without asking any file system but for the working folder.
 pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
+    if path.as_os_str().is_empty() {
+        return Err(io::Error::from_raw_os_error(libc::ENOENT));
+    }
     let mut result = PathBuf::from("/");
     let from = if path.is_absolute() { PathBuf::new() } else { std::env::current_dir()? };
     for component in from.components().chain(path.components()) {
@@ -213,5 +216,11 @@ nonsense
     fn paths_become_absolute_without_asking() {
         assert_eq!(absolute(Path::new("/a/./b/../c")).expect("plain"), Path::new("/a/c"));
         assert_eq!(absolute(Path::new("/../..")).expect("plain"), Path::new("/"));
+    }
+
+    #[test]
+    fn an_empty_path_names_no_file() {
+        let error = absolute(Path::new("")).expect_err("it is not the working folder");
+        assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
     }
 }
