@@ -128,6 +128,16 @@ impl Costs {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
     }
 
+    /// Sets what `device` takes, in seconds and bytes per second (the paper's
+    /// `FSLEDS_FILL`, section 4.1); [`Costs::save`] writes it down.
+    pub fn fill(&self, device: &Device, latency_s: f64, bandwidth: f64) {
+        let mut table = self.table();
+        table.fill(device, latency_s, bandwidth);
+        table.set_updated(device, self.clock.unix_s());
+        drop(table);
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
+    }
+
     /// Writes down what reads taught, if they taught anything; other devices are left as saved.
     ///
     /// # Errors
