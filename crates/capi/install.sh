@@ -1,0 +1,27 @@
+#!/bin/sh
+# Installs the C library: sh install.sh BUILT
+#
+# BUILT is the folder that holds libnearfirst_c.so and libnearfirst_c.a, such
+# as target/release. Environment: DESTDIR, PREFIX (/usr/local), LIBDIR
+# (PREFIX/lib), INCLUDEDIR (PREFIX/include).
+set -eu
+
+built=${1:?usage: sh install.sh BUILT}
+here=$(cd "$(dirname "$0")" && pwd)
+prefix=${PREFIX:-/usr/local}
+libdir=${LIBDIR:-$prefix/lib}
+includedir=${INCLUDEDIR:-$prefix/include}
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -n 1)
+: "${version:?no version in Cargo.toml}"
+
+lib=${DESTDIR:-}$libdir
+include=${DESTDIR:-}$includedir
+install -d "$lib/pkgconfig" "$include"
+install -m 644 "$here/include/nearfirst.h" "$here/include/sleds.h" "$include/"
+install -m 644 "$built/libnearfirst_c.a" "$lib/libnearfirst.a"
+# The soname (build.rs) is libnearfirst.so.0.
+install -m 755 "$built/libnearfirst_c.so" "$lib/libnearfirst.so.$version"
+ln -sf "libnearfirst.so.$version" "$lib/libnearfirst.so.0"
+ln -sf libnearfirst.so.0 "$lib/libnearfirst.so"
+sed -e "s|@prefix@|$prefix|" -e "s|@libdir@|$libdir|" -e "s|@includedir@|$includedir|" \
+    -e "s|@version@|$version|" "$here/nearfirst.pc.in" > "$lib/pkgconfig/nearfirst.pc"

@@ -1,0 +1,107 @@
+//! The caller's memory: strings in, values, arrays and texts out.
+
+#![expect(unsafe_code, reason = "pointers of C callers are read and written")]
+
+use std::ffi::{CStr, c_char};
+
+use crate::error::Failure;
+
+/// A string of the caller's.
+///
+/// # Safety
+/// `text` is null or ends with a NUL and stays as it is for `'a`.
+pub(crate) unsafe fn string<'a>(text: *const c_char, name: &str) -> Result<&'a CStr, Failure> {
+    if text.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: not null; the caller promises the rest.
+    Ok(unsafe { CStr::from_ptr(text) })
+}
+
+/// Writes one value.
+///
+/// # Safety
+/// `out` is null or may be written as a `T`.
+pub(crate) unsafe fn put<T>(out: *mut T, name: &str, value: T) -> Result<(), Failure> {
+    if out.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: not null, need not be aligned; the caller promises that it may be written.
+    unsafe { out.write_unaligned(value) };
+    Ok(())
+}
+
+/// Writes as many `items` as have room and returns how many there are, as
+/// `snprintf` does. Without room `array` may be null.
+///
+/// # Safety
+/// `array` is null or has room for `capacity` items.
+pub(crate) unsafe fn put_all<T>(
+    array: *mut T,
+    capacity: usize,
+    items: impl ExactSizeIterator<Item = T>,
+) -> Result<i64, Failure> {
+    if array.is_null() && capacity > 0 {
+        return Err(null("array"));
+    }
+    let count = items.len();
+    for (at, item) in items.take(capacity).enumerate() {
+        // SAFETY: `at` is below `capacity`, for which the caller promises room.
+        unsafe { array.add(at).write_unaligned(item) };
+    }
+    Ok(i64::try_from(count).expect("an array in memory is shorter"))
+}
+
+/// Writes as much of `text` as has room, always ended by a NUL where there is
+/// any room, and returns its length without the NUL, as `snprintf` does.
+///
+/// # Safety
+/// `buffer` is null or has room for `capacity` bytes.
+pub(crate) unsafe fn put_text(
+    buffer: *mut c_char,
+    capacity: usize,
+    text: &str,
+) -> Result<i64, Failure> {
+    let length = text.len();
+    if capacity == 0 {
+        return Ok(i64::try_from(length).expect("a text in memory is shorter"));
+    }
+    let shown = text.bytes().take(capacity - 1).chain([0]).map(u8::cast_signed);
+    let shown: Vec<c_char> = shown.collect();
+    // SAFETY: `shown` has at most `capacity` bytes, for which the caller promises room.
+    unsafe { put_all(buffer, capacity, shown.into_iter()) }?;
+    Ok(i64::try_from(length).expect("a text in memory is shorter"))
+}
+
+/// The failure of a call that was given no `name`.
+pub(crate) fn null(name: &str) -> Failure {
+    Failure::new(libc::EINVAL, format!("{name} is null"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_without_room_is_cut_and_ended() {
+        let mut buffer: [c_char; 4] = [1; 4];
+        // SAFETY: the buffer is as long as said.
+        let length = unsafe { put_text(buffer.as_mut_ptr(), 4, "memory") };
+        assert_eq!(length, Ok(6));
+        assert_eq!(buffer.map(c_char::cast_unsigned), *b"mem\0");
+    }
+
+    #[test]
+    fn no_more_is_written_than_has_room() {
+        let mut array = [0; 3];
+        // SAFETY: of three elements two are given.
+        let count = unsafe { put_all(array.as_mut_ptr(), 2, [7, 8, 9].into_iter()) };
+        assert_eq!((count, array), (Ok(3), [7, 8, 0]));
+        // SAFETY: null is allowed without room.
+        let count = unsafe { put_all(std::ptr::null_mut(), 0, [7, 8, 9].into_iter()) };
+        assert_eq!(count, Ok(3));
+        // SAFETY: null is refused.
+        let refused = unsafe { put_all(std::ptr::null_mut(), 1, [7].into_iter()) };
+        assert_eq!(refused, Err(null("array")));
+    }
+}

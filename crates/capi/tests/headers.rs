@@ -1,0 +1,125 @@
+//! The committed headers are those that the source gives.
+//!
+//! `NEARFIRST_BLESS=1 cargo test -p nearfirst-capi --test headers` writes them.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, Style};
+
+const NEARFIRST_H_FROM: [&str; 5] = ["costs", "device", "error", "picking", "sleds"];
+const SLEDS_H_FROM: [&str; 1] = ["paper"];
+
+const NEARFIRST_H: &str = "\
+/* nearfirst.h: where the parts of a file are, what reading them costs, and in
+ * which order to read them. See docs/c.md.
+ *
+ * A call that fails answers -1 (or as its comment says), sets errno, and
+ * leaves a message for nf_last_error(). All calls may be made from any thread.
+ * The file offset of a descriptor is never moved.
+ *
+ * Generated from crates/capi/src; edits here are lost.
+ */";
+
+const SLEDS_H: &str = "\
+/* sleds.h: the calls of R. Van Meter and M. Gao, \"Latency Management in
+ * Storage Systems\", OSDI 2000, section 4.2, by their names and arguments.
+ * See docs/c.md.
+ *
+ * A call that fails answers -1, sets errno, and leaves a message for
+ * nf_last_error() of nearfirst.h. All calls may be made from any thread. The
+ * file offset of a descriptor is never moved.
+ *
+ * Generated from crates/capi/src/paper.rs; edits here are lost.
+ */";
+
+/// What a function cannot say: a number of arguments that varies, and pointers
+/// to integers of any size.
+const SLEDS_H_MACROS: &str = r"
+/* The paper's text gives sleds_pick_init the record flag and the separator, its
+ * figure 5 leaves them out. Both forms work:
+ *     sleds_pick_init(fd, size)
+ *     sleds_pick_init(fd, size, record_flag, separator)
+ */
+#define sleds_pick_init(...) \
+    SLEDS_FIFTH_(__VA_ARGS__, sleds_pick_init_records, SLEDS_NEEDS_A_SEPARATOR_, \
+                 sleds_pick_init, SLEDS_NEEDS_A_SIZE_, 0)(__VA_ARGS__)
+#define SLEDS_FIFTH_(a, b, c, d, fifth, ...) fifth
+
+/* The paper's figure 5 passes pointers to int. Pointers to int, long, off_t and
+ * size_t all work, each by its own size; a pointer to anything but an integer
+ * does not compile (that is what `% 1` is for).
+ */
+#define sleds_pick_next_read(fd, offset, nbytes) \
+    sleds_pick_next_read_as((fd), (offset), SLEDS_SIZEOF_(offset), (nbytes), SLEDS_SIZEOF_(nbytes))
+#define SLEDS_SIZEOF_(pointer) (sizeof(*(pointer)) + 0 * sizeof(*(pointer) % 1))
+";
+
+fn config(header: &str, guard: &str) -> Config {
+    Config {
+        language: Language::C,
+        cpp_compat: true,
+        style: Style::Tag,
+        header: Some(header.into()),
+        include_guard: Some(guard.into()),
+        documentation_style: DocumentationStyle::C99,
+        usize_is_size_t: true,
+        no_includes: true,
+        sys_includes: vec!["stddef.h".into(), "stdint.h".into()],
+        line_length: 90,
+        ..Config::default()
+    }
+}
+
+fn names(pairs: &[(&str, &str)]) -> ExportConfig {
+    let rename: HashMap<String, String> =
+        pairs.iter().map(|&(rust, c)| (rust.to_owned(), c.to_owned())).collect();
+    ExportConfig { rename, ..ExportConfig::default() }
+}
+
+fn generate(config: Config, from: &[&str]) -> String {
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
+    let builder = from.iter().fold(Builder::new().with_config(config), |builder, module| {
+        builder.with_src(source.join(module).with_extension("rs"))
+    });
+    let mut text = Vec::new();
+    builder.generate().expect("the source parses").write(&mut text);
+    let text = String::from_utf8(text).expect("C is text");
+    text.replace("/// # Safety\n", "").replace("# Safety", "The caller's part:")
+}
+
+fn is_committed(name: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("include").join(name);
+    if std::env::var_os("NEARFIRST_BLESS").is_some() {
+        std::fs::write(&path, text).expect("the source tree can be written");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == text,
+        "{name} is stale: NEARFIRST_BLESS=1 cargo test -p nearfirst-capi --test headers"
+    );
+}
+
+#[test]
+fn nearfirst_h_is_fresh() {
+    let renamed = names(&[
+        ("Spread", "nf_spread"),
+        ("Sled", "nf_sled"),
+        ("DeliveryTime", "nf_delivery_time"),
+        ("Estimate", "nf_estimate"),
+        ("Piece", "nf_piece"),
+        ("PickId", "nf_pick"),
+    ]);
+    let config = Config { export: renamed, ..config(NEARFIRST_H, "NEARFIRST_H") };
+    is_committed("nearfirst.h", &generate(config, &NEARFIRST_H_FROM));
+}
+
+#[test]
+fn sleds_h_is_fresh() {
+    let config =
+        Config { export: names(&[("PaperSled", "sled")]), ..config(SLEDS_H, "NEARFIRST_SLEDS_H") };
+    let end = "#endif  /* NEARFIRST_SLEDS_H */";
+    let text = generate(config, &SLEDS_H_FROM);
+    assert!(text.contains(end), "the macros go inside the guard");
+    is_committed("sleds.h", &text.replace(end, &format!("{}\n\n{end}", SLEDS_H_MACROS.trim())));
+}
