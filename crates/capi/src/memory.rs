@@ -66,8 +66,8 @@ pub(crate) unsafe fn put_text(
     if capacity == 0 {
         return Ok(i64::try_from(length).expect("a text in memory is shorter"));
     }
-    let shown = text.bytes().take(capacity - 1).chain([0]).map(u8::cast_signed);
-    let shown: Vec<c_char> = shown.collect();
+    let shown = text.bytes().take(capacity - 1).chain([0]);
+    let shown: Vec<c_char> = shown.map(|byte| c_char::from_ne_bytes([byte])).collect();
     // SAFETY: `shown` has at most `capacity` bytes, for which the caller promises room.
     unsafe { put_all(buffer, capacity, shown.into_iter()) }?;
     Ok(i64::try_from(length).expect("a text in memory is shorter"))
@@ -88,7 +88,7 @@ mod tests {
         // SAFETY: the buffer is as long as said.
         let length = unsafe { put_text(buffer.as_mut_ptr(), 4, "memory") };
         assert_eq!(length, Ok(6));
-        assert_eq!(buffer.map(c_char::cast_unsigned), *b"mem\0");
+        assert_eq!(buffer.map(c_char::to_ne_bytes), [*b"m", *b"e", *b"m", [0]]);
     }
 
     #[test]
