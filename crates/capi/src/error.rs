@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
+use std::fmt::Display;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -23,7 +24,7 @@ impl Failure {
     /// A failed call on the descriptor `fd`.
     pub(crate) fn of_descriptor(fd: c_int, error: impl Into<io::Error>) -> Self {
         let error = error.into();
-        Self::new(errno_of(&error), format!("descriptor {fd}: {error}"))
+        Self::new(errno_of(&error), format!("descriptor {fd}: {}", said(&error)))
     }
 
     fn of_panic(panic: &(dyn Any + Send)) -> Self {
@@ -48,7 +49,7 @@ impl Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::new(errno_of(&error), error.to_string())
+        Self::new(errno_of(&error), said(&error))
     }
 }
 
@@ -60,12 +61,18 @@ impl From<nearfirst::Error> for Failure {
             nearfirst::Error::Offline { .. } => libc::EREMOTEIO,
             _ => libc::EIO,
         };
-        Self::new(errno, error.to_string())
+        Self::new(errno, said(&error))
     }
 }
 
 fn errno_of(error: &io::Error) -> c_int {
     error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// The text of an error without its number, which is in `errno`.
+fn said(error: &impl Display) -> String {
+    let text = error.to_string();
+    text.find(" (os error ").map_or(text.clone(), |at| text[..at].to_owned())
 }
 
 /// Runs a C call: its failure, or its panic, becomes `failed`, `errno` and a message.

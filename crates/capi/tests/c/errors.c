@@ -44,6 +44,7 @@ static void null_pointers_and_bad_arguments(int fd) {
     FAILS(nf_sleds_get(fd, NULL, 1), -1, EINVAL, "array is null");
     FAILS(nf_sleds_get_path(NULL, sleds, 1), -1, EINVAL, "path is null");
     FAILS(nf_sleds_get_path("missing", sleds, 1), -1, ENOENT, "missing");
+    CHECK(strcmp(nf_last_error(), "missing: No such file or directory") == 0);
     FAILS(nf_sleds_get_path("", sleds, 1), -1, ENOENT, "");
     FAILS(nf_delivery_time(fd, NF_BEST, NULL), -1, EINVAL, "time is null");
     FAILS(nf_delivery_time(fd, 2, &time), -1, EINVAL, "2 is no plan");
