@@ -1,0 +1,385 @@
+//! Joins the results of a file's chunks into the output of the file.
+//!
+//! Chunks come in any order. What a chunk cannot know is decided here: line
+//! numbers, context that reaches over its edges, where groups of lines touch,
+//! the first N matches, and where a NUL byte ends the output.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+
+use grep::matcher::Matcher;
+use grep::searcher::Searcher;
+
+use super::super::output::FileOutput;
+use super::super::print::rendered::Rendered;
+use super::super::print::tally::Tally;
+use super::super::print::{Kind, Nul, Printing, Scope, open};
+use super::part::{Bench, Method, Part, first_lines, last_lines};
+use super::waiting::Waiting;
+
+/// What is known of the whole file, and what waits.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the file")]
+pub(super) struct Merge<'a, M: Matcher> {
+    method: Method<'a>,
+    file: &'a File,
+    output: FileOutput<'a>,
+    /// For lines of context, and for a chunk that is cut short.
+    bench: Bench<M>,
+    /// Makes the searcher for a chunk that is not searched as all others.
+    searcher_for: &'a (dyn Fn(Want) -> Searcher + Sync),
+    waiting: Waiting,
+    unordered: bool,
+    /// Everything before this offset is merged.
+    next: u64,
+    lines_before: u64,
+    /// Matching lines still wanted.
+    wanted: Option<u64>,
+    /// Lines after the last match that are still to be printed.
+    owed: usize,
+    /// Where the last printed line ends.
+    shown_end: Option<u64>,
+    /// The last lines of what is merged, for context before a match.
+    tail: Vec<u8>,
+    opened: bool,
+    resolved: Vec<u8>,
+    rendered: Rendered,
+    /// What was found in what is merged.
+    pub(super) tally: Tally,
+    /// The rest of the file does not matter.
+    pub(super) done: bool,
+    /// The file cannot be searched in chunks; nothing was printed.
+    pub(super) marked: bool,
+}
+
+/// What is wanted of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// As many matching lines as `--max-count` says, with their context.
+    Usual,
+    /// At most so many.
+    AtMost(u64),
+    /// Every line: those after the last match that is wanted.
+    EveryLine,
+}
+
+/// What remains to be read of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    All,
+    /// Nothing from this offset on.
+    Before(u64),
+    None,
+}
+
+impl<'a, M: Matcher> Merge<'a, M> {
+    pub(super) fn new(
+        method: Method<'a>,
+        file: &'a File,
+        output: FileOutput<'a>,
+        bench: Bench<M>,
+        searcher_for: &'a (dyn Fn(Want) -> Searcher + Sync),
+        budget_bytes: u64,
+        unordered: bool,
+    ) -> Merge<'a, M> {
+        let wanted = bench.searcher.max_matches();
+        Merge {
+            method,
+            file,
+            output,
+            bench,
+            searcher_for,
+            waiting: Waiting::new(budget_bytes),
+            unordered,
+            next: 0,
+            lines_before: 0,
+            wanted,
+            owed: 0,
+            shown_end: None,
+            tail: Vec::new(),
+            opened: false,
+            resolved: Vec::new(),
+            rendered: Rendered::default(),
+            tally: Tally::default(),
+            done: false,
+            marked: false,
+        }
+    }
+
+    pub(super) fn output(&self) -> &FileOutput<'a> {
+        &self.output
+    }
+
+    /// Takes the result of a chunk, prints what is complete, and says what is still needed.
+    ///
+    /// # Errors
+    /// Those of the output, of the temporary file, of the matcher, and of
+    /// reading a chunk again.
+    pub(super) fn put(&mut self, range: Range<u64>, part: Part) -> io::Result<Rest> {
+        if self.done || self.marked {
+            return Ok(Rest::None);
+        }
+        if part.marked {
+            self.marked = true;
+            return Ok(Rest::None);
+        }
+        // One match anywhere settles it, unless a NUL byte before it would unsettle it.
+        let settled = self.method.format.kind.stops_at_match()
+            && !self.method.format.stats
+            && self.method.nul != Nul::Leave
+            && part.tally.events > 0;
+        if settled {
+            self.tally.events += part.tally.events;
+            self.done = true;
+            return Ok(Rest::None);
+        }
+        if self.unordered || range.start == self.next {
+            self.next = range.end;
+            self.merge(range.start, range.end, part)?;
+        } else {
+            self.waiting.put(&range, part)?;
+        }
+        while !self.done
+            && !self.unordered
+            && let Some((end, part)) = self.waiting.take(self.next)?
+        {
+            let start = std::mem::replace(&mut self.next, end);
+            self.merge(start, end, part)?;
+        }
+        if self.done {
+            return Ok(Rest::None);
+        }
+        // Lines after the last wanted match may be in chunks after it.
+        let enough = self
+            .wanted
+            .filter(|_| self.bench.searcher.after_context() == 0)
+            .and_then(|wanted| self.waiting.end_of_matches(wanted));
+        Ok(enough.map_or(Rest::All, Rest::Before))
+    }
+
+    /// Prints the next part of the file.
+    fn merge(&mut self, start: u64, end: u64, mut part: Part) -> io::Result<()> {
+        if self.method.nul == Nul::Report && self.tally.binary_offset.is_none() {
+            self.tally.binary_offset = part.head_nul;
+        }
+        if self.is_hidden() {
+            self.merge_hidden(start, &part);
+            return Ok(());
+        }
+        if let Some(wanted) = self.wanted.filter(|wanted| (1..part.tally.events).contains(wanted)) {
+            part = self.again(start, end, wanted)?;
+        }
+        if self.wanted == Some(0) {
+            self.after_last(start, &part)?;
+            self.lines_before += part.lines;
+            self.done |= self.owed == 0;
+            return Ok(());
+        }
+        self.context_after(start, part.shown.map_or(end, |(first, _)| first), &part)?;
+        self.context_before(start, &part)?;
+        if self.done {
+            return Ok(());
+        }
+        if let Some((first, last)) = part.shown {
+            self.break_before(first)?;
+            self.open()?;
+            self.shown_end = Some(last);
+        }
+        if part.tally.events > 0 {
+            self.owed = part.after_owed;
+        }
+        self.print(&part.rendered)?;
+        self.count(&part);
+        self.lines_before += part.lines;
+        self.remember(&part);
+        self.done |= part.last || (self.wanted == Some(0) && self.owed == 0);
+        if self.method.format.kind.stops_at_match() && !self.method.format.stats {
+            self.done |= self.tally.events > 0;
+        }
+        Ok(())
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.method.format.kind == Kind::Lines
+            && self.method.nul == Nul::Report
+            && self.tally.binary_offset.is_some()
+    }
+
+    /// In a binary file no line is printed: the first that would be ends the
+    /// search, and only a match counts.
+    fn merge_hidden(&mut self, start: u64, part: &Part) {
+        let searcher = &self.bench.searcher;
+        let begins_with_match = start == 0 && part.before_first == Some(0);
+        let context_comes_first =
+            (searcher.passthru() || searcher.before_context() > 0) && !begins_with_match;
+        let is_match = part.tally.events > 0;
+        self.tally.events += u64::from(is_match && !context_comes_first);
+        self.tally.bytes_searched += part.tally.bytes_searched;
+        self.done = is_match || part.last || searcher.passthru();
+    }
+
+    fn count(&mut self, part: &Part) {
+        self.tally.events += part.tally.events;
+        self.tally.matches += part.tally.matches;
+        self.tally.matched_lines += part.tally.matched_lines;
+        self.tally.bytes_searched += part.tally.bytes_searched;
+        if self.tally.binary_offset.is_none() {
+            self.tally.binary_offset = part.tally.binary_offset;
+        }
+        if let Some(wanted) = &mut self.wanted {
+            // Lines of context after the last one may match too.
+            *wanted = wanted.saturating_sub(part.tally.events);
+        }
+    }
+
+    /// Searches a chunk for its first `wanted` matches only.
+    fn again(&mut self, start: u64, end: u64, wanted: u64) -> io::Result<Part> {
+        let length = usize::try_from(end - start).map_err(io::Error::other)?;
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, start)?;
+        self.search_for(Want::AtMost(wanted), start, &bytes)
+    }
+
+    fn search_for(&mut self, want: Want, start: u64, bytes: &[u8]) -> io::Result<Part> {
+        let usual = std::mem::replace(&mut self.bench.searcher, (self.searcher_for)(want));
+        let part = self.bench.search(&self.method, self.file, start, bytes);
+        self.bench.searcher = usual;
+        part
+    }
+
+    /// Lines at the start of a part that follow the last match that is wanted.
+    /// Those that match are shown as matches, as in ripgrep.
+    fn after_last(&mut self, start: u64, part: &Part) -> io::Result<()> {
+        let separator = self.method.separator;
+        let needed = first_lines(&part.head, self.owed, separator);
+        if needed.is_empty() {
+            return Ok(());
+        }
+        let context = self.search_for(Want::EveryLine, start, needed)?;
+        self.owed -= lines(needed, separator).count();
+        self.print(&context.rendered)?;
+        self.count(&context);
+        self.done |= context.last;
+        Ok(())
+    }
+
+    /// Lines at the start of a part that follow a match of an earlier one, up to `limit`.
+    fn context_after(&mut self, start: u64, limit: u64, part: &Part) -> io::Result<()> {
+        if !self.method.format.kind.shows_lines() {
+            return Ok(());
+        }
+        let mut offset = start;
+        let mut number = self.lines_before;
+        for line in lines(&part.head, self.method.separator) {
+            if self.owed == 0 || offset >= limit || self.done {
+                break;
+            }
+            number += 1;
+            self.owed -= 1;
+            self.context_line(line, offset, number)?;
+            offset += line.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Lines of earlier parts that precede the first match of `part`.
+    fn context_before(&mut self, start: u64, part: &Part) -> io::Result<()> {
+        if part.before_missing == 0 || self.done || !self.method.format.kind.shows_lines() {
+            return Ok(());
+        }
+        let tail = std::mem::take(&mut self.tail);
+        let separator = self.method.separator;
+        let needed = last_lines(&tail, part.before_missing, separator);
+        let count = lines(needed, separator).count() as u64;
+        let mut offset = start - needed.len() as u64;
+        // Without line numbers none is counted, and none is printed.
+        let first = (self.lines_before + 1).saturating_sub(count);
+        for (line, number) in lines(needed, separator).zip(first..) {
+            if self.shown_end.is_none_or(|end| end <= offset) && !self.done {
+                self.break_before(offset)?;
+                self.context_line(line, offset, number)?;
+            }
+            offset += line.len() as u64;
+        }
+        self.tail = tail;
+        Ok(())
+    }
+
+    fn context_line(&mut self, bytes: &[u8], offset: u64, number: u64) -> io::Result<()> {
+        self.open()?;
+        self.rendered.clear();
+        let number = self.bench.searcher.line_number().then_some(number);
+        let mut printing = Printing {
+            format: self.method.format,
+            matcher: &self.bench.matcher,
+            found: &mut self.bench.found,
+            path: self.method.path,
+            out: &mut self.rendered,
+            nul: self.method.nul,
+            // A part that begins at the start of the file has absolute numbers.
+            scope: Scope::Part { offset: 0 },
+            tally: Tally::default(),
+            opened: true,
+            shown: None,
+            context_lines: 0,
+            before_first: None,
+        };
+        let goes_on = printing.context_line(&self.bench.searcher, bytes, offset, number)?;
+        let nul = printing.tally.binary_offset;
+        if self.tally.binary_offset.is_none() {
+            self.tally.binary_offset = nul;
+        }
+        self.done |= !goes_on;
+        self.shown_end = Some(offset + bytes.len() as u64);
+        self.rendered.resolve_into(0, &mut self.resolved);
+        self.output.write(&self.resolved)
+    }
+
+    /// What stands between groups of lines, if the line at `offset` begins one.
+    fn break_before(&mut self, offset: u64) -> io::Result<()> {
+        let searcher = &self.bench.searcher;
+        let any_context = searcher.before_context() > 0 || searcher.after_context() > 0;
+        let lines = &self.method.format.lines;
+        match (&lines.context_separator, self.shown_end) {
+            (Some(separator), Some(end))
+                if any_context && end < offset && self.method.format.kind == Kind::Lines =>
+            {
+                self.output.write(&[separator, lines.terminator.as_bytes()].concat())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.opened, true) {
+            return Ok(());
+        }
+        self.rendered.clear();
+        open(self.method.format, self.method.path, &mut self.rendered)?;
+        self.output.write(&self.rendered.bytes)
+    }
+
+    fn print(&mut self, rendered: &Rendered) -> io::Result<()> {
+        if rendered.marks.is_empty() {
+            return self.output.write(&rendered.bytes);
+        }
+        rendered.resolve_into(self.lines_before, &mut self.resolved);
+        self.output.write(&self.resolved)
+    }
+
+    /// Keeps the last lines for context of the next part.
+    fn remember(&mut self, part: &Part) {
+        let before = self.bench.searcher.before_context();
+        if before == 0 {
+            return;
+        }
+        self.tail.extend_from_slice(&part.tail);
+        let kept = last_lines(&self.tail, before, self.method.separator).len();
+        self.tail.drain(..self.tail.len() - kept);
+    }
+}
+
+fn lines(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(move |byte| *byte == separator)
+}

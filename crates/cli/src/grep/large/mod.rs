@@ -1,0 +1,199 @@
+//! Searches one large file in chunks, with several threads, near first.
+//!
+//! [`part`] searches a chunk without knowing what is around it, [`merge`]
+//! joins the results into output in file order, [`waiting`] keeps those whose
+//! turn has not come.
+
+mod merge;
+mod part;
+mod waiting;
+
+use std::fs::File;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use grep::matcher::Matcher;
+use grep::searcher::{BinaryDetection, Searcher};
+use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
+use nearfirst::{Costs, Plan};
+
+use self::merge::{Merge, Rest, Want};
+use self::part::{Bench, Method};
+use super::output::{FileOutput, Output};
+use super::pattern::Pattern;
+use super::print::found::Found;
+use super::print::rendered::Rendered;
+use super::print::tally::Stats;
+use super::print::{Nul, Outcome, close};
+use super::settings::Settings;
+use super::walk::{Haystack, printed_path};
+use crate::flags::PlanFlag;
+
+/// What became of a large file.
+pub(super) enum Scanned {
+    Done(Outcome, ScanReport),
+    /// Its text is encoded: it must be searched as a whole.
+    Encoded,
+}
+
+/// Searches `file` and prints what is found.
+///
+/// # Errors
+/// Of reading, of the matcher, of standard output; a file that became shorter
+/// meanwhile.
+pub(super) fn search(
+    settings: &Settings,
+    costs: &Costs,
+    output: &Output,
+    haystack: &Haystack,
+    file: &File,
+) -> io::Result<Scanned> {
+    let run = Run { settings, costs, output, haystack, file };
+    match settings.pattern.as_ref().expect("there is a search only with a pattern") {
+        Pattern::Regex(matcher) => run.with(matcher),
+        Pattern::Pcre2(matcher) => run.with(matcher),
+    }
+}
+
+struct Run<'a> {
+    settings: &'a Settings,
+    costs: &'a Costs,
+    output: &'a Output,
+    haystack: &'a Haystack,
+    file: &'a File,
+}
+
+impl Run<'_> {
+    fn with<M>(&self, matcher: &M) -> io::Result<Scanned>
+    where
+        M: Matcher + Clone + Send + Sync,
+        M::Captures: Send,
+    {
+        let settings = self.settings;
+        let path = printed_path(self.haystack.path(), settings.asked.path_separator);
+        let named = self.haystack.is_named();
+        let method = Method {
+            format: &settings.format,
+            path: &path,
+            nul: if named { settings.nul_named } else { settings.nul_found },
+            sniff: settings.sniff,
+            separator: if settings.asked.null_data { 0 } else { b'\n' },
+        };
+        let searcher = |want: Want| {
+            let mut builder = settings.searcher.clone();
+            // Only the start of the file may be marked, and only the merge knows
+            // what a NUL byte means.
+            builder.bom_sniffing(false).binary_detection(BinaryDetection::none());
+            if !settings.format.kind.shows_lines() {
+                builder.line_number(false).passthru(false);
+                if settings.asked.max_count.is_none() {
+                    builder.before_context(0).after_context(0);
+                }
+            }
+            match want {
+                Want::Usual => {}
+                Want::AtMost(count) => {
+                    builder.max_matches(Some(count));
+                }
+                Want::EveryLine => {
+                    builder.max_matches(None).before_context(0).after_context(0).passthru(true);
+                }
+            }
+            builder.build()
+        };
+        let bench = || Bench {
+            matcher: matcher.clone(),
+            searcher: searcher(Want::Usual),
+            found: Found::default(),
+        };
+        let file_output = FileOutput::new(self.output);
+        let first = bench();
+        let unordered = settings.asked.unordered && is_free_of_order(&first.searcher, method.nul);
+        let merge = Merge::new(
+            method,
+            self.file,
+            file_output,
+            first,
+            &searcher,
+            settings.budget_bytes,
+            unordered,
+        );
+        let merge = Mutex::new(merge);
+        let benches: Mutex<Vec<Bench<M>>> = Mutex::new(Vec::new());
+        let failed: Mutex<Option<io::Error>> = Mutex::new(None);
+        let start = settings.clock.now();
+        let report = fetch::scan(
+            &Source { file: self.file, path: self.haystack.path(), costs: self.costs },
+            &self.options(method.separator),
+            |chunk, _| {
+                let mut at_hand = lock(&benches).pop().unwrap_or_else(bench);
+                let part = at_hand.search(&method, self.file, chunk.offset, chunk.bytes);
+                lock(&benches).push(at_hand);
+                part
+            },
+            |range, part, control| {
+                let rest = part.and_then(|part| lock(&merge).put(range, part));
+                match rest {
+                    Ok(Rest::All) => {}
+                    Ok(Rest::Before(offset)) => control.stop_before(offset),
+                    Ok(Rest::None) => control.stop(),
+                    Err(error) => {
+                        lock(&failed).get_or_insert(error);
+                        control.stop();
+                    }
+                }
+            },
+        );
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        let merge = merge.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if merge.marked {
+            return Ok(Scanned::Encoded);
+        }
+        // What is settled stays so, whatever happened to the rest of the file.
+        let report = match report {
+            Err(_) if merge.done => ScanReport::default(),
+            report => report.map_err(|error| io::Error::other(error.reason()))?,
+        };
+        let elapsed = settings.clock.now().saturating_sub(start);
+        let stats = Stats { elapsed, ..Stats::default() };
+        let mut end = Rendered::default();
+        let printed = merge.output().printed_bytes();
+        let mut tally = merge.tally;
+        // What follows a NUL byte is not counted as searched, as in ripgrep.
+        tally.bytes_searched = tally.bytes_searched.min(tally.binary_offset.unwrap_or(u64::MAX));
+        let outcome = close(method.format, &path, method.nul, &tally, stats, printed, &mut end)?;
+        merge.output().write(&end.bytes)?;
+        Ok(Scanned::Done(outcome, report))
+    }
+
+    fn options(&self, separator: u8) -> ScanOptions {
+        let settings = self.settings;
+        let may_stop = settings.format.kind.stops_at_match() || settings.asked.max_count.is_some();
+        let usual = ScanOptions::default();
+        ScanOptions {
+            chunk_bytes: settings.asked.chunk_bytes.unwrap_or(usual.chunk_bytes),
+            separator: Some(separator),
+            jobs: settings.file_threads,
+            plan: match settings.plan {
+                PlanFlag::Best => Plan::Best,
+                PlanFlag::Linear => Plan::Linear,
+            },
+            ahead: !may_stop,
+        }
+    }
+}
+
+/// Whether chunks can be printed as they come: nothing reaches over their edges.
+fn is_free_of_order(searcher: &Searcher, nul: Nul) -> bool {
+    nul != Nul::Leave
+        && !searcher.line_number()
+        && !searcher.passthru()
+        && searcher.before_context() == 0
+        && searcher.after_context() == 0
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,168 @@
+//! Results that wait for their turn, in bounded memory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+
+use super::super::print::rendered::{Mark, Rendered};
+use super::part::Part;
+
+/// Parts by where they begin; over the budget, their output waits in a file.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    parts: BTreeMap<u64, Kept>,
+    budget_bytes: u64,
+    held_bytes: u64,
+    spill: Option<Spill>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    end: u64,
+    part: Part,
+    /// Where in the file the output is, if it is not in `part`.
+    spilled: Option<Spilled>,
+}
+
+#[derive(Debug)]
+struct Spilled {
+    at: u64,
+    bytes: usize,
+    marks: usize,
+}
+
+/// An unlinked file.
+#[derive(Debug)]
+struct Spill {
+    file: File,
+    length: u64,
+}
+
+const MARK_BYTES: usize = 16;
+
+impl Waiting {
+    pub(super) fn new(budget_bytes: u64) -> Waiting {
+        Waiting { parts: BTreeMap::new(), budget_bytes, held_bytes: 0, spill: None }
+    }
+
+    /// Keeps a part until it is taken.
+    ///
+    /// # Errors
+    /// Those of the temporary file.
+    pub(super) fn put(&mut self, range: &Range<u64>, mut part: Part) -> io::Result<()> {
+        let held = part.rendered.held_bytes();
+        let spilled = if held > 0 && self.held_bytes + held > self.budget_bytes {
+            Some(self.spill(&std::mem::take(&mut part.rendered))?)
+        } else {
+            self.held_bytes += held;
+            None
+        };
+        self.parts.insert(range.start, Kept { end: range.end, part, spilled });
+        Ok(())
+    }
+
+    /// Takes the part that begins at `start`, with where it ends.
+    ///
+    /// # Errors
+    /// Those of the temporary file.
+    pub(super) fn take(&mut self, start: u64) -> io::Result<Option<(u64, Part)>> {
+        let Some(mut kept) = self.parts.remove(&start) else { return Ok(None) };
+        match (&kept.spilled, &self.spill) {
+            (Some(spilled), Some(spill)) => kept.part.rendered = spill.read(spilled)?,
+            _ => self.held_bytes -= kept.part.rendered.held_bytes(),
+        }
+        Ok(Some((kept.end, kept.part)))
+    }
+
+    /// Where matching lines reach `wanted`, counting only parts that are here.
+    pub(super) fn end_of_matches(&self, wanted: u64) -> Option<u64> {
+        let mut events = 0;
+        self.parts.values().find_map(|kept| {
+            events += kept.part.tally.events;
+            (events >= wanted).then_some(kept.end)
+        })
+    }
+
+    fn spill(&mut self, rendered: &Rendered) -> io::Result<Spilled> {
+        let spill = match &mut self.spill {
+            Some(spill) => spill,
+            none => none.insert(Spill { file: tempfile::tempfile()?, length: 0 }),
+        };
+        spill.write(rendered)
+    }
+}
+
+impl Spill {
+    fn write(&mut self, rendered: &Rendered) -> io::Result<Spilled> {
+        let mut marks = Vec::with_capacity(rendered.marks.len() * MARK_BYTES);
+        for mark in &rendered.marks {
+            marks.write_all(&(mark.at as u64).to_ne_bytes())?;
+            marks.write_all(&mark.line.to_ne_bytes())?;
+        }
+        let at = self.length;
+        self.file.write_all_at(&rendered.bytes, at)?;
+        self.file.write_all_at(&marks, at + rendered.bytes.len() as u64)?;
+        self.length += (rendered.bytes.len() + marks.len()) as u64;
+        Ok(Spilled { at, bytes: rendered.bytes.len(), marks: rendered.marks.len() })
+    }
+
+    fn read(&self, spilled: &Spilled) -> io::Result<Rendered> {
+        let mut bytes = vec![0; spilled.bytes];
+        self.file.read_exact_at(&mut bytes, spilled.at)?;
+        let mut marks = vec![0; spilled.marks * MARK_BYTES];
+        self.file.read_exact_at(&mut marks, spilled.at + spilled.bytes as u64)?;
+        let number = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+        let marks = marks
+            .chunks_exact(MARK_BYTES)
+            .map(|mark| Mark {
+                at: usize::try_from(number(&mark[..8])).expect("was a usize"),
+                line: number(&mark[8..]),
+            })
+            .collect();
+        Ok(Rendered { bytes, marks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(text: &[u8]) -> Part {
+        let rendered =
+            Rendered { bytes: text.to_vec(), marks: vec![Mark { at: text.len(), line: 7 }] };
+        Part { rendered, ..Part::default() }
+    }
+
+    #[test]
+    fn what_does_not_fit_waits_in_a_file() {
+        let mut waiting = Waiting::new(part(b"first").rendered.held_bytes());
+        waiting.put(&(10..20), part(b"first")).unwrap();
+        waiting.put(&(30..40), part(b"third")).unwrap();
+        waiting.put(&(20..30), part(b"second")).unwrap();
+        assert_eq!(waiting.parts[&30].part.rendered.held_bytes(), 0);
+        for (start, text) in [(10, &b"first"[..]), (20, b"second"), (30, b"third")] {
+            let (end, part) = waiting.take(start).unwrap().unwrap();
+            assert_eq!(end, start + 10);
+            assert_eq!(part.rendered.bytes, text);
+            assert_eq!(part.rendered.marks[0].at, text.len());
+            assert_eq!(part.rendered.marks[0].line, 7);
+        }
+        assert!(waiting.take(40).unwrap().is_none());
+        assert_eq!(waiting.held_bytes, 0);
+    }
+
+    #[test]
+    fn matches_are_counted_over_gaps() {
+        let mut waiting = Waiting::new(1 << 20);
+        for start in [0, 50, 90] {
+            let mut part = part(b"");
+            part.tally.events = 2;
+            waiting.put(&(start..start + 10), part).unwrap();
+        }
+        assert_eq!(waiting.end_of_matches(1), Some(10));
+        assert_eq!(waiting.end_of_matches(3), Some(60));
+        assert_eq!(waiting.end_of_matches(7), None);
+    }
+}

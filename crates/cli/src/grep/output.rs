@@ -1,0 +1,107 @@
+//! Standard output, shared by the threads of a run.
+
+use std::cell::Cell;
+use std::io::{self, IsTerminal as _};
+use std::sync::{Mutex, PoisonError};
+
+/// How much output of a file gathers before it leaves.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// Standard output with a separator between files.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// What stands between the output of two files, with its line end.
+    separator: Option<Vec<u8>>,
+    /// Each line leaves as soon as it is found.
+    by_line: bool,
+    /// Whether something was written; held while writing, so that the output
+    /// of two files never mixes.
+    written: Mutex<bool>,
+}
+
+impl Output {
+    /// `by_line`: `None` is: on a terminal.
+    pub(super) fn new(separator: Option<Vec<u8>>, by_line: Option<bool>) -> Output {
+        let by_line = by_line.unwrap_or_else(|| io::stdout().is_terminal());
+        Output { separator, by_line, written: Mutex::new(false) }
+    }
+
+    /// Writes all that there is to say about one file.
+    ///
+    /// # Errors
+    /// Those of standard output; a closed pipe among them.
+    pub(super) fn write_file(&self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *written, true)
+            && let Some(separator) = &self.separator
+        {
+            write_all(separator)?;
+        }
+        write_all(bytes)
+    }
+
+    /// Writes on, without a separator.
+    ///
+    /// # Errors
+    /// Those of standard output; a closed pipe among them.
+    pub(super) fn write_more(&self, bytes: &[u8]) -> io::Result<()> {
+        let _written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        write_all(bytes)
+    }
+}
+
+/// The output of one file, piece by piece.
+#[derive(Debug)]
+pub(super) struct FileOutput<'a> {
+    output: &'a Output,
+    printed_bytes: Cell<u64>,
+}
+
+impl<'a> FileOutput<'a> {
+    pub(super) fn new(output: &'a Output) -> FileOutput<'a> {
+        FileOutput { output, printed_bytes: Cell::new(0) }
+    }
+
+    pub(super) fn printed_bytes(&self) -> u64 {
+        self.printed_bytes.get()
+    }
+
+    /// Whether `gathered` bytes are to be written now.
+    pub(super) fn is_due(&self, gathered: usize) -> bool {
+        self.output.by_line || gathered >= BLOCK_BYTES
+    }
+
+    /// Writes the next piece.
+    ///
+    /// # Errors
+    /// Those of standard output; a closed pipe among them.
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if self.printed_bytes.get() == 0 {
+            self.output.write_file(bytes)?;
+        } else {
+            self.output.write_more(bytes)?;
+        }
+        self.printed_bytes.set(self.printed_bytes.get() + bytes.len() as u64);
+        Ok(())
+    }
+}
+
+/// Writes past the standard library's buffer: output comes in large pieces.
+fn write_all(mut bytes: &[u8]) -> io::Result<()> {
+    let stdout = io::stdout();
+    while !bytes.is_empty() {
+        match rustix::io::write(&stdout, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Matching lines as JSON messages, in the form that ripgrep documents.
+
+use std::io::{self, Write as _};
+
+use grep::matcher::Matcher;
+
+use super::found::Found;
+use super::rendered::{Mark, Rendered, push_decimal};
+use super::tally::Stats;
+
+/// Prints the messages about one file.
+#[derive(Debug)]
+pub(in crate::grep) struct JsonPrinter<'a> {
+    pub(in crate::grep) path: &'a [u8],
+    pub(in crate::grep) out: &'a mut Rendered,
+    /// Leave places for line numbers.
+    pub(in crate::grep) relative: bool,
+}
+
+/// A line as the search hands it over.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::grep) struct JsonLine<'a> {
+    pub(in crate::grep) kind: &'static str,
+    pub(in crate::grep) bytes: &'a [u8],
+    pub(in crate::grep) offset: u64,
+    pub(in crate::grep) number: Option<u64>,
+}
+
+impl JsonPrinter<'_> {
+    /// The message that opens a file with matches.
+    pub(in crate::grep) fn begin(&mut self) -> io::Result<()> {
+        self.put(b"{\"type\":\"begin\",\"data\":{\"path\":");
+        self.data(self.path)?;
+        self.put(b"}}\n");
+        Ok(())
+    }
+
+    /// A matching line or a line of context.
+    pub(in crate::grep) fn line<M: Matcher>(
+        &mut self,
+        line: &JsonLine<'_>,
+        found: &Found<M>,
+    ) -> io::Result<()> {
+        self.put(b"{\"type\":\"");
+        self.put(line.kind.as_bytes());
+        self.put(b"\",\"data\":{\"path\":");
+        self.data(self.path)?;
+        self.put(b",\"lines\":");
+        self.data(line.bytes)?;
+        self.put(b",\"line_number\":");
+        match line.number {
+            None => self.put(b"null"),
+            Some(number) if self.relative => {
+                self.out.marks.push(Mark { at: self.out.bytes.len(), line: number });
+            }
+            Some(number) => push_decimal(&mut self.out.bytes, number),
+        }
+        self.put(b",\"absolute_offset\":");
+        push_decimal(&mut self.out.bytes, line.offset);
+        self.put(b",\"submatches\":[");
+        for (index, m) in found.matches().iter().enumerate() {
+            self.put(if index == 0 { b"{\"match\":" } else { b",{\"match\":" });
+            self.data(&line.bytes[*m])?;
+            if let Some(replacement) = found.replacement(index) {
+                self.put(b",\"replacement\":");
+                self.data(replacement)?;
+            }
+            write!(self.out.bytes, ",\"start\":{},\"end\":{}}}", m.start(), m.end())?;
+        }
+        self.put(b"]}}\n");
+        Ok(())
+    }
+
+    /// The message that closes a file with matches.
+    pub(in crate::grep) fn end(
+        &mut self,
+        binary_offset: Option<u64>,
+        stats: &Stats,
+    ) -> io::Result<()> {
+        self.put(b"{\"type\":\"end\",\"data\":{\"path\":");
+        self.data(self.path)?;
+        self.put(b",\"binary_offset\":");
+        match binary_offset {
+            None => self.put(b"null"),
+            Some(offset) => push_decimal(&mut self.out.bytes, offset),
+        }
+        self.put(b",\"stats\":");
+        stats.write_json(&mut self.out.bytes)?;
+        self.put(b"}}\n");
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.out.bytes.extend_from_slice(bytes);
+    }
+
+    /// Text, or bytes in base64 where they are not UTF-8.
+    fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            self.put(b"{\"text\":");
+            serde_json::to_writer(&mut self.out.bytes, text)?;
+        } else {
+            self.put(b"{\"bytes\":\"");
+            push_base64(&mut self.out.bytes, bytes);
+            self.put(b"\"");
+        }
+        self.put(b"}");
+        Ok(())
+    }
+}
+
+/// Appends `bytes` in base64 (RFC 4648, with padding).
+fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for group in bytes.chunks(3) {
+        let at = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for digit in 0..4 {
+            out.push(if digit <= group.len() {
+                DIGITS[(bits >> (18 - 6 * digit)) as usize & 63]
+            } else {
+                b'='
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push_base64;
+
+    #[test]
+    fn base64_of_rfc_4648() {
+        for (bytes, expected) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            let mut out = Vec::new();
+            push_base64(&mut out, bytes.as_bytes());
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
+}

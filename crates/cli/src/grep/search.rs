@@ -1,0 +1,405 @@
+//! Searches one file after another, in one thread.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use grep::cli::{CommandReaderBuilder, DecompressionReader, DecompressionReaderBuilder};
+use grep::matcher::Matcher;
+use grep::searcher::{BinaryDetection, Searcher};
+use nearfirst::{Clock, Costs, Place};
+use rustix::fs::{Advice, fadvise};
+
+use super::asked::Context;
+use super::output::FileOutput;
+use super::pattern::Pattern;
+use super::print::found::Found;
+use super::print::rendered::Rendered;
+use super::print::tally::{Stats, Tally};
+use super::print::{Format, Nul, Outcome, Printing, Scope, close};
+use super::settings::Settings;
+use super::walk::{Haystack, printed_path};
+
+/// The searcher's own buffer: a file up to this size is one read to it, so
+/// that a NUL byte anywhere is known before the first line is looked at.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// From this size on, a file is searched in chunks by several threads. Below
+/// it, starting threads costs more than they bring.
+pub(super) const LARGE_BYTES: u64 = 8 << 20;
+
+/// Opening and reading a small file takes longer than this only if it is not
+/// in memory, or if the processor is busy: in memory it takes some 10 us.
+const SLOW_READ: Duration = Duration::from_micros(500);
+
+/// Asking where a file is costs about as much as reading a small one that is
+/// in memory. So files are asked only at the start, and again as many after
+/// each that was slow or far.
+const WARY_FILES: u32 = 64;
+
+/// Bytes that the kernel is asked to fetch in one call: with some file systems
+/// it fetches no more at a time.
+const READ_AHEAD_BYTES: u64 = 128 * 1024;
+
+/// Searches files; keeps what can be used again from file to file.
+pub(super) struct Worker<'s> {
+    settings: &'s Settings,
+    engine: Engine,
+    searcher: Searcher,
+    buffer: Vec<u8>,
+    out: Rendered,
+    decompress: Option<DecompressionReaderBuilder>,
+    /// Found files that are still to be asked whether they are in memory.
+    wary_files: u32,
+}
+
+/// A matcher with its working memory.
+enum Engine {
+    Regex(grep::regex::RegexMatcher, Found<grep::regex::RegexMatcher>),
+    Pcre2(grep::pcre2::RegexMatcher, Found<grep::pcre2::RegexMatcher>),
+}
+
+/// What became of a file.
+pub(super) enum Searched {
+    /// What there is to print is in [`Worker::output`].
+    Done(Outcome),
+    /// It is to be searched in chunks.
+    Large(File),
+    /// It is not in memory: it is being fetched, and to be searched later.
+    Far,
+}
+
+/// Whether a file that is not in memory may be searched later.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Patience<'a> {
+    /// Search it now.
+    Now,
+    /// It may wait, if this says that it is far.
+    Later(&'a Costs),
+}
+
+/// Where text comes from.
+enum Source<'a> {
+    Reader(&'a mut dyn Read),
+    Slice(&'a [u8]),
+    /// Nothing is to be searched: a NUL byte was found at this offset.
+    Binary(u64),
+}
+
+impl<'s> Worker<'s> {
+    /// `None` if there is no pattern to search for.
+    pub(super) fn new(settings: &'s Settings) -> Option<Worker<'s>> {
+        let engine = match settings.pattern.clone()? {
+            Pattern::Regex(matcher) => Engine::Regex(matcher, Found::default()),
+            Pattern::Pcre2(matcher) => Engine::Pcre2(matcher, Found::default()),
+        };
+        let decompress = settings.asked.search_zip.then(|| {
+            let mut builder = DecompressionReaderBuilder::new();
+            builder.async_stderr(true);
+            builder
+        });
+        Some(Worker {
+            settings,
+            engine,
+            searcher: settings.searcher.build(),
+            buffer: Vec::new(),
+            out: Rendered::default(),
+            decompress,
+            wary_files: WARY_FILES,
+        })
+    }
+
+    /// What was printed of the last file and has not left yet.
+    pub(super) fn output(&self) -> &[u8] {
+        &self.out.bytes
+    }
+
+    /// Searches a file; its output stays in [`Worker::output`], except for
+    /// what went to `stream` while the search ran.
+    ///
+    /// # Errors
+    /// Of opening or reading the file, of decompressing it, of the matcher,
+    /// and of `stream`.
+    pub(super) fn search(
+        &mut self,
+        haystack: &Haystack,
+        stream: Option<&FileOutput<'_>>,
+        patience: Patience<'_>,
+    ) -> io::Result<Searched> {
+        let settings = self.settings;
+        self.out.clear();
+        let nul = if haystack.is_named() { settings.nul_named } else { settings.nul_found };
+        let path = haystack.path();
+        if haystack.is_stdin() {
+            return self.read(path, nul, stream, &mut io::stdin().lock()).map(Searched::Done);
+        }
+        if let Some(program) = &settings.asked.preprocessor
+            && (settings.preprocessor_globs.is_empty()
+                || !settings.preprocessor_globs.matched(path, false).is_ignore())
+        {
+            return self.read_program(path, nul, stream, program).map(Searched::Done);
+        }
+        if let Some(mut reader) = self.decompressed(path)? {
+            let outcome = self.read(path, nul, stream, &mut reader);
+            let closed = reader.close();
+            let outcome = outcome?;
+            closed?;
+            return Ok(Searched::Done(outcome));
+        }
+        self.search_file(haystack, nul, stream, patience)
+    }
+
+    /// As [`Worker::search`], for a file that turned out not to be one for chunks.
+    ///
+    /// # Errors
+    /// As [`Worker::search`].
+    pub(super) fn search_in_order(
+        &mut self,
+        haystack: &Haystack,
+        mut file: &File,
+        stream: Option<&FileOutput<'_>>,
+    ) -> io::Result<Outcome> {
+        self.out.clear();
+        let nul =
+            if haystack.is_named() { self.settings.nul_named } else { self.settings.nul_found };
+        self.read(haystack.path(), nul, stream, &mut file)
+    }
+
+    fn search_file(
+        &mut self,
+        haystack: &Haystack,
+        nul: Nul,
+        stream: Option<&FileOutput<'_>>,
+        patience: Patience<'_>,
+    ) -> io::Result<Searched> {
+        let settings = self.settings;
+        let path = haystack.path();
+        let watch = matches!(patience, Patience::Later(_)).then(|| settings.clock.now());
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        let (is_regular, size) = (metadata.is_file(), metadata.len());
+        if is_regular && self.is_for_chunks(size) {
+            return Ok(Searched::Large(file));
+        }
+        if is_regular
+            && let Patience::Later(costs) = patience
+            && self.is_far(&file, size, costs)
+        {
+            return Ok(Searched::Far);
+        }
+        let mapped = is_regular
+            && size > 0
+            && if haystack.is_named() { settings.map_named } else { settings.map_found };
+        let whole = settings.plain_encoding
+            && if settings.asked.multiline {
+                true
+            } else if mapped {
+                size < LARGE_BYTES
+            } else {
+                is_regular && size > 0 && size < BUFFER_BYTES as u64 && nul != Nul::Report
+            };
+        if !whole {
+            return self.read(path, nul, stream, &mut file).map(Searched::Done);
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = read_whole(&file, size, &mut buffer);
+        if watch.is_some_and(|start| settings.clock.now().saturating_sub(start) > SLOW_READ) {
+            self.wary_files = WARY_FILES;
+        }
+        let result = read.and_then(|()| {
+            let marked = settings.sniff && begins_with_mark(&buffer);
+            if marked || mapped || settings.asked.multiline {
+                self.run(path, nul, stream, Source::Slice(&buffer))
+            } else if buffer.len() > BUFFER_BYTES {
+                self.run(path, nul, stream, Source::Reader(&mut buffer.as_slice()))
+            } else if let Some(at) = memchr::memchr(0, &buffer).filter(|_| nul == Nul::Leave) {
+                self.run(path, nul, stream, Source::Binary(at as u64))
+            } else {
+                self.searcher.set_binary_detection(BinaryDetection::none());
+                self.run_undetected(path, nul, stream, Source::Slice(&buffer))
+            }
+        });
+        self.buffer = buffer;
+        result.map(Searched::Done)
+    }
+
+    /// Whether the file is not in memory; then the kernel begins to fetch it.
+    fn is_far(&mut self, file: &File, size: u64, costs: &Costs) -> bool {
+        if self.wary_files == 0 {
+            return false;
+        }
+        self.wary_files -= 1;
+        let far = costs
+            .file_sleds(file)
+            .is_ok_and(|sleds| sleds.iter().any(|sled| sled.place == Place::Far));
+        if far {
+            self.wary_files = WARY_FILES;
+            let mut offset = 0;
+            while let Some(length) = NonZeroU64::new((size - offset).min(READ_AHEAD_BYTES)) {
+                // Where advice is not taken, reading fetches.
+                if fadvise(file, offset, Some(length), Advice::WillNeed).is_err() {
+                    break;
+                }
+                offset += length.get();
+            }
+        }
+        far
+    }
+
+    /// Whether a regular file of this size is searched in chunks.
+    fn is_for_chunks(&self, size: u64) -> bool {
+        let asked = &self.settings.asked;
+        let large = match asked.chunk_bytes {
+            Some(_) => size > 0,
+            None => size >= LARGE_BYTES,
+        };
+        // With every line shown, -m only says which are shown as matches: that is for one reader.
+        let limited_view = asked.context == Context::All && asked.max_count.is_some();
+        large
+            && self.settings.plain_encoding
+            && !asked.multiline
+            && !asked.stop_on_nonmatch
+            && !limited_view
+    }
+
+    fn decompressed(&self, path: &Path) -> io::Result<Option<DecompressionReader>> {
+        match &self.decompress {
+            Some(builder) if builder.get_matcher().has_command(path) => {
+                Ok(Some(builder.build(path)?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn read_program(
+        &mut self,
+        path: &Path,
+        nul: Nul,
+        stream: Option<&FileOutput<'_>>,
+        program: &Path,
+    ) -> io::Result<Outcome> {
+        let mut command = Command::new(program);
+        command.arg(path).stdin(Stdio::from(File::open(path)?));
+        let failed = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", program.display()))
+        };
+        let mut reader = CommandReaderBuilder::new()
+            .async_stderr(true)
+            .build(&mut command)
+            .map_err(|error| failed(error.into()))?;
+        let outcome = self.read(path, nul, stream, &mut reader);
+        let closed = reader.close();
+        let outcome = outcome.map_err(failed)?;
+        closed?;
+        Ok(outcome)
+    }
+
+    fn read(
+        &mut self,
+        path: &Path,
+        nul: Nul,
+        stream: Option<&FileOutput<'_>>,
+        reader: &mut dyn Read,
+    ) -> io::Result<Outcome> {
+        self.run(path, nul, stream, Source::Reader(reader))
+    }
+
+    fn run(
+        &mut self,
+        path: &Path,
+        nul: Nul,
+        stream: Option<&FileOutput<'_>>,
+        source: Source<'_>,
+    ) -> io::Result<Outcome> {
+        self.searcher.set_binary_detection(Settings::detection(nul));
+        self.run_undetected(path, nul, stream, source)
+    }
+
+    fn run_undetected(
+        &mut self,
+        path: &Path,
+        nul: Nul,
+        stream: Option<&FileOutput<'_>>,
+        source: Source<'_>,
+    ) -> io::Result<Outcome> {
+        let settings = self.settings;
+        let path = printed_path(path, settings.asked.path_separator);
+        let (searcher, out) = (&mut self.searcher, &mut self.out);
+        let whole = WholeFile {
+            format: &settings.format,
+            path: &path,
+            nul,
+            stream,
+            clock: &settings.clock,
+        };
+        match &mut self.engine {
+            Engine::Regex(matcher, found) => whole.search(searcher, matcher, found, source, out),
+            Engine::Pcre2(matcher, found) => whole.search(searcher, matcher, found, source, out),
+        }
+    }
+}
+
+/// One search of one file, from its first byte to its last.
+struct WholeFile<'a> {
+    format: &'a Format,
+    path: &'a [u8],
+    nul: Nul,
+    stream: Option<&'a FileOutput<'a>>,
+    clock: &'a Clock,
+}
+
+impl WholeFile<'_> {
+    fn search<M: Matcher>(
+        &self,
+        searcher: &mut Searcher,
+        matcher: &M,
+        found: &mut Found<M>,
+        source: Source<'_>,
+        out: &mut Rendered,
+    ) -> io::Result<Outcome> {
+        // The time is shown with the counts, and costs a call for each file.
+        let start = self.format.stats.then(|| self.clock.now());
+        let mut printing = Printing {
+            format: self.format,
+            matcher,
+            found,
+            path: self.path,
+            out: &mut *out,
+            nul: self.nul,
+            scope: self.stream.map_or(Scope::File, Scope::Stream),
+            tally: Tally::default(),
+            opened: false,
+            shown: None,
+            context_lines: 0,
+            before_first: None,
+        };
+        match source {
+            Source::Reader(reader) => searcher.search_reader(matcher, reader, &mut printing)?,
+            Source::Slice(slice) => searcher.search_slice(matcher, slice, &mut printing)?,
+            Source::Binary(offset) => printing.tally.binary_offset = Some(offset),
+        }
+        let tally = printing.tally;
+        let printed = self.stream.map_or(0, FileOutput::printed_bytes);
+        let elapsed = start.map(|start| self.clock.now().saturating_sub(start));
+        let stats = Stats { elapsed: elapsed.unwrap_or_default(), ..Stats::default() };
+        close(self.format, self.path, self.nul, &tally, stats, printed, out)
+    }
+}
+
+/// Reads a file to its end; `size` is what it was said to be.
+fn read_whole(mut file: &File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.clear();
+    let expected = usize::try_from(size).unwrap_or(usize::MAX);
+    // One byte more, so that the end shows without another call.
+    buffer.try_reserve(expected.saturating_add(1))?;
+    file.read_to_end(buffer)?;
+    Ok(())
+}
+
+/// Whether text begins with a mark that says how it is encoded.
+pub(super) fn begins_with_mark(text: &[u8]) -> bool {
+    [&b"\xEF\xBB\xBF"[..], b"\xFF\xFE", b"\xFE\xFF"].iter().any(|mark| text.starts_with(mark))
+}

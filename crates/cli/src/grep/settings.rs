@@ -1,0 +1,357 @@
+//! What a run does, resolved from what was asked.
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use grep::matcher::LineTerminator;
+use grep::searcher::{BinaryDetection, SearcherBuilder};
+use ignore::overrides::{Override, OverrideBuilder};
+use nearfirst::Clock;
+
+use super::asked::{
+    Asked, Binary, Buffered, Context, EncodingChoice, Mode, PatternSource, Separator, When,
+};
+use super::pattern::{self, Pattern};
+use super::print::lines::LineFormat;
+use super::print::style::Style;
+use super::print::{Format, Kind, Nul};
+use crate::flags::{PlanFlag, ReadFlags};
+
+/// Up to this many named files, ripgrep maps them; then a NUL byte is text to
+/// the matcher, where otherwise it ends a line.
+const MAPPED_FILES_MAX: usize = 10;
+
+/// Results that wait for their turn are kept in memory up to this size: large
+/// enough that warm files never need a temporary file, small beside any memory.
+const BUDGET_BYTES: u64 = 64 << 20;
+
+/// Everything that a run needs to know.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the run")]
+pub(super) struct Settings {
+    pub(super) asked: Asked,
+    pub(super) paths: Paths,
+    /// `None` if nothing can match.
+    pub(super) pattern: Option<Pattern>,
+    pub(super) searcher: SearcherBuilder,
+    pub(super) format: Format,
+    /// Between the output of two files, with its line end.
+    pub(super) file_separator: Option<Vec<u8>>,
+    /// `None`: on a terminal.
+    pub(super) by_line: Option<bool>,
+    pub(super) threads: usize,
+    /// Threads for one large file.
+    pub(super) file_threads: usize,
+    pub(super) plan: PlanFlag,
+    pub(super) quit_after_match: bool,
+    pub(super) stats: bool,
+    pub(super) nul_named: Nul,
+    pub(super) nul_found: Nul,
+    /// Named files are searched as if mapped.
+    pub(super) map_named: bool,
+    /// So are files found in folders.
+    pub(super) map_found: bool,
+    /// Files are searched as bytes, unless they begin with a byte-order mark.
+    pub(super) plain_encoding: bool,
+    pub(super) sniff: bool,
+    pub(super) preprocessor_globs: Override,
+    pub(super) budget_bytes: u64,
+    pub(super) current_folder: PathBuf,
+    pub(super) clock: Clock,
+}
+
+/// What to search.
+#[derive(Debug)]
+pub(super) struct Paths {
+    pub(super) all: Vec<PathBuf>,
+    /// None was given.
+    pub(super) is_default: bool,
+    pub(super) is_one_file: bool,
+}
+
+impl Paths {
+    fn new(operands: Vec<OsString>, search: bool, stdin_taken: bool) -> Paths {
+        let all: Vec<PathBuf> = operands.into_iter().map(PathBuf::from).collect();
+        if let [first, rest @ ..] = all.as_slice() {
+            let is_one_file = rest.is_empty() && (first == Path::new("-") || !first.is_dir());
+            return Paths { all, is_default: false, is_one_file };
+        }
+        let stdin = search && !stdin_taken && grep::cli::is_readable_stdin();
+        let path = if stdin { "-" } else { "./" };
+        Paths { all: vec![path.into()], is_default: true, is_one_file: stdin }
+    }
+
+    fn is_only_stdin(&self) -> bool {
+        self.all.len() == 1 && self.all[0] == Path::new("-")
+    }
+}
+
+impl Settings {
+    /// Resolves what was asked.
+    ///
+    /// # Errors
+    /// What cannot be done, for the user to read.
+    pub(super) fn new(mut asked: Asked, read: &ReadFlags, stats: bool) -> anyhow::Result<Settings> {
+        match asked.mode {
+            Mode::CountMatches if asked.invert_match => asked.mode = Mode::Count,
+            Mode::Count if asked.only_matching => asked.mode = Mode::CountMatches,
+            _ => {}
+        }
+        let search = asked.mode.is_search();
+        let patterns = take_patterns(&mut asked)?;
+        let stdin_taken = asked
+            .patterns
+            .iter()
+            .any(|source| matches!(source, PatternSource::File(path) if path == Path::new("-")));
+        let operands = std::mem::take(&mut asked.operands);
+        if stdin_taken && operands.iter().any(|operand| operand == "-") {
+            bail!("standard input cannot be both patterns and text");
+        }
+        let paths = Paths::new(operands, search, stdin_taken);
+        let terminal = std::io::stdout().is_terminal();
+        let current_folder = current_folder()?;
+
+        let nul_is_text = asked.binary == Binary::Text || asked.null_data;
+        let nul_named = if nul_is_text { Nul::Text } else { Nul::Report };
+        let nul_found = match asked.binary {
+            _ if nul_is_text => Nul::Text,
+            Binary::Report => Nul::Report,
+            Binary::Auto | Binary::Text => Nul::Leave,
+        };
+        let possible =
+            search && (asked.invert_match || !patterns.is_empty()) && asked.max_count != Some(0);
+        let pattern =
+            possible.then(|| pattern::compile(&asked, &patterns, nul_is_text)).transpose()?;
+        let stats = search && (stats || asked.mode == Mode::Json);
+        let jobs = asked.threads.unwrap_or_else(|| read.threads());
+        let threads = if asked.sort.is_some() || paths.is_one_file { 1 } else { jobs };
+        let format = format(&asked, &paths, terminal, stats);
+        let named_files =
+            paths.all.len() <= MAPPED_FILES_MAX && paths.all.iter().all(|path| path.is_file());
+        let preprocessor_globs = overrides(&current_folder, &asked.preprocessor_globs, &[], false)?;
+        let searcher = searcher(&asked, &paths, terminal);
+        let ordered_by_line = match asked.buffered {
+            None => None,
+            Some(Buffered::Line) => Some(true),
+            Some(Buffered::Block) => Some(false),
+        };
+        Ok(Settings {
+            pattern,
+            searcher,
+            file_separator: file_separator(&asked, &format, threads),
+            by_line: ordered_by_line,
+            threads,
+            file_threads: jobs,
+            plan: read.plan,
+            quit_after_match: asked.quiet && !stats,
+            stats,
+            nul_named,
+            nul_found,
+            map_named: asked.map_files.unwrap_or(named_files),
+            map_found: asked.map_files.unwrap_or(named_files),
+            plain_encoding: !matches!(asked.encoding, EncodingChoice::Known(_)),
+            sniff: matches!(asked.encoding, EncodingChoice::Auto),
+            preprocessor_globs,
+            budget_bytes: asked.budget_bytes.unwrap_or(BUDGET_BYTES),
+            current_folder,
+            clock: Clock::real(),
+            format,
+            paths,
+            asked,
+        })
+    }
+
+    /// What the searcher is to do about NUL bytes.
+    pub(super) fn detection(nul: Nul) -> BinaryDetection {
+        match nul {
+            Nul::Text => BinaryDetection::none(),
+            Nul::Report => BinaryDetection::convert(0),
+            Nul::Leave => BinaryDetection::quit(0),
+        }
+    }
+}
+
+/// Takes the pattern from the operands, unless a flag gave it.
+fn take_patterns(asked: &mut Asked) -> anyhow::Result<Vec<String>> {
+    if !asked.mode.is_search() {
+        return Ok(Vec::new());
+    }
+    if !asked.patterns.is_empty() {
+        return pattern::gather(&asked.patterns);
+    }
+    if asked.operands.is_empty() {
+        bail!("no pattern was given: nearfirst grep PATTERN [PATH]...");
+    }
+    match asked.operands.remove(0).into_string() {
+        Ok(pattern) => Ok(vec![pattern]),
+        Err(_) => bail!("the pattern is not valid UTF-8"),
+    }
+}
+
+fn current_folder() -> anyhow::Result<PathBuf> {
+    std::env::current_dir().or_else(|error| {
+        std::env::var_os("PWD")
+            .filter(|folder| !folder.is_empty())
+            .map(PathBuf::from)
+            .with_context(|| format!("current folder: {error}"))
+    })
+}
+
+/// Globs as the walk takes them; those of `any_case` ignore letter case.
+///
+/// # Errors
+/// A glob that cannot be parsed.
+pub(super) fn overrides(
+    folder: &Path,
+    globs: &[String],
+    any_case: &[String],
+    all_any_case: bool,
+) -> anyhow::Result<Override> {
+    if globs.is_empty() && any_case.is_empty() {
+        return Ok(Override::empty());
+    }
+    let mut builder = OverrideBuilder::new(folder);
+    builder.case_insensitive(all_any_case)?;
+    for glob in globs {
+        builder.add(glob)?;
+    }
+    builder.case_insensitive(true)?;
+    for glob in any_case {
+        builder.add(glob)?;
+    }
+    Ok(builder.build()?)
+}
+
+fn terminator(asked: &Asked) -> LineTerminator {
+    if asked.crlf {
+        LineTerminator::crlf()
+    } else if asked.null_data {
+        LineTerminator::byte(0)
+    } else {
+        LineTerminator::byte(b'\n')
+    }
+}
+
+fn shows_line_numbers(asked: &Asked, paths: &Paths, terminal: bool) -> bool {
+    let shown = match asked.mode {
+        _ if asked.quiet => false,
+        Mode::Json => true,
+        Mode::Lines if asked.unordered => false,
+        Mode::Lines => {
+            (terminal && !paths.is_only_stdin()) || asked.column.unwrap_or(false) || asked.per_match
+        }
+        _ => false,
+    };
+    asked.line_number.unwrap_or(shown)
+}
+
+fn searcher(asked: &Asked, paths: &Paths, terminal: bool) -> SearcherBuilder {
+    let mut builder = SearcherBuilder::new();
+    let (before, after) = asked.context.lines();
+    builder
+        .max_matches(asked.max_count)
+        .line_terminator(terminator(asked))
+        .invert_match(asked.invert_match)
+        .line_number(shows_line_numbers(asked, paths, terminal))
+        .multi_line(asked.multiline)
+        .stop_on_nonmatch(asked.stop_on_nonmatch)
+        .before_context(before)
+        .after_context(after)
+        .passthru(asked.context == Context::All);
+    match &asked.encoding {
+        EncodingChoice::Auto => {}
+        EncodingChoice::Known(encoding) => {
+            builder.encoding(Some(encoding.clone()));
+        }
+        EncodingChoice::None => {
+            builder.bom_sniffing(false);
+        }
+    }
+    builder
+}
+
+fn kind(asked: &Asked) -> Kind {
+    match asked.mode {
+        Mode::FilesWithoutMatch if asked.quiet => Kind::QuietWithoutMatch,
+        _ if asked.quiet => Kind::QuietWithMatch,
+        Mode::FilesWithoutMatch => Kind::PathWithoutMatch,
+        Mode::FilesWithMatches => Kind::PathWithMatch,
+        Mode::Count => Kind::Count,
+        Mode::CountMatches => Kind::CountMatches,
+        Mode::Json => Kind::Json,
+        Mode::Lines | Mode::Files | Mode::TypeList => Kind::Lines,
+    }
+}
+
+fn format(asked: &Asked, paths: &Paths, terminal: bool, stats: bool) -> Format {
+    let colour = match asked.color {
+        When::Auto => terminal && colour_is_welcome(),
+        When::Always => true,
+        When::Never => false,
+    };
+    let style = if colour { Style::with_colour(&asked.colors) } else { Style::default() };
+    let column = asked.column.unwrap_or(asked.per_match);
+    let kind = kind(asked);
+    let single_matches = kind == Kind::Json
+        || style.marks_matches
+        || column
+        || stats
+        || asked.replace.is_some()
+        || asked.per_match
+        || asked.only_matching;
+    Format {
+        kind,
+        replacement: asked.replace.clone(),
+        include_zero: asked.include_zero,
+        stats,
+        single_matches,
+        lines: LineFormat {
+            style,
+            terminator: terminator(asked),
+            path: asked.with_filename.unwrap_or(asked.per_match || !paths.is_one_file),
+            heading: asked.heading.unwrap_or(terminal) && !asked.per_match,
+            column,
+            byte_offset: asked.byte_offset,
+            only_matching: asked.only_matching,
+            per_match: asked.per_match,
+            trim: asked.trim,
+            max_columns: asked.max_columns,
+            max_columns_preview: asked.max_columns_preview,
+            context_separator: asked.context_separator.0.clone(),
+            match_separator: asked.field_match_separator.clone().unwrap_or_else(|| b":".to_vec()),
+            field_context_separator: asked
+                .field_context_separator
+                .clone()
+                .unwrap_or_else(|| b"-".to_vec()),
+            path_terminator: asked.null.then_some(0),
+        },
+    }
+}
+
+/// Whether the terminal and its user want colour.
+fn colour_is_welcome() -> bool {
+    std::env::var_os("NO_COLOR").is_none()
+        && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
+fn file_separator(asked: &Asked, format: &Format, threads: usize) -> Option<Vec<u8>> {
+    if asked.mode != Mode::Lines || asked.quiet {
+        return None;
+    }
+    let mut separator = if format.lines.heading {
+        Vec::new()
+    } else if asked.context.lines() == (0, 0) {
+        return None;
+    } else {
+        let Separator(separator) = &asked.context_separator;
+        separator.clone()?
+    };
+    if threads == 1 {
+        separator.extend_from_slice(format.lines.terminator.as_bytes());
+    } else {
+        separator.push(b'\n');
+    }
+    Some(separator)
+}

@@ -1,0 +1,295 @@
+//! Searches everything that was asked for: files that were named, and folders.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use ignore::WalkState;
+use nearfirst::Costs;
+use nearfirst::fetch::ScanReport;
+
+use super::large::{self, Scanned};
+use super::output::{FileOutput, Output};
+use super::print::Outcome;
+use super::print::tally::Stats;
+use super::search::{Patience, Searched, Worker};
+use super::settings::Settings;
+use super::trouble::Trouble;
+use super::walk::{self, Haystack};
+use crate::flags::PlanFlag;
+
+/// Large files met on a walk wait until it ends, so that all threads can work
+/// on one; beyond so many, a thread searches each alone.
+const LARGE_WAITING_MAX: usize = 1 << 16;
+
+/// Files that are being fetched meanwhile; beyond so many, the one that waits
+/// longest is searched before another is put off. What the kernel was asked to
+/// fetch must not push out what has not been searched.
+const FAR_WAITING_MAX: usize = 1024;
+
+/// A run over files.
+pub(super) struct Run<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) output: &'a Output,
+    pub(super) trouble: &'a Trouble,
+    /// Loaded when the first large file is met.
+    costs: OnceLock<Costs>,
+    found: Mutex<Found>,
+    is_match: AtomicBool,
+    searched: AtomicBool,
+}
+
+/// What a run found.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Found {
+    pub(super) is_match: bool,
+    pub(super) searched: bool,
+    pub(super) stats: Stats,
+    pub(super) reading: Reading,
+}
+
+/// How large files were read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reading {
+    pub(super) near_bytes: u64,
+    pub(super) far_bytes: u64,
+    pub(super) waited: Duration,
+}
+
+/// Files met on a walk that are searched later.
+#[derive(Debug, Default)]
+struct PutOff {
+    large: Mutex<Vec<Haystack>>,
+    far: Mutex<VecDeque<Haystack>>,
+}
+
+/// Whether the run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Quit,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(settings: &'a Settings, output: &'a Output, trouble: &'a Trouble) -> Run<'a> {
+        Run {
+            settings,
+            output,
+            trouble,
+            costs: OnceLock::new(),
+            found: Mutex::default(),
+            is_match: AtomicBool::new(false),
+            searched: AtomicBool::new(false),
+        }
+    }
+
+    /// Searches everything; several files at a time where order allows.
+    ///
+    /// # Errors
+    /// A walk that cannot begin.
+    pub(super) fn search(self) -> anyhow::Result<Found> {
+        if self.settings.threads == 1 {
+            self.in_order()?;
+        } else {
+            self.in_parallel()?;
+        }
+        if let Some(costs) = self.costs.get() {
+            // What was learned is worth keeping, but not worth failing for.
+            drop(costs.save());
+        }
+        let mut found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.is_match = self.is_match.into_inner();
+        found.searched = self.searched.into_inner();
+        Ok(found)
+    }
+
+    fn in_order(&self) -> anyhow::Result<()> {
+        let Some(mut worker) = Worker::new(self.settings) else { return Ok(()) };
+        let haystacks = walk::builder(self.settings, self.trouble)?
+            .build()
+            .filter_map(|entry| Haystack::new(entry, self.settings, self.trouble));
+        // Only a sort must see them all before the first.
+        let haystacks: Box<dyn Iterator<Item = Haystack>> = if self.settings.asked.sort.is_some() {
+            Box::new(walk::sort(haystacks.collect(), self.settings).into_iter())
+        } else {
+            Box::new(haystacks)
+        };
+        for haystack in haystacks {
+            if self.alone(&mut worker, &haystack) == Next::Quit {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn in_parallel(&self) -> anyhow::Result<()> {
+        let put_off = PutOff::default();
+        walk::builder(self.settings, self.trouble)?.build_parallel().run(|| {
+            let mut worker = Worker::new(self.settings);
+            let put_off = &put_off;
+            Box::new(move |entry| {
+                let Some(worker) = &mut worker else { return WalkState::Quit };
+                let Some(haystack) = Haystack::new(entry, self.settings, self.trouble) else {
+                    return WalkState::Continue;
+                };
+                match self.near_first(worker, haystack, put_off) {
+                    Next::Continue => WalkState::Continue,
+                    Next::Quit => WalkState::Quit,
+                }
+            })
+        });
+        if self.is_settled() {
+            return Ok(());
+        }
+        std::thread::scope(|scope| {
+            let waiting = lock(&put_off.far).len();
+            for _ in 1..self.settings.threads.min(waiting) {
+                scope.spawn(|| self.search_far(&put_off));
+            }
+            self.search_far(&put_off);
+        });
+        let large = put_off.large.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if large.is_empty() || self.is_settled() {
+            return Ok(());
+        }
+        let Some(mut worker) = Worker::new(self.settings) else { return Ok(()) };
+        for haystack in &large {
+            if self.alone(&mut worker, haystack) == Next::Quit {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Searches a file, or puts it off.
+    fn near_first(&self, worker: &mut Worker<'_>, haystack: Haystack, put_off: &PutOff) -> Next {
+        let patience = match self.settings.plan {
+            PlanFlag::Best if !haystack.is_named() => {
+                Patience::Later(self.costs.get_or_init(Costs::load))
+            }
+            _ => Patience::Now,
+        };
+        match self.among_others(worker, haystack, patience, put_off) {
+            Ok(next) => next,
+            Err(far) => {
+                let mut waiting = lock(&put_off.far);
+                waiting.push_back(far);
+                if waiting.len() <= FAR_WAITING_MAX {
+                    return Next::Continue;
+                }
+                let longest = waiting.pop_front();
+                drop(waiting);
+                longest.map_or(Next::Continue, |far| {
+                    self.among_others(worker, far, Patience::Now, put_off).unwrap_or(Next::Continue)
+                })
+            }
+        }
+    }
+
+    /// Searches the files that were put off because they were far.
+    fn search_far(&self, put_off: &PutOff) {
+        let Some(mut worker) = Worker::new(self.settings) else { return };
+        loop {
+            let Some(far) = lock(&put_off.far).pop_front() else { return };
+            if let Ok(Next::Quit) = self.among_others(&mut worker, far, Patience::Now, put_off) {
+                return;
+            }
+        }
+    }
+
+    /// Searches a file while no other is searched; its output leaves meanwhile.
+    fn alone(&self, worker: &mut Worker<'_>, haystack: &Haystack) -> Next {
+        self.searched.store(true, Ordering::Relaxed);
+        let file_output = FileOutput::new(self.output);
+        let outcome = match worker.search(haystack, Some(&file_output), Patience::Now) {
+            Ok(Searched::Done(outcome)) => Ok(outcome),
+            Ok(Searched::Far) => unreachable!("it was not allowed to wait"),
+            Ok(Searched::Large(file)) => {
+                let costs = self.costs.get_or_init(Costs::load);
+                match large::search(self.settings, costs, self.output, haystack, &file) {
+                    Ok(Scanned::Done(outcome, report)) => {
+                        self.add_reading(&report);
+                        return self.note(haystack, Ok(outcome));
+                    }
+                    Ok(Scanned::Encoded) => {
+                        worker.search_in_order(haystack, &file, Some(&file_output))
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        let outcome =
+            outcome.and_then(|outcome| file_output.write(worker.output()).map(|()| outcome));
+        self.note(haystack, outcome)
+    }
+
+    /// Searches a file while others are searched; its output leaves in one
+    /// piece. A file that is far and may wait comes back.
+    fn among_others(
+        &self,
+        worker: &mut Worker<'_>,
+        haystack: Haystack,
+        patience: Patience<'_>,
+        put_off: &PutOff,
+    ) -> Result<Next, Haystack> {
+        self.searched.store(true, Ordering::Relaxed);
+        let outcome = match worker.search(&haystack, None, patience) {
+            Ok(Searched::Done(outcome)) => Ok(outcome),
+            Ok(Searched::Far) => return Err(haystack),
+            Ok(Searched::Large(file)) => {
+                let mut large = lock(&put_off.large);
+                if large.len() < LARGE_WAITING_MAX {
+                    large.push(haystack);
+                    return Ok(Next::Continue);
+                }
+                drop(large);
+                worker.search_in_order(&haystack, &file, None)
+            }
+            Err(error) => Err(error),
+        };
+        let outcome =
+            outcome.and_then(|outcome| self.output.write_file(worker.output()).map(|()| outcome));
+        Ok(self.note(&haystack, outcome))
+    }
+
+    /// Notes what became of a file.
+    fn note(&self, haystack: &Haystack, outcome: io::Result<Outcome>) -> Next {
+        match outcome {
+            Ok(outcome) => {
+                if outcome.is_match {
+                    self.is_match.store(true, Ordering::Relaxed);
+                }
+                if self.settings.stats {
+                    lock(&self.found).stats += outcome.stats;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Next::Quit,
+            Err(error) => self.failed(haystack, &error),
+        }
+        if self.is_settled() { Next::Quit } else { Next::Continue }
+    }
+
+    /// Whether the rest of the run can change nothing.
+    fn is_settled(&self) -> bool {
+        self.settings.quit_after_match && self.is_match.load(Ordering::Relaxed)
+    }
+
+    fn failed(&self, haystack: &Haystack, error: &dyn Display) {
+        self.trouble.say(format_args!("{}: {error}", haystack.path().display()));
+    }
+
+    fn add_reading(&self, report: &ScanReport) {
+        let reading = &mut lock(&self.found).reading;
+        reading.near_bytes += report.near_bytes;
+        reading.far_bytes += report.far_bytes;
+        reading.waited += report.waited;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

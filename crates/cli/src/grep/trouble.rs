@@ -1,0 +1,51 @@
+//! What goes wrong in a run of `grep`: said once, remembered for the exit code.
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::messages;
+
+/// Where a run reports trouble.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    silent: bool,
+    silent_about_ignore_files: bool,
+    seen: AtomicBool,
+}
+
+impl Trouble {
+    pub(super) fn new(silent: bool, silent_about_ignore_files: bool) -> Trouble {
+        Trouble { silent, silent_about_ignore_files, seen: AtomicBool::new(false) }
+    }
+
+    /// A file or folder could not be searched: the run fails in the end.
+    pub(super) fn say(&self, what: impl Display) {
+        self.seen.store(true, Ordering::Relaxed);
+        if !self.silent {
+            messages::note(without_number(&what.to_string()));
+        }
+    }
+
+    /// An ignore file could not be understood: worth a line, no failure.
+    pub(super) fn say_of_ignore_file(&self, what: impl Display) {
+        if !self.silent && !self.silent_about_ignore_files {
+            messages::note(without_number(&what.to_string()));
+        }
+    }
+
+    pub(super) fn any(&self) -> bool {
+        self.seen.load(Ordering::Relaxed)
+    }
+}
+
+/// `text` without the error number that the standard library adds.
+fn without_number(text: &str) -> String {
+    match text.find(" (os error ") {
+        Some(at) => {
+            let rest = &text[at..];
+            let end = rest.find(')').map_or(text.len(), |end| at + end + 1);
+            format!("{}{}", &text[..at], &text[end..])
+        }
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,180 @@
+//! Which files a run searches.
+
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use ignore::types::{Types, TypesBuilder};
+use ignore::{DirEntry, WalkBuilder};
+
+use super::asked::{SortBy, TypeChange};
+use super::settings::{Settings, overrides};
+use super::trouble::Trouble;
+
+/// Files left out beside those of `.ignore`, as ripgrep does.
+const RIPGREP_IGNORE_FILE: &str = ".rgignore";
+
+/// The walk over everything that was asked for.
+///
+/// # Errors
+/// A glob or a file type that cannot be understood.
+pub(super) fn builder(settings: &Settings, trouble: &Trouble) -> anyhow::Result<WalkBuilder> {
+    let asked = &settings.asked;
+    let mut paths = settings.paths.all.iter();
+    let mut builder = WalkBuilder::new(paths.next().expect("there is always a path"));
+    for path in paths {
+        builder.add(path);
+    }
+    if !asked.no_ignore_files {
+        for path in &asked.ignore_files {
+            if let Some(error) = builder.add_ignore(path) {
+                trouble.say_of_ignore_file(error);
+            }
+        }
+    }
+    builder
+        .max_depth(asked.max_depth)
+        .follow_links(asked.follow)
+        .max_filesize(asked.max_filesize)
+        .threads(settings.threads)
+        .same_file_system(asked.one_file_system)
+        .skip_stdout(asked.mode.is_search())
+        .overrides(overrides(
+            &settings.current_folder,
+            &asked.globs,
+            &asked.iglobs,
+            asked.glob_case_insensitive,
+        )?)
+        .types(types(&asked.types)?)
+        .hidden(!asked.hidden)
+        .parents(!asked.no_ignore_parent)
+        .ignore(!asked.no_ignore_dot)
+        .git_global(!asked.no_ignore_vcs && !asked.no_ignore_global)
+        .git_ignore(!asked.no_ignore_vcs)
+        .git_exclude(!asked.no_ignore_vcs && !asked.no_ignore_exclude)
+        .require_git(!asked.no_require_git)
+        .ignore_case_insensitive(asked.ignore_file_case_insensitive)
+        .current_dir(&settings.current_folder);
+    if !asked.no_ignore_dot {
+        builder.add_custom_ignore_filename(RIPGREP_IGNORE_FILE);
+    }
+    if asked.sort.is_some_and(|sort| sort.by == SortBy::Path && !sort.reverse) {
+        builder.sort_by_file_name(std::ffi::OsStr::cmp);
+    }
+    Ok(builder)
+}
+
+/// The known file types with the changes of the command line.
+///
+/// # Errors
+/// A definition or name that is not known.
+pub(super) fn types(changes: &[TypeChange]) -> anyhow::Result<Types> {
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults();
+    for change in changes {
+        match change {
+            TypeChange::Clear(name) => {
+                builder.clear(name);
+            }
+            TypeChange::Add(definition) => {
+                builder.add_def(definition)?;
+            }
+            TypeChange::Select(name) => {
+                builder.select(name);
+            }
+            TypeChange::Negate(name) => {
+                builder.negate(name);
+            }
+        }
+    }
+    Ok(builder.build()?)
+}
+
+/// A file to search.
+#[derive(Debug)]
+pub(super) struct Haystack {
+    entry: DirEntry,
+    strip_dot: bool,
+}
+
+impl Haystack {
+    /// The entry, if it is one to search.
+    pub(super) fn new(
+        result: Result<DirEntry, ignore::Error>,
+        settings: &Settings,
+        trouble: &Trouble,
+    ) -> Option<Haystack> {
+        let entry = match result {
+            Ok(entry) => entry,
+            Err(error) => {
+                trouble.say(error);
+                return None;
+            }
+        };
+        if let Some(error) = entry.error() {
+            trouble.say_of_ignore_file(error);
+        }
+        let haystack = Haystack { entry, strip_dot: settings.paths.is_default };
+        let is_file = haystack.entry.file_type().is_some_and(|kind| kind.is_file());
+        (haystack.is_named() || is_file).then_some(haystack)
+    }
+
+    /// The path, as it is opened.
+    pub(super) fn path(&self) -> &Path {
+        let path = self.entry.path();
+        if self.strip_dot { path.strip_prefix("./").unwrap_or(path) } else { path }
+    }
+
+    /// Whether the user named this file, rather than a folder that holds it.
+    pub(super) fn is_named(&self) -> bool {
+        self.is_stdin() || (self.entry.depth() == 0 && !self.is_folder())
+    }
+
+    pub(super) fn is_stdin(&self) -> bool {
+        self.entry.is_stdin()
+    }
+
+    fn is_folder(&self) -> bool {
+        let Some(kind) = self.entry.file_type() else { return false };
+        kind.is_dir() || (self.entry.path_is_symlink() && self.entry.path().is_dir())
+    }
+}
+
+/// A path as it is printed.
+pub(super) fn printed_path(path: &Path, separator: Option<u8>) -> Cow<'_, [u8]> {
+    let bytes = path.as_os_str().as_bytes();
+    match separator {
+        None | Some(b'/') => Cow::Borrowed(bytes),
+        Some(separator) => bytes
+            .iter()
+            .map(|byte| if *byte == b'/' { separator } else { *byte })
+            .collect::<Vec<u8>>()
+            .into(),
+    }
+}
+
+/// Orders `haystacks` as `--sort` asks; by path ascending the walk is already.
+pub(super) fn sort(mut haystacks: Vec<Haystack>, settings: &Settings) -> Vec<Haystack> {
+    let Some(sort) = settings.asked.sort else { return haystacks };
+    if sort.by == SortBy::Path {
+        if sort.reverse {
+            haystacks.sort_by(|a, b| b.path().cmp(a.path()));
+        }
+        return haystacks;
+    }
+    let time = |haystack: &Haystack| {
+        let metadata = haystack.path().metadata().ok()?;
+        match sort.by {
+            SortBy::Accessed => metadata.accessed().ok(),
+            SortBy::Created => metadata.created().ok(),
+            SortBy::Modified | SortBy::Path => metadata.modified().ok(),
+        }
+    };
+    let mut timed: Vec<_> = haystacks.into_iter().map(|h| (time(&h), h)).collect();
+    // Files without a time come last; in reverse, first, as in ripgrep.
+    timed.sort_by(|(a, _), (b, _)| {
+        let order = a.is_none().cmp(&b.is_none()).then(a.cmp(b));
+        if sort.reverse { order.reverse() } else { order }
+    });
+    timed.into_iter().map(|(_, haystack)| haystack).collect()
+}
