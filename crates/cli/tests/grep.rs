@@ -1,0 +1,446 @@
+//! `nearfirst grep` through the built program: against ripgrep where it is
+//! installed, and against fixed expectations everywhere.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::format_collect,
+    reason = "a test may panic, say why it skips, and be slow about its texts"
+)]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+/// What a program printed, and how it ended.
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    code: Option<i32>,
+    stdout: Vec<u8>,
+}
+
+/// A folder to search in.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn with(self, name: impl AsRef<Path>, text: impl AsRef<[u8]>) -> Folder {
+        let path = self.0.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    fn run(&self, program: &Path, first: &[&str], args: &[&str]) -> (Said, String) {
+        let mut command = Command::new(program);
+        command
+            .args(first)
+            .args(args)
+            .current_dir(self.0.path())
+            .env_remove("RIPGREP_CONFIG_PATH")
+            .stdin(Stdio::null());
+        let out = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+        (Said { code: out.status.code(), stdout: out.stdout }, stderr)
+    }
+
+    /// `nearfirst grep` with `args`.
+    fn grep(&self, args: &[&str]) -> (Said, String) {
+        self.run(Path::new(env!("CARGO_BIN_EXE_nearfirst")), &["grep"], args)
+    }
+
+    /// What `nearfirst grep` prints, and its exit code.
+    fn found(&self, args: &[&str]) -> (String, i32) {
+        let (said, _) = self.grep(args);
+        (String::from_utf8_lossy(&said.stdout).into_owned(), said.code.unwrap())
+    }
+
+    /// Checks that ripgrep says the same, in whole files and in chunks.
+    fn same_as_ripgrep(&self, args: &[&str]) {
+        let Some(rg) = ripgrep() else { return };
+        let (expected, _) = self.run(&rg, &[], args);
+        let expected = without_times(expected);
+        for chunk in [None, Some("1"), Some("7"), Some("64"), Some("1K")] {
+            let chunk: Vec<&str> = chunk.into_iter().flat_map(|size| ["--chunk", size]).collect();
+            let (said, stderr) = self.grep(&[&chunk, args].concat());
+            let said = without_times(said);
+            assert!(
+                said == expected,
+                "{chunk:?} {args:?}\nripgrep {:?}:\n{}\nnearfirst {:?}:\n{}\n{stderr}",
+                expected.code,
+                expected.stdout.as_slice().escape_ascii(),
+                said.code,
+                said.stdout.as_slice().escape_ascii()
+            );
+        }
+    }
+}
+
+/// Without what differs from run to run in JSON messages.
+fn without_times(said: Said) -> Said {
+    if !said.stdout.starts_with(b"{\"type\":") && !said.stdout.starts_with(b"{\"data\":") {
+        return said;
+    }
+    let mut stdout = Vec::new();
+    for line in said.stdout.split_inclusive(|byte| *byte == b'\n') {
+        let mut message: serde_json::Value = serde_json::from_slice(line).unwrap();
+        for place in ["/data/stats/elapsed", "/data/elapsed_total"] {
+            if let Some(time) = message.pointer_mut(place) {
+                *time = serde_json::Value::Null;
+            }
+        }
+        writeln!(stdout, "{message}").unwrap();
+    }
+    Said { stdout, ..said }
+}
+
+/// The ripgrep to compare with: `$NEARFIRST_RG`, or `rg` on the path.
+fn ripgrep() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = || {
+        std::env::split_paths(&path)
+            .map(|folder| folder.join("rg"))
+            .find(|program| program.is_file())
+    };
+    let found = std::env::var_os("NEARFIRST_RG").map(PathBuf::from).or_else(on_path);
+    if found.is_none() {
+        println!("not compared: no `rg` on the path and NEARFIRST_RG is not set");
+    }
+    found
+}
+
+const POEM: &str = "The fog comes\non little cat feet.\n\nIt sits looking\nover harbor and city\n\
+                    on silent haunches\nand then moves on.\n";
+
+fn poem() -> Folder {
+    Folder::new().with("poem", POEM)
+}
+
+#[test]
+fn lines_of_one_file() {
+    let folder = poem();
+    assert_eq!(
+        folder.found(&["on ", "poem"]),
+        ("on little cat feet.\non silent haunches\n".into(), 0)
+    );
+    assert_eq!(folder.found(&["-n", "moves", "poem"]), ("7:and then moves on.\n".into(), 0));
+    assert_eq!(folder.found(&["-c", "on", "poem"]), ("3\n".into(), 0));
+    assert_eq!(folder.found(&["-vc", "on", "poem"]), ("4\n".into(), 0));
+    assert_eq!(
+        folder.found(&["-ob", "c[a-z]+", "poem"]),
+        ("8:comes\n24:cat\n67:city\n86:ches\n".into(), 0)
+    );
+    assert_eq!(folder.found(&["dog", "poem"]), (String::new(), 1));
+}
+
+#[test]
+fn chunks_know_their_line_numbers() {
+    let folder = poem();
+    for chunk in ["1", "20", "1M"] {
+        let args = ["--chunk", chunk, "-n", "-C1", "sits|moves", "poem"];
+        let expected = "3-\n4:It sits looking\n5-over harbor and city\n6-on silent haunches\n\
+                        7:and then moves on.\n";
+        assert_eq!(folder.found(&args), (expected.into(), 0));
+        let args = ["--chunk", chunk, "-A1", "fog|sits", "poem"];
+        let expected =
+            "The fog comes\non little cat feet.\n--\nIt sits looking\nover harbor and city\n";
+        assert_eq!(folder.found(&args), (expected.into(), 0));
+    }
+}
+
+#[test]
+fn one_bad_file_does_not_end_a_run() {
+    let folder = poem();
+    let (said, stderr) = folder.grep(&["fog", "missing", "poem"]);
+    assert_eq!(said.code, Some(2));
+    assert_eq!(said.stdout, b"poem:The fog comes\n");
+    assert_eq!(stderr, "nearfirst grep: missing: No such file or directory\n");
+    let (said, stderr) = folder.grep(&["--no-messages", "fog", "missing", "poem"]);
+    assert_eq!((said.code, stderr.as_str()), (Some(2), ""));
+    assert_eq!(folder.grep(&["-q", "fog", "missing", "poem"]).0.code, Some(0));
+}
+
+#[test]
+fn folders_leave_out_what_is_ignored_hidden_or_binary() {
+    let folder = Folder::new()
+        .with("a/seen", "needle\n")
+        .with("a/.hidden", "needle\n")
+        .with("a/skipped.log", "needle\n")
+        .with("a/binary", b"needle\0\n")
+        .with(".ignore", "*.log\n");
+    assert_eq!(folder.found(&["needle"]), ("a/seen:needle\n".into(), 0));
+    assert_eq!(
+        folder.found(&["--sort=path", "-uu", "needle"]),
+        ("a/.hidden:needle\na/seen:needle\na/skipped.log:needle\n".into(), 0)
+    );
+    assert_eq!(
+        folder.found(&["needle", "a/binary"]),
+        ("binary file matches (found \"\\0\" byte around offset 6)\n".into(), 0)
+    );
+    assert_eq!(
+        folder.found(&["--files", "--sort", "path", "--hidden"]),
+        (".ignore\na/.hidden\na/binary\na/seen\n".into(), 0)
+    );
+}
+
+#[test]
+fn the_last_of_two_opposites_wins() {
+    let folder = poem();
+    let said = |flags: &[&str]| folder.found(&[flags, &["fog", "poem"]].concat()).0;
+    assert_eq!(said(&["-n", "-N"]), "The fog comes\n");
+    assert_eq!(said(&["-N", "-n"]), "1:The fog comes\n");
+    assert_eq!(said(&["-H", "-I"]), "The fog comes\n");
+    assert_eq!(said(&["-c", "-l"]), "poem\n");
+    assert_eq!(said(&["-l", "-c"]), "1\n");
+    assert_eq!(said(&["-v", "--no-invert-match"]), "The fog comes\n");
+}
+
+#[test]
+fn names_that_are_not_text() {
+    let name = OsStr::from_bytes(b"n\xFFme\nline");
+    let folder = Folder::new().with(name, "needle\n");
+    let (said, _) = folder.grep(&["needle"]);
+    assert_eq!(said.stdout, b"n\xFFme\nline:needle\n");
+    let (said, _) = folder.grep(&["--json", "needle"]);
+    let first = said.stdout.split(|byte| *byte == b'\n').next().unwrap();
+    assert_eq!(first, br#"{"type":"begin","data":{"path":{"bytes":"bv9tZQpsaW5l"}}}"#);
+}
+
+#[test]
+fn standard_input_is_searched_if_it_is_a_pipe() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nearfirst"))
+        .args(["grep", "-n", "two"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.stdout, b"2:two\n");
+}
+
+#[test]
+fn a_closed_pipe_ends_a_run_quietly() {
+    let folder = Folder::new().with("many", "needle\n".repeat(1 << 18));
+    for chunk in ["1K", "1G"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nearfirst"))
+            .args(["grep", "--chunk", chunk, "needle", "many"])
+            .current_dir(folder.0.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+        assert!(out.status.code().is_some_and(|code| code < 2), "{:?}", out.status);
+    }
+}
+
+#[test]
+fn results_wait_on_disk_if_memory_does_not_hold_them() {
+    let text: String = (0..5000).map(|line| format!("needle {line}\n")).collect();
+    let folder = Folder::new().with("text", &text);
+    let args = ["--chunk", "100", "--budget", "1", "--jobs", "4", "needle", "text"];
+    assert_eq!(folder.found(&args), (text, 0));
+}
+
+#[test]
+fn files_that_are_not_in_memory_are_searched_too() {
+    let mut folder = Folder::new();
+    for name in 0..40 {
+        folder = folder.with(format!("d/{name:02}"), format!("needle {name}\n"));
+    }
+    for name in (0..40).step_by(2) {
+        let file = fs::File::open(folder.0.path().join(format!("d/{name:02}"))).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+    let (near_first, code) = folder.found(&["needle"]);
+    assert_eq!(code, 0);
+    let mut lines: Vec<&str> = near_first.lines().collect();
+    lines.sort_unstable();
+    let (sorted, _) = folder.found(&["--sort=path", "needle"]);
+    assert_eq!(lines, sorted.lines().collect::<Vec<_>>());
+    assert_eq!(folder.found(&["-q", "needle 38"]), (String::new(), 0));
+}
+
+#[test]
+fn unordered_prints_the_same_lines() {
+    let text: String = (0..5000).map(|line| format!("needle {line}\n")).collect();
+    let folder = Folder::new().with("text", &text);
+    let (out, code) = folder.found(&["--chunk", "100", "--unordered", "needle", "text"]);
+    let mut lines: Vec<&str> = out.lines().collect();
+    lines.sort_by_key(|line| line["needle ".len()..].parse::<u32>().unwrap());
+    assert_eq!(lines, text.lines().collect::<Vec<_>>());
+    assert_eq!(code, 0);
+    let (out, _) = folder.found(&["--chunk", "100", "--unordered", "-m3", "needle", "text"]);
+    assert_eq!(out.lines().count(), 3);
+}
+
+#[test]
+fn stats_say_what_was_near() {
+    let folder = poem();
+    let (said, stderr) = folder.grep(&["--chunk", "16", "--stats", "fog", "poem"]);
+    let stdout = String::from_utf8(said.stdout).unwrap();
+    let counts = "\n1 matches\n1 matched lines\n1 files contained matches\n1 files searched\n";
+    assert!(stdout.contains(counts), "{stdout}");
+    assert!(stdout.contains(&format!("\n{} bytes searched\n", POEM.len())), "{stdout}");
+    assert!(stderr.contains("bytes of large files were near"), "{stderr}");
+}
+
+#[test]
+fn a_pattern_that_cannot_be_understood() {
+    let folder = poem();
+    let (said, stderr) = folder.grep(&["a(", "poem"]);
+    assert_eq!(said.code, Some(2));
+    assert!(stderr.contains("unclosed group"), "{stderr}");
+    let (said, stderr) = folder.grep(&["(?<=a)b", "poem"]);
+    assert_eq!(said.code, Some(2));
+    assert!(stderr.contains("--pcre2"), "{stderr}");
+}
+
+#[test]
+fn special_files() {
+    let folder = poem();
+    assert_eq!(folder.found(&["-q", "^Pid", "/proc/self/status"]).1, 0);
+    assert_eq!(folder.found(&["x", "/dev/null"]), (String::new(), 1));
+    std::os::unix::fs::symlink("loop", folder.0.path().join("loop")).unwrap();
+    let (said, stderr) = folder.grep(&["fog", "loop"]);
+    assert_eq!(said.code, Some(2));
+    assert!(stderr.contains("loop: Too many levels of symbolic links"), "{stderr}");
+}
+
+#[test]
+fn as_ripgrep_on_real_text() {
+    let source = include_str!("../src/grep/flags.rs");
+    let folder = Folder::new().with("flags.rs", source).with("other", POEM);
+    for args in [
+        &["-n", "apply"][..],
+        &["-c", "help"],
+        &["-nC3", "short: Some"],
+        &["--json", "-C1", "Boundary"],
+        &["--json", "-r", "<$0>", "Mode::"],
+        &["-o", r"\w+_\w+"],
+        &["-P", "-n", r"(?<=Some\()'.'"],
+        &["-U", "-n", r"apply: \|a, _\| \{\n"],
+        &["-U", "-o", "-b", r"\{\n *a"],
+        &["-w", "-i", "FLAG"],
+        &["--column", "-b", "long"],
+        &["-r", "$1!", r#""(\w+)""#],
+        &["--vimgrep", "a"],
+        &["-M40", "a"],
+        &["-M40", "--max-columns-preview", "a"],
+        &["--color=always", "-nC1", "fn "],
+        &["--color=always", "--colors=highlight:bg:blue", "fn "],
+        &["-F", "-e", "(a, g)", "-e", "=>"],
+        &["--count-matches", "a"],
+        &["--files-without-match", "fog"],
+        &["-0l", "fn"],
+    ] {
+        folder.same_as_ripgrep(&[args, &["flags.rs"]].concat());
+        folder.same_as_ripgrep(&[&["--sort=path"], args].concat());
+    }
+}
+
+/// A text of few words, so that lines match and repeat, with odd line ends and bytes.
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    let odd = prop_oneof![
+        8 => Just(&b"foo"[..]),
+        8 => Just(&b"bar"[..]),
+        4 => Just(&b"Foo"[..]),
+        4 => Just(&b" "[..]),
+        12 => Just(&b"\n"[..]),
+        2 => Just(&b"\r\n"[..]),
+        2 => Just("\u{e9}\u{2603}".as_bytes()),
+        1 => Just(&b"\xFF"[..]),
+        1 => Just(&b"\0"[..]),
+    ];
+    let plain = prop_oneof![
+        8 => Just(&b"foo"[..]),
+        8 => Just(&b"bar"[..]),
+        4 => Just(&b"  "[..]),
+        12 => Just(&b"\n"[..]),
+    ];
+    prop_oneof![
+        prop::collection::vec(odd, 0..80).prop_map(|words| words.concat()),
+        prop::collection::vec(plain, 0..120).prop_map(|words| words.concat()),
+    ]
+}
+
+fn flags() -> impl Strategy<Value = Vec<&'static str>> {
+    let flag = prop::sample::select(vec![
+        "-n",
+        "-v",
+        "-i",
+        "-S",
+        "-w",
+        "-x",
+        "-c",
+        "-l",
+        "-o",
+        "-b",
+        "-a",
+        "-H",
+        "-q",
+        "-A1",
+        "-A3",
+        "-B1",
+        "-B2",
+        "-C1",
+        "-C2",
+        "-m1",
+        "-m2",
+        "-m4",
+        "--column",
+        "--passthru",
+        "--trim",
+        "-rX",
+        "--json",
+        "--count-matches",
+        "--files-without-match",
+        "--vimgrep",
+        "--heading",
+        "--color=always",
+        "--crlf",
+        "--null-data",
+        "-0",
+        "-P",
+        "--include-zero",
+        "--no-context-separator",
+        "-M5",
+    ]);
+    prop::collection::vec(flag, 0..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn as_ripgrep_on_generated_text(
+        text in text(),
+        flags in flags(),
+        pattern in prop::sample::select(
+            vec!["foo", "foo|bar", "o$", "^", "fo+.?b", "[a-z]+", "zork"]
+        ),
+    ) {
+        // PCRE2 sees no `^` in an empty line at the end of a buffer that holds lines before it,
+        // and a chunk has other lines before it than the file.
+        prop_assume!(!(flags.contains(&"-P") && pattern == "^"));
+        let folder = Folder::new().with("text", text);
+        folder.same_as_ripgrep(&[flags.as_slice(), &[pattern, "text"]].concat());
+    }
+}
