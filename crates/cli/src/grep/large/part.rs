@@ -13,7 +13,7 @@ use super::super::print::tally::Tally;
 use super::super::print::{Format, Kind, Nul, Printing, Scope};
 use super::super::search::begins_with_mark;
 
-/// ripgrep looks for a NUL byte in this much of a file's start before it
+/// ripgrep reads this much at a time, and looks for a NUL byte in it before it
 /// looks for matches.
 const BINARY_HEAD_BYTES: usize = 64 * 1024;
 
@@ -84,7 +84,7 @@ impl<M: Matcher> Bench<M> {
             }
         }
         let nul = (method.nul == Nul::Leave).then(|| memchr::memchr(0, bytes)).flatten();
-        let bytes = nul.map_or(bytes, |at| &bytes[..at]);
+        let bytes = nul.map_or(bytes, |at| before_block(bytes, offset, at, method.separator));
         let mut printing = Printing {
             format: method.format,
             matcher: &self.matcher,
@@ -132,6 +132,14 @@ impl<M: Matcher> Bench<M> {
     }
 }
 
+/// The whole lines before the block that holds the NUL byte at `nul` of `bytes`.
+fn before_block(bytes: &[u8], offset: u64, nul: usize, separator: u8) -> &[u8] {
+    let into_block = (offset + nul as u64) % BINARY_HEAD_BYTES as u64;
+    let block = nul.saturating_sub(usize::try_from(into_block).expect("less than a block"));
+    let lines = memchr::memrchr(separator, &bytes[..block]).map_or(0, |at| at + 1);
+    &bytes[..lines]
+}
+
 /// A NUL byte in the head of the file, of which `start` is at hand.
 fn head_nul(file: &File, start: &[u8]) -> io::Result<Option<u64>> {
     let at_hand = &start[..start.len().min(BINARY_HEAD_BYTES)];
@@ -176,6 +184,19 @@ pub(super) fn last_lines(bytes: &[u8], count: usize, separator: u8) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_nul_byte_hides_its_block() {
+        let mut text = "line\n".repeat(BINARY_HEAD_BYTES / 2).into_bytes();
+        assert_eq!(before_block(&text, 0, 100, b'\n'), b"");
+        let nul = 2 * BINARY_HEAD_BYTES + 9;
+        text[nul] = 0;
+        let shown = before_block(&text, 0, nul, b'\n');
+        assert!(shown.ends_with(b"line\n"));
+        assert_eq!(shown.len(), 2 * BINARY_HEAD_BYTES / 5 * 5);
+        let chunk = &text[nul - 20..];
+        assert_eq!(before_block(chunk, (nul - 20) as u64, 20, b'\n'), b"ine\nline\n");
+    }
 
     #[test]
     fn lines_at_both_ends() {
