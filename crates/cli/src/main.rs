@@ -4,15 +4,21 @@
 //! [`flags`] and [`messages`]. The program also answers to the name of a
 //! command (`ln -s nearfirst wc`), as busybox does.
 
+mod asking;
 mod calibrate;
 mod devices;
 mod find;
 mod flags;
 mod generate;
 mod grep;
+mod human;
+mod json;
 mod messages;
 mod order;
+mod outcome;
+mod progress;
 mod sleds;
+mod specs;
 mod wc;
 
 use std::ffi::{OsStr, OsString};
@@ -45,13 +51,13 @@ fn main() -> ExitCode {
     let arguments = with_command_name(std::env::args_os().collect());
     let cli = Cli::parse_from(arguments);
     match cli.command {
-        Command::Sleds(args) => sleds::run(args),
+        Command::Sleds(args) => sleds::run(&args),
         Command::Order(args) => order::run(args),
         Command::Wc(args) => wc::run(&args),
         Command::Grep(args) => grep::run(args),
         Command::Find(args) => find::run(args),
-        Command::Calibrate(args) => calibrate::run(args),
-        Command::Devices(args) => devices::run(args),
+        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Devices(args) => devices::run(&args),
         Command::Generate(args) => generate::run(&args, Cli::command()),
     }
 }

@@ -1,0 +1,53 @@
+//! Flags of commands that ask where data is, and how they come to their [`Costs`].
+
+use std::time::Duration;
+
+use clap::Args;
+use nearfirst::{Clock, Costs, Local, TableFiles};
+
+use crate::messages;
+
+/// How long a command waits for an answer.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct AskFlags {
+    /// Seconds to wait for a mount that does not answer
+    ///
+    /// A dead server or a hung FUSE program is given up after this time: its files are reported
+    /// and the run goes on. 10 s by default, longer than a sleeping disk needs to wake up.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Asking")]
+    pub(crate) wait_max: Option<Duration>,
+}
+
+impl AskFlags {
+    /// The costs of this machine's files. What is wrong with the device tables is said on stderr.
+    pub(crate) fn costs(&self) -> Costs {
+        let local = self.wait_max.map_or_else(Local::default, Local::new);
+        let costs = Costs::with(local, TableFiles::default(), Clock::real());
+        for warning in costs.warnings() {
+            messages::note(warning);
+        }
+        costs
+    }
+}
+
+/// Reads a number of seconds, with or without decimals.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds: &f64| *seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "a number of seconds above 0, such as 3 or 0.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_times_that_can_pass_are_seconds() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["0", "-1", "nan", "inf", "1e300", "", "3s"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `nearfirst calibrate`: measures devices and writes down what they take.
+
+mod target;
+
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nearfirst::{Costs, Device, Error, Probe, Progress, probe, probe_memory};
+
+use crate::asking::{AskFlags, seconds};
+use crate::devices::{self, Row};
+use crate::{human, json, messages, outcome, progress};
+
+use target::Target;
+
+/// Measure what devices take, so that times can be told
+///
+/// Reads a little at random places for the latency and in sequence for the bandwidth, past the
+/// page cache, from files that are there; none of them is changed. Only a folder in which there
+/// is no file of a megabyte gets a temporary one, which has no name and is gone when it is closed.
+///
+/// Without a PATH, memory and every device behind a mount are measured; a mount that does not
+/// answer is passed over. What is found replaces what was known of a device, is saved in the
+/// device table (root's for all users, others' for themselves), and is corrected by what later
+/// reads take.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = outcome::EXIT_CODES)]
+pub(crate) struct Args {
+    /// Files or folders on the devices to measure; without any, all devices
+    paths: Vec<PathBuf>,
+
+    /// Seconds to spend on a device, at the most; a few reads are made in any case
+    #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
+    seconds: Duration,
+
+    /// Do not write the device table
+    #[arg(long)]
+    no_save: bool,
+
+    /// One JSON object a line instead of text; see docs/json.md
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    ask: AskFlags,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let costs = args.ask.costs();
+    let targets = match target::all(&costs, &args.paths) {
+        Ok(targets) => targets,
+        Err(error) => {
+            messages::error(format_args!("/proc/self/mountinfo: {}", messages::reason(&error)));
+            Vec::new()
+        }
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = measure_all(&costs, &targets, args, &mut out).and_then(|()| out.flush());
+    outcome::exit_code(written)
+}
+
+fn measure_all(
+    costs: &Costs,
+    targets: &[Target],
+    args: &Args,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut measured = BTreeSet::new();
+    for (at, target) in targets.iter().enumerate() {
+        let mut line = progress::Line::at_once(costs.clock());
+        let of = format!("{} of {}", at + 1, targets.len());
+        let found = measure(costs, target, args.seconds, |step| {
+            line.show(|| format!("{of}, {}: {}", target.name(), step_text(step)));
+        });
+        line.clear();
+        match found {
+            Ok((probe, path)) => {
+                let device = probe.device.clone();
+                if measured.contains(&device) {
+                    continue;
+                }
+                learn(costs, probe);
+                let row = Row::new(&costs.table(), &device, path.into_iter().collect());
+                if args.json {
+                    json::line(out, &devices::record::device(&row))?;
+                } else {
+                    result(out, &row)?;
+                }
+                out.flush()?;
+                measured.insert(device);
+            }
+            Err(error) if target.may_be_passed_over(&error) => {
+                messages::note(format_args!("{}: passed over: {}", target.name(), error.reason()));
+            }
+            Err(error) => messages::error(format_args!("{}: {}", target.name(), error.reason())),
+        }
+    }
+    if !measured.is_empty() && !args.no_save {
+        save(costs, &measured, args.json, out)?;
+    }
+    Ok(())
+}
+
+/// Measures one device, at the first of its places where that works.
+fn measure(
+    costs: &Costs,
+    target: &Target,
+    limit: Duration,
+    mut progress: impl FnMut(Progress),
+) -> Result<(Probe, Option<PathBuf>), Error> {
+    let Target::Places { places, .. } = target else {
+        return Ok((probe_memory(costs.clock())?, None));
+    };
+    let mut first_error = None;
+    for place in places {
+        match probe(costs.local(), place, costs.clock(), limit, &mut progress) {
+            Ok(probe) if probe.observations.is_empty() => {
+                let source =
+                    io::Error::other("no read said anything: all that was read is in memory");
+                first_error.get_or_insert_with(|| Error::io(place, source));
+            }
+            Ok(probe) => return Ok((probe, Some(place.clone()))),
+            // Its other mounts would not answer either.
+            Err(error @ Error::Stalled { .. }) => return Err(error),
+            Err(error) => drop(first_error.get_or_insert(error)),
+        }
+    }
+    Err(first_error.expect("a target has a place"))
+}
+
+/// Puts what was found in the place of what was known.
+fn learn(costs: &Costs, probe: Probe) {
+    let mut table = costs.table();
+    let keeps_cache = probe.keeps_cache.or(table.keeps_cache(&probe.device));
+    table.forget(&probe.device);
+    for seen in probe.observations {
+        table.observe(&probe.device, seen);
+    }
+    if let Some(keeps) = keeps_cache {
+        table.set_keeps_cache(&probe.device, keeps);
+    }
+    table.set_updated(&probe.device, costs.clock().unix_s());
+}
+
+fn result(out: &mut impl Write, row: &Row) -> io::Result<()> {
+    let name = human::name(row.device.name());
+    let Some([small, medium, large]) = &row.estimates else {
+        return writeln!(out, "{name}: too few reads to tell");
+    };
+    let latency = small.latency;
+    writeln!(
+        out,
+        "{name}: latency {}, nine times in ten within {}",
+        human::seconds(latency.p50),
+        human::seconds(latency.p90)
+    )?;
+    for (size, estimate) in [("to 128 KiB", small), ("to 4 MiB", medium), ("larger", large)] {
+        let bandwidth = estimate.bandwidth;
+        let (p50, p90) = (human::rate(bandwidth.p50), human::rate(bandwidth.p90));
+        writeln!(out, "  reads {size:<10} {p50:>11}, nine times in ten at least {p90}")?;
+    }
+    match row.keeps_cache {
+        Some(true) => writeln!(out, "  files stay in memory when they are opened again"),
+        Some(false) => writeln!(out, "  files lose what is in memory when they are opened again"),
+        None => Ok(()),
+    }
+}
+
+fn save(
+    costs: &Costs,
+    measured: &BTreeSet<Device>,
+    is_json: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let part = costs.table().only(measured);
+    let path = costs.table_files().own();
+    match costs.table_files().save(&part) {
+        Ok(()) if is_json => Ok(()),
+        Ok(()) => writeln!(out, "saved in {}", human::name(path)),
+        Err(error) => {
+            let reason = messages::reason(&error);
+            messages::error(format_args!("{}: not saved: {reason}", human::name(path)));
+            Ok(())
+        }
+    }
+}
+
+fn step_text(step: Progress) -> String {
+    match step {
+        Progress::Searching => "looking for a file to read".to_owned(),
+        Progress::Latency(done, of) => format!("latency, read {} of {of}", done + 1),
+        Progress::Bandwidth(done, of) => format!("bandwidth, read {} of {of}", done + 1),
+    }
+}

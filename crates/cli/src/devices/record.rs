@@ -1,0 +1,49 @@
+//! The JSON object of a device; `docs/json.md` describes it.
+
+use nearfirst::Estimate;
+use serde::Serialize;
+
+use super::row::{Row, Source};
+use crate::json::{Name, Quantity};
+
+#[derive(Serialize)]
+pub(crate) struct DeviceRecord<'a> {
+    r#type: &'static str,
+    device: &'a str,
+    mount_points: Vec<Name<'a>>,
+    source: &'static str,
+    updated_unix_s: Option<u64>,
+    keeps_cache: Option<bool>,
+    latency_s: Option<Quantity>,
+    bandwidth: Option<Bandwidths>,
+}
+
+#[derive(Serialize)]
+struct Bandwidths {
+    small: Quantity,
+    medium: Quantity,
+    large: Quantity,
+}
+
+pub(crate) fn device(row: &Row) -> DeviceRecord<'_> {
+    DeviceRecord {
+        r#type: "device",
+        device: row.device.name(),
+        mount_points: row.mount_points.iter().map(Name::new).collect(),
+        source: match row.source {
+            Source::Measured => "measured",
+            Source::NfsStatistics => "nfs_statistics",
+            Source::Given => "given",
+            Source::Assumed => "assumed",
+            Source::Unknown => "unknown",
+        },
+        updated_unix_s: Some(row.updated_s).filter(|updated| *updated > 0),
+        keeps_cache: row.keeps_cache,
+        latency_s: row.estimates.map(|[small, ..]| small.latency.into()),
+        bandwidth: row.estimates.map(|estimates| {
+            let [small, medium, large] =
+                estimates.map(|estimate: Estimate| estimate.bandwidth.into());
+            Bandwidths { small, medium, large }
+        }),
+    }
+}

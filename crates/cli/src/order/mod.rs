@@ -1,0 +1,191 @@
+//! `nearfirst order`: names, nearest first.
+
+mod names;
+mod queue;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use nearfirst::{Costs, Error, Plan, delivery_time};
+
+use crate::asking::AskFlags;
+use crate::specs::Specs;
+use crate::{human, messages, outcome};
+
+use names::Batches;
+use queue::{Cost, Queue};
+
+/// Bytes of names that are asked about together.
+const BATCH_BYTES: usize = 64 << 10;
+/// Fewer names are not worth a second thread: starting one takes as long as asking about ten.
+const NAMES_PER_THREAD_MIN: usize = 256;
+
+/// Print names of files, nearest first
+///
+/// Names of files that are wholly in memory are printed at once, in the order in which they come;
+/// the others once all have come, by the time that reading the whole file takes. After those of
+/// known cost come those of unknown cost, fewest unknown bytes first, and last those that are
+/// offline. So a program that is given the names does what it can do at once while, or before,
+/// anything has to be waited for:
+///
+///     find . -type f -print0 | nearfirst order -0 | xargs -0 grep -l pattern
+///
+/// What is not a regular file passes through as if it were in memory. A name that does not exist
+/// is reported and left out; one that cannot be asked about is reported and comes last.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = outcome::EXIT_CODES, verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Files and patterns; names on stdin where there is none, or for `-`
+    #[arg(value_name = "SPEC", long_help = crate::specs::HELP)]
+    specs: Vec<OsString>,
+
+    /// Names end with NUL, not newline: on stdin and on stdout
+    ///
+    /// Only this is right for all names: a name may contain a newline.
+    #[arg(short = '0', long)]
+    null: bool,
+
+    #[command(flatten)]
+    ask: AskFlags,
+}
+
+pub(crate) fn run(args: Args) -> ExitCode {
+    let costs = args.ask.costs();
+    let out = BufWriter::new(io::stdout().lock());
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let end = if args.null { 0 } else { b'\n' };
+    let mut run = Run { costs: &costs, end, threads, queue: Queue::default(), out };
+    outcome::exit_code(run.all(args.specs))
+}
+
+struct Run<'a, W: Write> {
+    costs: &'a Costs,
+    end: u8,
+    threads: usize,
+    queue: Queue,
+    out: BufWriter<W>,
+}
+
+impl<W: Write> Run<'_, W> {
+    fn all(&mut self, specs: Vec<OsString>) -> io::Result<()> {
+        if specs.is_empty() {
+            self.ask_about_stdin()?;
+        }
+        // Operands between two `-` are asked about together.
+        let mut group = Vec::new();
+        for spec in specs {
+            if spec == "-" {
+                self.ask_about(std::mem::take(&mut group))?;
+                self.ask_about_stdin()?;
+            } else {
+                group.push(spec);
+            }
+        }
+        self.ask_about(group)?;
+        for name in std::mem::take(&mut self.queue).sorted().names() {
+            self.out.write_all(name)?;
+            self.out.write_all(&[self.end])?;
+        }
+        self.out.flush()
+    }
+
+    fn ask_about_stdin(&mut self) -> io::Result<()> {
+        let mut batches =
+            Batches::new(BufReader::with_capacity(BATCH_BYTES, io::stdin()), self.end);
+        loop {
+            match batches.next() {
+                Ok(Some(batch)) => {
+                    let names: Vec<&[u8]> = batch
+                        .split(|byte| *byte == self.end)
+                        .filter(|name| !name.is_empty())
+                        .collect();
+                    self.ask(&names)?;
+                }
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    messages::error(format_args!("stdin: {}", messages::reason(&error)));
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn ask_about(&mut self, specs: Vec<OsString>) -> io::Result<()> {
+        let mut paths: Vec<OsString> = Vec::new();
+        let mut bytes = 0;
+        for item in Specs::new(self.costs.local(), specs) {
+            match item {
+                Ok(path) => {
+                    bytes += path.as_os_str().len();
+                    paths.push(path.into_os_string());
+                }
+                Err(error) => {
+                    messages::error(format_args!("{}: {}", human::name(&error.spec), error.reason));
+                }
+            }
+            if bytes >= BATCH_BYTES {
+                self.ask(&paths.iter().map(|path| path.as_bytes()).collect::<Vec<_>>())?;
+                paths.clear();
+                bytes = 0;
+            }
+        }
+        self.ask(&paths.iter().map(|path| path.as_bytes()).collect::<Vec<_>>())
+    }
+
+    /// Asks about names, prints those of what is near, and keeps the others.
+    fn ask(&mut self, names: &[&[u8]]) -> io::Result<()> {
+        let share = names.len().div_ceil(self.threads).max(NAMES_PER_THREAD_MIN);
+        let costs = self.costs;
+        let ask = |names: &[&[u8]]| -> Vec<Option<Cost>> {
+            names.iter().map(|name| cost(costs, name)).collect()
+        };
+        let mut shares = names.chunks(share);
+        let first = shares.next().unwrap_or_default();
+        let found: Vec<Option<Cost>> = std::thread::scope(|scope| {
+            let others: Vec<_> = shares.map(|names| scope.spawn(move || ask(names))).collect();
+            let mut found = ask(first);
+            for other in others {
+                found.extend(other.join().expect("asking does not panic"));
+            }
+            found
+        });
+        for (name, cost) in names.iter().zip(found) {
+            match cost {
+                None => {}
+                Some(Cost::Nothing) => {
+                    self.out.write_all(name)?;
+                    self.out.write_all(&[self.end])?;
+                }
+                Some(cost) => self.queue.push(cost, name),
+            }
+        }
+        // Whoever reads on the other side can begin with what is near.
+        self.out.flush()
+    }
+}
+
+/// What reading all of a file costs; `None`, and a message, where there is no such file.
+fn cost(costs: &Costs, name: &[u8]) -> Option<Cost> {
+    let path = Path::new(OsStr::from_bytes(name));
+    let sleds = match costs.path_sleds(path) {
+        Ok(sleds) => sleds,
+        Err(error) => {
+            messages::error(format_args!("{}: {}", human::name(path), error.reason()));
+            let is_missing = matches!(&error, Error::Io { source, .. }
+                if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory));
+            return (!is_missing).then_some(Cost::Unasked);
+        }
+    };
+    if sleds.iter().all(|sled| sled.place == nearfirst::Place::Near) {
+        return Some(Cost::Nothing);
+    }
+    let time = delivery_time(&sleds, Plan::Best);
+    Some(match (time.cold_bytes, time.unknown_bytes) {
+        (0, 0) => Cost::Seconds(time.p50),
+        (0, unknown) => Cost::Unknown(unknown),
+        (cold, _) => Cost::Cold(cold),
+    })
+}

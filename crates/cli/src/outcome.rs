@@ -1,0 +1,27 @@
+//! How a run ends: the exit code, from what was written and what was said.
+
+use std::io;
+use std::process::ExitCode;
+
+use crate::messages;
+
+/// The exit codes, for the long help of commands that use [`exit_code`].
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything was done
+  1  something could not be; what and why stands on stderr, the rest was done
+  2  wrong usage, or the output could not be written";
+
+/// The exit code of a run whose output ended with `written`.
+///
+/// Who closes the pipe has seen enough: that is no error.
+pub(crate) fn exit_code(written: io::Result<()>) -> ExitCode {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            messages::error(format_args!("write error: {}", messages::reason(&error)));
+            ExitCode::from(2)
+        }
+        _ if messages::any() => ExitCode::from(1),
+        _ => ExitCode::SUCCESS,
+    }
+}

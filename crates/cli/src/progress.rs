@@ -1,0 +1,58 @@
+//! One line on the terminal that says how far a long run is, and is gone when it ends.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use nearfirst::Clock;
+
+/// A run shorter than this says nothing.
+const QUIET: Duration = Duration::from_millis(500);
+/// Often enough to look alive, seldom enough to cost nothing.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The line. It appears only where stderr is a terminal.
+#[derive(Debug)]
+pub(crate) struct Line {
+    clock: Clock,
+    next: Option<Duration>,
+    shown: bool,
+}
+
+impl Line {
+    /// A line that appears once a run takes long.
+    pub(crate) fn new(clock: &Clock) -> Self {
+        let next = io::stderr().is_terminal().then(|| clock.now() + QUIET);
+        Self { clock: clock.clone(), next, shown: false }
+    }
+
+    /// A line that appears at once.
+    pub(crate) fn at_once(clock: &Clock) -> Self {
+        let next = io::stderr().is_terminal().then(|| clock.now());
+        Self { clock: clock.clone(), next, shown: false }
+    }
+
+    /// Shows what `what` gives, if it is time to.
+    pub(crate) fn show<T: Display>(&mut self, what: impl FnOnce() -> T) {
+        let Some(next) = self.next else { return };
+        let now = self.clock.now();
+        if now >= next {
+            drop(write!(io::stderr().lock(), "\r\x1b[K{}", what()));
+            self.next = Some(now + PAUSE);
+            self.shown = true;
+        }
+    }
+
+    /// Takes the line away, so that something else can be written.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            drop(write!(io::stderr().lock(), "\r\x1b[K"));
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
