@@ -166,11 +166,9 @@ fn delivery(
         if only.is_some_and(|only| only != plan) {
             continue;
         }
-        let times = format!(
-            "{} (nine times in ten within {})",
-            human::seconds(time.p50),
-            human::seconds(time.p90)
-        );
+        let (p50, p90) = (human::seconds(time.p50), human::seconds(time.p90));
+        let times =
+            if p50 == p90 { p50 } else { format!("{p50} (nine times in ten within {p90})") };
         let unknown = human::bytes(time.unknown_bytes);
         if time.is_known() {
             writeln!(out, "{name:>13}: {times}")?;

@@ -1,0 +1,91 @@
+//! `nearfirst calibrate` through the built program.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod ground;
+
+use std::fs;
+
+use ground::{Ground, objects, stderr, stdout};
+
+const BRIEF: [&str; 2] = ["--seconds", "0.2"];
+
+#[test]
+fn what_is_measured_is_saved_and_used() {
+    let ground = Ground::new();
+    let path = ground.create_far("file", 4 << 20, 0);
+    let output = ground.run(&["calibrate", BRIEF[0], BRIEF[1], "."]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("devices.toml"), "{}", stdout(&output));
+    Ground::drive_out(&path, 0);
+    let [file] = &objects(&ground.run(&["sleds", "--json", "file"]))[..] else { panic!("one") };
+    assert_eq!(file["delivery"]["best"]["unknown_bytes"], 0, "{file}");
+    let devices = objects(&ground.run(&["devices", "--json"]));
+    let measured: Vec<_> = devices.iter().filter(|device| device["source"] == "measured").collect();
+    assert_eq!(measured.len(), 1, "{devices:?}");
+    assert!(measured[0]["latency_s"]["p50"].as_f64().unwrap() > 0.0);
+    assert_eq!(fs::read(path).unwrap(), vec![b'x'; 4 << 20]);
+}
+
+#[test]
+fn a_new_calibration_replaces_what_was_known() {
+    let ground = Ground::new();
+    ground.create("file", vec![b'x'; 2 << 20]);
+    let device = ground.fill_table(86_400.0, 1.0);
+    let output = ground.run(&["calibrate", "--json", BRIEF[0], BRIEF[1], "file"]);
+    let [found] = &objects(&output)[..] else { panic!("one: {}", stderr(&output)) };
+    assert_eq!(found["device"], device.as_str());
+    assert!(found["latency_s"]["p90"].as_f64().unwrap() < 86_400.0, "{found}");
+}
+
+#[test]
+fn without_saving_nothing_is_written() {
+    let ground = Ground::new();
+    ground.create("file", vec![b'x'; 2 << 20]);
+    let output = ground.run(&["calibrate", "--no-save", BRIEF[0], BRIEF[1], "file"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read_dir(ground.state()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_cannot_be_measured_is_named_and_the_rest_is_measured() {
+    let ground = Ground::new();
+    ground.create("file", vec![b'x'; 2 << 20]);
+    let args = ["calibrate", BRIEF[0], BRIEF[1], "missing", "/dev/null", "file"];
+    let output = ground.run(&args);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(told.contains("nearfirst calibrate: missing: No such file or directory\n"), "{told}");
+    assert!(told.contains("nearfirst calibrate: /dev/null: "), "{told}");
+    assert!(stdout(&output).contains("latency"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_table_that_cannot_be_written_is_reported_after_the_results() {
+    let ground = Ground::new();
+    ground.create("file", vec![b'x'; 2 << 20]);
+    // Root may write anywhere, but not below a file.
+    let mut command = ground.command(&["calibrate", BRIEF[0], BRIEF[1], "file"]);
+    let output = command.env("NEARFIRST_STATE", ground.path().join("file")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("not saved: "), "{}", stderr(&output));
+    assert!(stdout(&output).contains("latency"), "{}", stdout(&output));
+}
+
+#[test]
+fn no_permission_to_measure_is_said() {
+    let ground = Ground::new();
+    fs::create_dir(ground.path().join("bare")).unwrap();
+    let args = ["calibrate", BRIEF[0], BRIEF[1], "bare"];
+    let Some(mut command) = ground.command_as_nobody(&args) else { return };
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("bare: no file of at least"), "{}", stderr(&output));
+}
+
+#[test]
+fn times_that_are_none_are_refused() {
+    let output = Ground::new().run(&["calibrate", "--seconds", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("a number of seconds above 0"), "{}", stderr(&output));
+}
