@@ -1,7 +1,5 @@
 //! `nearfirst calibrate` through the built program.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 mod ground;
 
 use std::fs;

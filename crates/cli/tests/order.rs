@@ -1,7 +1,5 @@
 //! `nearfirst order` through the built program.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 mod ground;
 
 use std::os::unix::fs::PermissionsExt as _;
