@@ -5,6 +5,7 @@
 //! cached are read, and dropped again. Only a folder without any file of use
 //! gets an unlinked temporary one.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::ops::Range;
@@ -18,7 +19,7 @@ use rustix::fs::Advice;
 use sled::{Device, Observation};
 
 use crate::residency::{Method, ranges_by};
-use crate::{Backing, Clock, Error, Kind, Local};
+use crate::{Backing, Clock, Error, Kind, Local, Mounts};
 
 /// Random reads that a latency is taken from.
 const LATENCY_READS: usize = 32;
@@ -179,7 +180,10 @@ fn keeps_cache(path: &Path) -> io::Result<bool> {
 fn largest_file(folder: &Path, clock: &Clock, limit: Duration) -> Option<PathBuf> {
     let device = fs::symlink_metadata(folder).ok()?.dev();
     let deadline = clock.now() + limit / 2;
-    let mut folders = vec![folder.to_owned()];
+    // A dead mount must not be touched, not even to see that it is another device.
+    let mounts = Mounts::read().unwrap_or_default();
+    let points: HashSet<&Path> = mounts.all().iter().map(|mount| mount.point.as_path()).collect();
+    let mut folders = vec![fs::canonicalize(folder).ok()?];
     let mut best: Option<(u64, PathBuf)> = None;
     let mut seen = 0;
     while let Some(folder) = folders.pop() {
@@ -188,6 +192,9 @@ fn largest_file(folder: &Path, clock: &Clock, limit: Duration) -> Option<PathBuf
             let enough = best.as_ref().is_some_and(|(size, _)| *size >= FILE_BYTES_ENOUGH);
             if seen > SEARCH_ENTRIES_MAX || enough || clock.now() > deadline {
                 return best.map(|(_, path)| path);
+            }
+            if points.contains(entry.path().as_path()) {
+                continue;
             }
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.dev() != device {
