@@ -8,6 +8,9 @@ use std::path::PathBuf;
 
 use nearfirst::Costs;
 
+/// Asks about one file and counts the pieces.
+type Question<'a> = &'a dyn Fn(&PathBuf) -> usize;
+
 fn main() -> std::io::Result<()> {
     let rounds: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5);
     let names: Vec<PathBuf> =
@@ -15,12 +18,12 @@ fn main() -> std::io::Result<()> {
     let costs = Costs::load();
     let clock = costs.clock().clone();
     let mut out = std::io::stdout().lock();
-    let timed = |what: &dyn Fn(&PathBuf) -> usize| -> (Vec<f64>, usize) {
+    let timed = |what: Question<'_>| -> (Vec<f64>, usize) {
         let mut pieces = 0;
         let round = |_| {
             let start = clock.now();
             pieces = names.iter().map(what).sum();
-            (clock.now() - start).as_secs_f64() * 1e6 / names.len() as f64
+            clock.now().saturating_sub(start).as_secs_f64() * 1e6 / names.len() as f64
         };
         let mut times: Vec<f64> = (0..rounds).map(round).collect();
         times.sort_by(f64::total_cmp);
@@ -31,7 +34,7 @@ fn main() -> std::io::Result<()> {
         File::open(path).and_then(|file| costs.file_sleds(&file)).map_or(0, |sleds| sleds.len())
     };
     let only_opened = |path: &PathBuf| usize::from(File::open(path).is_ok());
-    let cases: [(&str, &dyn Fn(&PathBuf) -> usize); 3] = [
+    let cases: [(&str, Question<'_>); 3] = [
         ("path_sleds", &by_path),
         ("open, file_sleds, close", &opened),
         ("open, close", &only_opened),
