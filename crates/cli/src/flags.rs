@@ -4,6 +4,8 @@ use std::num::NonZeroUsize;
 
 use clap::{Args, ValueEnum};
 
+use crate::asking::AskFlags;
+
 /// How a command that reads files goes about it.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct ReadFlags {
@@ -21,6 +23,10 @@ pub(crate) struct ReadFlags {
     /// Say on stderr what was near, what was waited for and what was saved
     #[arg(long, help_heading = "Reading")]
     pub(crate) stats: bool,
+
+    /// Where data is, and how long to wait for the answer.
+    #[command(flatten)]
+    pub(crate) asking: AskFlags,
 }
 
 impl ReadFlags {

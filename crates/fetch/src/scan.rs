@@ -158,6 +158,7 @@ where
             picker: Picker::with_plan(&sleds, options.chunk_bytes as u64, options.plan),
             far: Some(far),
             far_since_refresh: 0,
+            near_at_work: 0,
             limit: u64::MAX,
             failed: None,
             near_bytes: 0,
@@ -247,6 +248,8 @@ struct State<'a> {
     /// Who takes the reader may read what is far; `None` while somebody does.
     far: Option<FarReader<'a>>,
     far_since_refresh: u64,
+    /// Near pieces that are taken and not delivered yet.
+    near_at_work: usize,
     /// Nothing that starts at or after this is needed.
     limit: u64,
     failed: Option<Error>,
@@ -311,6 +314,10 @@ impl<'a> Shared<'a> {
                 }
             }
             deliver(range, result, &control);
+            if near {
+                lock(&self.state).near_at_work -= 1;
+                self.changed.notify_all();
+            }
         }
     }
 
@@ -329,8 +336,12 @@ impl<'a> Shared<'a> {
             }
             match state.picker.peek() {
                 Some(piece) if piece.place == Place::Near => {
-                    return self.take_near(&mut state).map(|piece| piece.map(Work::Near));
+                    let piece = self.take_near(&mut state)?;
+                    state.near_at_work += 1;
+                    return Ok(piece.map(Work::Near));
                 }
+                // The answer may be in what is at work.
+                Some(_) if !self.options.ahead && state.near_at_work > 0 => {}
                 Some(_) => {
                     self.refresh(&mut state)?;
                     if let Some(far) = state.far.take() {

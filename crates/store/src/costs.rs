@@ -119,6 +119,12 @@ impl Costs {
         self.local.open(path)
     }
 
+    /// Whether reading an open file would recall it from a cold tier, as far as can be told.
+    pub fn is_offline(&self, file: &impl AsFd) -> bool {
+        let entry = self.local.entry(file.as_fd());
+        entry.is_ok_and(|entry| seems_offline(&entry, &self.table()))
+    }
+
     /// Learns from a read what its device takes.
     pub fn observe(&self, device: &Device, seen: Observation) {
         let mut table = self.table();

@@ -94,13 +94,16 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 /// Whether something was selected, and whether that alone decides the exit code.
 fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
-    let settings = Settings::new(*args.asked, &args.read, args.stats)?;
+    let settings = Settings::new(*args.asked, &args.read, args.stats, trouble)?;
     let quiet = settings.asked.quiet;
     let output = Output::new(settings.file_separator.clone(), settings.by_line);
     let found = match settings.asked.mode {
+        Mode::Files if settings.paths.all.is_empty() => return Ok((false, quiet)),
         Mode::TypeList => return Ok((listing::types(&settings, &output)?, quiet)),
         Mode::Files => return Ok((listing::files(&settings, &output, trouble)?, quiet)),
-        _ if settings.pattern.is_none() => return Ok((false, quiet)),
+        _ if settings.pattern.is_none() || settings.paths.all.is_empty() => {
+            return Ok((false, quiet));
+        }
         _ => Run::new(&settings, &output, trouble).search()?,
     };
     if settings.paths.is_default && !found.searched {

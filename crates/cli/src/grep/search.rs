@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroU64;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use grep::cli::{CommandReaderBuilder, DecompressionReader, DecompressionReaderBuilder};
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
-use nearfirst::{Clock, Costs, Place};
+use nearfirst::{Clock, Place};
 use rustix::fs::{Advice, fadvise};
 
 use super::asked::Context;
@@ -73,12 +74,12 @@ pub(super) enum Searched {
 }
 
 /// Whether a file that is not in memory may be searched later.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Patience<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
     /// Search it now.
     Now,
-    /// It may wait, if this says that it is far.
-    Later(&'a Costs),
+    /// It may wait, if it is far.
+    Later,
 }
 
 /// Where text comes from.
@@ -127,7 +128,7 @@ impl<'s> Worker<'s> {
         &mut self,
         haystack: &Haystack,
         stream: Option<&FileOutput<'_>>,
-        patience: Patience<'_>,
+        patience: Patience,
     ) -> io::Result<Searched> {
         let settings = self.settings;
         self.out.clear();
@@ -173,21 +174,23 @@ impl<'s> Worker<'s> {
         haystack: &Haystack,
         nul: Nul,
         stream: Option<&FileOutput<'_>>,
-        patience: Patience<'_>,
+        patience: Patience,
     ) -> io::Result<Searched> {
         let settings = self.settings;
         let path = haystack.path();
-        let watch = matches!(patience, Patience::Later(_)).then(|| settings.clock.now());
+        let watch = (patience == Patience::Later).then(|| settings.clock.now());
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
         let (is_regular, size) = (metadata.is_file(), metadata.len());
+        // Only a file without blocks can be a stub, so that others need not be asked about.
+        if is_regular && size > 0 && metadata.blocks() == 0 && settings.costs().is_offline(&file) {
+            let what = format!("offline: reading it would recall {size} bytes");
+            return Err(io::Error::other(what));
+        }
         if is_regular && self.is_for_chunks(size) {
             return Ok(Searched::Large(file));
         }
-        if is_regular
-            && let Patience::Later(costs) = patience
-            && self.is_far(&file, size, costs)
-        {
+        if is_regular && patience == Patience::Later && self.is_far(&file, size) {
             return Ok(Searched::Far);
         }
         let mapped = is_regular
@@ -227,14 +230,16 @@ impl<'s> Worker<'s> {
     }
 
     /// Whether the file is not in memory; then the kernel begins to fetch it.
-    fn is_far(&mut self, file: &File, size: u64, costs: &Costs) -> bool {
+    fn is_far(&mut self, file: &File, size: u64) -> bool {
         if self.wary_files == 0 {
             return false;
         }
         self.wary_files -= 1;
-        let far = costs
-            .file_sleds(file)
-            .is_ok_and(|sleds| sleds.iter().any(|sled| sled.place == Place::Far));
+        let costs = self.settings.costs();
+        let far = !costs.local().is_wholly_near(file, size)
+            && costs
+                .file_sleds(file)
+                .is_ok_and(|sleds| sleds.iter().any(|sled| sled.place == Place::Far));
         if far {
             self.wary_files = WARY_FILES;
             let mut offset = 0;

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, bail};
 use grep::matcher::LineTerminator;
 use grep::searcher::{BinaryDetection, SearcherBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
-use nearfirst::Clock;
+use nearfirst::{Clock, Costs, Error};
 
 use super::asked::{
     Asked, Binary, Buffered, Context, EncodingChoice, Mode, PatternSource, Separator, When,
@@ -17,7 +18,10 @@ use super::pattern::{self, Pattern};
 use super::print::lines::LineFormat;
 use super::print::style::Style;
 use super::print::{Format, Kind, Nul};
+use super::trouble::Trouble;
+use crate::asking::AskFlags;
 use crate::flags::{PlanFlag, ReadFlags};
+use crate::specs::{Specs, is_spec};
 
 /// Up to this many named files, ripgrep maps them; then a NUL byte is text to
 /// the matcher, where otherwise it ends a line.
@@ -60,6 +64,8 @@ pub(super) struct Settings {
     pub(super) budget_bytes: u64,
     pub(super) current_folder: PathBuf,
     pub(super) clock: Clock,
+    asking: AskFlags,
+    costs: OnceLock<Costs>,
 }
 
 /// What to search.
@@ -72,9 +78,11 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    fn new(operands: Vec<OsString>, search: bool, stdin_taken: bool) -> Paths {
-        let all: Vec<PathBuf> = operands.into_iter().map(PathBuf::from).collect();
-        if let [first, rest @ ..] = all.as_slice() {
+    fn new(named: Option<Vec<PathBuf>>, search: bool, stdin_taken: bool) -> Paths {
+        if let Some(all) = named {
+            let [first, rest @ ..] = all.as_slice() else {
+                return Paths { all, is_default: false, is_one_file: false };
+            };
             let is_one_file = rest.is_empty() && (first == Path::new("-") || !first.is_dir());
             return Paths { all, is_default: false, is_one_file };
         }
@@ -93,7 +101,12 @@ impl Settings {
     ///
     /// # Errors
     /// What cannot be done, for the user to read.
-    pub(super) fn new(mut asked: Asked, read: &ReadFlags, stats: bool) -> anyhow::Result<Settings> {
+    pub(super) fn new(
+        mut asked: Asked,
+        read: &ReadFlags,
+        stats: bool,
+        trouble: &Trouble,
+    ) -> anyhow::Result<Settings> {
         match asked.mode {
             Mode::CountMatches if asked.invert_match => asked.mode = Mode::Count,
             Mode::Count if asked.only_matching => asked.mode = Mode::CountMatches,
@@ -109,7 +122,12 @@ impl Settings {
         if stdin_taken && operands.iter().any(|operand| operand == "-") {
             bail!("standard input cannot be both patterns and text");
         }
-        let paths = Paths::new(operands, search, stdin_taken);
+        let costs = OnceLock::new();
+        let named = (!operands.is_empty()).then(|| {
+            let costs = costs.get_or_init(|| read.asking.costs());
+            named_paths(operands, costs, trouble)
+        });
+        let paths = Paths::new(named, search, stdin_taken);
         let terminal = std::io::stdout().is_terminal();
         let current_folder = current_folder()?;
 
@@ -157,10 +175,24 @@ impl Settings {
             budget_bytes: asked.budget_bytes.unwrap_or(BUDGET_BYTES),
             current_folder,
             clock: Clock::real(),
+            asking: read.asking.clone(),
+            costs,
             format,
             paths,
             asked,
         })
+    }
+
+    /// What knows where files are, loaded by the first question.
+    pub(super) fn costs(&self) -> &Costs {
+        self.costs.get_or_init(|| self.asking.costs())
+    }
+
+    /// Writes down what reading taught. It is worth keeping, but not worth failing for.
+    pub(super) fn save_costs(&self) {
+        if let Some(costs) = self.costs.get() {
+            drop(costs.save());
+        }
     }
 
     /// What the searcher is to do about NUL bytes.
@@ -171,6 +203,34 @@ impl Settings {
             Nul::Leave => BinaryDetection::quit(0),
         }
     }
+}
+
+/// What operands stand for, without those that cannot be asked about: a walk
+/// that began on a mount that does not answer would not return.
+fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for operand in operands {
+        if !is_spec(&operand) {
+            paths.push(PathBuf::from(operand));
+            continue;
+        }
+        for found in Specs::new(costs.local(), vec![operand]) {
+            match found {
+                Ok(path) => paths.push(path),
+                Err(error) => {
+                    trouble.say(format_args!("{}: {}", error.spec.display(), error.reason));
+                }
+            }
+        }
+    }
+    paths.retain(|path| match costs.local().stat(path) {
+        Err(error @ Error::Stalled { .. }) => {
+            trouble.say(error);
+            false
+        }
+        _ => true,
+    });
+    paths
 }
 
 /// Takes the pattern from the operands, unless a flag gave it.

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ignore::WalkState;
-use nearfirst::Costs;
 use nearfirst::fetch::ScanReport;
 
 use super::large::{self, Scanned};
@@ -35,8 +34,6 @@ pub(super) struct Run<'a> {
     pub(super) settings: &'a Settings,
     pub(super) output: &'a Output,
     pub(super) trouble: &'a Trouble,
-    /// Loaded when the first large file is met.
-    costs: OnceLock<Costs>,
     found: Mutex<Found>,
     is_match: AtomicBool,
     searched: AtomicBool,
@@ -79,7 +76,6 @@ impl<'a> Run<'a> {
             settings,
             output,
             trouble,
-            costs: OnceLock::new(),
             found: Mutex::default(),
             is_match: AtomicBool::new(false),
             searched: AtomicBool::new(false),
@@ -96,10 +92,7 @@ impl<'a> Run<'a> {
         } else {
             self.in_parallel()?;
         }
-        if let Some(costs) = self.costs.get() {
-            // What was learned is worth keeping, but not worth failing for.
-            drop(costs.save());
-        }
+        self.settings.save_costs();
         let mut found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.is_match = self.is_match.into_inner();
         found.searched = self.searched.into_inner();
@@ -167,9 +160,7 @@ impl<'a> Run<'a> {
     /// Searches a file, or puts it off.
     fn near_first(&self, worker: &mut Worker<'_>, haystack: Haystack, put_off: &PutOff) -> Next {
         let patience = match self.settings.plan {
-            PlanFlag::Best if !haystack.is_named() => {
-                Patience::Later(self.costs.get_or_init(Costs::load))
-            }
+            PlanFlag::Best if !haystack.is_named() => Patience::Later,
             _ => Patience::Now,
         };
         match self.among_others(worker, haystack, patience, put_off) {
@@ -208,8 +199,13 @@ impl<'a> Run<'a> {
             Ok(Searched::Done(outcome)) => Ok(outcome),
             Ok(Searched::Far) => unreachable!("it was not allowed to wait"),
             Ok(Searched::Large(file)) => {
-                let costs = self.costs.get_or_init(Costs::load);
-                match large::search(self.settings, costs, self.output, haystack, &file) {
+                match large::search(
+                    self.settings,
+                    self.settings.costs(),
+                    self.output,
+                    haystack,
+                    &file,
+                ) {
                     Ok(Scanned::Done(outcome, report)) => {
                         self.add_reading(&report);
                         return self.note(haystack, Ok(outcome));
@@ -233,7 +229,7 @@ impl<'a> Run<'a> {
         &self,
         worker: &mut Worker<'_>,
         haystack: Haystack,
-        patience: Patience<'_>,
+        patience: Patience,
         put_off: &PutOff,
     ) -> Result<Next, Haystack> {
         self.searched.store(true, Ordering::Relaxed);

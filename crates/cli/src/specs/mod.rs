@@ -23,6 +23,9 @@ A SPEC is a path, or a pattern in quotes: `*`, `?` and `[a-z]` within a name, `*
 `{a,b}` for either, `~` for a home folder. Names that begin with a dot are met only by patterns \
 that do. What exists under the name as it stands is taken, pattern or not.";
 
+/// What is said of a pattern that no file matches: as of a file that is not there.
+const NO_MATCH: &str = "No such file or directory";
+
 /// An operand, or a part of what it stands for, that gives no paths.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SpecError {
@@ -66,9 +69,8 @@ impl<'a> Specs<'a> {
     /// Begins with an operand: yields it at once if it is a path as it stands.
     fn begin(&mut self, spec: OsString) -> Option<Result<PathBuf, SpecError>> {
         let bytes = spec.as_bytes();
-        let tilde = bytes.first() == Some(&b'~');
         let scheme = remote_scheme(bytes);
-        if !tilde && scheme.is_none() && !bytes.iter().any(|byte| b"*?[{".contains(byte)) {
+        if !is_spec(&spec) {
             return Some(Ok(PathBuf::from(spec)));
         }
         if self.local.stat(Path::new(&spec)).is_ok() {
@@ -128,7 +130,7 @@ impl Iterator for Specs<'_> {
                 self.begin_plain(&pattern)
             } else if !std::mem::replace(&mut self.found_any, true) {
                 let spec = std::mem::take(&mut self.spec);
-                return Some(Err(SpecError::new(spec, "no file matches")));
+                return Some(Err(SpecError::new(spec, NO_MATCH)));
             } else {
                 let spec = self.operands.next()?;
                 let begun = self.begin(spec);
@@ -141,6 +143,14 @@ impl Iterator for Specs<'_> {
             }
         }
     }
+}
+
+/// Whether an operand may stand for other names than its own, and so needs [`Specs`].
+pub(crate) fn is_spec(operand: &OsStr) -> bool {
+    let bytes = operand.as_bytes();
+    bytes.first() == Some(&b'~')
+        || bytes.iter().any(|byte| b"*?[{".contains(byte))
+        || remote_scheme(bytes).is_some()
 }
 
 /// The scheme of what looks like a URL.

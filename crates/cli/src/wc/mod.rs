@@ -23,8 +23,8 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use nearfirst::Plan;
 use nearfirst::fetch::ScanOptions;
-use nearfirst::{Costs, Plan};
 
 use crate::flags::{PlanFlag, ReadFlags};
 use crate::messages;
@@ -168,10 +168,7 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         }
     };
     let shown = args.shown();
-    let costs = Costs::load();
-    for warning in costs.warnings() {
-        messages::note(warning);
-    }
+    let costs = args.reading.asking.costs();
     let threads = args.reading.threads();
     let plan = match args.reading.plan {
         PlanFlag::Best => Plan::Best,

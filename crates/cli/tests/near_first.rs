@@ -1,0 +1,210 @@
+//! The commands on files that are partly near, on slow, dead and offline mounts, through the
+//! built program. What was read from the device is counted at the device.
+
+use std::fs::File;
+use std::path::Path;
+
+use slowfs::{Options, Profile, Rule};
+use testkit::{
+    Cmd, Dir, Facility, LoopDisk, Program, SlowDir, evict, hold, lines, make_near, skip_unless,
+};
+
+const MIB: u64 = 1 << 20;
+
+fn nearfirst<const N: usize>(state: &Dir, args: [&str; N]) -> Cmd {
+    Program::at(env!("CARGO_BIN_EXE_nearfirst")).cmd(args).env("NEARFIRST_STATE", state.path())
+}
+
+/// Lines of which the one at `offset`, or the next, is `needle`.
+fn text_with(needle: &str, length: usize, offset: usize) -> Vec<u8> {
+    let mut text = lines(length, 11);
+    let at = text[offset..].iter().position(|&byte| byte == b'\n').expect("a line ends") + 1;
+    let needle = [b"\n", needle.as_bytes(), b"\n"].concat();
+    text[at..at + needle.len()].copy_from_slice(&needle);
+    text
+}
+
+/// A slow folder with a file of 8 MiB whose second quarter is near and holds the needle.
+fn quarter_near() -> (SlowDir, std::path::PathBuf, testkit::Hold) {
+    let slow = SlowDir::new(Options::default());
+    let path = slow.create("text", text_with("needle", 8 << 20, 3 << 20));
+    let held = hold(&path, 2 * MIB..4 * MIB);
+    slow.reset();
+    (slow, path, held)
+}
+
+#[test]
+fn a_search_whose_answer_is_near_reads_nothing_from_the_device() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let state = Dir::new();
+    for flags in [&["-q"][..], &["-l"], &["-m1", "--unordered"]] {
+        let (slow, path, _held) = quarter_near();
+        let cmd =
+            flags.iter().fold(nearfirst(&state, ["grep", "needle"]), |cmd, flag| cmd.arg(flag));
+        cmd.arg(&path).run().succeeds();
+        assert_eq!(slow.stats().total.read_bytes, 0, "{flags:?}");
+    }
+}
+
+#[test]
+fn the_first_match_in_file_order_needs_what_is_before_it_and_nothing_after() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (slow, path, _held) = quarter_near();
+    nearfirst(&Dir::new(), ["grep", "-m1", "needle"])
+        .arg(&path)
+        .run()
+        .succeeds()
+        .prints("needle\n");
+    let read = slow.stats();
+    let beyond = read.reads_of("text").into_iter().filter(|(offset, _)| *offset >= 4 * MIB);
+    assert_eq!(beyond.count(), 0, "{:?}", read.reads_of("text"));
+}
+
+#[test]
+fn reading_all_reads_only_what_is_far() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let state = Dir::new();
+    for args in [&["wc", "-lw"][..], &["wc", "-m"], &["grep", "-c", "needle"], &["grep", "needle"]]
+    {
+        let (slow, path, _held) = quarter_near();
+        let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
+        program.cmd(args).env("NEARFIRST_STATE", state.path()).arg(&path).run().succeeds();
+        let read = slow.stats().total.read_bytes;
+        assert!(read >= 6 * MIB - MIB / 50 && read <= 6 * MIB + 6 * MIB / 50, "{args:?}: {read}");
+    }
+}
+
+#[test]
+fn a_dead_mount_is_reported_and_the_rest_is_done() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let dead = slow.create("dead", "needle\n");
+    let folder = Dir::new();
+    let alive = folder.create("alive", "needle\n");
+    let state = Dir::new();
+    let hang = Profile { hang: true, ..Profile::default() };
+    slow.mount().set_rules(vec![Rule::all(hang)]);
+    for (args, code) in [
+        (&["wc", "-l"][..], 1),
+        (&["grep", "-c", "needle"], 2),
+        (&["order"], 1),
+        (&["sleds", "-s"], 1),
+    ] {
+        let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
+        let cmd = program.cmd(args).env("NEARFIRST_STATE", state.path());
+        let output = cmd.arg("--wait-max").arg("0.2").arg(&dead).arg(&alive).run();
+        output.ends_with(code).complains("has not answered");
+        assert!(output.text().contains("alive"), "{args:?}: {}", output.text());
+    }
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn an_offline_file_is_left_alone_and_the_rest_is_done() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let stub = slow.path().join("stub");
+    File::create(slow.source().join("stub")).and_then(|file| file.set_len(MIB)).expect("a hole");
+    let alive = slow.create("alive", "needle\n");
+    let state = Dir::new();
+    let device = nearfirst(&state, ["devices", "--json"]).run().text();
+    let device = device_below(&device, slow.path());
+    state.create("devices.toml", format!("version = 1\n[device.{device:?}]\nhas_stubs = true\n"));
+    slow.reset();
+    for (args, code) in [(&["wc", "-l"][..], 1), (&["grep", "-c", "needle"], 2)] {
+        let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
+        let cmd = program.cmd(args).env("NEARFIRST_STATE", state.path());
+        let output = cmd.arg(&stub).arg(&alive).run();
+        output.ends_with(code).complains("offline");
+        assert!(output.text().contains("alive"), "{args:?}: {}", output.text());
+    }
+    assert_eq!(slow.stats().file("stub").read_bytes, 0);
+    let told = nearfirst(&state, ["sleds"]).arg(&stub).run();
+    assert!(told.text().contains("offline"), "{}", told.text());
+}
+
+/// The name of the device mounted on `mount`, from `devices --json`.
+fn device_below(devices: &str, mount: &Path) -> String {
+    let rows = devices.lines().map(|line| serde_json::from_str(line).expect("a JSON line"));
+    let on_mount = |row: &serde_json::Value| row.to_string().contains(&*mount.to_string_lossy());
+    let row: serde_json::Value = rows.into_iter().find(on_mount).expect("the mount is listed");
+    row["device"].as_str().expect("a name").to_owned()
+}
+
+#[test]
+fn a_failing_device_is_reported_and_the_rest_is_done() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let faults = vec![slowfs::Fault::FailAt(MIB)];
+    let rule = Rule::new("broken", Profile { faults, ..Profile::default() }).expect("a pattern");
+    let slow = SlowDir::new(Options { rules: vec![rule], ..Options::default() });
+    let broken = slow.create("broken", lines(2 << 20, 3));
+    let sound = slow.create("sound", "needle\n");
+    for (command, code) in [("wc", 1), ("grep", 2)] {
+        let pattern = if command == "grep" { &["grep", "needle"][..] } else { &["wc", "-l"] };
+        let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
+        let state = Dir::new();
+        let cmd = program.cmd(pattern).env("NEARFIRST_STATE", state.path());
+        let output = cmd.arg(&broken).arg(&sound).run();
+        output.ends_with(code).complains("Input/output error");
+        assert!(output.text().contains("sound"), "{}", output.text());
+    }
+}
+
+#[test]
+fn names_ordered_near_first_put_what_is_near_before_what_is_far() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Loop,
+        Facility::FileSystem("ext4"),
+        Facility::Tool("mkfs.ext4"),
+    );
+    let disk = LoopDisk::new(testkit::FileSystem::Ext4, 64 * MIB);
+    let mut names = Vec::new();
+    for index in 0..8 {
+        let path = disk.path().join(format!("file{index}"));
+        std::fs::write(&path, lines(1 << 20, index)).expect("written");
+        evict(&path);
+        names.push(path);
+    }
+    make_near(&names[5], 0..MIB);
+    let _held = hold(&names[5], 0..MIB);
+    let list: Vec<u8> =
+        names.iter().flat_map(|name| [name.to_string_lossy().as_bytes(), b"\0"].concat()).collect();
+    let output = nearfirst(&Dir::new(), ["order", "-0"]).stdin(list).run();
+    let ordered = output.succeeds().text();
+    let ordered: Vec<&str> = ordered.trim_end_matches('\0').split('\0').collect();
+    assert_eq!(ordered.len(), 8);
+    assert!(ordered[0].ends_with("file5"), "{ordered:?}");
+}
+
+#[test]
+fn find_knows_files_by_their_latency() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Loop,
+        Facility::FileSystem("ext4"),
+        Facility::Tool("mkfs.ext4"),
+    );
+    let disk = LoopDisk::new(testkit::FileSystem::Ext4, 64 * MIB);
+    let (near, far) = (disk.path().join("near"), disk.path().join("far"));
+    for path in [&near, &far] {
+        std::fs::write(path, lines(4 << 20, 1)).expect("written");
+        evict(path);
+    }
+    let _held = hold(&near, 0..4 * MIB);
+    let state = Dir::new();
+    let devices = nearfirst(&state, ["devices", "--json"]).run().text();
+    let device = device_below(&devices, disk.path());
+    let table =
+        format!("version = 1\n[device.{device:?}]\nlatency_s = [0.5]\nbandwidth_large = [1e6]\n");
+    state.create("devices.toml", table);
+    let find = |test: [&str; 2]| {
+        let cmd = nearfirst(&state, ["find"]).arg(disk.path());
+        test.iter().fold(cmd.arg("-type").arg("f"), |cmd, word| cmd.arg(word)).run()
+    };
+    let path = |path: &Path| format!("{}\n", path.display());
+    find(["-latency", "-m100"]).succeeds().prints(path(&near));
+    find(["-latency", "+2"]).succeeds().prints(path(&far));
+    find(["-latency", "5"]).succeeds().prints(path(&far));
+    find(["-device", "loop:*"]).succeeds();
+}
