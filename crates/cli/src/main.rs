@@ -25,7 +25,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Reads what is near first, while it fetches the rest.
 #[derive(Parser, Debug)]
@@ -47,10 +47,59 @@ enum Command {
     Generate(generate::Args),
 }
 
+/// Exit code of a command line that cannot be understood, unless the command says otherwise.
+const USAGE_EXIT: u8 = 2;
+
+impl Command {
+    /// The exit code of a command line that the command of that name cannot understand: that of
+    /// the program it stands in for.
+    fn usage_exit(name: &OsStr) -> u8 {
+        match name.to_str() {
+            Some("wc") => wc::USAGE_EXIT,
+            Some("find") => find::USAGE_EXIT,
+            _ => USAGE_EXIT,
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let arguments = with_command_name(std::env::args_os().collect());
-    let cli = Cli::parse_from(arguments);
-    match cli.command {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut commands = Cli::command();
+    let is_command = |name: &&OsStr| commands.find_subcommand(name).is_some();
+    let called_as = arguments.first().and_then(|first| Path::new(first).file_name());
+    let called_as = called_as.filter(is_command);
+    let command =
+        called_as.or_else(|| arguments.get(1).map(OsString::as_os_str).filter(is_command));
+    if let Some(command) = command {
+        let mut program = OsString::from(if called_as.is_some() { "" } else { "nearfirst " });
+        program.push(command);
+        messages::set_program(&program);
+    }
+    let exit = command.map_or(USAGE_EXIT, Command::usage_exit);
+    // Called as `wc`, the program is `nearfirst wc`, and names itself `wc` in its usage.
+    commands = commands.multicall(called_as.is_some());
+    let parsed = commands.try_get_matches_from_mut(&arguments);
+    let understood = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    match understood.map_err(|error| error.format(&mut commands)) {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.use_stderr() => {
+            match error.to_string().strip_prefix("error: ") {
+                Some(text) => messages::error(text.trim_end()),
+                // The help, for a command line without a command.
+                None => drop(error.print()),
+            }
+            ExitCode::from(exit)
+        }
+        Err(shown) => {
+            // Who closed the output has read enough of the help.
+            drop(shown.print());
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
         Command::Sleds(args) => sleds::run(&args),
         Command::Order(args) => order::run(args),
         Command::Wc(args) => wc::run(&args),
@@ -60,21 +109,4 @@ fn main() -> ExitCode {
         Command::Devices(args) => devices::run(&args),
         Command::Generate(args) => generate::run(&args, Cli::command()),
     }
-}
-
-/// Called as `wc`, the program is `nearfirst wc`.
-fn with_command_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let Some(name) = arguments.first().and_then(|first| Path::new(first).file_name()) else {
-        return arguments;
-    };
-    let name = name.to_owned();
-    if Cli::command().find_subcommand(&name).is_some() {
-        messages::set_program(&name);
-        arguments.insert(1, name);
-    } else if let Some(command) = arguments.get(1) {
-        let mut program = OsStr::new("nearfirst ").to_owned();
-        program.push(command);
-        messages::set_program(&program);
-    }
-    arguments
 }

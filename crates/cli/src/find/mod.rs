@@ -125,6 +125,9 @@ said once per device on stderr.
 
 The exit code is 1 if anything went wrong, otherwise 0.";
 
+/// Exit code of a command line that cannot be understood: GNU find's.
+pub(crate) const USAGE_EXIT: u8 = 1;
+
 pub(crate) fn run(args: Args) -> ExitCode {
     let Args { stats, words } = args;
     match find(&words, stats) {

@@ -46,7 +46,11 @@ const BYTES_PER_THREAD: u64 = 256 << 10;
 /// as GNU wc does. A word is a run of printable characters between white space. Without FILE, or
 /// when FILE is `-`, reads standard input. What is in memory is counted while the rest is fetched.
 #[derive(clap::Args, Debug)]
-#[command(version, args_override_self = true, infer_long_args = true)]
+#[command(
+    version = concat!(env!("CARGO_PKG_VERSION"), " (nearfirst)"),
+    args_override_self = true,
+    infer_long_args = true
+)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one flag of the command")]
 pub(crate) struct Args {
     /// Print the byte counts
@@ -147,6 +151,9 @@ fn wanted(shown: Shown, encoding: Encoding) -> Wanted {
         columns: shown.columns,
     }
 }
+
+/// Exit code of a command line that cannot be understood: GNU wc's.
+pub(crate) const USAGE_EXIT: u8 = 1;
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let encoding = locale::adopt();

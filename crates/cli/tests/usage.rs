@@ -1,0 +1,64 @@
+//! Command lines that cannot be understood: who says so, and with which exit code.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+struct Said {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs the program under the name that comes first.
+fn run(words: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfirst"));
+    let output = command.arg0(words[0]).args(&words[1..]).output().unwrap();
+    Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[track_caller]
+fn refuses(words: &[&str], code: i32, starts: &str) {
+    let Said { code: ours, stdout, stderr } = run(words);
+    assert_eq!(ours, Some(code), "{words:?}: {stderr}");
+    assert!(stderr.starts_with(starts), "{words:?}: {stderr}");
+    assert_eq!(stdout, "");
+}
+
+#[test]
+fn a_command_refuses_with_the_exit_code_of_the_program_it_stands_in_for() {
+    for command in ["wc", "find"] {
+        refuses(&["nearfirst", command, "--stats=x"], 1, &format!("nearfirst {command}: "));
+        refuses(&[command, "--stats=x"], 1, &format!("{command}: unexpected value 'x'"));
+    }
+    for command in ["grep", "sleds", "order", "calibrate", "devices"] {
+        let words = ["nearfirst", command, "--no-such-flag"];
+        refuses(&words, 2, &format!("nearfirst {command}: unexpected argument '--no-such-flag'"));
+        let words = [command, "--no-such-flag"];
+        refuses(&words, 2, &format!("{command}: unexpected argument '--no-such-flag'"));
+    }
+    refuses(&["/a/folder/wc", "-Q"], 1, "wc: unexpected argument '-Q' found");
+    refuses(&["wc", "--total=often"], 1, "wc: invalid value 'often' for '--total <WHEN>'");
+}
+
+#[test]
+fn what_is_no_command_is_refused_by_the_program() {
+    refuses(&["nearfirst", "no-such-command"], 2, "nearfirst: unrecognized subcommand");
+    refuses(&["nearfirst", "--no-such-flag"], 2, "nearfirst: unexpected argument");
+    refuses(&["nearfirst"], 2, "Reads what is near first");
+    refuses(&["another-name", "no-such-command"], 2, "nearfirst: unrecognized subcommand");
+}
+
+#[test]
+fn a_command_called_by_name_names_itself_in_its_usage() {
+    assert!(run(&["/bin/wc", "-Q"]).stderr.contains("Usage: wc [OPTIONS]"));
+    assert!(run(&["nearfirst", "wc", "-Q"]).stderr.contains("Usage: nearfirst wc [OPTIONS]"));
+    let help = run(&["wc", "--help"]);
+    assert_eq!((help.code, &*help.stderr), (Some(0), ""));
+    assert!(help.stdout.contains("Usage: wc [OPTIONS] [FILE]..."), "{}", help.stdout);
+}
