@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -252,6 +253,20 @@ fn bytes_alone_are_the_size_of_a_sparse_file() {
     }
     dir.same(&["-c", "pages", "more", "terabyte"]);
     dir.same(&["-lwmcL", "pages"]);
+}
+
+#[test]
+fn holes_between_data_are_counted_as_what_they_hold() {
+    let dir = Dir::new();
+    let file = File::create(dir.path().join("sparse")).unwrap();
+    // Words, lines and characters that go on across the edges of the holes.
+    file.write_all_at("one two\tüb\u{e2}\u{4e2d}".as_bytes(), 4096 * 3 - 13).unwrap();
+    file.write_all_at(b" three\n", 9 << 20).unwrap();
+    file.write_all_at(b"four\xe4", (15 << 20) - 5).unwrap();
+    file.set_len((32 << 20) + 77).unwrap();
+    for flags in ["-lwmcL", "-l", "-m", "-w", "-L"] {
+        dir.same(&[flags, "sparse"]);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sled::{DeliveryTime, Picker, Piece, Place, Plan, Sled, pull_edges};
-use store::Costs;
+use store::{Costs, Entry};
 
 use crate::Error;
 use crate::far::FarReader;
@@ -20,6 +20,8 @@ use crate::sync::{Condvar, Mutex, lock};
 const CHUNK_BYTES: usize = 2 << 20;
 /// A record longer than this is not copied: it is brought into the page cache and handed out mapped.
 const RECORD_BYTES_MAX: usize = 64 << 20;
+/// With longer chunks holes are read like data, rather than to hold that many zeros ready.
+const ZEROS_BYTES_MAX: usize = 64 << 20;
 /// Far bytes read after which it is asked again where data is: by then others may have brought some near.
 const REFRESH_BYTES: u64 = 64 << 20;
 
@@ -74,6 +76,8 @@ pub struct Chunk<'a> {
     pub bytes: &'a [u8],
     /// Whether it was in memory when last asked.
     pub near: bool,
+    /// Whether it lies in a hole: then all bytes are zero, and nothing was read for them.
+    pub hole: bool,
 }
 
 /// What a scan found and took.
@@ -81,8 +85,10 @@ pub struct Chunk<'a> {
 pub struct ScanReport {
     /// Size of the file when it began; what is appended later is not read.
     pub size: u64,
-    /// Bytes delivered that were in memory.
+    /// Bytes delivered that were in memory, holes included.
     pub near_bytes: u64,
+    /// Bytes delivered that were large holes of the file; they lay neither in memory nor anywhere else.
+    pub hole_bytes: u64,
     /// Bytes delivered that had to be fetched.
     pub far_bytes: u64,
     /// Time that reads of far bytes took, much of it beside computation.
@@ -143,7 +149,8 @@ where
     let start = clock.now();
     let entry =
         source.costs.local().entry(std::os::fd::AsFd::as_fd(source.file)).map_err(failed)?;
-    let sleds = located(source, options, entry.size).map_err(failed)?;
+    let holes = large_holes(source, options, &entry);
+    let sleds = located(source, options, entry.size, &holes).map_err(failed)?;
     let told = sled::delivery_time(&sleds, options.plan);
     let near: u64 = sleds.iter().filter(|sled| sled.place == Place::Near).map(|s| s.length).sum();
     let may_stall = entry.backing.may_stall() && near < entry.size;
@@ -154,6 +161,8 @@ where
         options: *options,
         size: entry.size,
         mapping: Mapping::of(source.file, entry.size),
+        zeros: if holes.is_empty() { Vec::new() } else { vec![0; options.chunk_bytes.max(1)] },
+        holes,
         state: Mutex::new(State {
             picker: Picker::with_plan(&sleds, options.chunk_bytes as u64, options.plan),
             far: Some(far),
@@ -162,6 +171,7 @@ where
             limit: u64::MAX,
             failed: None,
             near_bytes: 0,
+            hole_bytes: 0,
             far_bytes: 0,
             waited: Duration::ZERO,
             stopped: false,
@@ -190,6 +200,7 @@ where
         None => Ok(ScanReport {
             size: entry.size,
             near_bytes: state.near_bytes,
+            hole_bytes: state.hole_bytes,
             far_bytes: state.far_bytes,
             waited: state.waited,
             elapsed: clock.now().saturating_sub(start),
@@ -199,8 +210,27 @@ where
     }
 }
 
-/// The sleds of the file, with their edges at records.
-fn located(source: &Source<'_>, options: &ScanOptions, size: u64) -> io::Result<Vec<Sled>> {
+/// The holes that are worth knowing: of a chunk or more, where asking is safe and cheap.
+///
+/// With a separator there are none: a hole is then part of a record.
+fn large_holes(source: &Source<'_>, options: &ScanOptions, entry: &Entry) -> Vec<Range<u64>> {
+    let bytes_min = options.chunk_bytes.max(1) as u64;
+    let sparse = entry.allocated.saturating_add(bytes_min) <= entry.size;
+    let zeros_fit = options.chunk_bytes <= ZEROS_BYTES_MAX;
+    if !sparse || !zeros_fit || options.separator.is_some() || entry.backing.may_stall() {
+        return Vec::new();
+    }
+    // What is not known to be a hole is read.
+    store::holes(source.file, entry.size, bytes_min).unwrap_or_default()
+}
+
+/// The sleds of the file, with their edges at records and at `holes`.
+fn located(
+    source: &Source<'_>,
+    options: &ScanOptions,
+    size: u64,
+    holes: &[Range<u64>],
+) -> io::Result<Vec<Sled>> {
     let mut sleds = source.costs.file_sleds(source.file)?;
     // The file may have grown since its size was pinned.
     sleds.retain(|sled| sled.offset < size);
@@ -215,8 +245,29 @@ fn located(source: &Source<'_>, options: &ScanOptions, size: u64) -> io::Result<
         }
         // In file order a chunk that ends at a record starts the next one there.
         Some(_) => Ok(as_one(sleds)),
-        None => Ok(sleds),
+        None => Ok(cut_at_holes(sleds, holes)),
     }
+}
+
+/// The same sleds, cut so that what is near is either in a hole or outside, and no piece both.
+fn cut_at_holes(sleds: Vec<Sled>, holes: &[Range<u64>]) -> Vec<Sled> {
+    if holes.is_empty() {
+        return sleds;
+    }
+    let mut cut = Vec::with_capacity(sleds.len() + 2 * holes.len());
+    for sled in sleds {
+        let Range { start, end } = sled.range();
+        let inside = |edge: &u64| start < *edge && *edge < end && sled.place == Place::Near;
+        let first = holes.partition_point(|hole| hole.end <= start);
+        let near = holes[first..].iter().take_while(|hole| hole.start < end);
+        let edges = near.flat_map(|hole| [hole.start, hole.end]).filter(inside);
+        let mut at = start;
+        for edge in edges.chain([end]) {
+            cut.push(Sled { offset: at, length: edge - at, ..sled.clone() });
+            at = edge;
+        }
+    }
+    cut
 }
 
 /// In file order a chunk that ends at a record starts the next one there, so
@@ -233,6 +284,10 @@ struct Shared<'a> {
     options: ScanOptions,
     size: u64,
     mapping: Option<Mapping>,
+    /// In file order.
+    holes: Vec<Range<u64>>,
+    /// What a chunk of a hole holds. Memory that is only read takes no page of its own.
+    zeros: Vec<u8>,
     state: Mutex<State<'a>>,
     changed: Condvar,
 }
@@ -254,6 +309,7 @@ struct State<'a> {
     limit: u64,
     failed: Option<Error>,
     near_bytes: u64,
+    hole_bytes: u64,
     far_bytes: u64,
     waited: Duration,
     stopped: bool,
@@ -282,6 +338,7 @@ impl<'a> Shared<'a> {
                 }
             };
             let (range, near) = match work {
+                Work::Near(piece) if self.is_hole(&piece.range()) => (piece.range(), true),
                 Work::Near(piece) => match self.bring_mapped(&piece, &mut buffer) {
                     Ok(()) => (piece.range(), true),
                     Err(error) => return self.fail(error),
@@ -296,21 +353,31 @@ impl<'a> Shared<'a> {
                     }
                 }
             };
-            let mapped = self.mapping.as_ref().filter(|_| buffer.is_empty());
-            let bytes = mapped.map_or(&*buffer, |mapping| mapping.bytes(&range));
-            let result = each(&Chunk { offset: range.start, bytes, near }, &control);
-            if let Some(mapping) = mapped
-                && !mapping.is_sound()
-            {
+            let length = range.end - range.start;
+            let hole = near && self.is_hole(&range);
+            let mapped = self.mapping.as_ref().filter(|_| !hole && buffer.is_empty());
+            let bytes = match mapped {
+                Some(mapping) => mapping.bytes(&range),
+                None if hole => &self.zeros[..usize::try_from(length).expect("at most a chunk")],
+                None => &buffer,
+            };
+            let result = each(&Chunk { offset: range.start, bytes, near, hole }, &control);
+            let sound = match mapped {
+                Some(mapping) => mapping.is_sound(),
+                None => !hole || self.reaches(range.end),
+            };
+            if !sound {
                 return self.fail(self.shrunk());
             }
-            let length = range.end - range.start;
             {
                 let mut state = lock(&self.state);
                 if near {
                     state.near_bytes += length;
                 } else {
                     state.far_bytes += length;
+                }
+                if hole {
+                    state.hole_bytes += length;
                 }
             }
             deliver(range, result, &control);
@@ -319,6 +386,16 @@ impl<'a> Shared<'a> {
                 self.changed.notify_all();
             }
         }
+    }
+
+    fn is_hole(&self, range: &Range<u64>) -> bool {
+        let hole = self.holes.partition_point(|hole| hole.end < range.end);
+        self.holes.get(hole).is_some_and(|hole| hole.start <= range.start)
+    }
+
+    /// Whether the file is still that long.
+    fn reaches(&self, end: u64) -> bool {
+        self.source.file.metadata().is_ok_and(|metadata| metadata.len() >= end)
     }
 
     /// Waits for something to do; `None` when there will be nothing more.
@@ -391,7 +468,7 @@ impl<'a> Shared<'a> {
             return Ok(());
         }
         state.far_since_refresh = 0;
-        let sleds = located(&self.source, &self.options, self.size)?;
+        let sleds = located(&self.source, &self.options, self.size, &self.holes)?;
         state.picker.refresh(&sleds);
         Ok(())
     }
@@ -623,6 +700,36 @@ mod tests {
         }
 
         #[test]
+        fn a_file_with_holes_is_read_whole(
+            islands in proptest::collection::vec((0_usize..64, 1_usize..6), 0..6),
+            chunk_bytes in 1000_usize..40_000,
+            jobs in 1_usize..4,
+            linear in any::<bool>(),
+            evicted in any::<bool>(),
+        ) {
+            const PAGE: usize = 4096;
+            let mut content = vec![0; 70 * PAGE + 11];
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            file.as_file().set_len(content.len() as u64).expect("made long");
+            for (start, pages) in islands {
+                let range = start * PAGE..(start + pages) * PAGE;
+                file.as_file().write_all_at(&vec![b'x'; range.len()], range.start as u64).expect("written");
+                content[range].fill(b'x');
+            }
+            if evicted {
+                file.as_file().sync_all().expect("synced");
+                let all = std::num::NonZeroU64::new(content.len() as u64);
+                rustix::fs::fadvise(file.as_file(), 0, all, rustix::fs::Advice::DontNeed).expect("evicted");
+            }
+            let plan = if linear { Plan::Linear } else { Plan::Best };
+            let options = ScanOptions { chunk_bytes, jobs, plan, ..ScanOptions::default() };
+            let (found, report) = scanned(&file, &options).expect("it can be read");
+            prop_assert!(whole(&found) == content);
+            prop_assert_eq!(report.near_bytes + report.far_bytes, content.len() as u64);
+            prop_assert!(report.hole_bytes <= memchr::memchr_iter(0, &content).count() as u64);
+        }
+
+        #[test]
         fn nothing_before_a_stop_is_missing(
             evicted in 0.0_f64..1.0,
             stop in 0_u64..300_000,
@@ -664,10 +771,63 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_is_zeros_for_which_nothing_is_read() {
+        let file = file_of(&vec![b'x'; 3 << 20], 0.0);
+        let size = (1 << 40) + 5;
+        file.as_file().set_len(size).expect("made long");
+        file.as_file().write_all_at(b"end", size - 3).expect("written");
+        let costs = Costs::load();
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        for plan in [Plan::Best, Plan::Linear] {
+            let options =
+                ScanOptions { chunk_bytes: 32 << 20, jobs: 2, plan, ..ScanOptions::default() };
+            let outside = Mutex::new(Vec::new());
+            let report = scan(
+                &source,
+                &options,
+                |chunk, _| (!chunk.hole).then(|| chunk.bytes.to_vec()),
+                |range, bytes, _| lock(&outside).extend(bytes.map(|bytes| (range.start, bytes))),
+            )
+            .expect("it can be read");
+            let mut outside = outside.into_inner().expect("no panic");
+            outside.sort();
+            let bytes: u64 = outside.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+            assert_eq!(report.hole_bytes + bytes, size);
+            assert!(bytes < 64 << 20, "{bytes} bytes were read");
+            assert!(outside[0].1[..3 << 20].iter().all(|&byte| byte == b'x'));
+            assert!(outside.last().is_some_and(|(_, bytes)| bytes.ends_with(b"end")));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_at_holes_is_near_and_covers_the_same() {
+        let sled = |offset, length, place| {
+            let device = sled::Device::memory();
+            Sled { offset, length, device, place, estimate: None }
+        };
+        let sleds = vec![sled(0, 100, Place::Near), sled(100, 50, Place::Far)];
+        let cut = cut_at_holes(sleds, &[10..20, 30..40, 90..120]);
+        let ranges: Vec<_> = cut.iter().map(Sled::range).collect();
+        assert_eq!(ranges, [0..10, 10..20, 20..30, 30..40, 40..90, 90..100, 100..150]);
+    }
+
+    #[test]
     fn an_empty_file_is_no_chunk() {
         let (found, report) = scanned(&file_of(b"", 0.0), &ScanOptions::default()).expect("read");
         assert!(found.is_empty());
         assert_eq!(report.size, 0);
+    }
+
+    #[test]
+    fn a_hole_that_is_cut_off_while_it_is_read_is_an_error() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        file.as_file().set_len(1 << 20).expect("made long");
+        let costs = Costs::load();
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        let options = ScanOptions { chunk_bytes: 1 << 16, jobs: 1, ..ScanOptions::default() };
+        let shorten = |_: &Chunk<'_>, _: &Control<'_>| source.file.set_len(5).expect("shortened");
+        let result = scan(&source, &options, shorten, |_, (), _| panic!("delivered"));
+        assert!(matches!(result, Err(Error::Truncated { found: 5, .. })), "{result:?}");
     }
 
     #[test]

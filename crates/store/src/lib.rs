@@ -22,6 +22,7 @@ mod bounded;
 pub mod clock;
 mod costs;
 mod error;
+mod holes;
 mod local;
 mod mounts;
 mod nfs;
@@ -33,6 +34,7 @@ mod table_file;
 pub use clock::Clock;
 pub use costs::Costs;
 pub use error::Error;
+pub use holes::holes;
 pub use local::{Entry, Kind, Local, Located, Reason};
 pub use mounts::{Backing, Mount, Mounts};
 

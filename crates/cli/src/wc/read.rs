@@ -4,7 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use nearfirst::Costs;
 use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
@@ -111,11 +111,18 @@ impl<'a> Reader<'a> {
     fn scan(&self, mut file: &File, path: &Path) -> Counted {
         let Task { wanted, encoding, costs, options } = self.task;
         let pieces = Pieces::new(encoding);
+        // A hole may have millions of chunks, all alike.
+        let zeros = LazyLock::new(|| Summary::of(&vec![0; options.chunk_bytes], wanted, encoding));
         let alone = self.scanning.lock().unwrap_or_else(PoisonError::into_inner);
         let scanned = fetch::scan(
             &Source { file, path, costs },
             &options,
-            |chunk, _| Summary::of(chunk.bytes, wanted, encoding),
+            |chunk, _| {
+                if chunk.hole && chunk.bytes.len() == options.chunk_bytes {
+                    return *zeros;
+                }
+                Summary::of(chunk.bytes, wanted, encoding)
+            },
             |range, summary, _| pieces.add(range, summary),
         );
         drop(alone);
