@@ -270,6 +270,21 @@ fn holes_between_data_are_counted_as_what_they_hold() {
 }
 
 #[test]
+fn stats_tell_what_was_a_hole_and_what_was_saved() {
+    let dir = Dir::new();
+    File::create(dir.path().join("hole")).unwrap().set_len(32 << 20).unwrap();
+    dir.create("small", "read without asking\n");
+    let output = dir.ours(&["--stats", "-l", "hole", "small"]);
+    let said = stderr(&output);
+    let how = "wc: 0 bytes in memory, 33554432 in holes, 0 fetched, 20 read without asking";
+    assert!(said.starts_with(how), "{said}");
+    assert!(
+        said.contains("\nwc: saved: reading 0 bytes from the device, about 0.000 s\n"),
+        "{said}"
+    );
+}
+
+#[test]
 fn totals_appear_when_asked_for() {
     let dir = Dir::new();
     dir.create("a", "one two\n");

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use sled::{DeliveryTime, Picker, Piece, Place, Plan, Sled, pull_edges};
-use store::{Costs, Entry};
+use sled::{DeliveryTime, Extent, Picker, Piece, Place, Plan, Sled, pull_edges};
+use store::{Backing, Costs, Entry, Located};
 
 use crate::Error;
 use crate::far::FarReader;
@@ -91,11 +91,15 @@ pub struct ScanReport {
     pub hole_bytes: u64,
     /// Bytes delivered that had to be fetched.
     pub far_bytes: u64,
+    /// Bytes that were in memory and so did not have to be read from the file's device.
+    pub saved_bytes: u64,
+    /// Seconds that reading those from the device was estimated to take, median; `None`: unknown.
+    pub saved_s: Option<f64>,
     /// Time that reads of far bytes took, much of it beside computation.
     pub waited: Duration,
     /// Time in all.
     pub elapsed: Duration,
-    /// What reading all of it by the plan was estimated to take.
+    /// What reading all of it but large holes, by the plan, was estimated to take.
     pub told: DeliveryTime,
     /// Whether it ended before the end of the file because it was told to.
     pub stopped: bool,
@@ -151,7 +155,9 @@ where
         source.costs.local().entry(std::os::fd::AsFd::as_fd(source.file)).map_err(failed)?;
     let holes = large_holes(source, options, &entry);
     let sleds = located(source, options, entry.size, &holes).map_err(failed)?;
-    let told = sled::delivery_time(&sleds, options.plan);
+    let read: Vec<Sled> =
+        sleds.iter().filter(|sled| !is_within(&holes, &sled.range())).cloned().collect();
+    let told = sled::delivery_time(&read, options.plan);
     let near: u64 = sleds.iter().filter(|sled| sled.place == Place::Near).map(|s| s.length).sum();
     let may_stall = entry.backing.may_stall() && near < entry.size;
     let far = FarReader::new(source.file, source.path, source.costs, may_stall).map_err(failed)?;
@@ -195,9 +201,12 @@ where
         far.finish_stream();
         state.waited = far.waited();
     }
+    let (saved_bytes, saved_s) = saved(source, &entry, state.near_bytes - state.hole_bytes);
     match state.failed {
         Some(error) => Err(error),
         None => Ok(ScanReport {
+            saved_bytes,
+            saved_s,
             size: entry.size,
             near_bytes: state.near_bytes,
             hole_bytes: state.hole_bytes,
@@ -208,6 +217,20 @@ where
             stopped: state.stopped,
         }),
     }
+}
+
+/// Of `near` bytes those that lie on a device, too, and the seconds it would take to read them.
+fn saved(source: &Source<'_>, entry: &Entry, near: u64) -> (u64, Option<f64>) {
+    if matches!(entry.backing, Backing::Memory | Backing::Pseudo) {
+        return (0, Some(0.0));
+    }
+    // Small holes are near, but on no device.
+    let length = near.min(entry.allocated);
+    let device = entry.device.clone();
+    let on_device = Extent { offset: 0, length, device, place: Place::Far };
+    let extents = if length > 0 { vec![on_device] } else { Vec::new() };
+    let sleds = source.costs.describe(Located { extents, reason: None });
+    (length, sled::delivery_time(&sleds, Plan::Best).known().map(|time| time.p50))
 }
 
 /// The holes that are worth knowing: of a chunk or more, where asking is safe and cheap.
@@ -279,6 +302,12 @@ fn as_one(sleds: Vec<Sled>) -> Vec<Sled> {
     vec![Sled { offset: 0, length: end, ..far }]
 }
 
+/// Whether all of `range` is in one of `holes`.
+fn is_within(holes: &[Range<u64>], range: &Range<u64>) -> bool {
+    let hole = holes.partition_point(|hole| hole.end < range.end);
+    holes.get(hole).is_some_and(|hole| hole.start <= range.start)
+}
+
 struct Shared<'a> {
     source: Source<'a>,
     options: ScanOptions,
@@ -338,7 +367,9 @@ impl<'a> Shared<'a> {
                 }
             };
             let (range, near) = match work {
-                Work::Near(piece) if self.is_hole(&piece.range()) => (piece.range(), true),
+                Work::Near(piece) if is_within(&self.holes, &piece.range()) => {
+                    (piece.range(), true)
+                }
                 Work::Near(piece) => match self.bring_mapped(&piece, &mut buffer) {
                     Ok(()) => (piece.range(), true),
                     Err(error) => return self.fail(error),
@@ -354,7 +385,7 @@ impl<'a> Shared<'a> {
                 }
             };
             let length = range.end - range.start;
-            let hole = near && self.is_hole(&range);
+            let hole = near && is_within(&self.holes, &range);
             let mapped = self.mapping.as_ref().filter(|_| !hole && buffer.is_empty());
             let bytes = match mapped {
                 Some(mapping) => mapping.bytes(&range),
@@ -386,11 +417,6 @@ impl<'a> Shared<'a> {
                 self.changed.notify_all();
             }
         }
-    }
-
-    fn is_hole(&self, range: &Range<u64>) -> bool {
-        let hole = self.holes.partition_point(|hole| hole.end < range.end);
-        self.holes.get(hole).is_some_and(|hole| hole.start <= range.start)
     }
 
     /// Whether the file is still that long.
@@ -609,6 +635,7 @@ mod tests {
     use std::io::Write as _;
 
     use proptest::prelude::*;
+    use sled::Observation;
 
     use super::*;
 
@@ -797,6 +824,30 @@ mod tests {
             assert!(outside[0].1[..3 << 20].iter().all(|&byte| byte == b'x'));
             assert!(outside.last().is_some_and(|(_, bytes)| bytes.ends_with(b"end")));
         }
+    }
+
+    #[test]
+    fn what_was_near_saved_what_its_device_would_have_taken() {
+        let file = file_of(&vec![b'x'; 1 << 20], 0.0);
+        file.as_file().set_len(9 << 20).expect("made long");
+        let costs = Costs::with(
+            store::Local::default(),
+            store::TableFiles::default(),
+            store::Clock::manual(),
+        );
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        let entry = costs.local().entry(std::os::fd::AsFd::as_fd(&file)).expect("asked");
+        if matches!(entry.backing, Backing::Memory) {
+            return; // Temporary files lie on no device here.
+        }
+        let near = (1 << 20) + (8 << 20);
+        assert_eq!(saved(&source, &entry, near), (entry.allocated, None), "holes are on no device");
+        let seen = Observation { bytes: 1 << 20, first_byte: Some(2.0), whole: 3.0 };
+        costs.observe(&entry.device, seen);
+        let (bytes, seconds) = saved(&source, &entry, 1 << 20);
+        assert_eq!(bytes, 1 << 20);
+        assert!(seconds.is_some_and(|seconds| (seconds - 3.0).abs() < 0.1), "{seconds:?}");
+        assert_eq!(saved(&source, &entry, 0), (0, Some(0.0)));
     }
 
     #[test]

@@ -213,16 +213,26 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
 }
 
 fn say(stats: &Stats) {
-    let Stats { scans, read_through } = stats;
+    let Stats { scans, read_through, saved_unknown } = stats;
     messages::note(format_args!(
-        "{} bytes near, {} bytes fetched, {read_through} bytes read without asking; \
-         waited {:.3} s for the device, {:.3} s in all, {:.3} s expected",
-        scans.near_bytes,
+        "{} bytes in memory, {} in holes, {} fetched, {read_through} read without asking where they \
+         were; waited {:.3} s for the device, {:.3} s in all, {:.3} s expected",
+        scans.near_bytes - scans.hole_bytes,
+        scans.hole_bytes,
         scans.far_bytes,
         scans.waited.as_secs_f64(),
         scans.elapsed.as_secs_f64(),
         scans.told.p50,
     ));
+    let time = match (scans.saved_s, saved_unknown) {
+        (None, true) => "whose speed is unknown".to_owned(),
+        (Some(seconds), true) => {
+            format!("about {seconds:.3} s, and more where its speed is unknown")
+        }
+        (seconds, false) => format!("about {:.3} s", seconds.unwrap_or_default()),
+    };
+    let bytes = scans.saved_bytes;
+    messages::note(format_args!("saved: reading {bytes} bytes from the device, {time}"));
 }
 
 /// What is decided from the inputs' sizes before they are read.

@@ -35,11 +35,21 @@ pub(super) struct Stats {
     pub(super) scans: ScanReport,
     /// Bytes of files and streams that were read through, without asking where they were.
     pub(super) read_through: u64,
+    /// Whether the time saved by some file is not in the sum, because nobody knows it.
+    pub(super) saved_unknown: bool,
 }
 
 impl Stats {
     fn add_scan(&mut self, scan: &ScanReport) {
         self.scans.near_bytes += scan.near_bytes;
+        self.scans.hole_bytes += scan.hole_bytes;
+        self.scans.saved_bytes += scan.saved_bytes;
+        if scan.saved_bytes > 0 {
+            match scan.saved_s {
+                Some(seconds) => *self.scans.saved_s.get_or_insert_default() += seconds,
+                None => self.saved_unknown = true,
+            }
+        }
         self.scans.far_bytes += scan.far_bytes;
         self.scans.waited += scan.waited;
         self.scans.elapsed += scan.elapsed;
