@@ -23,7 +23,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use nearfirst::Plan;
+use nearfirst::{Costs, Plan};
 use nearfirst::fetch::ScanOptions;
 
 use crate::flags::{PlanFlag, ReadFlags};
