@@ -1,0 +1,50 @@
+# nearfirst: what can be made. `make` alone lists it.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CARGO   ?= cargo
+
+# rustup puts cargo here, which a shell that began before does not know.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export NEARFIRST_RG ?= $(CURDIR)/target/peers/bin/rg
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test lint demo bench install uninstall fuzz clean
+
+help: ## list the targets
+	@echo 'nearfirst reads what is near first, while it fetches the rest.'
+	@echo
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup: ## install what building and testing need and this machine lacks
+	@scripts/setup.sh
+
+build: ## build the command and the libraries, optimised
+	@scripts/setup.sh --build
+	$(CARGO) build --release --workspace
+
+lint: ## formatting, lints and documentation, warnings being errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
+
+test: setup lint ## everything that must pass; ends with the summary of `cargo test`
+	@scripts/test.sh
+
+demo: ## show the main job on a large text of this machine, in a minute
+	@demo/demo.sh
+
+bench: build ## race the peers and write bench/README.md
+	bench/run
+
+install: ## install under PREFIX (/usr/local), staged under DESTDIR if given
+	@scripts/install.sh install '$(DESTDIR)' '$(PREFIX)'
+
+uninstall: ## remove what `make install` with the same PREFIX and DESTDIR installs
+	@scripts/install.sh uninstall '$(DESTDIR)' '$(PREFIX)'
+
+fuzz: ## fuzz every target for a minute each (FUZZ_SECONDS); needs cargo-fuzz and a nightly compiler
+	@scripts/fuzz.sh
+
+clean: ## remove what was built
+	$(CARGO) clean

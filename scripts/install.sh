@@ -1,0 +1,65 @@
+#!/bin/bash
+# install.sh install|uninstall DESTDIR PREFIX: the command, its man pages and completions, the C
+# library, and the systemd units that calibrate at boot.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+action=$1 destdir=$2 prefix=$3
+case $prefix in
+/*) ;;
+*)
+    echo "install: PREFIX must be an absolute path, not '$prefix'" >&2
+    exit 2
+    ;;
+esac
+
+install_all() {
+    local root=$1$prefix generated
+    if [ ! -x target/release/nearfirst ]; then
+        cargo build --release --workspace
+    fi
+    generated=$(mktemp -d)
+    target/release/nearfirst generate "$generated"
+    install -Dm755 target/release/nearfirst "$root/bin/nearfirst"
+    for page in "$generated"/*.1; do
+        install -Dm644 "$page" "$root/share/man/man1/${page##*/}"
+    done
+    install -Dm644 "$generated/nearfirst.bash" "$root/share/bash-completion/completions/nearfirst"
+    install -Dm644 "$generated/_nearfirst" "$root/share/zsh/site-functions/_nearfirst"
+    install -Dm644 "$generated/nearfirst.fish" "$root/share/fish/vendor_completions.d/nearfirst.fish"
+    rm -r "$generated"
+    for unit in dist/*.service dist/*.timer; do
+        install -d "$root/lib/systemd/system"
+        sed "s|@PREFIX@|$prefix|g" "$unit" >"$root/lib/systemd/system/${unit##*/}"
+        chmod 644 "$root/lib/systemd/system/${unit##*/}"
+    done
+    for text in LICENSE-MIT LICENSE-APACHE README.md; do
+        install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
+    done
+    crates/capi/install.sh "$1" "$prefix"
+}
+
+case $action in
+install)
+    install_all "$destdir"
+    echo "installed under $destdir$prefix"
+    if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
+        echo 'to measure the devices at every boot: systemctl enable --now nearfirst-calibrate.timer'
+    fi
+    ;;
+uninstall)
+    # What an installation would put there is what is removed.
+    stage=$(mktemp -d)
+    trap 'rm -rf "$stage"' EXIT
+    install_all "$stage" >/dev/null
+    (cd "$stage" && find . \( -type f -o -type l \) -print0) |
+        while IFS= read -r -d '' file; do rm -f "$destdir/${file#./}"; done
+    # Folders that only we had something in; others refuse to go.
+    (cd "$stage" && find . -depth -mindepth 1 -type d -name 'nearfirst*' -print0) |
+        while IFS= read -r -d '' folder; do rmdir "$destdir/${folder#./}" 2>/dev/null || true; done
+    echo "removed from $destdir$prefix"
+    ;;
+*)
+    echo "install: expected install or uninstall, not '$action'" >&2
+    exit 2
+    ;;
+esac

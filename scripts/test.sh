@@ -1,0 +1,30 @@
+#!/bin/bash
+# Runs the tests: those of other projects first, where their sources can be had, then our own, so
+# that what is printed ends with the summary of `cargo test`. All run, whatever fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+failed=()
+cargo build --workspace --bins --lib
+
+# A runner ends with 0 if all is as expected, 2 if the other project's sources cannot be had.
+for suite in tests/foreign/*.sh; do
+    [ -x "$suite" ] || continue
+    printf '\n%s\n' "$suite"
+    code=0
+    timeout 900 "$suite" </dev/null || code=$?
+    case $code in
+    0) ;;
+    2) echo "skipped: $suite could not get its sources or tools" ;;
+    *) failed+=("$suite") ;;
+    esac
+done
+
+echo
+code=0
+cargo test --workspace --no-fail-fast </dev/null || code=$?
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "failed: ${failed[*]}"
+    exit 1
+fi
+exit "$code"
