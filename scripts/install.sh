@@ -35,7 +35,7 @@ install_all() {
     for text in LICENSE-MIT LICENSE-APACHE README.md; do
         install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
     done
-    crates/capi/install.sh "$1" "$prefix"
+    DESTDIR=$1 PREFIX=$prefix sh crates/capi/install.sh target/release
 }
 
 case $action in
