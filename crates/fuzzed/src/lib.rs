@@ -1,0 +1,28 @@
+//! What is fuzzed: a function for each place where bytes that others wrote are understood.
+//!
+//! Each takes any bytes and panics if what it calls panics or breaks its contract. The tests of this
+//! crate run them over `fuzz/seeds` and mutations of it; `make fuzz` runs them under libFuzzer.
+
+mod mountinfo;
+mod records;
+mod table;
+
+pub use mountinfo::mountinfo;
+pub use records::records;
+pub use table::table;
+
+/// Something to fuzz.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// The name of its program in `fuzz/fuzz_targets` and of its folder in `fuzz/seeds`.
+    pub name: &'static str,
+    /// What is called with any bytes.
+    pub body: fn(&[u8]),
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "mountinfo", body: mountinfo },
+    Target { name: "records", body: records },
+    Target { name: "table", body: table },
+];
