@@ -3,10 +3,12 @@
 //! Each takes any bytes and panics if what it calls panics or breaks its contract. The tests of this
 //! crate run them over `fuzz/seeds` and mutations of it; `make fuzz` runs them under libFuzzer.
 
+mod find;
 mod mountinfo;
 mod records;
 mod table;
 
+pub use find::expression;
 pub use mountinfo::mountinfo;
 pub use records::records;
 pub use table::table;
@@ -22,6 +24,7 @@ pub struct Target {
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "expression", body: expression },
     Target { name: "mountinfo", body: mountinfo },
     Target { name: "records", body: records },
     Target { name: "table", body: table },
