@@ -23,6 +23,7 @@ mksquashfs:squashfs-tools:tests on squashfs
 losetup:mount:tests on loop devices
 setpriv:util-linux:tests as another user
 valgrind:valgrind:the memory check of the C library
+runtest:dejagnu:the tests of GNU findutils
 zsh:zsh:the test of the zsh completions
 fish:fish:the test of the fish completions
 xz:xz-utils:the tests of other projects
