@@ -29,7 +29,7 @@ install_all() {
     rm -r "$generated"
     for unit in dist/*.service dist/*.timer; do
         install -d "$root/lib/systemd/system"
-        sed "s|@PREFIX@|$prefix|g" "$unit" >"$root/lib/systemd/system/${unit##*/}"
+        sed "s|@bindir@|$prefix/bin|g" "$unit" >"$root/lib/systemd/system/${unit##*/}"
         chmod 644 "$root/lib/systemd/system/${unit##*/}"
     done
     for text in LICENSE-MIT LICENSE-APACHE README.md; do
