@@ -24,7 +24,8 @@ if [ -z "$program" ]; then
     scripts/setup.sh --build
     export PATH=$PATH:$HOME/.cargo/bin
     say 'Building nearfirst (minutes the first time) ...'
-    cargo build --release -q -p nearfirst-cli
+    if [ -t 2 ]; then quiet=(); else quiet=(-q); fi
+    cargo build --release "${quiet[@]}" -p nearfirst-cli
     program=$PWD/target/release/nearfirst
 fi
 
@@ -86,11 +87,11 @@ slow_down() {
     fi
 }
 if slow_down; then
-    disk_words='this disk, slowed down to 150 MB/s, as a hard disk reads'
+    disk_words='The disk is slowed down to 150 MB/s for this, as a hard disk reads.'
 else
     [ -z "$group" ] || rmdir "$group" 2>/dev/null || true
     group=''
-    disk_words='this disk as it is'
+    disk_words='The disk is as it is: where it is fast, there is less to gain.'
 fi
 
 # ---- measuring
@@ -128,13 +129,13 @@ row() {
         $((microseconds / 1000000)) $((microseconds / 1000 % 1000)) $((bytes / 1048576))
 }
 head_of_table() { printf '  %-44s %11s %12s\n' '' 'time' 'from disk'; }
-times_as_fast() { awk -v a="$1" -v b="$2" 'BEGIN { printf (a / b < 10 ? "%.1f" : "%.0f"), a / b }'; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf (a / b < 10 ? "%.2f" : "%.0f"), a / b }'; }
 
 # ---- the demonstration
 
 step "1. A text of $mib MiB, half of it in memory"
 say "Lines of this machine's own files, with their names, in $text"
-say "(removed at the end), on $disk_words."
+say "(removed at the end). $disk_words"
 sources=()
 for source in /usr/include /usr/share/doc /usr/lib/python3* /usr/share/perl* /usr/share /usr/lib "$PWD"; do
     [ -d "$source" ] && sources+=("$source")
@@ -177,7 +178,7 @@ row 'grep -qxF, in file order' env LC_ALL=C grep -qxF -e "$line" "$text"
 row 'nearfirst grep -qxF --plan linear' "$program" grep -qxF --plan linear -e "$line" "$text"
 linear=$microseconds
 row 'nearfirst grep -qxF' "$program" grep -qxF -e "$line" "$text"
-say "Near first answers $(times_as_fast "$linear" "$microseconds") times as fast: what is in memory is searched before the disk is asked."
+say "Near first answers $(ratio "$linear" "$microseconds") times as fast: what is in memory is searched before the disk is asked."
 
 step "4. How many lines have the word '$word'?"
 say 'Everything must be read, so the disk sets the pace; what is in memory is searched while it works.'
@@ -186,7 +187,8 @@ row "grep -cw $word, in file order" env LC_ALL=C grep -cw "$word" "$text"
 row "nearfirst grep -cw $word --plan linear" "$program" grep -cw --plan linear "$word" "$text"
 linear=$microseconds
 row "nearfirst grep -cw $word" "$program" grep -cw "$word" "$text"
-say "Near first takes $(times_as_fast "$microseconds" "$linear") of the time of file order."
+say "Near first takes $(ratio "$microseconds" "$linear") of the time of file order: where all must be read, order saves little"
+say 'unless memory is too small for the text: then file order loses what was near before it gets there.'
 
 say
-say 'One run each, so mind the noise. Next: `nearfirst --help`, docs/guide.md; measured with care: bench/README.md.'
+say 'One run each, so mind the noise. Next: docs/guide.md; measured with care: bench/README.md.'
