@@ -3,14 +3,21 @@
 //! Each takes any bytes and panics if what it calls panics or breaks its contract. The tests of this
 //! crate run them over `fuzz/seeds` and mutations of it; `make fuzz` runs them under libFuzzer.
 
+mod c;
 mod find;
+#[expect(dead_code, reason = "the command uses the rest")]
+#[path = "../../cli/src/messages.rs"]
+mod messages;
 mod mountinfo;
 mod records;
+mod specs;
 mod table;
 
+pub use c::c_calls;
 pub use find::expression;
 pub use mountinfo::mountinfo;
 pub use records::records;
+pub use specs::specs;
 pub use table::table;
 
 /// Something to fuzz.
@@ -24,8 +31,10 @@ pub struct Target {
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "c_calls", body: c_calls },
     Target { name: "expression", body: expression },
     Target { name: "mountinfo", body: mountinfo },
     Target { name: "records", body: records },
+    Target { name: "specs", body: specs },
     Target { name: "table", body: table },
 ];
