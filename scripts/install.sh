@@ -14,7 +14,7 @@ esac
 
 install_all() {
     local root=$1$prefix generated
-    if [ ! -x target/release/nearfirst ]; then
+    if [ ! -x target/release/nearfirst ] || [ ! -e target/release/libnearfirst_c.so ]; then
         cargo build --release --workspace
     fi
     generated=$(mktemp -d)
