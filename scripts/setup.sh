@@ -60,7 +60,7 @@ install_packages() {
 
 oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-# Whether there is a cargo that is new enough; asking installs the pinned toolchain where rustup is.
+# Whether there is a cargo that is new enough; asking rustup may install one.
 have_cargo() {
     local version
     version=$(cargo --version 2>/dev/null | sed -n 's/^cargo \([0-9.]*\).*/\1/p')
@@ -81,7 +81,7 @@ install_cargo() {
             sh -s -- -y -q --profile minimal --default-toolchain none || true
     fi
     if command -v rustup >/dev/null && ! have_cargo; then
-        rustup -q toolchain install || true
+        rustup -q toolchain install stable --profile minimal -c clippy -c rustfmt || true
     fi
     have_cargo && return 0
     say "there is no cargo of version $oldest or later, and none could be installed."

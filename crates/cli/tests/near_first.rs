@@ -18,7 +18,8 @@ fn nearfirst<const N: usize>(state: &Dir, args: [&str; N]) -> Cmd {
 /// Lines of which the one at `offset`, or the next, is `needle`.
 fn text_with(needle: &str, length: usize, offset: usize) -> Vec<u8> {
     let mut text = lines(length, 11);
-    let at = text[offset..].iter().position(|&byte| byte == b'\n').expect("a line ends") + 1;
+    let line = text[offset..].iter().position(|&byte| byte == b'\n').expect("a line ends");
+    let at = offset + line;
     let needle = [b"\n", needle.as_bytes(), b"\n"].concat();
     text[at..at + needle.len()].copy_from_slice(&needle);
     text

@@ -19,6 +19,7 @@
 
 mod block;
 mod bounded;
+mod canary;
 pub mod clock;
 mod costs;
 mod error;

@@ -15,9 +15,10 @@ use std::time::Duration;
 use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use sled::{Device, DeviceTable, Extent, Place};
 
+use crate::canary::Canaries;
 use crate::mounts::{Backing, Mounts, absolute};
 use crate::residency::{Method, ranges_by};
-use crate::{Error, Mount, block, bounded, sys};
+use crate::{Clock, Error, Mount, block, bounded, sys};
 
 /// How long a mount may take to answer unless the caller says otherwise:
 /// longer than a disk needs to spin up, shorter than a person waits without a word.
@@ -105,6 +106,8 @@ struct Ground {
 #[derive(Debug)]
 pub struct Local {
     wait_max: Duration,
+    clock: Clock,
+    canaries: Canaries,
     grounds: Mutex<HashMap<u64, Arc<Ground>>>,
     mounts: Mutex<Option<Arc<MountTable>>>,
 }
@@ -125,7 +128,13 @@ impl Default for Local {
 impl Local {
     /// A store that waits no longer than `wait_max` for a mount that does not answer.
     pub fn new(wait_max: Duration) -> Self {
-        Self { wait_max, grounds: Mutex::default(), mounts: Mutex::default() }
+        Self {
+            wait_max,
+            clock: Clock::real(),
+            canaries: Canaries::default(),
+            grounds: Mutex::default(),
+            mounts: Mutex::default(),
+        }
     }
 
     /// How long a mount may take to answer.
@@ -313,16 +322,23 @@ impl Local {
                 Err(error) => return Err(failed(error.into())),
             }
         }
+        let stalled = || Error::Stalled {
+            path: path.to_owned(),
+            mount: mount.map_or_else(|| PathBuf::from("/"), |mount| mount.point.clone()),
+            limit: self.wait_max,
+        };
+        // A link may lead to any mount, so that its number says nothing.
+        let id = mount.filter(|mount| mount.backing.may_stall()).map(|mount| mount.id);
+        if !self.canaries.answers(id, path, self.wait_max, &self.clock) {
+            return Err(stalled());
+        }
         let target = path.to_owned();
         let open = move || sysfs::open(&target, flags, Mode::empty());
-        match bounded::within(self.wait_max, open) {
-            Some(file) => use_it(file.map_err(|error| failed(error.into()))?).map_err(failed),
-            None => Err(Error::Stalled {
-                path: path.to_owned(),
-                mount: mount.map_or_else(|| PathBuf::from("/"), |mount| mount.point.clone()),
-                limit: self.wait_max,
-            }),
+        if let Some(file) = bounded::within(self.wait_max, open) {
+            return use_it(file.map_err(|error| failed(error.into()))?).map_err(failed);
         }
+        self.canaries.is_silent(id, &self.clock);
+        Err(stalled())
     }
 }
 

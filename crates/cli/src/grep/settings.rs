@@ -78,12 +78,12 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    fn new(named: Option<Vec<PathBuf>>, search: bool, stdin_taken: bool) -> Paths {
-        if let Some(all) = named {
-            let [first, rest @ ..] = all.as_slice() else {
+    fn new(named: Option<Named>, search: bool, stdin_taken: bool) -> Paths {
+        if let Some(Named { paths: all, are_several }) = named {
+            let [first, ..] = all.as_slice() else {
                 return Paths { all, is_default: false, is_one_file: false };
             };
-            let is_one_file = rest.is_empty() && (first == Path::new("-") || !first.is_dir());
+            let is_one_file = !are_several && (first == Path::new("-") || !first.is_dir());
             return Paths { all, is_default: false, is_one_file };
         }
         let stdin = search && !stdin_taken && grep::cli::is_readable_stdin();
@@ -205,9 +205,15 @@ impl Settings {
     }
 }
 
+/// What operands stand for.
+struct Named {
+    paths: Vec<PathBuf>,
+    are_several: bool,
+}
+
 /// What operands stand for, without those that cannot be asked about: a walk
 /// that began on a mount that does not answer would not return.
-fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Vec<PathBuf> {
+fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Named {
     let mut paths = Vec::new();
     for operand in operands {
         if !is_spec(&operand) {
@@ -223,6 +229,8 @@ fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Vec
             }
         }
     }
+    // Who names several is told which, also if only one answers.
+    let are_several = paths.len() > 1;
     paths.retain(|path| match costs.local().stat(path) {
         Err(error @ Error::Stalled { .. }) => {
             trouble.say(error);
@@ -230,7 +238,7 @@ fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Vec
         }
         _ => true,
     });
-    paths
+    Named { paths, are_several }
 }
 
 /// Takes the pattern from the operands, unless a flag gave it.

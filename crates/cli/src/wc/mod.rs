@@ -23,8 +23,8 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use nearfirst::{Costs, Plan};
 use nearfirst::fetch::ScanOptions;
+use nearfirst::{Costs, Plan};
 
 use crate::flags::{PlanFlag, ReadFlags};
 use crate::messages;

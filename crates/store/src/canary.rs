@@ -1,0 +1,94 @@
+//! Whether a mount answers, found out by a process that can be left behind.
+//!
+//! A thread that waits for a hung FUSE program cannot be killed, and neither
+//! can the process that it belongs to. So the first to ask a mount that may
+//! hang is another process, which dies alone.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::{Clock, bounded};
+
+/// How long an answer holds: asking takes about a millisecond, once in this time.
+const ANSWER_HOLDS: Duration = Duration::from_secs(1);
+/// How long a mount that did not answer is left alone: a run over many of its
+/// files must not wait for each.
+const SILENCE_HOLDS: Duration = Duration::from_secs(30);
+/// The program that asks; where it is missing the question is passed over.
+const ASKER: &str = "/usr/bin/stat";
+
+/// What mounts last answered.
+#[derive(Debug, Default)]
+pub(crate) struct Canaries(Mutex<HashMap<u64, Last>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    at: Duration,
+    answered: bool,
+}
+
+impl Canaries {
+    /// Whether the mount numbered `mount` answers a question about `path`
+    /// within `limit`, or did a moment ago. Without a number it is asked each time.
+    pub(crate) fn answers(
+        &self,
+        mount: Option<u64>,
+        path: &Path,
+        limit: Duration,
+        clock: &Clock,
+    ) -> bool {
+        let known = |id| self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied();
+        if let Some(last) = mount.and_then(known) {
+            let holds = if last.answered { ANSWER_HOLDS } else { SILENCE_HOLDS };
+            if clock.now().saturating_sub(last.at) < holds {
+                return last.answered;
+            }
+        }
+        let answered = ask(path, limit);
+        if let Some(id) = mount {
+            let last = Last { at: clock.now(), answered };
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, last);
+        }
+        answered
+    }
+
+    /// Notes that a mount did not answer another question.
+    pub(crate) fn is_silent(&self, mount: Option<u64>, clock: &Clock) {
+        if let Some(id) = mount {
+            let last = Last { at: clock.now(), answered: false };
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, last);
+        }
+    }
+}
+
+/// Asks about `path`; any answer will do, also that there is no such file.
+fn ask(path: &Path, limit: Duration) -> bool {
+    let mut asker = Command::new(ASKER);
+    asker.arg("-L").arg("--").arg(path);
+    asker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut child) = asker.spawn() else { return true };
+    bounded::within(limit, move || child.wait()).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_an_answer_too() {
+        assert!(ask(Path::new("/nowhere/to be found"), Duration::from_mins(1)));
+    }
+
+    #[test]
+    fn a_silent_mount_is_left_alone_for_a_while() {
+        let (canaries, clock) = (Canaries::default(), Clock::manual());
+        let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
+        canaries.is_silent(Some(7), &clock);
+        assert!(!answers());
+        clock.advance(SILENCE_HOLDS);
+        assert!(answers());
+    }
+}
