@@ -40,8 +40,7 @@ fn a_search_whose_answer_is_near_reads_nothing_from_the_device() {
     let state = Dir::new();
     for flags in [&["-q"][..], &["-l"], &["-m1", "--unordered"]] {
         let (slow, path, _held) = quarter_near();
-        let cmd =
-            flags.iter().fold(nearfirst(&state, ["grep", "needle"]), |cmd, flag| cmd.arg(flag));
+        let cmd = flags.iter().fold(nearfirst(&state, ["grep", "needle"]), testkit::Cmd::arg);
         cmd.arg(&path).run().succeeds();
         assert_eq!(slow.stats().total.read_bytes, 0, "{flags:?}");
     }
@@ -71,7 +70,7 @@ fn reading_all_reads_only_what_is_far() {
         let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
         program.cmd(args).env("NEARFIRST_STATE", state.path()).arg(&path).run().succeeds();
         let read = slow.stats().total.read_bytes;
-        assert!(read >= 6 * MIB - MIB / 50 && read <= 6 * MIB + 6 * MIB / 50, "{args:?}: {read}");
+        assert!((6 * MIB - MIB / 50..=6 * MIB + 6 * MIB / 50).contains(&read), "{args:?}: {read}");
     }
 }
 
@@ -201,7 +200,7 @@ fn find_knows_files_by_their_latency() {
     state.create("devices.toml", table);
     let find = |test: [&str; 2]| {
         let cmd = nearfirst(&state, ["find"]).arg(disk.path());
-        test.iter().fold(cmd.arg("-type").arg("f"), |cmd, word| cmd.arg(word)).run()
+        test.iter().fold(cmd.arg("-type").arg("f"), testkit::Cmd::arg).run()
     };
     let path = |path: &Path| format!("{}\n", path.display());
     find(["-latency", "-m100"]).succeeds().prints(path(&near));

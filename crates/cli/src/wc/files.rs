@@ -11,6 +11,7 @@ use nearfirst::{Costs, Kind};
 use super::count::Encoding;
 use super::quote;
 use crate::messages;
+use crate::specs::{Specs, is_spec};
 
 /// Largest list of names read whole, so that the column width can be known first: GNU's limit.
 const LIST_BYTES_MAX: u64 = 10 << 20;
@@ -89,17 +90,29 @@ pub(super) enum Inputs {
     Streamed(Names),
 }
 
-/// The inputs that operands name; none means standard input.
-pub(super) fn from_operands(operands: Vec<OsString>) -> Inputs {
+/// The inputs that operands name, patterns of names included; none means standard input.
+pub(super) fn from_operands(operands: Vec<OsString>, encoding: Encoding, costs: &Costs) -> Inputs {
     if operands.is_empty() {
         return Inputs::Listed(vec![Input::Stdin(None)]);
     }
-    let inputs = operands.into_iter().map(|name| match name.as_bytes() {
-        b"-" => Input::Stdin(Some(name)),
-        b"" => Input::Bad("invalid zero-length file name".to_owned()),
-        _ => Input::File(name),
-    });
-    Inputs::Listed(inputs.collect())
+    let mut inputs = Vec::with_capacity(operands.len());
+    for name in operands {
+        match name.as_bytes() {
+            b"-" => inputs.push(Input::Stdin(Some(name))),
+            b"" => inputs.push(Input::Bad("invalid zero-length file name".to_owned())),
+            _ if is_spec(&name) => {
+                inputs.extend(Specs::new(costs.local(), vec![name]).map(|found| match found {
+                    Ok(path) => Input::File(path.into_os_string()),
+                    Err(error) => {
+                        let spec = quote::quoted(&error.spec, encoding);
+                        Input::Bad(format!("{spec}: {}", error.reason))
+                    }
+                }));
+            }
+            _ => inputs.push(Input::File(name)),
+        }
+    }
+    Inputs::Listed(inputs)
 }
 
 /// The inputs named in a list of NUL-terminated names, `-` for the list on standard input.

@@ -126,9 +126,9 @@ impl Args {
         shown
     }
 
-    fn inputs(&self, encoding: Encoding) -> Result<Inputs, String> {
+    fn inputs(&self, encoding: Encoding, costs: &Costs) -> Result<Inputs, String> {
         let Some(list) = &self.files0_from else {
-            return Ok(files::from_operands(self.files.clone()));
+            return Ok(files::from_operands(self.files.clone(), encoding, costs));
         };
         if let Some(operand) = self.files.first() {
             let operand = quote::always_quoted(operand, encoding);
@@ -167,7 +167,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
-    let inputs = match args.inputs(encoding) {
+    let costs = args.reading.asking.costs();
+    let inputs = match args.inputs(encoding, &costs) {
         Ok(inputs) => inputs,
         Err(message) => {
             messages::error(message);
@@ -175,7 +176,6 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         }
     };
     let shown = args.shown();
-    let costs = args.reading.asking.costs();
     let threads = args.reading.threads();
     let plan = match args.reading.plan {
         PlanFlag::Best => Plan::Best,
