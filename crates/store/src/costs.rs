@@ -76,7 +76,7 @@ impl Costs {
         Ok(self.describe(self.local.locate(file)?))
     }
 
-    /// The sleds of the file at `path`; see [`Local::locate_path`] for when it is opened.
+    /// The sleds of the file at `path`; it is opened only where that does no harm.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Stalled`].

@@ -2,7 +2,7 @@
 //!
 //! [`parse`] reads the command line into a tree ([`expr`]), [`resolve`] looks
 //! up what it names, [`walk`] goes through the directories and [`eval`]
-//! answers the tree for each file; [`print`] and [`exec`] are what it does.
+//! answers the tree for each file; [`mod@print`] and [`exec`] are what it does.
 
 mod cost;
 mod entry;

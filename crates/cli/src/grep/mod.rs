@@ -1,7 +1,7 @@
 //! `nearfirst grep`: searches text with ripgrep's options, output and exit codes.
 //!
 //! [`flags`] is what can be asked, [`asked`] what was, [`settings`] what it
-//! comes to. [`tree`] walks, [`search`] searches one file, [`print`] renders
+//! comes to. [`tree`] walks, [`mod@search`] searches one file, [`mod@print`] renders
 //! what is found.
 
 mod asked;

@@ -2,7 +2,7 @@
 //!
 //! [`count`] is the pure kernel, [`masks`], [`utf8`], [`glyph`] and
 //! [`columns`] its parts; [`files`] says
-//! what to count, [`read`] counts one file, [`run`] many; [`print`] and [`quote`] write as GNU wc
+//! what to count, [`read`] counts one file, [`mod@run`] many; [`mod@print`] and [`quote`] write as GNU wc
 //! does.
 
 mod columns;

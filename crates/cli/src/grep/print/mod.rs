@@ -3,7 +3,7 @@
 //! [`Printing`] is the sink of every search: of a whole file, whose output is
 //! then complete, or of a part of one, whose line numbers are filled in later
 //! ([`Rendered`]). Opening and closing a file's output is separate
-//! ([`Opening`], [`close`]), because the parts of one file share it.
+//! ([`open`], [`close`]), because the parts of one file share it.
 
 pub(super) mod found;
 pub(super) mod json;
