@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_pattern_without_a_match_is_an_error_and_a_path_is_left_to_its_reader() {
         let folder = folder(&[]);
-        assert_eq!(found(&folder, "*.log"), ["error: no file matches"]);
+        assert_eq!(found(&folder, "*.log"), [format!("error: {NO_MATCH}")]);
         assert_eq!(found(&folder, "missing"), ["missing"]);
     }
 
