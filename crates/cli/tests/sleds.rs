@@ -149,7 +149,7 @@ fn what_has_no_parts_is_named_and_the_rest_is_done() {
         "nearfirst sleds: /dev/null: neither a file nor a folder",
         "nearfirst sleds: loop: Too many levels of symbolic links\n",
         "nearfirst sleds: s3://b/k: s3:// is not supported: only local paths and globs",
-        "nearfirst sleds: *.no: no file matches\n",
+        "nearfirst sleds: *.no: No such file or directory\n",
     ] {
         assert!(told.contains(line), "{line} in {told}");
     }
