@@ -7,7 +7,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use sled::{DeliveryTime, Extent, Picker, Piece, Place, Plan, Sled, pull_edges};
+use sled::{
+    DeliveryTime, Extent, Picker, Piece, Place, Plan, Sled, first_record_end, pull_edges,
+};
 use store::{Backing, Costs, Entry, Located};
 
 use crate::Error;
@@ -148,13 +150,14 @@ where
     F: Fn(&Chunk<'_>, &Control<'_>) -> T + Sync,
     D: Fn(Range<u64>, T, &Control<'_>) + Sync,
 {
-    let failed = |source_error| Error::Io { path: source.path.to_owned(), source: source_error };
+    let failed = |error| Error::Io { path: source.path.to_owned(), source: error };
     let clock = source.costs.clock();
     let start = clock.now();
     let entry =
         source.costs.local().entry(std::os::fd::AsFd::as_fd(source.file)).map_err(failed)?;
     let holes = large_holes(source, options, &entry);
-    let sleds = located(source, options, entry.size, &holes).map_err(failed)?;
+    let sleds = located(source, options, entry.size, &holes)
+        .map_err(|error| short_or_failed(source, entry.size, error))?;
     let read: Vec<Sled> =
         sleds.iter().filter(|sled| !is_within(&holes, &sled.range())).cloned().collect();
     let told = sled::delivery_time(&read, options.plan);
@@ -163,26 +166,9 @@ where
     let far = FarReader::new(source.file, source.path, source.costs, may_stall).map_err(failed)?;
     let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
     let shared = Shared {
-        source: *source,
-        options: *options,
-        size: entry.size,
-        mapping: Mapping::of(source.file, entry.size),
         zeros: if holes.is_empty() { Vec::new() } else { vec![0; options.chunk_bytes.max(1)] },
         holes,
-        state: Mutex::new(State {
-            picker: Picker::with_plan(&sleds, options.chunk_bytes as u64, options.plan),
-            far: Some(far),
-            far_since_refresh: 0,
-            near_at_work: 0,
-            limit: u64::MAX,
-            failed: None,
-            near_bytes: 0,
-            hole_bytes: 0,
-            far_bytes: 0,
-            waited: Duration::ZERO,
-            stopped: false,
-        }),
-        changed: Condvar::new(),
+        ..Shared::new(source, options, entry.size, &sleds, far)
     };
     let helpers = options.jobs.max(1).min(usize::try_from(chunks).unwrap_or(usize::MAX))
         - usize::from(chunks > 0);
@@ -260,6 +246,9 @@ fn located(
     if let Some(last) = sleds.last_mut() {
         last.length = size - last.offset;
     }
+    if sleds.is_empty() && size > 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     match options.separator {
         Some(separator) if options.plan == Plan::Best => {
             pull_edges(&sleds, separator, |offset, buffer| {
@@ -308,6 +297,24 @@ fn is_within(holes: &[Range<u64>], range: &Range<u64>) -> bool {
     holes.get(hole).is_some_and(|hole| hole.start <= range.start)
 }
 
+/// What a read that found less than the file had means.
+fn short_or_failed(source: &Source<'_>, size: u64, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => shrunk(source, size),
+        _ => Error::Io { path: source.path.to_owned(), source: error },
+    }
+}
+
+fn shrunk(source: &Source<'_>, size: u64) -> Error {
+    let path = source.path.to_owned();
+    let found = source.file.metadata().map_or(0, |metadata| metadata.len());
+    if found < size {
+        Error::Truncated { path, expected: size, found }
+    } else {
+        Error::Io { path, source: io::Error::from_raw_os_error(libc::EIO) }
+    }
+}
+
 struct Shared<'a> {
     source: Source<'a>,
     options: ScanOptions,
@@ -349,7 +356,50 @@ enum Work<'a> {
     Far(Piece, FarReader<'a>),
 }
 
+/// Ends the scan for all when a callback panics in one thread.
+struct Alarm<'a, 'b>(&'a Shared<'b>);
+
+impl Drop for Alarm<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let source = io::Error::other("a thread panicked");
+            self.0.fail(Error::Io { path: self.0.source.path.to_owned(), source });
+        }
+    }
+}
+
 impl<'a> Shared<'a> {
+    fn new(
+        source: &Source<'a>,
+        options: &ScanOptions,
+        size: u64,
+        sleds: &[Sled],
+        far: FarReader<'a>,
+    ) -> Self {
+        Self {
+            source: *source,
+            options: *options,
+            size,
+            mapping: Mapping::of(source.file, size),
+            holes: Vec::new(),
+            zeros: Vec::new(),
+            state: Mutex::new(State {
+                picker: Picker::with_plan(sleds, options.chunk_bytes as u64, options.plan),
+                far: Some(far),
+                far_since_refresh: 0,
+                near_at_work: 0,
+                limit: u64::MAX,
+                failed: None,
+                near_bytes: 0,
+                hole_bytes: 0,
+                far_bytes: 0,
+                waited: Duration::ZERO,
+                stopped: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
     fn work<T, F, D>(&self, each: &F, deliver: &D)
     where
         F: Fn(&Chunk<'_>, &Control<'_>) -> T + Sync,
@@ -357,14 +407,13 @@ impl<'a> Shared<'a> {
     {
         let stop_before = |offset| self.stop_before(offset);
         let control = Control { stop_before: &stop_before };
+        let _alarm = Alarm(self);
         let mut buffer = Vec::new();
         loop {
             let work = match self.next_work() {
                 Ok(Some(work)) => work,
                 Ok(None) => return,
-                Err(source) => {
-                    return self.fail(Error::Io { path: self.source.path.to_owned(), source });
-                }
+                Err(error) => return self.fail(short_or_failed(&self.source, self.size, error)),
             };
             let (range, near) = match work {
                 Work::Near(piece) if is_within(&self.holes, &piece.range()) => {
@@ -376,8 +425,16 @@ impl<'a> Shared<'a> {
                 },
                 Work::Far(piece, mut far) => {
                     let read = self.read_far(&piece, &mut far, &mut buffer);
-                    lock(&self.state).far = Some(far);
+                    let is_needed = {
+                        let mut state = lock(&self.state);
+                        state.far = Some(far);
+                        state.stopped |= piece.offset >= state.limit;
+                        piece.offset < state.limit
+                    };
                     self.changed.notify_all();
+                    if !is_needed && read.is_ok() {
+                        continue;
+                    }
                     match read {
                         Ok(range) => (range, false),
                         Err(error) => return self.fail(error),
@@ -398,7 +455,7 @@ impl<'a> Shared<'a> {
                 None => !hole || self.reaches(range.end),
             };
             if !sound {
-                return self.fail(self.shrunk());
+                return self.fail(shrunk(&self.source, self.size));
             }
             {
                 let mut state = lock(&self.state);
@@ -431,6 +488,7 @@ impl<'a> Shared<'a> {
             if state.failed.is_some() {
                 return Ok(None);
             }
+            self.refresh(&mut state)?;
             if self.options.ahead
                 && self.options.jobs > 1
                 && let Some(work) = Self::take_far(&mut state)
@@ -446,7 +504,6 @@ impl<'a> Shared<'a> {
                 // The answer may be in what is at work.
                 Some(_) if !self.options.ahead && state.near_at_work > 0 => {}
                 Some(_) => {
-                    self.refresh(&mut state)?;
                     if let Some(far) = state.far.take() {
                         let piece = state.picker.take().expect("it was just seen");
                         return Ok(Some(Work::Far(piece, far)));
@@ -480,15 +537,46 @@ impl<'a> Shared<'a> {
     fn take_near(&self, state: &mut State<'_>) -> io::Result<Option<Piece>> {
         match self.options.separator {
             None => Ok(state.picker.take()),
-            Some(separator) => state.picker.take_records(separator, |offset, buffer| {
-                self.source.file.read_exact_at(buffer, offset)
-            }),
+            Some(separator) => {
+                let mut read =
+                    |offset, buffer: &mut [u8]| self.source.file.read_exact_at(buffer, offset);
+                let mut piece = state.picker.take_records(separator, &mut read)?;
+                if let Some(piece) =
+                    piece.as_mut().filter(|piece| self.is_cut(state, piece.range().end))
+                {
+                    // From its last byte on: that may be the separator.
+                    let last = piece.range().end - 1;
+                    let end = first_record_end(last, self.size, separator, &mut read)?;
+                    piece.length = end.unwrap_or(self.size) - piece.offset;
+                }
+                Ok(piece)
+            }
         }
     }
 
-    /// Asks again where data is, now and then.
+    /// Whether a piece ends at `end` because nothing that starts there is needed:
+    /// its last record may well end later.
+    fn is_cut(&self, state: &State<'_>, end: u64) -> bool {
+        end >= state.limit && end < self.size
+    }
+
+    /// Takes what follows `end`, for a record that goes on there (empty if
+    /// nothing does), and whether that lies beyond a stop.
+    fn take_on(&self, end: u64) -> (Range<u64>, bool) {
+        let to = end.saturating_add(self.options.chunk_bytes as u64);
+        let mut state = lock(&self.state);
+        if self.is_cut(&state, end) {
+            return (end..to.min(self.size), true);
+        }
+        (end..state.picker.take_on(end, to), false)
+    }
+
+    /// Asks again where data is, now and then, but not while something far is
+    /// being read: until its last record is found, what follows it starts in
+    /// the middle of one and must not be taken for near.
     fn refresh(&self, state: &mut State<'_>) -> io::Result<()> {
-        if state.far_since_refresh < REFRESH_BYTES.max(self.size / 32)
+        if state.far.is_none()
+            || state.far_since_refresh < REFRESH_BYTES.max(self.size / 32)
             || self.options.plan == Plan::Linear
         {
             return Ok(());
@@ -507,10 +595,8 @@ impl<'a> Shared<'a> {
             return Ok(());
         }
         buffer.resize(usize::try_from(piece.length).expect("a piece fits in memory"), 0);
-        self.source.file.read_exact_at(buffer, piece.offset).map_err(|source| match source.kind() {
-            io::ErrorKind::UnexpectedEof => self.shrunk(),
-            _ => Error::Io { path: self.source.path.to_owned(), source },
-        })
+        let read = self.source.file.read_exact_at(buffer, piece.offset);
+        read.map_err(|error| short_or_failed(&self.source, self.size, error))
     }
 
     /// Reads a far piece into `buffer`, to the end of its last record; what
@@ -523,17 +609,25 @@ impl<'a> Shared<'a> {
     ) -> Result<Range<u64>, Error> {
         self.read_part(far, piece, piece.range(), buffer)?;
         let mut end = piece.range().end;
-        let mut follows = {
+        let goes_on = {
             let mut state = lock(&self.state);
             state.far_since_refresh += piece.length;
-            state.picker.follows(end)
+            state.picker.follows(end) || self.is_cut(&state, end)
         };
-        let Some(separator) = self.options.separator.filter(|_| follows) else {
+        let Some(separator) = self.options.separator.filter(|_| goes_on) else {
             return Ok(piece.range());
         };
         let mut searched = 0;
+        let mut is_beyond = false;
         loop {
-            if let Some(at) = memchr::memrchr(separator, &buffer[searched..]) {
+            // Beyond a stop only the end of the record is ours.
+            let unsearched = &buffer[searched..];
+            let found = if is_beyond {
+                memchr::memchr(separator, unsearched)
+            } else {
+                memchr::memrchr(separator, unsearched)
+            };
+            if let Some(at) = found {
                 let cut = searched + at + 1;
                 let cut_at = piece.offset + cut as u64;
                 buffer.truncate(cut);
@@ -542,15 +636,11 @@ impl<'a> Shared<'a> {
                 return Ok(piece.offset..cut_at);
             }
             searched = buffer.len();
-            if !follows {
+            let (more, is_cut) = self.take_on(end);
+            if more.is_empty() {
                 return Ok(piece.offset..end);
             }
-            let more = {
-                let mut state = lock(&self.state);
-                let to = state.picker.take_on(end, end + self.options.chunk_bytes as u64);
-                follows = state.picker.follows(to);
-                end..to
-            };
+            is_beyond = is_cut;
             end = more.end;
             if buffer.len() > RECORD_BYTES_MAX && self.mapping.is_some() {
                 return self.bring_long_record(far, piece, more, separator, buffer);
@@ -577,13 +667,12 @@ impl<'a> Shared<'a> {
                 self.give_back(piece, cut..part.end);
                 return Ok(piece.offset..cut);
             }
-            let mut state = lock(&self.state);
-            let to = state.picker.take_on(part.end, part.end + self.options.chunk_bytes as u64);
-            if to == part.end {
+            let (more, _) = self.take_on(part.end);
+            if more.is_empty() {
                 buffer.clear();
-                return Ok(piece.offset..to);
+                return Ok(piece.offset..part.end);
             }
-            part = part.end..to;
+            part = more;
         }
     }
 
@@ -602,7 +691,7 @@ impl<'a> Shared<'a> {
         // Of what may be in memory a read says nothing about the device.
         let learn = (piece.place == Place::Far).then_some(&piece.device);
         if far.read(learn, part.start, &mut buffer[kept..])? < bytes {
-            return Err(self.shrunk());
+            return Err(shrunk(&self.source, self.size));
         }
         Ok(())
     }
@@ -612,16 +701,6 @@ impl<'a> Shared<'a> {
         state.picker.give_back(piece, range);
         let limit = state.limit;
         state.stopped |= state.picker.stop_before(limit);
-    }
-
-    fn shrunk(&self) -> Error {
-        let found = self.source.file.metadata().map_or(0, |metadata| metadata.len());
-        if found < self.size {
-            Error::Truncated { path: self.source.path.to_owned(), expected: self.size, found }
-        } else {
-            let source = io::Error::from_raw_os_error(libc::EIO);
-            Error::Io { path: self.source.path.to_owned(), source }
-        }
     }
 
     fn fail(&self, error: Error) {
@@ -789,12 +868,78 @@ mod tests {
             delivered.sort_by_key(|range| range.start);
             let mut reached = 0;
             for range in delivered {
+                prop_assert!(!records || range.end % 16 == 0, "{range:?} ends within a record");
                 if range.start == reached {
                     reached = range.end;
                 }
             }
             prop_assert!(reached >= stop.min(content.len() as u64), "{reached} {stop}");
         }
+    }
+
+    /// A scan of records of 16 bytes, all far, in chunks of 5000, of which one was taken to be read.
+    fn with_a_far_chunk_taken(check: impl FnOnce(&Shared<'_>, &Piece, &mut FarReader<'_>)) {
+        let file = file_of(&b"0123456789abcde\n".repeat(16_384), 0.0);
+        let costs = Costs::with(
+            store::Local::default(),
+            store::TableFiles::default(),
+            store::Clock::manual(),
+        );
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        let options =
+            ScanOptions { chunk_bytes: 5000, separator: Some(b'\n'), ..ScanOptions::default() };
+        let size = 16 * 16_384;
+        let device = sled::Device::new("disk:a");
+        let far = Sled { offset: 0, length: size, device, place: Place::Far, estimate: None };
+        let reader = FarReader::new(source.file, source.path, &costs, false).expect("here");
+        let shared = Shared::new(&source, &options, size, &[far], reader);
+        let Ok(Some(Work::Far(piece, mut reader))) = shared.next_work() else {
+            panic!("there is a far piece");
+        };
+        check(&shared, &piece, &mut reader);
+    }
+
+    #[test]
+    fn what_follows_a_far_chunk_is_not_near_while_its_last_record_is_not_found() {
+        with_a_far_chunk_taken(|shared, piece, _| {
+            let mut state = lock(&shared.state);
+            state.far_since_refresh = u64::MAX;
+            shared.refresh(&mut state).expect("asked");
+            let next = state.picker.peek().expect("there is more");
+            assert_eq!((next.offset, next.place), (piece.range().end, Place::Far));
+        });
+    }
+
+    #[test]
+    fn a_far_chunk_is_whole_records_though_what_follows_is_no_longer_needed() {
+        for (stop, whole) in [(4000, 0..4992), (4995, 0..5008)] {
+            with_a_far_chunk_taken(|shared, piece, far| {
+                shared.stop_before(stop);
+                let mut ranges = vec![shared.read_far(piece, far, &mut Vec::new()).expect("read")];
+                let next = || lock(&shared.state).picker.take();
+                while let Some(piece) = next() {
+                    ranges.push(shared.read_far(&piece, far, &mut Vec::new()).expect("read"));
+                }
+                let end = ranges.last().expect("the first").end;
+                assert_eq!(0..end, whole, "{ranges:?}");
+                assert!(ranges.iter().all(|range| range.end % 16 == 0), "{ranges:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_panic_in_one_thread_ends_the_work_of_all() {
+        with_a_far_chunk_taken(|shared, _, _| {
+            std::thread::scope(|scope| {
+                let panics = scope.spawn(|| {
+                    let _alarm = Alarm(shared);
+                    panic!("as a callback does");
+                });
+                // Nothing is near, and who reads what is far does not come back.
+                assert!(shared.next_work().is_ok_and(|work| work.is_none()));
+                panics.join().expect_err("it panics");
+            });
+        });
     }
 
     #[test]
@@ -883,11 +1028,12 @@ mod tests {
 
     #[test]
     fn a_file_that_shrinks_while_it_is_read_is_an_error_and_void_results_are_not_delivered() {
-        for evicted in [0.0, 1.0] {
+        for (evicted, separator) in [(0.0, None), (1.0, None), (0.0, Some(b'x'))] {
             let file = file_of(&vec![b'x'; 1 << 20], evicted);
             let costs = Costs::load();
             let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
-            let options = ScanOptions { chunk_bytes: 1 << 16, jobs: 1, ..ScanOptions::default() };
+            let options =
+                ScanOptions { chunk_bytes: 1 << 16, separator, jobs: 1, ..ScanOptions::default() };
             let result = scan(
                 &source,
                 &options,

@@ -41,5 +41,5 @@ pub use device::Device;
 pub use estimate::{Estimate, Spread};
 pub use pick::{Picker, Piece};
 pub use plan::{DeliveryTime, Plan, delivery_time};
-pub use record::{last_record_end, pull_edges};
+pub use record::{first_record_end, last_record_end, pull_edges};
 pub use table::{DeviceTable, Observation, SizeClass, TableError};

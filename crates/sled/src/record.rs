@@ -119,7 +119,10 @@ pub fn last_record_end<E>(
 }
 
 /// Where the first record that ends within `from..to` ends: just after the first separator there.
-fn first_record_end<E>(
+///
+/// # Errors
+/// The first that `read` gives.
+pub fn first_record_end<E>(
     from: u64,
     to: u64,
     separator: u8,
