@@ -33,6 +33,9 @@ static GUARDS: [Guard; GUARDS_MAX] = [const {
     Guard { start: AtomicUsize::new(0), end: AtomicUsize::new(0), faulted: AtomicBool::new(false) }
 }; GUARDS_MAX];
 
+/// The page size, asked once: the handler may not ask.
+static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
+
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// The first bytes of a file, mapped read-only.
@@ -105,6 +108,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // Another mapping of this process may get the addresses as soon as they are free.
+        self.guard.start.store(RESERVED, Ordering::Release);
         // SAFETY: made by `of`, unmapped once; `bytes` borrows from `self`, so no slice is left.
         unsafe { libc::munmap(self.start.cast_mut().cast(), self.bytes) };
         self.guard.start.store(0, Ordering::Release);
@@ -114,6 +119,7 @@ impl Drop for Mapping {
 fn install_handler() -> Option<()> {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     let install = || {
+        PAGE_BYTES.store(rustix::param::page_size(), Ordering::Relaxed);
         let mut previous = MaybeUninit::<libc::sigaction>::uninit();
         // SAFETY: an all-zero sigaction is a valid one, and the fields the
         // kernel reads are set; `previous` is written before it is read.
@@ -139,11 +145,13 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, _context: *mu
     for guard in &GUARDS {
         let start = guard.start.load(Ordering::Acquire);
         let end = guard.end.load(Ordering::Relaxed);
-        if start <= RESERVED || address < start || address >= end {
+        // The slot may have changed hands in between.
+        let is_one = guard.start.load(Ordering::Acquire) == start;
+        if start <= RESERVED || address < start || address >= end || !is_one {
             continue;
         }
         guard.faulted.store(true, Ordering::Release);
-        let page = address & !4095;
+        let page = address & !(PAGE_BYTES.load(Ordering::Relaxed) - 1);
         // SAFETY: replaces the rest of a mapping of ours, which stays readable
         // and as large as it was; errno is put back for the interrupted code.
         let replaced = unsafe {
