@@ -71,8 +71,7 @@ pub struct DeviceTable {
 impl DeviceTable {
     /// Learns from a read. Readings that are not finite or not positive teach nothing.
     pub fn observe(&mut self, device: &Device, seen: Observation) {
-        let positive = |value: f64| value.is_finite() && value > 0.0;
-        if seen.bytes == 0 || !positive(seen.whole) || !seen.first_byte.is_none_or(positive) {
+        if seen.bytes == 0 || !is_positive(seen.whole) || !seen.first_byte.is_none_or(is_positive) {
             return;
         }
         let entry = self.entries.entry(device.clone()).or_default();
@@ -117,7 +116,11 @@ impl DeviceTable {
 
     /// Sets one device's estimate exactly, in seconds and bytes per second
     /// (the paper's `FSLEDS_FILL`, section 4.1). What reads take corrects it from then on.
+    /// Values that are not finite or not positive set nothing.
     pub fn fill(&mut self, device: &Device, latency_s: f64, bandwidth: f64) {
+        if ![latency_s, bandwidth].into_iter().all(is_positive) {
+            return;
+        }
         let entry = self.entries.entry(device.clone()).or_default();
         entry.latency_s = DecayingSamples::from_samples(vec![latency_s]);
         let bandwidth = DecayingSamples::from_samples(vec![bandwidth.min(BANDWIDTH_MAX)]);
@@ -151,15 +154,19 @@ impl DeviceTable {
         self.entries.entry(device.clone()).or_default().updated = now;
     }
 
-    /// Takes over every device of `other` that was learned about later than here.
+    /// Takes over every device of `other` that was not learned about earlier
+    /// than here. What only one of the two says beside costs, by hand or by a trial, stays.
     pub fn merge(&mut self, other: Self) {
-        for (device, entry) in other.entries {
-            match self.entries.get(&device) {
-                Some(ours) if ours.updated > entry.updated => {}
-                _ => {
-                    self.entries.insert(device, entry);
-                }
-            }
+        for (device, theirs) in other.entries {
+            let ours = self.entries.remove(&device).unwrap_or_default();
+            let (newer, older) =
+                if ours.updated > theirs.updated { (ours, theirs) } else { (theirs, ours) };
+            let merged = Entry {
+                keeps_cache: newer.keeps_cache.or(older.keeps_cache),
+                has_stubs: newer.has_stubs.or(older.has_stubs),
+                ..newer
+            };
+            self.entries.insert(device, merged);
         }
     }
 
@@ -190,6 +197,10 @@ impl DeviceTable {
         toml::to_string(&TableText { version: VERSION, device })
             .expect("a map of numbers and arrays is TOML")
     }
+}
+
+fn is_positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
 }
 
 impl Entry {
@@ -248,10 +259,7 @@ impl RowText {
     }
 
     fn into_entry(self, name: &str) -> Result<Entry, TableError> {
-        let check = |samples: Vec<f64>| match samples
-            .iter()
-            .find(|value| !value.is_finite() || **value <= 0.0)
-        {
+        let check = |samples: Vec<f64>| match samples.iter().find(|value| !is_positive(**value)) {
             Some(&value) => Err(TableError::Value { device: name.to_owned(), value }),
             None => Ok(DecayingSamples::from_samples(samples)),
         };
@@ -350,7 +358,25 @@ mod tests {
         ] {
             table.observe(&disk, seen);
         }
+        for (latency_s, bandwidth) in
+            [(0.0, 1.0), (1.0, 0.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)]
+        {
+            table.fill(&disk, latency_s, bandwidth);
+        }
         assert_eq!(table, DeviceTable::default());
+    }
+
+    #[test]
+    fn what_a_person_said_outlives_what_reads_taught_later() {
+        let by_hand = "version = 1\n[device.a]\nhas_stubs = true\n";
+        let mut table = DeviceTable::from_toml(by_hand).expect("a table");
+        let a = Device::new("a");
+        let mut learned = DeviceTable::default();
+        learned.fill(&a, 1.0, 1.0);
+        learned.set_updated(&a, 10);
+        table.merge(learned);
+        assert_eq!(table.has_stubs(&a), Some(true));
+        assert_eq!((table.updated(&a), table.estimate(&a, 1).is_some()), (10, true));
     }
 
     #[test]
