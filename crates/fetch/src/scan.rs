@@ -7,9 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use sled::{
-    DeliveryTime, Extent, Picker, Piece, Place, Plan, Sled, first_record_end, pull_edges,
-};
+use sled::{DeliveryTime, Extent, Picker, Piece, Place, Plan, Sled, first_record_end, pull_edges};
 use store::{Backing, Costs, Entry, Located};
 
 use crate::Error;

@@ -1,7 +1,7 @@
 //! The local store: files of mounted file systems.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -23,6 +23,9 @@ use crate::{Clock, Error, Mount, block, bounded, sys};
 /// How long a mount may take to answer unless the caller says otherwise:
 /// longer than a disk needs to spin up, shorter than a person waits without a word.
 const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Links followed to find out which mount a path leads to; the kernel follows as many.
+const LINKS_MAX: usize = 40;
 
 /// What kind of thing a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,11 +116,7 @@ pub struct Local {
 }
 
 #[derive(Debug)]
-struct MountTable {
-    mounts: Mounts,
-    /// An open handle of each mount point, so that a path can be looked up without leaving its mount.
-    handles: Mutex<HashMap<u64, Arc<OwnedFd>>>,
-}
+struct MountTable(Mounts);
 
 impl Default for Local {
     fn default() -> Self {
@@ -147,7 +146,11 @@ impl Local {
     /// # Errors
     /// [`Error::Io`]; [`Error::Stalled`] where the mount does not answer.
     pub fn stat(&self, path: &Path) -> Result<Entry, Error> {
-        self.on_mount(path, OFlags::PATH | OFlags::CLOEXEC, |file| self.entry(file.as_fd()))
+        let (file, stat) = self.on_mount(path, OFlags::PATH | OFlags::CLOEXEC, |file| {
+            let stat = sysfs::fstat(&file)?;
+            Ok((file, stat))
+        })?;
+        self.entry_of(file.as_fd(), &stat).map_err(|source| Error::io(path, source))
     }
 
     /// Opens `path` to read it. A FIFO without a writer does not block; a
@@ -223,7 +226,10 @@ impl Local {
     /// # Errors
     /// The system's, if the descriptor cannot be asked about at all.
     pub fn entry(&self, file: BorrowedFd<'_>) -> io::Result<Entry> {
-        let stat = sysfs::fstat(file)?;
+        self.entry_of(file, &sysfs::fstat(file)?)
+    }
+
+    fn entry_of(&self, file: BorrowedFd<'_>, stat: &sysfs::Stat) -> io::Result<Entry> {
         let ground = self.ground(file, stat.st_dev)?;
         Ok(Entry {
             kind: match sysfs::FileType::from_raw_mode(stat.st_mode) {
@@ -246,23 +252,23 @@ impl Local {
     /// # Errors
     /// If `/proc` is not there.
     pub fn mounts(&self) -> io::Result<Mounts> {
-        Ok(self.mount_table()?.mounts.clone())
+        match &self.mount_table().0 {
+            none if none.all().is_empty() => Mounts::read(),
+            mounts => Ok(mounts.clone()),
+        }
     }
 
     /// The device that the files of `mount` come from.
     pub fn device_of(&self, mount: &Mount) -> Device {
-        let mounts = self.mount_table().map(|table| table.mounts.clone()).unwrap_or_default();
-        block::device_of(mount, &mounts)
+        block::device_of(mount, &self.mount_table().0)
     }
 
-    fn mount_table(&self) -> io::Result<Arc<MountTable>> {
+    /// What is mounted; nothing where `/proc` is not there: files can be read all the same.
+    fn mount_table(&self) -> Arc<MountTable> {
         let mut known = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(table) = &*known {
-            return Ok(Arc::clone(table));
-        }
-        let table = Arc::new(MountTable { mounts: Mounts::read()?, handles: Mutex::default() });
-        *known = Some(Arc::clone(&table));
-        Ok(table)
+        let table =
+            known.get_or_insert_with(|| Arc::new(MountTable(Mounts::read().unwrap_or_default())));
+        Arc::clone(table)
     }
 
     fn ground(&self, file: BorrowedFd<'_>, st_dev: u64) -> io::Result<Arc<Ground>> {
@@ -270,11 +276,11 @@ impl Local {
         if let Some(ground) = grounds.get(&st_dev) {
             return Ok(Arc::clone(ground));
         }
-        let mut mount = self.mount_table()?.mount_of(file)?;
+        let mut mount = self.mount_table().mount_of(file)?;
         if mount.is_none() {
             // Mounted since the table was read.
             *self.mounts.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            mount = self.mount_table()?.mount_of(file)?;
+            mount = self.mount_table().mount_of(file)?;
         }
         let ground = Arc::new(match mount {
             Some(mount) => Ground {
@@ -300,42 +306,43 @@ impl Local {
     /// Opens `path` and calls `use_it`. On a mount that cannot stall this is
     /// done at once, and the kernel is told not to leave that mount; where it
     /// can, or where a link leads to another mount, in bounded time.
-    fn on_mount<T>(
+    fn on_mount<T: Send + 'static>(
         &self,
         path: &Path,
         flags: OFlags,
-        use_it: impl FnOnce(OwnedFd) -> io::Result<T>,
+        use_it: fn(OwnedFd) -> io::Result<T>,
     ) -> Result<T, Error> {
         let failed = |source: io::Error| Error::io(path, source);
-        let table = self.mount_table().map_err(failed)?;
+        let table = self.mount_table();
         let whole = absolute(path).map_err(failed)?;
-        let mount = table.mounts.by_path(&whole);
-        if let Some(mount) = mount
+        if let Some(mount) = table.0.by_path(&whole)
             && !mount.backing.may_stall()
             && let Some(within) = relative(path, &whole, &mount.point)
-            && let Ok(handle) = table.handle(mount)
+            && let Ok(point) = table.open_point(mount)
         {
             let stay = ResolveFlags::NO_XDEV;
-            match sysfs::openat2(&*handle, within, flags, Mode::empty(), stay) {
+            match sysfs::openat2(&point, within, flags, Mode::empty(), stay) {
                 Ok(file) => return use_it(file).map_err(failed),
                 Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS) => {}
                 Err(error) => return Err(failed(error.into())),
             }
         }
+        let mount = table.behind(&whole);
         let stalled = || Error::Stalled {
             path: path.to_owned(),
             mount: mount.map_or_else(|| PathBuf::from("/"), |mount| mount.point.clone()),
             limit: self.wait_max,
         };
-        // A link may lead to any mount, so that its number says nothing.
         let id = mount.filter(|mount| mount.backing.may_stall()).map(|mount| mount.id);
-        if !self.canaries.answers(id, path, self.wait_max, &self.clock) {
+        let may_stall = mount.is_none() || id.is_some();
+        if may_stall && !self.canaries.answers(id, path, self.wait_max, &self.clock) {
             return Err(stalled());
         }
         let target = path.to_owned();
-        let open = move || sysfs::open(&target, flags, Mode::empty());
-        if let Some(file) = bounded::within(self.wait_max, open) {
-            return use_it(file.map_err(|error| failed(error.into()))?).map_err(failed);
+        let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
+        let used = move || open().and_then(use_it);
+        if let Some(used) = bounded::within(self.wait_max, used) {
+            return used.map_err(failed);
         }
         self.canaries.is_silent(id, &self.clock);
         Err(stalled())
@@ -343,21 +350,56 @@ impl Local {
 }
 
 impl MountTable {
-    fn mount_of(&self, file: BorrowedFd<'_>) -> io::Result<Option<Mount>> {
+    fn mount_of(&self, file: impl AsFd) -> io::Result<Option<Mount>> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = sysfs::statx(file, "", flags, StatxFlags::MNT_ID)?;
-        Ok(self.mounts.by_id(stat.stx_mnt_id).cloned())
+        Ok(self.0.by_id(stat.stx_mnt_id).cloned())
     }
 
-    fn handle(&self, mount: &Mount) -> io::Result<Arc<OwnedFd>> {
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = handles.get(&mount.id) {
-            return Ok(Arc::clone(handle));
-        }
+    /// Opens a mount point, so that a path can be looked up without leaving
+    /// its mount. It is not kept: that would keep the mount from being unmounted.
+    fn open_point(&self, mount: &Mount) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = Arc::new(sysfs::open(&mount.point, flags, Mode::empty())?);
-        handles.insert(mount.id, Arc::clone(&handle));
-        Ok(handle)
+        let point = sysfs::open(&mount.point, flags, Mode::empty())?;
+        match self.mount_of(&point)? {
+            Some(found) if found.id == mount.id => Ok(point),
+            // Something else was mounted there since, or covers it.
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// The mount that an absolute path leads to through links, as far as that
+    /// can be seen without touching a mount that may stall.
+    fn behind(&self, whole: &Path) -> Option<&Mount> {
+        let names = |path: &Path| -> Vec<OsString> {
+            let names = path.components().rev().filter_map(|component| match component {
+                Component::Normal(_) | Component::ParentDir => Some(component.as_os_str()),
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+            });
+            names.map(OsStr::to_owned).collect()
+        };
+        let (mut at, mut rest, mut links) = (PathBuf::from("/"), names(whole), 0);
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(name);
+            if self.0.by_path(&at).is_some_and(|mount| mount.backing.may_stall()) {
+                break;
+            }
+            if links < LINKS_MAX
+                && let Ok(target) = std::fs::read_link(&at)
+            {
+                links += 1;
+                at.pop();
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                rest.extend(names(&target));
+            }
+        }
+        self.0.by_path(&at)
     }
 }
 

@@ -28,12 +28,14 @@ impl Backing {
             "tmpfs" | "ramfs" | "hugetlbfs" | "devtmpfs" | "rootfs" => Self::Memory,
             "overlay" => Self::Overlay,
             "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "9p" | "ceph" | "lustre" | "gpfs"
-            | "afs" | "beegfs" | "virtiofs" | "ocfs2" | "gfs2" | "coda" | "orangefs" => {
+            | "afs" | "beegfs" | "virtiofs" | "ocfs2" | "gfs2" | "coda" | "orangefs"
+            // Its folders are mounts that are not there yet.
+            | "autofs" => {
                 Self::Network
             }
             "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs"
             | "securityfs" | "pstore" | "bpf" | "configfs" | "mqueue" | "fusectl"
-            | "binfmt_misc" | "autofs" | "efivarfs" | "nsfs" | "selinuxfs" | "rpc_pipefs" => {
+            | "binfmt_misc" | "efivarfs" | "nsfs" | "selinuxfs" | "rpc_pipefs" => {
                 Self::Pseudo
             }
             "fuseblk" => Self::Disk,
