@@ -65,7 +65,7 @@ pub enum Progress {
 }
 
 /// Measures the device under `path` (a file or a folder), taking about
-/// `seconds_max` at the most, but at least a few reads.
+/// `limit` at the most, but at least a few reads.
 ///
 /// # Errors
 /// [`Error::NothingToRead`]; [`Error::Stalled`] where a read does not return; [`Error::Io`].
@@ -232,6 +232,7 @@ fn own_file(folder: &Path) -> Result<(File, u64), Error> {
         (0..OWN_FILE_BYTES / 8).flat_map(|_| random.next().to_le_bytes()).collect();
     file.write_all(&content)
         .and_then(|()| file.sync_all())
+        .and_then(|()| Ok(rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?))
         .map_err(|source| Error::io(folder, source))?;
     Ok((file, OWN_FILE_BYTES as u64))
 }
