@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use sled::{Device, Observation};
+use sled::{Device, Observation, SizeClass};
 use store::Costs;
 
 use crate::Error;
@@ -25,6 +26,7 @@ const READING_SHARE_MIN: f64 = 0.7;
 /// for each scan; who holds it may read.
 pub(crate) struct FarReader<'a> {
     costs: &'a Costs,
+    file: &'a File,
     path: &'a Path,
     reads: Reads<'a>,
     next: u64,
@@ -34,16 +36,19 @@ pub(crate) struct FarReader<'a> {
 
 /// A run of reads without a gap, after its first.
 struct Stream {
-    /// Whom it says something about; `None` if it may have come from memory.
+    /// Where it comes from; `None` if that may be memory.
     device: Option<Device>,
+    /// Whether it says something about the device: not if its start had been read ahead.
+    teaches: bool,
     started: Duration,
     reading: Duration,
     bytes: u64,
 }
 
 impl Stream {
-    fn starting(device: Option<Device>, started: Duration) -> Self {
-        Self { device, started, reading: Duration::ZERO, bytes: 0 }
+    fn starting(device: Option<&Device>, started: Duration) -> Self {
+        let device = device.cloned();
+        Self { device, teaches: true, started, reading: Duration::ZERO, bytes: 0 }
     }
 }
 
@@ -72,7 +77,7 @@ impl<'a> FarReader<'a> {
         may_stall: bool,
     ) -> io::Result<Self> {
         let reads = if may_stall { Reads::apart(file, costs)? } else { Reads::Here(file) };
-        Ok(Self { costs, path, reads, next: u64::MAX, stream: None, waited: Duration::ZERO })
+        Ok(Self { costs, file, path, reads, next: u64::MAX, stream: None, waited: Duration::ZERO })
     }
 
     /// How long reads took so far.
@@ -94,9 +99,12 @@ impl<'a> FarReader<'a> {
             && self.stream.as_ref().is_some_and(|stream| stream.device.as_ref() == device);
         let mut done = 0;
         let mut first_byte = None;
+        let mut teaches = device.is_some();
         if !continues {
             self.finish_stream();
             let first = FIRST_BYTES.min(buffer.len());
+            // What was read ahead of it, or by others, says nothing about the device.
+            teaches = teaches && !self.is_resident(offset..offset + first as u64);
             done = self.read_fully(offset, &mut buffer[..first])?;
             first_byte = Some(clock.now().saturating_sub(start));
         }
@@ -109,18 +117,20 @@ impl<'a> FarReader<'a> {
         if first_byte.is_some() {
             // Nothing was read ahead of it, so that it shows the device whatever we compute beside.
             let first_byte = first_byte.map(|first| first.as_secs_f64());
-            let whole = took.as_secs_f64();
-            if let Some(device) = device {
+            // A little more than the first page comes with it, and shows no bandwidth.
+            let is_small = SizeClass::of(done as u64) == SizeClass::Small;
+            let whole = first_byte.filter(|_| is_small).unwrap_or(took.as_secs_f64());
+            if let Some(device) = device.filter(|_| teaches) {
                 let seen = Observation { bytes: done as u64, first_byte, whole };
                 self.costs.observe(device, seen);
             }
-            self.stream = Some(Stream::starting(device.cloned(), clock.now()));
+            self.stream = Some(Stream { teaches, ..Stream::starting(device, clock.now()) });
         } else if let Some(stream) = &mut self.stream {
             stream.reading += took;
             stream.bytes += done as u64;
             if stream.bytes >= OBSERVE_BYTES {
                 self.finish_stream();
-                self.stream = Some(Stream::starting(device.cloned(), clock.now()));
+                self.stream = Some(Stream::starting(device, clock.now()));
             }
         }
         Ok(done)
@@ -133,7 +143,7 @@ impl<'a> FarReader<'a> {
 
     /// Learns from the stream so far and ends it.
     pub(crate) fn finish_stream(&mut self) {
-        let Some(stream) = self.stream.take() else { return };
+        let Some(stream) = self.stream.take().filter(|stream| stream.teaches) else { return };
         let Some(device) = stream.device else { return };
         let whole = self.costs.clock().now().saturating_sub(stream.started).as_secs_f64();
         if stream.bytes == 0 || stream.reading.as_secs_f64() < READING_SHARE_MIN * whole {
@@ -141,6 +151,11 @@ impl<'a> FarReader<'a> {
         }
         let seen = Observation { bytes: stream.bytes, first_byte: None, whole };
         self.costs.observe(&device, seen);
+    }
+
+    fn is_resident(&self, range: Range<u64>) -> bool {
+        store::resident_ranges(self.file, &[range])
+            .is_ok_and(|found| found.iter().any(|(_, resident)| *resident))
     }
 
     fn read_fully(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {

@@ -163,9 +163,13 @@ where
     let may_stall = entry.backing.may_stall() && near < entry.size;
     let far = FarReader::new(source.file, source.path, source.costs, may_stall).map_err(failed)?;
     let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
+    // Reading a mapped hole of a file system in memory fills it, and fails where that is full.
+    let may_map = entry.backing != Backing::Memory || entry.allocated >= entry.size;
+    let mapping = may_map.then(|| Mapping::of(source.file, entry.size)).flatten();
     let shared = Shared {
         zeros: if holes.is_empty() { Vec::new() } else { vec![0; options.chunk_bytes.max(1)] },
         holes,
+        mapping,
         ..Shared::new(source, options, entry.size, &sleds, far)
     };
     let helpers = options.jobs.max(1).min(usize::try_from(chunks).unwrap_or(usize::MAX))
@@ -378,7 +382,7 @@ impl<'a> Shared<'a> {
             source: *source,
             options: *options,
             size,
-            mapping: Mapping::of(source.file, size),
+            mapping: None,
             holes: Vec::new(),
             zeros: Vec::new(),
             state: Mutex::new(State {

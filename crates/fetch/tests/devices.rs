@@ -134,3 +134,30 @@ fn a_device_that_stops_answering_is_given_up() {
     slow.mount().set_rules(Vec::new());
     assert!(matches!(result, Err(Error::Stalled { .. })), "{result:?}");
 }
+
+#[test]
+fn what_readahead_brought_teaches_nothing_about_the_device() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile { seek: Duration::from_millis(5), ..Profile::default() });
+    let path = slow.create("file", lines(2 << 20, 7));
+    // Every other page: what is far is then mostly read ahead with the far page before it.
+    let _held: Vec<_> =
+        (0..256).map(|page| hold(&path, page * 8 * KIB..page * 8 * KIB + 4 * KIB)).collect();
+    let scanned = scanned(&path, &one_thread());
+    scanned.result.expect("it can be read");
+    let device = scanned.costs.local().stat(&path).expect("it is there").device;
+    let estimate = scanned.costs.table().estimate(&device, MIB);
+    assert!(estimate.is_none_or(|told| told.latency.p50 >= 0.004), "{estimate:?}");
+}
+
+#[test]
+fn holes_of_a_file_in_memory_take_no_memory() {
+    skip_unless!(Facility::Root);
+    let tmpfs = testkit::Tmpfs::new(MIB);
+    let path = tmpfs.path().join("hole");
+    std::fs::File::create(&path).and_then(|file| file.set_len(8 * MIB)).expect("a hole");
+    let report = scanned(&path, &one_thread()).result.expect("it can be read");
+    assert_eq!(report.near_bytes, 8 * MIB);
+    let allocated = std::os::unix::fs::MetadataExt::blocks(&path.metadata().expect("there"));
+    assert_eq!(allocated, 0);
+}
