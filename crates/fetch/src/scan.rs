@@ -25,6 +25,11 @@ const ZEROS_BYTES_MAX: usize = 64 << 20;
 /// Far bytes read after which it is asked again where data is: by then others may have brought some near.
 const REFRESH_BYTES: u64 = 64 << 20;
 
+/// What two threads search or count in a second, roughly: from memory, without a copy.
+const COMPUTED_PER_S: f64 = 2e9;
+/// Share of the time of fetching that fetching ahead must save at best to be done.
+const AHEAD_GAIN_MIN: f64 = 0.1;
+
 /// An open file to scan.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
@@ -50,8 +55,9 @@ pub struct ScanOptions {
     pub jobs: usize,
     /// Near first (the default), or file order.
     pub plan: Plan,
-    /// Whether to fetch far chunks while near ones are left. By default so;
-    /// not for a search that may stop before it needs any.
+    /// Whether to fetch far chunks while near ones are left, where that can
+    /// save time worth it. By default so; not for a search that may stop
+    /// before it needs any.
     pub ahead: bool,
 }
 
@@ -166,12 +172,15 @@ where
     // Reading a mapped hole of a file system in memory fills it, and fails where that is full.
     let may_map = entry.backing != Backing::Memory || entry.allocated >= entry.size;
     let mapping = may_map.then(|| Mapping::of(source.file, entry.size)).flatten();
+    let options =
+        ScanOptions { ahead: options.ahead && is_worth_fetching_ahead(near, &told), ..*options };
     let shared = Shared {
         zeros: if holes.is_empty() { Vec::new() } else { vec![0; options.chunk_bytes.max(1)] },
         holes,
         mapping,
-        ..Shared::new(source, options, entry.size, &sleds, far)
+        ..Shared::new(source, &options, entry.size, &sleds, far)
     };
+    shared.notice_what_leaves();
     let helpers = options.jobs.max(1).min(usize::try_from(chunks).unwrap_or(usize::MAX))
         - usize::from(chunks > 0);
     std::thread::scope(|scope| {
@@ -205,6 +214,16 @@ where
             stopped: state.stopped,
         }),
     }
+}
+
+/// Whether to fetch while near chunks are left.
+///
+/// That hides the time to compute over `near` bytes, and nothing more. Where
+/// memory is full, as it often is when a file is in memory in part, it drives
+/// out as many near bytes as it fetches in that time, and these cost as much
+/// again: so it is done only where there is much to hide.
+fn is_worth_fetching_ahead(near: u64, told: &DeliveryTime) -> bool {
+    near as f64 / COMPUTED_PER_S >= AHEAD_GAIN_MIN * told.p50
 }
 
 /// Of `near` bytes those that lie on a device, too, and the seconds it would take to read them.
@@ -338,6 +357,8 @@ impl std::fmt::Debug for Shared<'_> {
 
 struct State<'a> {
     picker: Picker,
+    /// A far piece as others are, if what leaves memory before its turn is to be one of them.
+    like_far: Option<Piece>,
     /// Who takes the reader may read what is far; `None` while somebody does.
     far: Option<FarReader<'a>>,
     far_since_refresh: u64,
@@ -387,6 +408,7 @@ impl<'a> Shared<'a> {
             zeros: Vec::new(),
             state: Mutex::new(State {
                 picker: Picker::with_plan(sleds, options.chunk_bytes as u64, options.plan),
+                like_far: None,
                 far: Some(far),
                 far_since_refresh: 0,
                 near_at_work: 0,
@@ -500,8 +522,15 @@ impl<'a> Shared<'a> {
             match state.picker.peek() {
                 Some(piece) if piece.place == Place::Near => {
                     let piece = self.take_near(&mut state)?;
-                    state.near_at_work += 1;
-                    return Ok(piece.map(Work::Near));
+                    let Some(left) = piece.as_ref().filter(|piece| self.has_left(&state, piece))
+                    else {
+                        state.near_at_work += 1;
+                        return Ok(piece.map(Work::Near));
+                    };
+                    if let Some(far) = state.like_far.clone() {
+                        state.picker.give_back(&far, left.range());
+                    }
+                    continue;
                 }
                 // The answer may be in what is at work.
                 Some(_) if !self.options.ahead && state.near_at_work > 0 => {}
@@ -517,6 +546,37 @@ impl<'a> Shared<'a> {
             }
             state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
+    }
+
+    /// Lets pieces that leave memory before their turn be fetched with the far ones, in file order.
+    ///
+    /// Where memory is short, what is fetched drives out what is near. A page
+    /// fault would bring that back with what lies around it, beside the stream
+    /// of the device, and so drive out the next piece just before its turn.
+    fn notice_what_leaves(&self) {
+        let mut state = lock(&self.state);
+        let Some(near) = state.picker.peek().filter(|piece| piece.place == Place::Near) else {
+            return;
+        };
+        // Some file systems do not tell what is in memory in this way.
+        if !self.is_resident(&near) {
+            return;
+        }
+        if let Some(far) = state.picker.take_far() {
+            state.picker.give_back(&far, far.range());
+            state.like_far = Some(far);
+        }
+    }
+
+    fn has_left(&self, state: &State<'_>, piece: &Piece) -> bool {
+        state.like_far.is_some()
+            && !is_within(&self.holes, &piece.range())
+            && !self.is_resident(piece)
+    }
+
+    fn is_resident(&self, piece: &Piece) -> bool {
+        store::resident_ranges(self.source.file, &[piece.range()])
+            .is_ok_and(|ranges| ranges.iter().all(|(_, resident)| *resident))
     }
 
     fn stop_before(&self, offset: u64) {
@@ -1007,6 +1067,62 @@ mod tests {
         let cut = cut_at_holes(sleds, &[10..20, 30..40, 90..120]);
         let ranges: Vec<_> = cut.iter().map(Sled::range).collect();
         assert_eq!(ranges, [0..10, 10..20, 20..30, 30..40, 40..90, 90..100, 100..150]);
+    }
+
+    #[test]
+    fn what_leaves_memory_before_its_turn_is_fetched_in_order_with_what_is_far() {
+        // Large enough that one folio is a small part of it.
+        let content: Vec<u8> = b"0123456789abcde\n".repeat(1 << 20);
+        for separator in [None, Some(b'\n')] {
+            let file = file_of(&content, 0.5);
+            let halves = [0..8 << 20, 8 << 20..16 << 20];
+            let found = store::resident_ranges(file.as_file(), &halves).expect("it can be asked");
+            if found != [(halves[0].clone(), false), (halves[1].clone(), true)] {
+                // A file system that evicts nothing, such as tmpfs, or does not tell.
+                return;
+            }
+            let costs = Costs::load();
+            let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+            let options = ScanOptions {
+                chunk_bytes: 1 << 20,
+                separator,
+                jobs: 1,
+                ahead: false,
+                ..ScanOptions::default()
+            };
+            let order = Mutex::new(Vec::new());
+            let report = scan(
+                &source,
+                &options,
+                |chunk, _| {
+                    if chunk.near {
+                        let advice = rustix::fs::Advice::DontNeed;
+                        rustix::fs::fadvise(source.file, 0, None, advice).expect("evicted");
+                    }
+                    assert_eq!(
+                        chunk.bytes,
+                        &content[usize::try_from(chunk.offset).unwrap()..][..chunk.bytes.len()]
+                    );
+                },
+                |range, (), _| lock(&order).push(range),
+            )
+            .expect("it can be read");
+            let order = order.into_inner().expect("no panic");
+            assert_eq!(order.iter().map(|range| range.end - range.start).sum::<u64>(), report.size);
+            // First what was near, of which a folio in use stays; the end of the file left and comes last.
+            assert!(order[0].start >= report.size / 2, "{order:?}");
+            assert_eq!(order.last().map(|range| range.end), Some(report.size), "{order:?}");
+            assert!(report.near_bytes < report.size / 4, "{report:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_fetched_ahead_only_of_devices_that_keep_up_with_computing() {
+        let of = |seconds| DeliveryTime { p50: seconds, p90: seconds, ..DeliveryTime::default() };
+        // 1 GB in memory and 1 GB on an SSD, a disk and a server.
+        assert!(is_worth_fetching_ahead(1_000_000_000, &of(0.4)));
+        assert!(!is_worth_fetching_ahead(1_000_000_000, &of(8.0)));
+        assert!(!is_worth_fetching_ahead(1_000_000_000, &of(1000.0)));
     }
 
     #[test]
