@@ -14,6 +14,10 @@ use crate::sys;
 /// The largest folio of common file systems: a window is then all or nothing.
 const WINDOW_BYTES: u64 = 2 << 20;
 
+/// Runs kept apart. A file of terabytes may be in memory in millions of
+/// scattered pages; each run costs some hundred bytes in what is made of it.
+const RUNS_MAX: usize = 1 << 17;
+
 /// How a file can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
@@ -43,7 +47,7 @@ pub(crate) fn ranges_by(
     data: &[Range<u64>],
     method: Method,
 ) -> io::Result<Vec<(Range<u64>, bool)>> {
-    let mut asker = Asker { file, window: None, pages: Vec::new(), found: Vec::new() };
+    let mut asker = Asker { file, window: None, pages: Vec::new(), found: Vec::new(), short: 0 };
     for range in data {
         match method {
             Method::Cachestat => asker.ask_by_windows(range)?,
@@ -58,6 +62,8 @@ struct Asker<'a> {
     window: Option<sys::Window>,
     pages: Vec<u8>,
     found: Vec<(Range<u64>, bool)>,
+    /// Runs in memory shorter than this were not worth keeping apart.
+    short: u64,
 }
 
 impl Asker<'_> {
@@ -134,5 +140,58 @@ impl Asker<'_> {
             _ if range.is_empty() => {}
             _ => self.found.push((range, resident)),
         }
+        if self.found.len() > RUNS_MAX {
+            self.short = coarsen(&mut self.found, self.short, RUNS_MAX / 2);
+        }
+    }
+}
+
+/// Takes short runs in memory for runs that are not, until no more than
+/// `runs_max` are left: what is near is then read as if it were far, which
+/// costs order and nothing else. Returns what was too short, of which `short`
+/// is known to be.
+fn coarsen(found: &mut Vec<(Range<u64>, bool)>, short: u64, runs_max: usize) -> u64 {
+    let mut short = short.max(sys::page_bytes());
+    while found.len() > runs_max {
+        short = short.saturating_mul(2);
+        let mut kept: Vec<(Range<u64>, bool)> = Vec::with_capacity(runs_max);
+        for (range, resident) in found.drain(..) {
+            let resident = resident && range.end - range.start >= short;
+            // A short hole between two that are not in memory is read with them.
+            let gap_max = if resident { 0 } else { short };
+            match kept.last_mut() {
+                Some((last, same)) if *same == resident && range.start - last.end <= gap_max => {
+                    last.end = range.end;
+                }
+                _ => kept.push((range, resident)),
+            }
+        }
+        *found = kept;
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_pages_are_given_up_before_long_runs() {
+        let page = sys::page_bytes();
+        let mut found: Vec<(Range<u64>, bool)> = (0..1000)
+            .map(|at| (at * page..(at + 1) * page, at % 2 == 1))
+            .chain(std::iter::once((1000 * page..2000 * page, true)))
+            .collect();
+        assert_eq!(coarsen(&mut found, 0, 10), 2 * page);
+        assert_eq!(found, [(0..1000 * page, false), (1000 * page..2000 * page, true)]);
+    }
+
+    #[test]
+    fn short_holes_do_not_keep_runs_apart() {
+        let page = sys::page_bytes();
+        let mut found: Vec<(Range<u64>, bool)> =
+            (0..100).map(|at| (2 * at * page..(2 * at + 1) * page, true)).collect();
+        coarsen(&mut found, 0, 10);
+        assert_eq!(found, [(0..199 * page, false)]);
     }
 }
