@@ -1,0 +1,214 @@
+"""The machine a run sees: memory limited, devices slowed down. `close` undoes each."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_UNMOUNT_S = 20
+_counter = itertools.count()
+
+
+def end_in_order() -> None:
+    """Lets a request to end the process run the exits of all conditions first."""
+
+    def leave(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+
+
+class MemoryLimit:
+    """A cgroup that bounds its processes' memory, the page cache they fill included.
+
+    A page is charged to who brings it in first: evict a file before, or its pages are free.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        name = f"nearfirst-bench-{os.getpid()}-{next(_counter)}"
+        first_version = (_CGROUPS / "memory").is_dir()
+        self._path = (_CGROUPS / "memory" if first_version else _CGROUPS) / name
+        self._path.mkdir()
+        limit = "memory.limit_in_bytes" if first_version else "memory.max"
+        self._empty = "memory.force_empty" if first_version else "memory.reclaim"
+        try:
+            (self._path / limit).write_text(str(limit_bytes))
+        except OSError:
+            self.close()
+            raise
+        self.limit_bytes = limit_bytes
+        self.procs = self._path / "cgroup.procs"
+
+    def close(self) -> None:
+        """Gives the cached pages back and removes the group."""
+        with contextlib.suppress(OSError):
+            (self._path / self._empty).write_text("1G")
+        with contextlib.suppress(OSError):
+            self._path.rmdir()
+
+
+@dataclass(frozen=True)
+class Device:
+    """How slow a device is, and by how much its times were divided to fit an experiment."""
+
+    name: str
+    seek_s: float
+    bandwidth: float
+    streams: int
+    speed_up: float = 1.0
+
+    def rule(self) -> str:
+        """As slowfs takes it."""
+        seek_us = self.seek_s / self.speed_up * 1e6
+        bandwidth = self.bandwidth * self.speed_up
+        return f"*: seek={seek_us:.0f}us, bandwidth={bandwidth:.0f}, streams={self.streams}"
+
+    def __str__(self) -> str:
+        """With its numbers, for the conditions of a result."""
+        text = f"{self.name}: {self.seek_s * 1e3:g} ms, {self.bandwidth / 1e6:g} MB/s"
+        return text if self.speed_up == 1 else f"{text}, all times divided by {self.speed_up:g}"
+
+
+def disk() -> Device:
+    """A disk of today's spinning kind, seen sequentially through the outer half."""
+    return Device("disk", 8e-3, 50e6, streams=1)
+
+
+def nfs(speed_up: float) -> Device:
+    """The SLEDs paper's NFS server (Table 2)."""
+    return Device("NFS", 270e-3, 1.0e6, streams=4, speed_up=speed_up)
+
+
+def cdrom(speed_up: float) -> Device:
+    """The SLEDs paper's CD-ROM (Table 2)."""
+    return Device("CD-ROM", 130e-3, 2.8e6, streams=1, speed_up=speed_up)
+
+
+class SlowFolder:
+    """A folder on a slow device: slowfs mounted over an empty one."""
+
+    def __init__(self, slowfs: Path, at: Path, device: Device) -> None:
+        source, self.path = at / "source", at / "slow"
+        for folder in (source, self.path):
+            folder.mkdir(parents=True)
+        self.device = device
+        # A session of its own: a Ctrl-C must not unmount it before those above it are gone.
+        self._server = subprocess.Popen(
+            [slowfs, "--rule", device.rule(), source, self.path],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._server.stdout is not None
+        if not self._server.stdout.readline().startswith(b"mounted"):
+            self.close()
+            raise OSError(f"slowfs did not mount {self.path}")
+
+    def close(self) -> None:
+        """Unmounts."""
+        self._server.terminate()
+        try:
+            self._server.wait(_UNMOUNT_S)
+        except subprocess.TimeoutExpired:
+            _quietly("umount", "-l", self.path)
+            self._server.kill()
+            self._server.wait()
+
+    def read_bytes(self) -> int:
+        """Bytes read from the device since it was mounted or last reset."""
+        stats: dict[str, Any] = json.loads((self.path / ".slowfs" / "stats").read_text())
+        return int(stats["total"]["read_bytes"])
+
+    def reset(self) -> None:
+        """Sets the counts to zero."""
+        (self.path / ".slowfs" / "reset").write_text("now")
+
+    @contextlib.contextmanager
+    def at_full_speed(self) -> Iterator[None]:
+        """To prepare files and caches without waiting."""
+        rules = self.path / ".slowfs" / "rules"
+        rules.write_text("*: latency=0ms")
+        try:
+            yield
+        finally:
+            rules.write_text(self.device.rule())
+
+
+class SlowDisk:
+    """A real file system on a loop device on an image on a slow device.
+
+    The page cache, the readahead and the block layer are the kernel's own.
+    """
+
+    def __init__(self, slowfs: Path, at: Path, device: Device, size_bytes: int) -> None:
+        self._exits = contextlib.ExitStack()
+        self.path = at / "disk"
+        self.path.mkdir(parents=True)
+        try:
+            self.below = self._exits.enter_context(
+                contextlib.closing(SlowFolder(slowfs, at, device))
+            )
+            self._attach(self.below.path / "disk.img", size_bytes)
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self, image: Path, size_bytes: int) -> None:
+        with self.below.at_full_speed():
+            with image.open("wb") as file:
+                file.truncate(size_bytes)
+            # Without background initialisation, which a slow disk would count.
+            lazy = "lazy_itable_init=0,lazy_journal_init=0"
+            _tool("mkfs.ext4", "-q", "-F", "-E", lazy, image)
+            # Direct, or the image would be cached beside its files.
+            loop = _tool("losetup", "-f", "--show", "--direct-io=on", image).strip()
+            self._exits.callback(_quietly, "losetup", "-d", loop)
+            _tool("mount", "-o", "noatime", loop, self.path)
+            self._exits.callback(_quietly, "umount", self.path)
+
+    def close(self) -> None:
+        """Unmounts, detaches, unmounts."""
+        self._exits.close()
+
+    @property
+    def device(self) -> Device:
+        """How slow it is."""
+        return self.below.device
+
+    def read_bytes(self) -> int:
+        """Bytes read from the device since it was mounted or last reset."""
+        return self.below.read_bytes()
+
+    def reset(self) -> None:
+        """Sets the counts to zero."""
+        self.below.reset()
+
+    def at_full_speed(self) -> contextlib.AbstractContextManager[None]:
+        """To prepare files and caches without waiting."""
+        return self.below.at_full_speed()
+
+
+Slow: TypeAlias = SlowFolder | SlowDisk
+
+
+def _tool(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(f"{command[0]}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _quietly(*command: str | Path) -> None:
+    subprocess.run(command, capture_output=True, check=False)

@@ -1,0 +1,207 @@
+"""Runs of commands, timed, in turns; and what many of them say together."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import statistics
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import page_cache
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping, Sequence
+
+_TIMEOUT_S = 300
+_DISCARDS_MAX = 5
+# In memory, so that writing the output costs every contestant the same copy and no disk.
+_OUTPUT = Path("/dev/shm") / f"nearfirst-bench-{os.getpid()}.out"  # noqa: S108
+_BLOCK_BYTES = 512
+
+
+class FailedError(Exception):
+    """A command of an experiment ended with a code that is no answer."""
+
+
+@dataclass
+class Sample:
+    """One run of one command."""
+
+    seconds: float
+    user_s: float
+    system_s: float
+    memory_bytes: int
+    major_faults: int
+    block_bytes: int
+    """Read from block devices by the process itself."""
+    output: str
+    """Digest of what it wrote."""
+    code: int
+    device_bytes: int | None = None
+    """Read from the slow device, by anybody, where there is one."""
+    cached_bytes: int | None = None
+    """In memory just before."""
+    match_cached: bool | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For the result file."""
+        return asdict(self)
+
+
+def run(  # noqa: PLR0913
+    argv: Sequence[str | Path],
+    *,
+    procs: Path | None = None,
+    folder: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    codes: Sequence[int] = (0,),
+    unordered: bool = False,
+) -> Sample:
+    """Runs a command to its end, inside a cgroup if `procs` names one.
+
+    Args:
+        argv: the program and its arguments.
+        procs: the `cgroup.procs` to enter before the program starts.
+        folder: where to run it.
+        env: more environment variables.
+        codes: the exit codes that are an answer.
+        unordered: whether two outputs with the same lines are the same.
+
+    Raises:
+        FailedError: on any other exit code.
+    """
+    enter = None if procs is None else (lambda: _enter(procs))
+    with _OUTPUT.open("w+b") as output:
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(env or {})},
+            cwd=folder,
+            preexec_fn=enter,
+        )
+        try:
+            # wait4 and not communicate, for the usage of this child alone.
+            _, status, usage = os.wait4(child.pid, 0)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        seconds = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.stderr is not None
+        complaint = child.stderr.read().decode(errors="replace").strip()
+        child.stderr.close()
+        if child.returncode not in codes:
+            shown = " ".join(map(str, argv))
+            raise FailedError(f"{shown}: exit code {child.returncode}: {complaint}")
+        output.seek(0)
+        digest = _digest(output.read(), unordered=unordered)
+    return Sample(
+        seconds=seconds,
+        user_s=usage.ru_utime,
+        system_s=usage.ru_stime,
+        memory_bytes=usage.ru_maxrss * 1024,
+        major_faults=usage.ru_majflt,
+        block_bytes=usage.ru_inblock * _BLOCK_BYTES,
+        output=digest,
+        code=child.returncode,
+    )
+
+
+def forget_output() -> None:
+    """Removes what the last command wrote."""
+    _OUTPUT.unlink(missing_ok=True)
+
+
+def _enter(procs: Path) -> None:
+    procs.write_text(str(os.getpid()))
+
+
+def _digest(output: bytes, *, unordered: bool) -> str:
+    if unordered:
+        output = b"\n".join(sorted(output.split(b"\n")))
+    return hashlib.blake2b(output, digest_size=8).hexdigest()
+
+
+def interleaved(
+    contestants: Sequence[str],
+    runs: int,
+    rng: random.Random,
+    once: Callable[[str, int], Sample],
+) -> dict[str, list[Sample]]:
+    """Rounds in which everyone runs once, in an order drawn anew for each round.
+
+    What slows the machine for a while slows all of them, and nobody always profits from who ran
+    before. A run during which somebody dropped the whole page cache is repeated.
+    """
+    samples: dict[str, list[Sample]] = {name: [] for name in contestants}
+    for number in range(runs):
+        order = rng.sample(contestants, len(contestants))
+        for name in order:
+            samples[name].append(_undisturbed(lambda name=name, number=number: once(name, number)))  # type: ignore[misc]
+    return samples
+
+
+def _undisturbed(once: Callable[[], Sample]) -> Sample:
+    for _ in range(_DISCARDS_MAX):
+        before = page_cache.drops()
+        sample = once()
+        if page_cache.drops() == before:
+            return sample
+    raise FailedError("somebody keeps dropping the page cache of this machine")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, quartiles and extremes."""
+
+    median: float
+    low: float
+    high: float
+    least: float
+    most: float
+    runs: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Of at least one value."""
+        ordered = sorted(values)
+        low, median, high = (
+            statistics.quantiles(ordered, n=4, method="inclusive")
+            if len(ordered) > 1
+            else ordered * 3
+        )
+        return cls(median, low, high, ordered[0], ordered[-1], len(ordered))
+
+    def as_time(self) -> str:
+        """Of seconds: the median and the quartiles."""
+        factor, unit = (1e3, "ms") if self.median < 1 else (1.0, "s")
+        low, median, high = (f"{v * factor:.3g}" for v in (self.low, self.median, self.high))
+        return f"{median} {unit} ({low} to {high})"
+
+    def as_ratio(self) -> str:
+        """Of ratios: the median and the quartiles."""
+        return f"{self.median:.3g}x ({self.low:.3g} to {self.high:.3g})"
+
+
+def ratios(of: Sequence[dict[str, Any]], to: Sequence[dict[str, Any]]) -> Spread:
+    """How many times longer `of` took than `to`, round by round."""
+    return Spread.of([a["seconds"] / b["seconds"] for a, b in zip(of, to, strict=True)])
+
+
+def seconds(samples: Sequence[dict[str, Any]]) -> Spread:
+    """How long the runs took."""
+    return Spread.of([sample["seconds"] for sample in samples])
+
+
+def same_output(samples: Mapping[str, Sequence[dict[str, Any]]]) -> bool:
+    """Whether every run of everybody wrote the same."""
+    return len({sample["output"] for runs in samples.values() for sample in runs}) == 1

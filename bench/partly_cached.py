@@ -1,0 +1,398 @@
+"""Files that memory holds in part: Figures 7 to 13 of the SLEDs paper."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import corpus
+import measure
+import page_cache
+import svg
+from bench import Bench, Data, Experiment, Row
+from conditions import Device, MemoryLimit, Slow, SlowDisk, SlowFolder, cdrom, disk, nfs
+from measure import Sample, Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MIB = 1 << 20
+OURS = "nearfirst"
+SIZES = (0.5, 0.75, 0.95, 1.1, 1.25, 1.5, 2.0, 3.0)
+QUICK_SIZES = (0.5, 1.5)
+FIRST_MATCH_SIZE = 1.5
+WC_PEAK = 4.5
+WC_LEAST = 0.95
+FIRST_MATCH = 10.0
+DEVICE_MARGIN = 0.02
+
+
+@dataclass(frozen=True)
+class Race:
+    """A command in the words of each contestant, on one device."""
+
+    name: str
+    title: str
+    device: str
+    job: str
+
+
+WC_RACES = (
+    Race("wc-disk", "wc -l on a disk", "disk", "wc"),
+    Race("wc-nfs", "wc -l over NFS (Figures 7 and 8)", "NFS", "wc"),
+    Race("wc-cdrom", "wc -l on a CD-ROM (Figure 9)", "CD-ROM", "wc"),
+)
+GREP_RACES = (
+    Race("grep-disk", "grep, few matches, on a disk", "disk", "grep"),
+    Race("grep-cdrom", "grep, few matches, on a CD-ROM (Figure 10)", "CD-ROM", "grep"),
+)
+FIRST_RACES = (
+    Race("first-disk", "grep -q, one match, on a disk (Figures 11 and 12)", "disk", "first"),
+    Race("first-nfs", "grep -q, one match, over NFS (Figure 13)", "NFS", "first"),
+)
+
+
+def commands(bench: Bench, job: str, pattern: str) -> dict[str, list[str | Path]]:
+    """By contestant, without the file."""
+    peers = bench.peers
+    if job == "wc":
+        return {OURS: [peers.nearfirst, "wc", "-l"], "GNU wc": [peers.wc, "-l"]}
+    quiet = ["-q"] if job == "first" else []
+    return {
+        OURS: [peers.nearfirst, "grep", *quiet, pattern],
+        "GNU grep": [peers.grep, *quiet, pattern],
+        "ripgrep": [peers.rg, "--no-config", *quiet, pattern],
+    }
+
+
+def _device(bench: Bench, name: str) -> Device:
+    # Factors that bring the paper's devices to the time a disk takes: a second or two a run.
+    devices = [disk(), nfs(bench.speed_up), cdrom(bench.speed_up / 2)]
+    return next(device for device in devices if device.name == name)
+
+
+def _mounted(bench: Bench, at: Path, device: Device, size: int) -> Slow:
+    if device.name == "disk":
+        return SlowDisk(bench.peers.slowfs, at, device, size + size // 8 + 64 * MIB)
+    return SlowFolder(bench.peers.slowfs, at, device)
+
+
+def _state(at: Path) -> dict[str, str]:
+    return {"NEARFIRST_STATE": str(at / "state"), "LC_ALL": "C.UTF-8"}
+
+
+def _calibrate(bench: Bench, slow: Slow, env: dict[str, str]) -> None:
+    measure.run([bench.peers.nearfirst, "calibrate", slow.path], env=env)
+
+
+def _repeated(bench: Bench, races: Sequence[Race], cache_bytes: int) -> Data:
+    """Each contestant reads its own copy of the file again and again, in a cache of its own.
+
+    So each finds in memory what its own way of reading left there, as in the paper.
+    """
+    sizes = QUICK_SIZES if bench.quick else SIZES
+    found: Data = {"cache_bytes": cache_bytes, "races": []}
+    for race in races:
+        device = _device(bench, race.device)
+        most = int(max(sizes) * cache_bytes)
+        with bench.folder(race.name) as at, ExitStack() as exits:
+            contestants = commands(bench, race.job, corpus.MILESTONE)
+            slow = exits.enter_context(
+                closing(_mounted(bench, at, device, most * len(contestants)))
+            )
+            env = _state(at)
+            paths = {name: slow.path / name.replace(" ", "-") for name in contestants}
+            limits = {
+                name: exits.enter_context(closing(MemoryLimit(cache_bytes))) for name in contestants
+            }
+            for path in paths.values():
+                corpus.write_text(path, most, bench.seed)
+            _calibrate(bench, slow, env)
+            points = []
+            for size in sorted((int(size * cache_bytes) for size in sizes), reverse=True):
+                bench.say(f"{race.title}: {size / MIB:.0f} MiB")
+                for path in paths.values():
+                    _cut(path, size)
+
+                def once(name: str, _number: int) -> Sample:
+                    command = [*contestants[name], paths[name]]  # noqa: B023
+                    return _counted(slow, paths[name], command, limits[name], env)  # noqa: B023
+
+                for name in contestants:
+                    once(name, 0)
+                samples = measure.interleaved(
+                    list(contestants), bench.runs, bench.rng(race.name + str(size)), once
+                )
+                points.append(_point(size, samples))
+            found["races"].append(_race(race, device, points))
+    return found
+
+
+def _counted(
+    slow: Slow, path: Path, command: list[str | Path], limit: MemoryLimit, env: dict[str, str]
+) -> Sample:
+    cached = page_cache.resident_bytes(path)
+    slow.reset()
+    sample = measure.run(command, procs=limit.procs, env=env)
+    sample.device_bytes = slow.read_bytes()
+    sample.cached_bytes = cached
+    return sample
+
+
+def _read_inside(path: Path, limit: MemoryLimit) -> None:
+    measure.run(["dd", f"if={path}", "of=/dev/null", "bs=1M", "status=none"], procs=limit.procs)
+
+
+def _cut(path: Path, size: int) -> None:
+    page_cache.evict(path)
+    with path.open("r+b") as file:
+        file.truncate(size)
+    page_cache.evict(path)
+
+
+def _point(size: int, samples: dict[str, list[Sample]]) -> Data:
+    as_json = {name: [sample.as_json() for sample in runs] for name, runs in samples.items()}
+    return {"bytes": size, "samples": as_json}
+
+
+def _race(race: Race, device: Device, points: list[Data]) -> Data:
+    return {
+        "name": race.name,
+        "title": race.title,
+        "job": race.job,
+        "device": str(device),
+        "points": sorted(points, key=lambda point: int(point["bytes"])),
+    }
+
+
+def _first_match(bench: Bench, races: Sequence[Race], cache_bytes: int) -> Data:
+    """Before each run the file is read once in file order, so its end is in memory.
+
+    All contestants then look for the same line, drawn at random for each round.
+    """
+    size = int(FIRST_MATCH_SIZE * cache_bytes)
+    runs = bench.runs if bench.quick else 3 * bench.runs
+    found: Data = {"cache_bytes": cache_bytes, "races": []}
+    for race in races:
+        device = _device(bench, race.device)
+        rng = bench.rng(race.name)
+        wanted = [rng.randrange(corpus.marks(size)) for _ in range(runs)]
+        with bench.folder(race.name) as at, ExitStack() as exits:
+            slow = exits.enter_context(closing(_mounted(bench, at, device, size)))
+            limit = exits.enter_context(closing(MemoryLimit(cache_bytes)))
+            env, path = _state(at), slow.path / "text"
+            corpus.write_text(path, size, bench.seed)
+            _calibrate(bench, slow, env)
+            bench.say(f"{race.title}: {size / MIB:.0f} MiB")
+
+            def once(name: str, number: int) -> Sample:
+                command = commands(bench, "first", corpus.mark(wanted[number]))[name]  # noqa: B023
+                page_cache.evict(path)  # noqa: B023
+                with slow.at_full_speed():  # noqa: B023
+                    _read_inside(path, limit)  # noqa: B023
+                offset = corpus.mark_offset(wanted[number])  # noqa: B023
+                cached = page_cache.resident_bytes(path, offset, 1)  # noqa: B023
+                sample = _counted(slow, path, [*command, path], limit, env)  # noqa: B023
+                sample.match_cached = cached > 0
+                return sample
+
+            contestants = list(commands(bench, "first", ""))
+            samples = measure.interleaved(contestants, runs, rng, once)
+            found["races"].append(_race(race, device, [_point(size, samples)]))
+    return found
+
+
+def _cache_bytes(bench: Bench) -> int:
+    return (16 if bench.quick else 64) * MIB
+
+
+def _measure_wc(bench: Bench) -> Data:
+    return _repeated(bench, WC_RACES[:1] if bench.quick else WC_RACES, _cache_bytes(bench))
+
+
+def _measure_grep(bench: Bench) -> Data:
+    return _repeated(bench, GREP_RACES[1:] if bench.quick else GREP_RACES, _cache_bytes(bench))
+
+
+def _measure_first(bench: Bench) -> Data:
+    return _first_match(bench, FIRST_RACES[:1] if bench.quick else FIRST_RACES, _cache_bytes(bench))
+
+
+def _peers(race: Data) -> list[str]:
+    return [name for name in race["points"][0]["samples"] if name != OURS]
+
+
+def _by_size(race: Data, peer: str) -> list[tuple[int, Spread]]:
+    return [
+        (
+            point["bytes"],
+            measure.ratios(point["samples"][peer], point["samples"][OURS]),
+        )
+        for point in race["points"]
+    ]
+
+
+def _excess(sample: dict[str, Any], size: int) -> float:
+    """By what part of the file more was read from the device than was not in memory."""
+    return float(sample["device_bytes"] - max(0, size - sample["cached_bytes"])) / size
+
+
+def _repeated_rows(data: Data) -> list[Row]:
+    rows = []
+    for race in data["races"]:
+        for peer in _peers(race):
+            ratios = _by_size(race, peer)
+            best_size, best = max(ratios, key=lambda pair: pair[1].median)
+            worst_size, worst = min(ratios, key=lambda pair: pair[1].median)
+            by_size = {point["bytes"]: point["samples"] for point in race["points"]}
+            for size, ratio, what, target in (
+                (best_size, best, "peak", WC_PEAK),
+                (worst_size, worst, "least", WC_LEAST),
+            ):
+                goal = target if race["job"] == "wc" or what == "least" else None
+                ours = measure.seconds(by_size[size][OURS])
+                theirs = measure.seconds(by_size[size][peer])
+                rows.append(
+                    Row(
+                        what=f"{race['title']}, {what} (at {size / MIB:.0f} MiB)",
+                        ours=ours.as_time(),
+                        peer=f"{peer} {theirs.as_time()}",
+                        reached=ratio.as_ratio(),
+                        target=f"≥ {goal}x" if goal else "",
+                        met=ratio.median >= goal if goal else None,
+                    )
+                )
+        rows.append(_device_row(race))
+    return rows
+
+
+def _device_row(race: Data) -> Row:
+    worst_point = max(
+        race["points"],
+        key=lambda p: Spread.of([_excess(s, p["bytes"]) for s in p["samples"][OURS]]).median,
+    )
+    size = worst_point["bytes"]
+    excess = Spread.of([_excess(s, size) for s in worst_point["samples"][OURS]])
+    peer = _peers(race)[0]
+    theirs = Spread.of([_excess(s, size) for s in worst_point["samples"][peer]])
+    return Row(
+        what=f"{race['title']}: read from the device beyond what was not in memory, "
+        f"part of the file, worst size ({size / MIB:.0f} MiB)",
+        ours=f"{excess.median:+.1%} ({excess.least:+.1%} to {excess.most:+.1%})",
+        peer=f"{peer} {theirs.median:+.1%}",
+        reached=f"{excess.median:+.1%}",
+        target=f"≤ {DEVICE_MARGIN:.0%}",
+        met=excess.median <= DEVICE_MARGIN,
+    )
+
+
+def _first_rows(data: Data) -> list[Row]:
+    rows = []
+    for race in data["races"]:
+        samples = race["points"][0]["samples"]
+        ours = samples[OURS]
+        for peer in _peers(race):
+            theirs = samples[peer]
+            for in_memory, where in ((True, "in memory"), (False, "not in memory")):
+                rounds = [
+                    (a, b)
+                    for a, b in zip(theirs, ours, strict=True)
+                    if a["match_cached"] == b["match_cached"] == in_memory
+                ]
+                if not rounds:
+                    continue
+                ratio = measure.ratios([a for a, _ in rounds], [b for _, b in rounds])
+                goal = FIRST_MATCH if in_memory else None
+                rows.append(
+                    Row(
+                        what=f"{race['title']}, match {where} ({len(rounds)} runs)",
+                        ours=measure.seconds([b for _, b in rounds]).as_time(),
+                        peer=f"{peer} {measure.seconds([a for a, _ in rounds]).as_time()}",
+                        reached=ratio.as_ratio(),
+                        target=f"≥ {goal:g}x" if goal else "",
+                        met=ratio.median >= goal if goal else None,
+                    )
+                )
+    return rows
+
+
+def _repeated_plots(data: Data) -> dict[str, str]:
+    plots = {}
+    for race in data["races"]:
+        names = [OURS, *_peers(race)]
+        sizes = svg.Axis("file, MiB")
+        elapsed = [_elapsed(race, name) for name in names]
+        plots[f"{race['name']}-time"] = svg.lines(
+            svg.Plot(race["title"], sizes, svg.Axis("seconds, median and quartiles"), elapsed)
+        )
+        ratios = [svg.Series(peer, _ratio_points(_by_size(race, peer))) for peer in _peers(race)]
+        targets = [svg.Target(1.0, "as fast")]
+        if race["job"] == "wc":
+            targets.append(svg.Target(WC_PEAK, f"{WC_PEAK}x"))
+        title = f"{race['title']}: times faster than"
+        plots[f"{race['name']}-ratio"] = svg.lines(
+            svg.Plot(title, sizes, svg.Axis("peer's time / ours"), ratios, targets)
+        )
+        read = [_read(race, name) for name in names]
+        plots[f"{race['name']}-bytes"] = svg.lines(
+            svg.Plot(f"{race['title']}: read from the device", sizes, svg.Axis("MiB"), read)
+        )
+    return plots
+
+
+def _elapsed(race: Data, name: str) -> svg.Series:
+    points = []
+    for point in race["points"]:
+        spread = measure.seconds(point["samples"][name])
+        points.append(svg.Point(point["bytes"] / MIB, spread.median, spread.low, spread.high))
+    return svg.Series(name, points)
+
+
+def _ratio_points(ratios: list[tuple[int, Spread]]) -> list[svg.Point]:
+    return [svg.Point(size / MIB, ratio.median, ratio.low, ratio.high) for size, ratio in ratios]
+
+
+def _read(race: Data, name: str) -> svg.Series:
+    points = []
+    for point in race["points"]:
+        spread = Spread.of([sample["device_bytes"] / MIB for sample in point["samples"][name]])
+        points.append(svg.Point(point["bytes"] / MIB, spread.median, spread.low, spread.high))
+    return svg.Series(name, points)
+
+
+def _first_plots(data: Data) -> dict[str, str]:
+    plots = {}
+    for race in data["races"]:
+        samples = race["points"][0]["samples"]
+        series = [
+            svg.distribution(name, [run["seconds"] for run in samples[name]])
+            for name in (OURS, *_peers(race))
+        ]
+        axis = svg.Axis("seconds to the first match", logarithmic=True)
+        plots[f"{race['name']}-cdf"] = svg.steps(
+            svg.Plot(race["title"], axis, svg.Axis("share of the runs"), series)
+        )
+    return plots
+
+
+EXPERIMENTS = (
+    Experiment(
+        "partly-wc", "wc of a partly cached file", _measure_wc, _repeated_rows, _repeated_plots
+    ),
+    Experiment(
+        "partly-grep",
+        "grep of a partly cached file",
+        _measure_grep,
+        _repeated_rows,
+        _repeated_plots,
+    ),
+    Experiment(
+        "partly-first",
+        "First match in a partly cached file",
+        _measure_first,
+        _first_rows,
+        _first_plots,
+    ),
+)
