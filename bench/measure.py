@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import statistics
@@ -15,7 +16,7 @@ import page_cache
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _TIMEOUT_S = 300
 _DISCARDS_MAX = 5
@@ -116,9 +117,13 @@ def run(  # noqa: PLR0913
     )
 
 
-def forget_output() -> None:
-    """Removes what the last command wrote."""
-    _OUTPUT.unlink(missing_ok=True)
+@contextlib.contextmanager
+def output_forgotten() -> Iterator[None]:
+    """At its end what the last command wrote is removed."""
+    try:
+        yield
+    finally:
+        _OUTPUT.unlink(missing_ok=True)
 
 
 def _enter(procs: Path) -> None:

@@ -22,7 +22,8 @@ _STYLE = """
   .frame { stroke: #8888; fill: none } .grid { stroke: #8883 } text { fill: currentColor }
   .title { font-weight: 600 } .target { stroke: currentColor; stroke-dasharray: 5 4; opacity: .6 }
   .s0 { color: #1f6fd0 } .s1 { color: #d0561f } .s2 { color: #23884d } .s3 { color: #8650b8 }
-  .line { stroke: currentColor; stroke-width: 2; fill: none } .band { fill: currentColor; opacity: .18 }
+  .line { stroke: currentColor; stroke-width: 2; fill: none }
+  .band { fill: currentColor; opacity: .18 }
   .goal { stroke: currentColor; stroke-width: 2.5 }
   .dot { fill: currentColor } .faint { fill: currentColor; opacity: .55 }
   @media (prefers-color-scheme: dark) {
