@@ -38,11 +38,20 @@ def resident_bytes(path: Path, offset: int = 0, length: int | None = None) -> in
     return min(int(counts.cached) * PAGE_BYTES, size)
 
 
-def evict(path: Path) -> None:
-    """Drops the file's own pages, after writing them back."""
+def flush(path: Path) -> None:
+    """Writes the file back, so that no run pays for it."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def evict(path: Path) -> None:
+    """Drops the file's own pages, after writing them back."""
+    flush(path)
+    fd = os.open(path, os.O_RDONLY)
+    try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(fd)

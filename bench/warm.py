@@ -22,6 +22,8 @@ TEXT_BYTES = 1 << 30
 QUICK_TEXT_BYTES = 32 << 20
 TREE_FILES = 50_000
 QUICK_TREE_FILES = 1_000
+LINES_TARGET = 1.8
+WORDS_TARGET = 8
 START_RUNS = 5
 START_MARGIN_S = 5e-3
 # No literal in it is long enough to jump to.
@@ -40,29 +42,38 @@ class Race:
     locale: str = "C.UTF-8"
 
 
-def _text_races(peers: Peers) -> list[Race]:
-    def wc(option: str, target: float, locale: str = "C.UTF-8") -> Race:
-        options = [option] if option else []
-        named = f"wc {option}".strip() + ("" if option == "-l" else f", {locale}")
-        ours: list[str | Path] = [peers.nearfirst, "wc", *options]
-        return Race(named, "GNU wc", ours, [peers.wc, *options], target, locale)
+def _wc(peers: Peers, option: str, target: float, locale: str = "C.UTF-8") -> Race:
+    options = [option] if option else []
+    named = f"wc {option}".strip() + ("" if option == "-l" else f", {locale}")
+    ours: list[str | Path] = [peers.nearfirst, "wc", *options]
+    return Race(named, "GNU wc", ours, [peers.wc, *options], target, locale)
 
-    def grep(name: str, target: float | None, *arguments: str, peer: str = "ripgrep") -> Race:
-        ours: list[str | Path] = [peers.nearfirst, "grep", *arguments]
-        rival: list[str | Path] = [peers.rg, "--no-config"] if peer == "ripgrep" else [peers.grep]
-        return Race(f"grep, {name}", peer, ours, [*rival, *arguments], target)
 
+def _grep(peers: Peers, name: str, *arguments: str, peer: str = "ripgrep") -> Race:
+    ours: list[str | Path] = [peers.nearfirst, "grep", *arguments]
+    rival: list[str | Path] = [peers.rg, "--no-config"] if peer == "ripgrep" else [peers.grep]
+    target = LINES_TARGET if peer == "ripgrep" else None
+    return Race(f"grep, {name}", peer, ours, [*rival, *arguments], target)
+
+
+def _line_races(peers: Peers) -> list[Race]:
     return [
-        wc("-l", 1.8),
-        wc("", 8),
-        wc("", 8, "C"),
-        wc("-m", 8),
-        wc("-m", 8, "C"),
-        grep("rare literal", 1.8, corpus.MILESTONE),
-        grep("frequent literal, counted", 1.8, "-c", corpus.COMMON),
-        grep("frequent literal, printed", 1.8, corpus.COMMON),
-        grep("regex", 1.8, "-c", REGEX),
-        grep("rare literal", None, corpus.MILESTONE, peer="GNU grep"),
+        _wc(peers, "-l", LINES_TARGET),
+        _grep(peers, "rare literal", corpus.MILESTONE),
+        _grep(peers, "rare literal, line numbers", "-n", corpus.MILESTONE),
+        _grep(peers, "frequent literal, counted", "-c", corpus.COMMON),
+        _grep(peers, "frequent literal, printed", corpus.COMMON),
+        _grep(peers, "regex", "-c", REGEX),
+        _grep(peers, "rare literal", corpus.MILESTONE, peer="GNU grep"),
+    ]
+
+
+def _word_races(peers: Peers) -> list[Race]:
+    # Of `wc -m` in the locale C both know the answer from the size.
+    return [
+        _wc(peers, "", WORDS_TARGET),
+        _wc(peers, "", WORDS_TARGET, "C"),
+        _wc(peers, "-m", WORDS_TARGET),
     ]
 
 
@@ -93,7 +104,7 @@ def _race(bench: Bench, race: Race, at: Path, files: list[str | Path], runs: int
 
     for name in (OURS, race.peer):
         once(name, 0)
-    samples = measure.interleaved([OURS, race.peer], runs, bench.rng(race.name), once)
+    samples = measure.interleaved([OURS, race.peer], runs, bench.rng(race.name), once, alone=True)
     as_json = {name: [sample.as_json() for sample in of] for name, of in samples.items()}
     return {
         "name": race.name,
@@ -110,12 +121,21 @@ def _make_warm(path: Path) -> None:
         page_cache.read_in(path)
 
 
-def _measure_text(bench: Bench) -> Data:
+def _measure_text(bench: Bench, races: list[Race]) -> Data:
     size = QUICK_TEXT_BYTES if bench.quick else TEXT_BYTES
     with bench.folder("text") as at:
         corpus.write_text(at / "text", size, bench.seed)
-        races = [_race(bench, race, at, ["text"], bench.runs) for race in _text_races(bench.peers)]
-    return {"bytes": size, "races": races}
+        page_cache.flush(at / "text")
+        run = [_race(bench, race, at, ["text"], bench.runs) for race in races]
+    return {"bytes": size, "races": run}
+
+
+def _measure_lines(bench: Bench) -> Data:
+    return _measure_text(bench, _line_races(bench.peers))
+
+
+def _measure_words(bench: Bench) -> Data:
+    return _measure_text(bench, _word_races(bench.peers))
 
 
 def _measure_tree(bench: Bench) -> Data:
@@ -149,7 +169,7 @@ def _measure_start(bench: Bench) -> Data:
         for name in commands:
             once(name, 0)
         runs = START_RUNS * bench.runs
-        samples = measure.interleaved(list(commands), runs, bench.rng("start"), once)
+        samples = measure.interleaved(list(commands), runs, bench.rng("start"), once, alone=True)
     return {"samples": {name: [s.as_json() for s in of] for name, of in samples.items()}}
 
 
@@ -181,9 +201,12 @@ def _race_plots(name: str, title: str, data: Data) -> dict[str, str]:
     return {name: svg.bars(title, "times faster (median, quartiles); the mark is the target", bars)}
 
 
-def _text_plots(data: Data) -> dict[str, str]:
-    mib = data["bytes"] >> 20
-    return _race_plots("warm-text", f"A text of {mib} MiB in memory", data)
+def _line_plots(data: Data) -> dict[str, str]:
+    return _race_plots("warm-lines", f"Lines of {data['bytes'] >> 20} MiB in memory", data)
+
+
+def _word_plots(data: Data) -> dict[str, str]:
+    return _race_plots("warm-words", f"Words of {data['bytes'] >> 20} MiB in memory", data)
 
 
 def _tree_plots(data: Data) -> dict[str, str]:
@@ -222,7 +245,8 @@ def _start_plots(data: Data) -> dict[str, str]:
 
 
 EXPERIMENTS = (
-    Experiment("warm-text", "One large text in memory", _measure_text, _race_rows, _text_plots),
+    Experiment("warm-lines", "Lines of a large warm text", _measure_lines, _race_rows, _line_plots),
+    Experiment("warm-words", "Words of a large warm text", _measure_words, _race_rows, _word_plots),
     Experiment(
         "warm-tree", "A tree of small files in memory", _measure_tree, _race_rows, _tree_plots
     ),
