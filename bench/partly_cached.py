@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import corpus
@@ -15,7 +16,6 @@ from conditions import Device, MemoryLimit, Slow, SlowDisk, SlowFolder, cdrom, d
 from measure import Sample, Spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 MIB = 1 << 20
@@ -39,16 +39,12 @@ class Race:
     job: str
 
 
-WC_RACES = (
+RACES = (
     Race("wc-disk", "wc -l on a disk", "disk", "wc"),
     Race("wc-nfs", "wc -l over NFS (Figures 7 and 8)", "NFS", "wc"),
     Race("wc-cdrom", "wc -l on a CD-ROM (Figure 9)", "CD-ROM", "wc"),
-)
-GREP_RACES = (
     Race("grep-disk", "grep, few matches, on a disk", "disk", "grep"),
     Race("grep-cdrom", "grep, few matches, on a CD-ROM (Figure 10)", "CD-ROM", "grep"),
-)
-FIRST_RACES = (
     Race("first-disk", "grep -q, one match, on a disk (Figures 11 and 12)", "disk", "first"),
     Race("first-nfs", "grep -q, one match, over NFS (Figure 13)", "NFS", "first"),
 )
@@ -87,47 +83,42 @@ def _calibrate(bench: Bench, slow: Slow, env: dict[str, str]) -> None:
     measure.run([bench.peers.nearfirst, "calibrate", slow.path], env=env)
 
 
-def _repeated(bench: Bench, races: Sequence[Race], cache_bytes: int) -> Data:
+def _repeated(race: Race, bench: Bench) -> Data:
     """Each contestant reads its own copy of the file again and again, in a cache of its own.
 
     So each finds in memory what its own way of reading left there, as in the paper.
     """
+    cache_bytes = _cache_bytes(bench)
     sizes = QUICK_SIZES if bench.quick else SIZES
-    found: Data = {"cache_bytes": cache_bytes, "races": []}
-    for race in races:
-        device = _device(bench, race.device)
-        most = int(max(sizes) * cache_bytes)
-        with bench.folder(race.name) as at, ExitStack() as exits:
-            contestants = commands(bench, race.job, corpus.MILESTONE)
-            slow = exits.enter_context(
-                closing(_mounted(bench, at, device, most * len(contestants)))
-            )
-            env = _state(at)
-            paths = {name: slow.path / name.replace(" ", "-") for name in contestants}
-            limits = {
-                name: exits.enter_context(closing(MemoryLimit(cache_bytes))) for name in contestants
-            }
+    device = _device(bench, race.device)
+    most = int(max(sizes) * cache_bytes)
+    with bench.folder(race.name) as at, ExitStack() as exits:
+        contestants = commands(bench, race.job, corpus.MILESTONE)
+        slow = exits.enter_context(closing(_mounted(bench, at, device, most * len(contestants))))
+        env = _state(at)
+        paths = {name: slow.path / name.replace(" ", "-") for name in contestants}
+        limits = {
+            name: exits.enter_context(closing(MemoryLimit(cache_bytes))) for name in contestants
+        }
+        for path in paths.values():
+            corpus.write_text(path, most, bench.seed)
+        _calibrate(bench, slow, env)
+
+        def once(name: str, _number: int) -> Sample:
+            return _counted(slow, paths[name], [*contestants[name], paths[name]], limits[name], env)
+
+        points = []
+        for size in sorted((int(size * cache_bytes) for size in sizes), reverse=True):
+            bench.say(f"{race.title}: {size / MIB:.0f} MiB")
             for path in paths.values():
-                corpus.write_text(path, most, bench.seed)
-            _calibrate(bench, slow, env)
-            points = []
-            for size in sorted((int(size * cache_bytes) for size in sizes), reverse=True):
-                bench.say(f"{race.title}: {size / MIB:.0f} MiB")
-                for path in paths.values():
-                    _cut(path, size)
-
-                def once(name: str, _number: int) -> Sample:
-                    command = [*contestants[name], paths[name]]  # noqa: B023
-                    return _counted(slow, paths[name], command, limits[name], env)  # noqa: B023
-
-                for name in contestants:
-                    once(name, 0)
-                samples = measure.interleaved(
-                    list(contestants), bench.runs, bench.rng(race.name + str(size)), once
-                )
-                points.append(_point(size, samples))
-            found["races"].append(_race(race, device, points))
-    return found
+                _cut(path, size)
+            for name in contestants:
+                once(name, 0)
+            rng = bench.rng(f"{race.name} {size}")
+            points.append(
+                _point(size, measure.interleaved(list(contestants), bench.runs, rng, once))
+            )
+    return _race(race, device, points)
 
 
 def _counted(
@@ -167,57 +158,43 @@ def _race(race: Race, device: Device, points: list[Data]) -> Data:
     }
 
 
-def _first_match(bench: Bench, races: Sequence[Race], cache_bytes: int) -> Data:
+def _first_match(race: Race, bench: Bench) -> Data:
     """Before each run the file is read once in file order, so its end is in memory.
 
     All contestants then look for the same line, drawn at random for each round.
     """
+    cache_bytes = _cache_bytes(bench)
     size = int(FIRST_MATCH_SIZE * cache_bytes)
     runs = bench.runs if bench.quick else 3 * bench.runs
-    found: Data = {"cache_bytes": cache_bytes, "races": []}
-    for race in races:
-        device = _device(bench, race.device)
-        rng = bench.rng(race.name)
-        wanted = [rng.randrange(corpus.marks(size)) for _ in range(runs)]
-        with bench.folder(race.name) as at, ExitStack() as exits:
-            slow = exits.enter_context(closing(_mounted(bench, at, device, size)))
-            limit = exits.enter_context(closing(MemoryLimit(cache_bytes)))
-            env, path = _state(at), slow.path / "text"
-            corpus.write_text(path, size, bench.seed)
-            _calibrate(bench, slow, env)
-            bench.say(f"{race.title}: {size / MIB:.0f} MiB")
+    device = _device(bench, race.device)
+    rng = bench.rng(race.name)
+    wanted = [rng.randrange(corpus.marks(size)) for _ in range(runs)]
+    with bench.folder(race.name) as at, ExitStack() as exits:
+        slow = exits.enter_context(closing(_mounted(bench, at, device, size)))
+        limit = exits.enter_context(closing(MemoryLimit(cache_bytes)))
+        env, path = _state(at), slow.path / "text"
+        corpus.write_text(path, size, bench.seed)
+        _calibrate(bench, slow, env)
+        bench.say(f"{race.title}: {size / MIB:.0f} MiB")
 
-            def once(name: str, number: int) -> Sample:
-                command = commands(bench, "first", corpus.mark(wanted[number]))[name]  # noqa: B023
-                page_cache.evict(path)  # noqa: B023
-                with slow.at_full_speed():  # noqa: B023
-                    _read_inside(path, limit)  # noqa: B023
-                offset = corpus.mark_offset(wanted[number])  # noqa: B023
-                cached = page_cache.resident_bytes(path, offset, 1)  # noqa: B023
-                sample = _counted(slow, path, [*command, path], limit, env)  # noqa: B023
-                sample.match_cached = cached > 0
-                return sample
+        def once(name: str, number: int) -> Sample:
+            command = commands(bench, race.job, corpus.mark(wanted[number]))[name]
+            page_cache.evict(path)
+            with slow.at_full_speed():
+                _read_inside(path, limit)
+            offset = corpus.mark_offset(wanted[number])
+            cached = page_cache.resident_bytes(path, offset, 1)
+            sample = _counted(slow, path, [*command, path], limit, env)
+            sample.match_cached = cached > 0
+            return sample
 
-            contestants = list(commands(bench, "first", ""))
-            samples = measure.interleaved(contestants, runs, rng, once)
-            found["races"].append(_race(race, device, [_point(size, samples)]))
-    return found
+        contestants = list(commands(bench, race.job, ""))
+        samples = measure.interleaved(contestants, runs, rng, once)
+    return _race(race, device, [_point(size, samples)])
 
 
 def _cache_bytes(bench: Bench) -> int:
     return (16 if bench.quick else 64) * MIB
-
-
-def _measure_wc(bench: Bench) -> Data:
-    return _repeated(bench, WC_RACES[:1] if bench.quick else WC_RACES, _cache_bytes(bench))
-
-
-def _measure_grep(bench: Bench) -> Data:
-    return _repeated(bench, GREP_RACES[1:] if bench.quick else GREP_RACES, _cache_bytes(bench))
-
-
-def _measure_first(bench: Bench) -> Data:
-    return _first_match(bench, FIRST_RACES[:1] if bench.quick else FIRST_RACES, _cache_bytes(bench))
 
 
 def _peers(race: Data) -> list[str]:
@@ -239,33 +216,27 @@ def _excess(sample: dict[str, Any], size: int) -> float:
     return float(sample["device_bytes"] - max(0, size - sample["cached_bytes"])) / size
 
 
-def _repeated_rows(data: Data) -> list[Row]:
+def _repeated_rows(race: Data) -> list[Row]:
     rows = []
-    for race in data["races"]:
-        for peer in _peers(race):
-            ratios = _by_size(race, peer)
-            best_size, best = max(ratios, key=lambda pair: pair[1].median)
-            worst_size, worst = min(ratios, key=lambda pair: pair[1].median)
-            by_size = {point["bytes"]: point["samples"] for point in race["points"]}
-            for size, ratio, what, target in (
-                (best_size, best, "peak", WC_PEAK),
-                (worst_size, worst, "least", WC_LEAST),
-            ):
-                goal = target if race["job"] == "wc" or what == "least" else None
-                ours = measure.seconds(by_size[size][OURS])
-                theirs = measure.seconds(by_size[size][peer])
-                rows.append(
-                    Row(
-                        what=f"{race['title']}, {what} (at {size / MIB:.0f} MiB)",
-                        ours=ours.as_time(),
-                        peer=f"{peer} {theirs.as_time()}",
-                        reached=ratio.as_ratio(),
-                        target=f"≥ {goal}x" if goal else "",
-                        met=ratio.median >= goal if goal else None,
-                    )
+    by_size = {point["bytes"]: point["samples"] for point in race["points"]}
+    for peer in _peers(race):
+        ratios = _by_size(race, peer)
+        best = max(ratios, key=lambda pair: pair[1].median)
+        worst = min(ratios, key=lambda pair: pair[1].median)
+        peak = WC_PEAK if race["job"] == "wc" else None
+        for (size, ratio), what, goal in ((best, "peak", peak), (worst, "least", WC_LEAST)):
+            theirs = measure.seconds(by_size[size][peer]).as_time()
+            rows.append(
+                Row(
+                    what=f"{what} (at {size / MIB:.0f} MiB)",
+                    ours=measure.seconds(by_size[size][OURS]).as_time(),
+                    peer=f"{peer} {theirs}",
+                    reached=ratio.as_ratio(),
+                    target=f"≥ {goal}x" if goal else "",
+                    met=ratio.median >= goal if goal else None,
                 )
-        rows.append(_device_row(race))
-    return rows
+            )
+    return [*rows, _device_row(race)]
 
 
 def _device_row(race: Data) -> Row:
@@ -278,8 +249,8 @@ def _device_row(race: Data) -> Row:
     peer = _peers(race)[0]
     theirs = Spread.of([_excess(s, size) for s in worst_point["samples"][peer]])
     return Row(
-        what=f"{race['title']}: read from the device beyond what was not in memory, "
-        f"part of the file, worst size ({size / MIB:.0f} MiB)",
+        what="read from the device beyond what was not in memory, as a share of the file, "
+        f"worst size ({size / MIB:.0f} MiB)",
         ours=f"{excess.median:+.1%} ({excess.least:+.1%} to {excess.most:+.1%})",
         peer=f"{peer} {theirs.median:+.1%}",
         reached=f"{excess.median:+.1%}",
@@ -288,58 +259,53 @@ def _device_row(race: Data) -> Row:
     )
 
 
-def _first_rows(data: Data) -> list[Row]:
+def _first_rows(race: Data) -> list[Row]:
     rows = []
-    for race in data["races"]:
-        samples = race["points"][0]["samples"]
-        ours = samples[OURS]
-        for peer in _peers(race):
-            theirs = samples[peer]
-            for in_memory, where in ((True, "in memory"), (False, "not in memory")):
-                rounds = [
-                    (a, b)
-                    for a, b in zip(theirs, ours, strict=True)
-                    if a["match_cached"] == b["match_cached"] == in_memory
-                ]
-                if not rounds:
-                    continue
-                ratio = measure.ratios([a for a, _ in rounds], [b for _, b in rounds])
-                goal = FIRST_MATCH if in_memory else None
-                rows.append(
-                    Row(
-                        what=f"{race['title']}, match {where} ({len(rounds)} runs)",
-                        ours=measure.seconds([b for _, b in rounds]).as_time(),
-                        peer=f"{peer} {measure.seconds([a for a, _ in rounds]).as_time()}",
-                        reached=ratio.as_ratio(),
-                        target=f"≥ {goal:g}x" if goal else "",
-                        met=ratio.median >= goal if goal else None,
-                    )
+    samples = race["points"][0]["samples"]
+    for peer in _peers(race):
+        for in_memory, where in ((True, "in memory"), (False, "not in memory")):
+            rounds = [
+                (theirs, ours)
+                for theirs, ours in zip(samples[peer], samples[OURS], strict=True)
+                if theirs["match_cached"] == ours["match_cached"] == in_memory
+            ]
+            if not rounds:
+                continue
+            theirs, ours = ([pair[i] for pair in rounds] for i in (0, 1))
+            ratio = measure.ratios(theirs, ours)
+            goal = FIRST_MATCH if in_memory else None
+            rows.append(
+                Row(
+                    what=f"match {where} ({len(rounds)} rounds)",
+                    ours=measure.seconds(ours).as_time(),
+                    peer=f"{peer} {measure.seconds(theirs).as_time()}",
+                    reached=ratio.as_ratio(),
+                    target=f"≥ {goal:g}x" if goal else "",
+                    met=ratio.median >= goal if goal else None,
                 )
+            )
     return rows
 
 
-def _repeated_plots(data: Data) -> dict[str, str]:
-    plots = {}
-    for race in data["races"]:
-        names = [OURS, *_peers(race)]
-        sizes = svg.Axis("file, MiB")
-        elapsed = [_elapsed(race, name) for name in names]
-        plots[f"{race['name']}-time"] = svg.lines(
-            svg.Plot(race["title"], sizes, svg.Axis("seconds, median and quartiles"), elapsed)
-        )
-        ratios = [svg.Series(peer, _ratio_points(_by_size(race, peer))) for peer in _peers(race)]
-        targets = [svg.Target(1.0, "as fast")]
-        if race["job"] == "wc":
-            targets.append(svg.Target(WC_PEAK, f"{WC_PEAK}x"))
-        title = f"{race['title']}: times faster than"
-        plots[f"{race['name']}-ratio"] = svg.lines(
-            svg.Plot(title, sizes, svg.Axis("peer's time / ours"), ratios, targets)
-        )
-        read = [_read(race, name) for name in names]
-        plots[f"{race['name']}-bytes"] = svg.lines(
-            svg.Plot(f"{race['title']}: read from the device", sizes, svg.Axis("MiB"), read)
-        )
-    return plots
+def _repeated_plots(race: Data) -> dict[str, str]:
+    names = [OURS, *_peers(race)]
+    sizes = svg.Axis("file, MiB")
+    seconds = svg.Axis("seconds, median and quartiles")
+    ratios = [svg.Series(peer, _ratio_points(_by_size(race, peer))) for peer in _peers(race)]
+    targets = [svg.Target(1.0, "as fast")]
+    if race["job"] == "wc":
+        targets.append(svg.Target(WC_PEAK, f"{WC_PEAK}x"))
+    times = [_elapsed(race, name) for name in names]
+    read = [_read(race, name) for name in names]
+    title = race["title"]
+    faster = svg.Plot(f"{title}: times faster", sizes, svg.Axis("peer / ours"), ratios, targets)
+    return {
+        f"{race['name']}-time": svg.lines(svg.Plot(title, sizes, seconds, times)),
+        f"{race['name']}-ratio": svg.lines(faster),
+        f"{race['name']}-bytes": svg.lines(
+            svg.Plot(f"{title}: read from the device", sizes, svg.Axis("MiB"), read)
+        ),
+    }
 
 
 def _elapsed(race: Data, name: str) -> svg.Series:
@@ -362,37 +328,25 @@ def _read(race: Data, name: str) -> svg.Series:
     return svg.Series(name, points)
 
 
-def _first_plots(data: Data) -> dict[str, str]:
-    plots = {}
-    for race in data["races"]:
-        samples = race["points"][0]["samples"]
-        series = [
-            svg.distribution(name, [run["seconds"] for run in samples[name]])
-            for name in (OURS, *_peers(race))
-        ]
-        axis = svg.Axis("seconds to the first match", logarithmic=True)
-        plots[f"{race['name']}-cdf"] = svg.steps(
-            svg.Plot(race["title"], axis, svg.Axis("share of the runs"), series)
+def _first_plots(race: Data) -> dict[str, str]:
+    samples = race["points"][0]["samples"]
+    series = [
+        svg.distribution(name, [run["seconds"] for run in samples[name]])
+        for name in (OURS, *_peers(race))
+    ]
+    axis = svg.Axis("seconds to the first match", logarithmic=True)
+    plot = svg.Plot(race["title"], axis, svg.Axis("share of the runs"), series)
+    return {f"{race['name']}-cdf": svg.steps(plot)}
+
+
+def _experiment(race: Race) -> Experiment:
+    if race.job == "first":
+        return Experiment(
+            race.name, race.title, partial(_first_match, race), _first_rows, _first_plots
         )
-    return plots
+    return Experiment(
+        race.name, race.title, partial(_repeated, race), _repeated_rows, _repeated_plots
+    )
 
 
-EXPERIMENTS = (
-    Experiment(
-        "partly-wc", "wc of a partly cached file", _measure_wc, _repeated_rows, _repeated_plots
-    ),
-    Experiment(
-        "partly-grep",
-        "grep of a partly cached file",
-        _measure_grep,
-        _repeated_rows,
-        _repeated_plots,
-    ),
-    Experiment(
-        "partly-first",
-        "First match in a partly cached file",
-        _measure_first,
-        _first_rows,
-        _first_plots,
-    ),
-)
+EXPERIMENTS = tuple(_experiment(race) for race in RACES)
