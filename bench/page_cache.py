@@ -62,8 +62,10 @@ def read_in(path: Path, offset: int = 0, length: int | None = None) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
         end = path.stat().st_size if length is None else offset + length
+        # One buffer: fresh memory for each piece would cost as much as the reading.
+        buffer = memoryview(bytearray(_PIECE_BYTES))
         while offset < end:
-            got = len(os.pread(fd, min(_PIECE_BYTES, end - offset), offset))
+            got = os.preadv(fd, [buffer[: end - offset]], offset)
             if got == 0:
                 break
             offset += got
