@@ -204,7 +204,7 @@ impl<'a> Reads<'a> {
                 let space = vec![0; buffer.len().min(STEP_BYTES)];
                 let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
                 requests.send(Request { offset, buffer: space }).map_err(gone)?;
-                match answers.recv_timeout(*limit) {
+                match wait_for(answers, *limit) {
                     Ok(Answer { buffer: found, read }) => {
                         let read = read?;
                         buffer[..read].copy_from_slice(&found[..read]);
@@ -215,4 +215,20 @@ impl<'a> Reads<'a> {
             }
         }
     }
+}
+
+/// Waits in steps, of which a process that was stopped meanwhile, as by
+/// Ctrl-Z, misses one: the time it did not run is not the device's.
+fn wait_for(
+    answers: &mpsc::Receiver<Answer>,
+    limit: Duration,
+) -> Result<Answer, mpsc::RecvTimeoutError> {
+    const STEPS: u32 = 20;
+    for _ in 1..STEPS {
+        match answers.recv_timeout(limit / STEPS) {
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            answered => return answered,
+        }
+    }
+    answers.recv_timeout(limit / STEPS)
 }

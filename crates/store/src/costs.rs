@@ -89,13 +89,13 @@ impl Costs {
     /// # Errors
     /// [`Error::Io`]; [`Error::Stalled`].
     pub fn path_located(&self, path: &Path) -> Result<Located, Error> {
-        let entry = self.local.stat(path)?;
+        let (entry, handle) = self.local.look(path)?;
         let (offline, opening_evicts) = {
             let table = self.table();
             let keeps_cache = table.keeps_cache(&entry.device) == Some(true);
             (seems_offline(&entry, &table), entry.backing == Backing::Fuse && !keeps_cache)
         };
-        self.local.locate_entry(path, &entry, offline, opening_evicts)
+        self.local.locate_entry(path, &entry, &handle, offline, opening_evicts)
     }
 
     /// What located extents cost.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -26,6 +26,9 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Links followed to find out which mount a path leads to; the kernel follows as many.
 const LINKS_MAX: usize = 40;
+
+/// Bytes of a large file that are asked about before the whole of it.
+const SAMPLE_BYTES: u64 = 2 << 20;
 
 /// What kind of thing a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,11 +149,17 @@ impl Local {
     /// # Errors
     /// [`Error::Io`]; [`Error::Stalled`] where the mount does not answer.
     pub fn stat(&self, path: &Path) -> Result<Entry, Error> {
+        self.look(path).map(|(entry, _)| entry)
+    }
+
+    /// As [`Local::stat`], with a handle on what was found, which reads nothing.
+    pub(crate) fn look(&self, path: &Path) -> Result<(Entry, OwnedFd), Error> {
         let (file, stat) = self.on_mount(path, OFlags::PATH | OFlags::CLOEXEC, |file| {
             let stat = sysfs::fstat(&file)?;
             Ok((file, stat))
         })?;
-        self.entry_of(file.as_fd(), &stat).map_err(|source| Error::io(path, source))
+        let entry = self.entry_of(file.as_fd(), &stat).map_err(|source| Error::io(path, source))?;
+        Ok((entry, file))
     }
 
     /// Opens `path` to read it. A FIFO without a writer does not block; a
@@ -178,7 +187,8 @@ impl Local {
         Ok(locate_on(file, size, &ground))
     }
 
-    /// Where the parts of the file at `path` are, of which `entry` is known.
+    /// Where the parts of the file at `path` are, of which `entry` is known and
+    /// which `handle` holds.
     ///
     /// It is opened only where that does no harm: not if it is offline, and
     /// not where opening would empty its cache.
@@ -186,6 +196,7 @@ impl Local {
         &self,
         path: &Path,
         entry: &Entry,
+        handle: &OwnedFd,
         offline: bool,
         opening_evicts: bool,
     ) -> Result<Located, Error> {
@@ -202,7 +213,8 @@ impl Local {
         if opening_evicts {
             return Ok(whole(Place::Unknown, Reason::OpeningMayEvict));
         }
-        let file = match self.open(path) {
+        let opened = if entry.backing.may_stall() { self.open(path) } else { reopen(path, handle) };
+        let file = match opened {
             // Who may not read it may still learn where it would come from.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
                 return Ok(whole(Place::Unknown, Reason::NotOwner));
@@ -318,10 +330,9 @@ impl Local {
         if let Some(mount) = table.0.by_path(&whole)
             && !mount.backing.may_stall()
             && let Some(within) = relative(path, &whole, &mount.point)
-            && let Ok(point) = table.open_point(mount)
+            && let Some(opened) = open_within(mount, &whole, within, flags)
         {
-            let stay = ResolveFlags::NO_XDEV;
-            match sysfs::openat2(&point, within, flags, Mode::empty(), stay) {
+            match opened {
                 Ok(file) => return use_it(file).map_err(failed),
                 Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS) => {}
                 Err(error) => return Err(failed(error.into())),
@@ -354,18 +365,6 @@ impl MountTable {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = sysfs::statx(file, "", flags, StatxFlags::MNT_ID)?;
         Ok(self.0.by_id(stat.stx_mnt_id).cloned())
-    }
-
-    /// Opens a mount point, so that a path can be looked up without leaving
-    /// its mount. It is not kept: that would keep the mount from being unmounted.
-    fn open_point(&self, mount: &Mount) -> io::Result<OwnedFd> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let point = sysfs::open(&mount.point, flags, Mode::empty())?;
-        match self.mount_of(&point)? {
-            Some(found) if found.id == mount.id => Ok(point),
-            // Something else was mounted there since, or covers it.
-            _ => Err(io::ErrorKind::NotFound.into()),
-        }
     }
 
     /// The mount that an absolute path leads to through links, as far as that
@@ -413,6 +412,41 @@ fn relative<'a>(path: &Path, whole: &'a Path, point: &Path) -> Option<&'a Path> 
     }
     let within = whole.strip_prefix(point).ok()?;
     Some(if within.as_os_str().is_empty() { Path::new(".") } else { within })
+}
+
+/// Opens the path `whole`, which is `within` seen from its mount point,
+/// without leaving its mount; `None` if something else is mounted there by now.
+fn open_within(
+    mount: &Mount,
+    whole: &Path,
+    within: &Path,
+    flags: OFlags,
+) -> Option<rustix::io::Result<OwnedFd>> {
+    let open = |folder: BorrowedFd<'_>, path: &Path| {
+        sysfs::openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_XDEV)
+    };
+    if mount.point.as_os_str() == "/" {
+        // An absolute path begins there by itself.
+        return Some(open(sysfs::CWD, whole));
+    }
+    // The mount point is not kept open: that would keep it from being unmounted.
+    let point_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let point = sysfs::open(&mount.point, point_flags, Mode::empty()).ok()?;
+    let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = sysfs::statx(&point, "", at, StatxFlags::MNT_ID).ok()?;
+    (stat.stx_mnt_id == mount.id).then(|| open(point.as_fd(), within))
+}
+
+/// Opens for reading what `handle` is a handle on: cheaper than looking `path` up again.
+fn reopen(path: &Path, handle: &OwnedFd) -> Result<File, Error> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let name = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    let opened = match sysfs::open(name, flags, Mode::empty()) {
+        // Without `/proc` there is only the path.
+        Err(rustix::io::Errno::NOENT) => sysfs::open(path, flags, Mode::empty()),
+        opened => opened,
+    };
+    opened.map(File::from).map_err(|error| Error::io(path, error))
 }
 
 /// Whether a file has a size but no blocks where that means a stub: on file
@@ -477,12 +511,10 @@ enum Answer {
 /// The cheapest call that tells the truth about this file.
 fn how_to_ask(file: BorrowedFd<'_>, size: u64, backing: Backing) -> Result<Answer, Reason> {
     if backing != Backing::Overlay {
-        match sys::cached_pages(file, &(0..size)) {
-            Ok(0) => return Ok(Answer::NoneNear),
-            Ok(cached) if cached >= size.div_ceil(sys::page_bytes()) => {
-                return Ok(Answer::AllNear);
-            }
-            Ok(_) => return Ok(Answer::Ask(Method::Cachestat)),
+        match cached_share(file, size) {
+            Ok(Some(false)) => return Ok(Answer::NoneNear),
+            Ok(Some(true)) => return Ok(Answer::AllNear),
+            Ok(None) => return Ok(Answer::Ask(Method::CachestatOfMixed)),
             Err(error) if error.raw_os_error() == Some(libc::EPERM) && cachestat_works() => {
                 return Err(Reason::NotOwner);
             }
@@ -498,6 +530,26 @@ fn how_to_ask(file: BorrowedFd<'_>, size: u64, backing: Backing) -> Result<Answe
     } else {
         Err(Reason::NotOwner)
     }
+}
+
+/// Whether all of the file is in memory or none; `None` if it is mixed.
+///
+/// A call takes 30 ns for each folio, and a file that is in memory in small
+/// pieces has many: so the first piece of a large one is asked first.
+fn cached_share(file: BorrowedFd<'_>, size: u64) -> io::Result<Option<bool>> {
+    let share = |bytes: u64| {
+        let pages = bytes.div_ceil(sys::page_bytes());
+        // Some file systems count pages beyond the end of the file, too.
+        sys::cached_pages(file, &(0..bytes)).map(|cached| match cached {
+            0 => Some(false),
+            cached if cached >= pages => Some(true),
+            _ => None,
+        })
+    };
+    if size > SAMPLE_BYTES && share(SAMPLE_BYTES)?.is_none() {
+        return Ok(None);
+    }
+    share(size)
 }
 
 /// Whether `cachestat` is there at all: a sandbox may answer EPERM to any call it does not know.

@@ -23,6 +23,8 @@ const RUNS_MAX: usize = 1 << 17;
 pub(crate) enum Method {
     /// `cachestat`, and `mincore` where that is mixed.
     Cachestat,
+    /// The same, of a file that is known to be mixed as a whole.
+    CachestatOfMixed,
     /// `mincore` alone: on overlayfs, whose inode `cachestat` asks about and
     /// finds empty, and before Linux 6.5.
     Mincore,
@@ -50,7 +52,8 @@ pub(crate) fn ranges_by(
     let mut asker = Asker { file, window: None, pages: Vec::new(), found: Vec::new(), short: 0 };
     for range in data {
         match method {
-            Method::Cachestat => asker.ask_by_windows(range)?,
+            Method::Cachestat => asker.ask(range)?,
+            Method::CachestatOfMixed => asker.ask_by_windows(range)?,
             Method::Mincore => asker.ask_pages(range)?,
         }
     }
@@ -67,11 +70,15 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    fn ask_by_windows(&mut self, range: &Range<u64>) -> io::Result<()> {
+    fn ask(&mut self, range: &Range<u64>) -> io::Result<()> {
         if let Some(resident) = self.uniform(range)? {
             self.found_out(range.clone(), resident);
             return Ok(());
         }
+        self.ask_by_windows(range)
+    }
+
+    fn ask_by_windows(&mut self, range: &Range<u64>) -> io::Result<()> {
         let mut start = range.start;
         let mut last_was_mixed = false;
         while start < range.end {
