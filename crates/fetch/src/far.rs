@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::Advice;
 use sled::{Device, Observation, SizeClass};
 use store::Costs;
 
@@ -19,6 +20,8 @@ const FIRST_BYTES: usize = 4096;
 const STEP_BYTES: usize = 256 << 10;
 /// Bytes of one stream after which it is taken for a reading of bandwidth.
 const OBSERVE_BYTES: u64 = 8 << 20;
+/// The largest window that the kernel reads ahead by, of the devices that we have seen.
+const READ_AHEAD_BYTES: u64 = 8 << 20;
 /// Share of a stream's time that reads must take for it to show the device's bandwidth and not ours.
 const READING_SHARE_MIN: f64 = 0.7;
 
@@ -31,6 +34,7 @@ pub(crate) struct FarReader<'a> {
     reads: Reads<'a>,
     next: u64,
     stream: Option<Stream>,
+    reads_ahead: bool,
     waited: Duration,
 }
 
@@ -77,12 +81,36 @@ impl<'a> FarReader<'a> {
         may_stall: bool,
     ) -> io::Result<Self> {
         let reads = if may_stall { Reads::apart(file, costs)? } else { Reads::Here(file) };
-        Ok(Self { costs, file, path, reads, next: u64::MAX, stream: None, waited: Duration::ZERO })
+        Ok(Self {
+            costs,
+            file,
+            path,
+            reads,
+            next: u64::MAX,
+            stream: None,
+            reads_ahead: true,
+            waited: Duration::ZERO,
+        })
     }
 
     /// How long reads took so far.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Says how much is left of the far range that is read. Near its end the
+    /// kernel is kept from reading ahead: beyond it lies what was near, and
+    /// where memory is short has been used and evicted by now.
+    pub(crate) fn is_left(&mut self, bytes: u64) {
+        let reads_ahead = bytes > READ_AHEAD_BYTES;
+        if reads_ahead != self.reads_ahead {
+            let advice = if reads_ahead { Advice::Normal } else { Advice::Random };
+            // Where advice is not taken, too much is read and nothing is wrong.
+            self.reads_ahead = match rustix::fs::fadvise(self.file, 0, None, advice) {
+                Ok(()) => reads_ahead,
+                Err(_) => self.reads_ahead,
+            };
+        }
     }
 
     /// Fills `buffer` from `offset` on; returns how much there was before the end of the file.

@@ -89,14 +89,25 @@ impl Mapping {
 
     /// Maps the pages of `range`, which are in memory, in one call instead of a fault for each few.
     pub(crate) fn populate(&self, range: &Range<u64>) {
+        self.advise(range, libc::MADV_POPULATE_READ);
+    }
+
+    /// Unmaps the pages of `range`, which stay in the page cache: what is
+    /// mapped counts as this process's memory, and is harder to evict.
+    pub(crate) fn is_done_with(&self, range: &Range<u64>) {
+        self.advise(range, libc::MADV_DONTNEED);
+    }
+
+    fn advise(&self, range: &Range<u64>, advice: libc::c_int) {
         let page = rustix::param::page_size();
         let start = usize::try_from(range.start).expect("within the mapping") / page * page;
         let end = usize::try_from(range.end).expect("within the mapping").min(self.bytes);
-        // SAFETY: within the mapping; populating changes no content. A failure
-        // leaves the pages to be mapped when they are read.
+        // SAFETY: within the mapping. Neither populating nor unmapping changes
+        // content: a page that is read again is mapped again. A failure leaves
+        // the pages to be mapped when they are read, or when all is unmapped.
         unsafe {
             let from = self.start.add(start).cast_mut().cast();
-            libc::madvise(from, end - start, libc::MADV_POPULATE_READ);
+            libc::madvise(from, end - start, advice);
         }
     }
 

@@ -492,6 +492,9 @@ impl<'a> Shared<'a> {
                     state.hole_bytes += length;
                 }
             }
+            if let Some(mapping) = mapped {
+                mapping.is_done_with(&range);
+            }
             deliver(range, result, &control);
             if near {
                 lock(&self.state).near_at_work -= 1;
@@ -752,6 +755,7 @@ impl<'a> Shared<'a> {
         buffer.resize(kept + bytes, 0);
         // Of what may be in memory a read says nothing about the device.
         let learn = (piece.place == Place::Far).then_some(&piece.device);
+        far.is_left(lock(&self.state).picker.far_end(part.end) - part.start);
         if far.read(learn, part.start, &mut buffer[kept..])? < bytes {
             return Err(shrunk(&self.source, self.size));
         }

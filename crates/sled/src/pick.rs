@@ -179,6 +179,15 @@ impl Picker {
         self.unseen.contains_key(&offset)
     }
 
+    /// Where what is not near and follows `offset` without a gap ends; `offset` if nothing does.
+    pub fn far_end(&self, offset: u64) -> u64 {
+        let mut end = offset;
+        while let Some(part) = self.unseen.get(&end).filter(|part| part.place != Place::Near) {
+            end = part.end;
+        }
+        end
+    }
+
     /// Bytes that nobody has taken yet.
     pub fn remaining(&self) -> u64 {
         self.unseen.iter().map(|(offset, part)| part.end - offset).sum()
@@ -322,6 +331,18 @@ mod tests {
         assert_eq!(picker.take_far().map(|piece| piece.offset), Some(4));
         assert_eq!(picker.take_far(), None);
         assert_eq!(offsets(picker), [0]);
+    }
+
+    #[test]
+    fn a_far_run_ends_where_something_near_or_taken_begins() {
+        let sleds = [
+            sled(0..4, Place::Far, 0.1),
+            sled(4..8, Place::Far, 0.2),
+            sled(8..9, Place::Near, 0.0),
+            sled(9..12, Place::Far, 0.1),
+        ];
+        let picker = Picker::new(&sleds, 2);
+        assert_eq!((picker.far_end(0), picker.far_end(8), picker.far_end(9)), (8, 8, 12));
     }
 
     #[test]

@@ -29,6 +29,9 @@ use super::settings::Settings;
 use super::walk::{Haystack, printed_path};
 use crate::flags::PlanFlag;
 
+/// Bytes of a chunk of a search that ends with a match: what is read beyond it is for nothing.
+const STOPPING_CHUNK_BYTES: usize = 256 << 10;
+
 /// What became of a large file.
 pub(super) enum Scanned {
     Done(Outcome, ScanReport),
@@ -173,7 +176,11 @@ impl Run<'_> {
         let may_stop = settings.format.kind.stops_at_match() || settings.asked.max_count.is_some();
         let usual = ScanOptions::default();
         ScanOptions {
-            chunk_bytes: settings.asked.chunk_bytes.unwrap_or(usual.chunk_bytes),
+            chunk_bytes: settings.asked.chunk_bytes.unwrap_or(if may_stop {
+                STOPPING_CHUNK_BYTES
+            } else {
+                usual.chunk_bytes
+            }),
             separator: Some(separator),
             jobs: settings.file_threads,
             plan: match settings.plan {
