@@ -45,7 +45,8 @@ impl Target {
     }
 }
 
-/// The given paths, or memory and every device behind a mount.
+/// The given paths, and memory where it was never measured, since part of
+/// every file may lie in it; or memory and every device behind a mount.
 pub(super) fn all(costs: &Costs, paths: &[PathBuf]) -> io::Result<Vec<Target>> {
     if !paths.is_empty() {
         let target = |path: &PathBuf| Target::Places {
@@ -53,7 +54,9 @@ pub(super) fn all(costs: &Costs, paths: &[PathBuf]) -> io::Result<Vec<Target>> {
             asked_for: true,
             may_stall: false,
         };
-        return Ok(paths.iter().map(target).collect());
+        let memory_is_known = costs.table().devices().any(Device::is_memory);
+        let memory = (!memory_is_known).then_some(Target::Memory);
+        return Ok(memory.into_iter().chain(paths.iter().map(target)).collect());
     }
     let mut devices: BTreeMap<Device, (Vec<PathBuf>, bool)> = BTreeMap::new();
     for mount in costs.local().mounts()?.all() {
