@@ -178,6 +178,7 @@ where
         zeros: if holes.is_empty() { Vec::new() } else { vec![0; options.chunk_bytes.max(1)] },
         holes,
         mapping,
+        is_near_in_part: near < entry.size,
         ..Shared::new(source, &options, entry.size, &sleds, far)
     };
     shared.notice_what_leaves();
@@ -341,6 +342,8 @@ struct Shared<'a> {
     options: ScanOptions,
     size: u64,
     mapping: Option<Mapping>,
+    /// Only part of the file was in memory: then memory may be short.
+    is_near_in_part: bool,
     /// In file order.
     holes: Vec<Range<u64>>,
     /// What a chunk of a hole holds. Memory that is only read takes no page of its own.
@@ -404,6 +407,7 @@ impl<'a> Shared<'a> {
             options: *options,
             size,
             mapping: None,
+            is_near_in_part: false,
             holes: Vec::new(),
             zeros: Vec::new(),
             state: Mutex::new(State {
@@ -492,7 +496,8 @@ impl<'a> Shared<'a> {
                     state.hole_bytes += length;
                 }
             }
-            if let Some(mapping) = mapped {
+            // Unmapping interrupts all processors, so only where memory may be short.
+            if let Some(mapping) = mapped.filter(|_| self.is_near_in_part) {
                 mapping.is_done_with(&range);
             }
             deliver(range, result, &control);
