@@ -153,6 +153,11 @@ pub(crate) fn is_spec(operand: &OsStr) -> bool {
         || remote_scheme(bytes).is_some()
 }
 
+/// Whether an operand looks like a URL.
+pub(crate) fn is_remote(operand: &OsStr) -> bool {
+    remote_scheme(operand.as_bytes()).is_some()
+}
+
 /// The scheme of what looks like a URL.
 fn remote_scheme(spec: &[u8]) -> Option<&str> {
     let at = memchr::memmem::find(spec, b"://")?;

@@ -11,7 +11,7 @@ use nearfirst::{Costs, Kind};
 use super::count::Encoding;
 use super::quote;
 use crate::messages;
-use crate::specs::{Specs, is_spec};
+use crate::specs::{Specs, is_remote, is_spec};
 
 /// Largest list of names read whole, so that the column width can be known first: GNU's limit.
 const LIST_BYTES_MAX: u64 = 10 << 20;
@@ -101,8 +101,13 @@ pub(super) fn from_operands(operands: Vec<OsString>, encoding: Encoding, costs: 
             b"-" => inputs.push(Input::Stdin(Some(name))),
             b"" => inputs.push(Input::Bad("invalid zero-length file name".to_owned())),
             _ if is_spec(&name) => {
-                inputs.extend(Specs::new(costs.local(), vec![name]).map(|found| match found {
+                let found = Specs::new(costs.local(), vec![name.clone()]);
+                inputs.extend(found.map(|found| match found {
                     Ok(path) => Input::File(path.into_os_string()),
+                    // What is no pattern, or matches nothing, is a name as it stands.
+                    Err(error) if error.spec == name && !is_remote(&name) => {
+                        Input::File(name.clone())
+                    }
                     Err(error) => {
                         let spec = quote::quoted(&error.spec, encoding);
                         Input::Bad(format!("{spec}: {}", error.reason))
