@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::time::Duration;
 
@@ -140,7 +141,7 @@ impl Control<'_> {
 /// byte exactly once. `deliver` is called only for chunks that were sound
 /// when `each` had finished, and with ranges that together tile the file: a
 /// mapped file that shrinks under its reader is [`Error::Truncated`] and not
-/// a crash.
+/// a crash, even if `each` panics over what it then saw.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Truncated`], [`Error::Stalled`]. Chunks delivered until then stand.
@@ -477,7 +478,9 @@ impl<'a> Shared<'a> {
                 None if hole => &self.zeros[..usize::try_from(length).expect("at most a chunk")],
                 None => &buffer,
             };
-            let result = each(&Chunk { offset: range.start, bytes, near, hole }, &control);
+            let chunk = Chunk { offset: range.start, bytes, near, hole };
+            // What vanishes under `each` may break what it relies on: that is no panic of its own.
+            let result = panic::catch_unwind(AssertUnwindSafe(|| each(&chunk, &control)));
             let sound = match mapped {
                 Some(mapping) => mapping.is_sound(),
                 None => !hole || self.reaches(range.end),
@@ -485,6 +488,7 @@ impl<'a> Shared<'a> {
             if !sound {
                 return self.fail(shrunk(&self.source, self.size));
             }
+            let result = result.unwrap_or_else(|panic| panic::resume_unwind(panic));
             {
                 let mut state = lock(&self.state);
                 if near {
@@ -1172,5 +1176,28 @@ mod tests {
             );
             assert!(matches!(result, Err(Error::Truncated { found: 0x2_0000, .. })), "{result:?}");
         }
+    }
+
+    #[test]
+    fn a_panic_over_bytes_that_vanished_is_the_truncation() {
+        let file = file_of(&vec![b'x'; 1 << 20], 0.0);
+        let costs = Costs::load();
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        let panics = |chunk: &Chunk<'_>, _: &Control<'_>| {
+            source.file.set_len(5).expect("shortened");
+            assert_eq!(chunk.bytes.last(), Some(&b'x'), "as they were");
+        };
+        let result = scan(&source, &ScanOptions::default(), panics, |_, (), _| {});
+        assert!(matches!(result, Err(Error::Truncated { found: 5, .. })), "{result:?}");
+    }
+
+    #[test]
+    #[should_panic(expected = "its own")]
+    fn a_panic_over_sound_bytes_goes_on() {
+        let file = file_of(b"x", 0.0);
+        let costs = Costs::load();
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        let options = ScanOptions { jobs: 1, ..ScanOptions::default() };
+        drop(scan(&source, &options, |_, _| panic!("its own"), |_, (): (), _| {}));
     }
 }
