@@ -237,7 +237,10 @@ impl<'a, M: Matcher> Merge<'a, M> {
     fn again(&mut self, start: u64, end: u64, wanted: u64) -> io::Result<Part> {
         let length = usize::try_from(end - start).map_err(io::Error::other)?;
         let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, start)?;
+        self.file.read_exact_at(&mut bytes, start).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => io::Error::other("truncated while being read"),
+            _ => error,
+        })?;
         self.search_for(Want::AtMost(wanted), start, &bytes)
     }
 

@@ -2,10 +2,11 @@
 //!
 //! [`part`] searches a chunk without knowing what is around it, [`merge`]
 //! joins the results into output in file order, [`waiting`] keeps those whose
-//! turn has not come.
+//! turn has not come; [`upset`] bears with files that are written meanwhile.
 
 mod merge;
 mod part;
+mod upset;
 mod waiting;
 
 use std::fs::File;
@@ -130,8 +131,11 @@ impl Run<'_> {
             &self.options(method.separator),
             |chunk, _| {
                 let mut at_hand = lock(&benches).pop().unwrap_or_else(bench);
-                let part = at_hand.search(&method, self.file, chunk.offset, chunk.bytes);
-                lock(&benches).push(at_hand);
+                let part =
+                    upset::caught(|| at_hand.search(&method, self.file, chunk.offset, chunk.bytes));
+                if part.is_ok() {
+                    lock(&benches).push(at_hand);
+                }
                 part
             },
             |range, part, control| {
