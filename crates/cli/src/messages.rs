@@ -27,8 +27,10 @@ pub(crate) fn error(what: impl Display) {
 
 /// Says something on stderr that does not change the exit code.
 pub(crate) fn note(what: impl Display) {
+    // In one write: stderr has no buffer, and often shares a terminal or file with stdout.
+    let line = format!("{}: {what}\n", program());
     // A closed stderr leaves nobody to tell.
-    drop(writeln!(std::io::stderr().lock(), "{}: {what}", program()));
+    drop(std::io::stderr().lock().write_all(line.as_bytes()));
 }
 
 /// Whether [`error`] was called in this run.
