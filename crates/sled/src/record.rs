@@ -110,7 +110,7 @@ pub fn last_record_end<E>(
         let start = from.max((end - 1) / STEP * STEP);
         let part = &mut buffer[..within_step(end - start)];
         read(start, part)?;
-        if let Some(at) = part.iter().rposition(|&byte| byte == separator) {
+        if let Some(at) = memchr::memrchr(separator, part) {
             return Ok(Some(start + at as u64 + 1));
         }
         end = start;
@@ -134,7 +134,7 @@ pub fn first_record_end<E>(
         let end = to.min((start / STEP + 1) * STEP);
         let part = &mut buffer[..within_step(end - start)];
         read(start, part)?;
-        if let Some(at) = part.iter().position(|&byte| byte == separator) {
+        if let Some(at) = memchr::memchr(separator, part) {
             return Ok(Some(start + at as u64 + 1));
         }
         start = end;
