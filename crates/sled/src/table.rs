@@ -175,7 +175,11 @@ impl DeviceTable {
     /// # Errors
     /// [`TableError`] if the text is not a table of this format.
     pub fn from_toml(text: &str) -> Result<Self, TableError> {
-        let text: TableText = toml::from_str(text)?;
+        let text: TableText = toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let line = 1 + text.bytes().take(start).filter(|&byte| byte == b'\n').count();
+            TableError::Syntax { line, reason: error.message().to_owned() }
+        })?;
         if text.version != VERSION {
             return Err(TableError::Version { found: text.version });
         }
@@ -282,8 +286,13 @@ impl RowText {
 #[non_exhaustive]
 pub enum TableError {
     /// Not TOML, or not the fields of a table.
-    #[error("not a device table: {0}")]
-    Syntax(#[from] toml::de::Error),
+    #[error("not a device table: line {line}: {reason}")]
+    Syntax {
+        /// Where, from 1.
+        line: usize,
+        /// What the parser says; none of the text, which may be anything.
+        reason: String,
+    },
     /// Written by another version of this library.
     #[error("device table of version {found}, this program reads version {VERSION}")]
     Version {
@@ -393,10 +402,12 @@ mod tests {
     #[test]
     fn broken_texts_are_named() {
         let error = |text| DeviceTable::from_toml(text).expect_err("broken").to_string();
-        assert!(error("version = 1\n[device.a]\nlatency_s = 3").contains("latency_s"));
+        assert!(error("version = 1\n[device.a]\nlatency_s = 3").contains("line 3: "));
         assert!(error("version = 9").contains("version 9"));
         assert!(error("version = 1\n[device.a]\nlatency_s = [-1.0]").contains("device a"));
         assert!(error("\u{0}").contains("not a device table"));
+        let shown = error("version = 1\n\u{1b}[31m");
+        assert!(!shown.contains(['\u{1b}', '\n']), "{shown}");
     }
 
     #[test]
