@@ -187,6 +187,9 @@ fn who_does_not_own_a_file_is_told_that_it_is_not_known() {
         assert_eq!(bytes(&file, "unknown_bytes"), MIB, "{file}");
         assert!(file["reason"].as_str().unwrap().contains("owner"), "{file}");
     }
+    let output = ground.command_as_nobody(&["sleds", "-s", "root"]).unwrap().output().unwrap();
+    let row = stdout(&output).lines().last().unwrap().to_owned();
+    assert_eq!(row.split_whitespace().next(), Some("?"), "{row}");
 }
 
 #[test]

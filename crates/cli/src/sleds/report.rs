@@ -91,7 +91,13 @@ pub(super) fn summary(
         Some(known) => (human::seconds(known.p50), human::seconds(known.p90)),
         None => ("not known".to_owned(), String::new()),
     };
-    let near = if size == 0 { "-".to_owned() } else { human::percent(tree.shares.near, size) };
+    let near = match tree.shares {
+        _ if size == 0 => "-".to_owned(),
+        Shares { unknown: 0, near, .. } => human::percent(near, size),
+        Shares { near: 0, .. } => "?".to_owned(),
+        // What is not known may be in memory, too.
+        Shares { near, .. } => format!(">= {}", human::percent(near, size)),
+    };
     let devices: Vec<_> = tree
         .devices
         .iter()
