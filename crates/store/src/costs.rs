@@ -112,8 +112,8 @@ impl Costs {
         if entry.kind == Kind::File && seems_offline(&entry, &self.table()) {
             return Err(Error::Offline { path: path.to_owned(), size: entry.size });
         }
-        if entry.kind == Kind::Stream {
-            // Who asks for a FIFO waits for its writer.
+        if entry.kind == Kind::Stream || entry.backing == Backing::Pseudo {
+            // Who asks for a FIFO waits for its writer, and who asks for the kernel's log for a line.
             return File::open(path).map_err(|source| Error::io(path, source));
         }
         self.local.open(path)

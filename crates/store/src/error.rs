@@ -35,7 +35,7 @@ pub enum Error {
         size: u64,
     },
     /// There is nothing on this device that a calibration could read, and it may not write.
-    #[error("{}: no file of at least {bytes_min} bytes to read, and none may be made here", path.display())]
+    #[error("{}: no file of at least {bytes_min} bytes to read, and none may be made here; name a larger file or a folder that may be written", path.display())]
     NothingToRead {
         /// The folder.
         path: PathBuf,
@@ -64,7 +64,9 @@ impl Error {
             ),
             Self::Offline { size, .. } => format!("offline: reading it would recall {size} bytes"),
             Self::NothingToRead { bytes_min, .. } => {
-                format!("no file of at least {bytes_min} bytes to read, and none may be made here")
+                format!(
+                    "no file of at least {bytes_min} bytes to read, and none may be made here; name a larger file or a folder that may be written"
+                )
             }
         }
     }
