@@ -55,7 +55,7 @@ pub(crate) fn line(out: &mut impl Write, object: &impl Serialize) -> io::Result<
 }
 
 /// The base64 of RFC 4648, section 4, with padding.
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

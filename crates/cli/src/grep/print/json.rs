@@ -7,6 +7,7 @@ use grep::matcher::Matcher;
 use super::found::Found;
 use super::rendered::{Mark, Rendered, push_decimal};
 use super::tally::Stats;
+use crate::json::base64;
 
 /// Prints the messages about one file.
 #[derive(Debug)]
@@ -101,48 +102,10 @@ impl JsonPrinter<'_> {
             serde_json::to_writer(&mut self.out.bytes, text)?;
         } else {
             self.put(b"{\"bytes\":\"");
-            push_base64(&mut self.out.bytes, bytes);
+            self.put(base64(bytes).as_bytes());
             self.put(b"\"");
         }
         self.put(b"}");
         Ok(())
-    }
-}
-
-/// Appends `bytes` in base64 (RFC 4648, with padding).
-fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for group in bytes.chunks(3) {
-        let at = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for digit in 0..4 {
-            out.push(if digit <= group.len() {
-                DIGITS[(bits >> (18 - 6 * digit)) as usize & 63]
-            } else {
-                b'='
-            });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::push_base64;
-
-    #[test]
-    fn base64_of_rfc_4648() {
-        for (bytes, expected) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            let mut out = Vec::new();
-            push_base64(&mut out, bytes.as_bytes());
-            assert_eq!(out, expected.as_bytes());
-        }
     }
 }
