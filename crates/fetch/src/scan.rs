@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sled::{DeliveryTime, Extent, Picker, Piece, Place, Plan, Sled, first_record_end, pull_edges};
-use store::{Backing, Costs, Entry, Located};
+use store::{Backing, Costs, Status, Located};
 
 use crate::Error;
 use crate::far::FarReader;
@@ -229,7 +229,7 @@ fn is_worth_fetching_ahead(near: u64, told: &DeliveryTime) -> bool {
 }
 
 /// Of `near` bytes those that lie on a device, too, and the seconds it would take to read them.
-fn saved(source: &Source<'_>, entry: &Entry, near: u64) -> (u64, Option<f64>) {
+fn saved(source: &Source<'_>, entry: &Status, near: u64) -> (u64, Option<f64>) {
     if matches!(entry.backing, Backing::Memory | Backing::Pseudo) {
         return (0, Some(0.0));
     }
@@ -245,7 +245,7 @@ fn saved(source: &Source<'_>, entry: &Entry, near: u64) -> (u64, Option<f64>) {
 /// The holes that are worth knowing: of a chunk or more, where asking is safe and cheap.
 ///
 /// With a separator there are none: a hole is then part of a record.
-fn large_holes(source: &Source<'_>, options: &ScanOptions, entry: &Entry) -> Vec<Range<u64>> {
+fn large_holes(source: &Source<'_>, options: &ScanOptions, entry: &Status) -> Vec<Range<u64>> {
     let bytes_min = options.chunk_bytes.max(1) as u64;
     let sparse = entry.allocated.saturating_add(bytes_min) <= entry.size;
     let zeros_fit = options.chunk_bytes <= ZEROS_BYTES_MAX;

@@ -20,6 +20,6 @@ pub use sled::{
     Sled, Spread, TableError, delivery_time, pull_edges,
 };
 pub use store::{
-    Backing, Clock, Costs, Entry, Error, Kind, Local, Located, Mount, Mounts, Probe, Progress,
+    Backing, Clock, Costs, Status, Error, Kind, Local, Located, Mount, Mounts, Probe, Progress,
     Reason, TableFiles, Warning, probe, probe_memory,
 };

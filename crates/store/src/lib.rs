@@ -36,7 +36,7 @@ pub use clock::Clock;
 pub use costs::Costs;
 pub use error::Error;
 pub use holes::holes;
-pub use local::{Entry, Kind, Local, Located, Reason};
+pub use local::{Status, Kind, Local, Located, Reason};
 pub use mounts::{Backing, Mount, Mounts};
 
 pub use probe::{Probe, Progress, probe, probe_memory};

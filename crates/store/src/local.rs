@@ -45,7 +45,7 @@ pub enum Kind {
 
 /// What a store knows of a name without opening it.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct Status {
     /// What it is.
     pub kind: Kind,
     /// Bytes.
@@ -148,12 +148,12 @@ impl Local {
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Stalled`] where the mount does not answer.
-    pub fn stat(&self, path: &Path) -> Result<Entry, Error> {
+    pub fn stat(&self, path: &Path) -> Result<Status, Error> {
         self.look(path).map(|(entry, _)| entry)
     }
 
     /// As [`Local::stat`], with a handle on what was found, which reads nothing.
-    pub(crate) fn look(&self, path: &Path) -> Result<(Entry, OwnedFd), Error> {
+    pub(crate) fn look(&self, path: &Path) -> Result<(Status, OwnedFd), Error> {
         let (file, stat) = self.on_mount(path, OFlags::PATH | OFlags::CLOEXEC, |file| {
             let stat = sysfs::fstat(&file)?;
             Ok((file, stat))
@@ -195,7 +195,7 @@ impl Local {
     pub(crate) fn locate_entry(
         &self,
         path: &Path,
-        entry: &Entry,
+        entry: &Status,
         handle: &OwnedFd,
         offline: bool,
         opening_evicts: bool,
@@ -237,13 +237,13 @@ impl Local {
     ///
     /// # Errors
     /// The system's, if the descriptor cannot be asked about at all.
-    pub fn entry(&self, file: BorrowedFd<'_>) -> io::Result<Entry> {
+    pub fn entry(&self, file: BorrowedFd<'_>) -> io::Result<Status> {
         self.entry_of(file, &sysfs::fstat(file)?)
     }
 
-    fn entry_of(&self, file: BorrowedFd<'_>, stat: &sysfs::Stat) -> io::Result<Entry> {
+    fn entry_of(&self, file: BorrowedFd<'_>, stat: &sysfs::Stat) -> io::Result<Status> {
         let ground = self.ground(file, stat.st_dev)?;
-        Ok(Entry {
+        Ok(Status {
             kind: match sysfs::FileType::from_raw_mode(stat.st_mode) {
                 sysfs::FileType::RegularFile => Kind::File,
                 sysfs::FileType::Directory => Kind::Folder,
@@ -451,7 +451,7 @@ fn reopen(path: &Path, handle: &OwnedFd) -> Result<File, Error> {
 
 /// Whether a file has a size but no blocks where that means a stub: on file
 /// systems known to front a tape or another cold tier, or said to in `table`.
-pub(crate) fn seems_offline(entry: &Entry, table: &DeviceTable) -> bool {
+pub(crate) fn seems_offline(entry: &Status, table: &DeviceTable) -> bool {
     let is_stub = entry.kind == Kind::File && entry.size > 0 && entry.allocated == 0;
     let family = entry.device.name().split(':').next().unwrap_or_default();
     let fronts_cold = matches!(
