@@ -119,6 +119,6 @@ pub(crate) fn fill(device: &Device, latency: f64, bandwidth: f64) -> Result<c_in
 }
 
 fn device_of(fd: c_int) -> Result<Device, Failure> {
-    let entry = costs().local().entry(borrow(fd)?);
+    let entry = costs().local().status(&borrow(fd)?);
     Ok(entry.map_err(|error| Failure::of_descriptor(fd, error))?.device)
 }

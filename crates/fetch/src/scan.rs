@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sled::{DeliveryTime, Extent, Picker, Piece, Place, Plan, Sled, first_record_end, pull_edges};
-use store::{Backing, Costs, Status, Located};
+use store::{Backing, Costs, Located, Status};
 
 use crate::Error;
 use crate::far::FarReader;
@@ -158,8 +158,7 @@ where
     let failed = |error| Error::Io { path: source.path.to_owned(), source: error };
     let clock = source.costs.clock();
     let start = clock.now();
-    let entry =
-        source.costs.local().entry(std::os::fd::AsFd::as_fd(source.file)).map_err(failed)?;
+    let entry = source.costs.local().status(source.file).map_err(failed)?;
     let holes = large_holes(source, options, &entry);
     let sleds = located(source, options, entry.size, &holes)
         .map_err(|error| short_or_failed(source, entry.size, error))?;
@@ -1056,7 +1055,7 @@ mod tests {
             store::Clock::manual(),
         );
         let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
-        let entry = costs.local().entry(std::os::fd::AsFd::as_fd(&file)).expect("asked");
+        let entry = costs.local().status(&file).expect("asked");
         if matches!(entry.backing, Backing::Memory) {
             return; // Temporary files lie on no device here.
         }

@@ -20,6 +20,6 @@ pub use sled::{
     Sled, Spread, TableError, delivery_time, pull_edges,
 };
 pub use store::{
-    Backing, Clock, Costs, Status, Error, Kind, Local, Located, Mount, Mounts, Probe, Progress,
-    Reason, TableFiles, Warning, probe, probe_memory,
+    Backing, Clock, Costs, Error, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason,
+    Status, TableFiles, Warning, probe, probe_memory,
 };

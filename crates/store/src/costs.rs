@@ -121,7 +121,7 @@ impl Costs {
 
     /// Whether reading an open file would recall it from a cold tier, as far as can be told.
     pub fn is_offline(&self, file: &impl AsFd) -> bool {
-        let entry = self.local.entry(file.as_fd());
+        let entry = self.local.status(file);
         entry.is_ok_and(|entry| seems_offline(&entry, &self.table()))
     }
 

@@ -1,10 +1,12 @@
-//! What can go wrong when asking about a file, by what the caller can do next.
+//! What can go wrong when asking about or reading an object, by what the caller can do next.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a file could not be asked about.
+use crate::Name;
+
+/// Why an object could not be listed, asked about or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,9 +44,92 @@ pub enum Error {
         /// The smallest file that is of use.
         bytes_min: u64,
     },
+    /// There is no such object (any more).
+    #[error("{name}: not found")]
+    NotFound {
+        /// The object.
+        name: Name,
+    },
+    /// The server does not let this user read it: no credentials, or not these.
+    #[error("{name}: access denied: {reason}")]
+    Denied {
+        /// The object.
+        name: Name,
+        /// What the server said.
+        reason: String,
+    },
+    /// The server asks for patience (429, 503, `SlowDown`).
+    #[error("{name}: the server is busy: {reason}")]
+    Busy {
+        /// The object.
+        name: Name,
+        /// When it asks to be asked again.
+        retry_after: Option<Duration>,
+        /// What the server said.
+        reason: String,
+    },
+    /// The connection broke or stalled, or the server failed; another attempt may do.
+    #[error("{name}: {reason}")]
+    Interrupted {
+        /// The object.
+        name: Name,
+        /// What happened.
+        reason: String,
+    },
+    /// It is not the version any more that reading it began with.
+    #[error("{name}: changed while it was read")]
+    Changed {
+        /// The object.
+        name: Name,
+    },
+    /// It must be recalled from a cold tier before it can be read.
+    #[error("{name}: in cold storage ({class}): it must be restored before it can be read")]
+    Cold {
+        /// The object.
+        name: Name,
+        /// The storage class.
+        class: String,
+    },
+    /// This store cannot do that.
+    #[error("{name}: {reason}")]
+    Unsupported {
+        /// What was asked for.
+        name: Name,
+        /// What it cannot do, and what would do.
+        reason: String,
+    },
+    /// It will fail again if tried again: a bad query, a bad name, a bad
+    /// certificate, an answer that is none.
+    #[error("{name}: {reason}")]
+    Refused {
+        /// What was asked for.
+        name: Name,
+        /// What is wrong.
+        reason: String,
+    },
 }
 
 impl Error {
+    /// An [`Error::Interrupted`].
+    pub fn interrupted(name: impl Into<Name>, reason: impl Into<String>) -> Self {
+        Self::Interrupted { name: name.into(), reason: reason.into() }
+    }
+
+    /// An [`Error::Unsupported`].
+    pub fn unsupported(name: impl Into<Name>, reason: impl Into<String>) -> Self {
+        Self::Unsupported { name: name.into(), reason: reason.into() }
+    }
+
+    /// An [`Error::Refused`].
+    pub fn refused(name: impl Into<Name>, reason: impl Into<String>) -> Self {
+        Self::Refused { name: name.into(), reason: reason.into() }
+    }
+
+    /// Whether another attempt at the same may succeed.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Interrupted { .. })
+    }
+
     /// An [`Error::Io`] about `path`.
     pub fn io(path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         Self::Io { path: path.into(), source: source.into() }
@@ -68,6 +153,16 @@ impl Error {
                     "no file of at least {bytes_min} bytes to read, and none may be made here; name a larger file or a folder that may be written"
                 )
             }
+            Self::NotFound { .. } => "not found".to_owned(),
+            Self::Denied { reason, .. } => format!("access denied: {reason}"),
+            Self::Busy { reason, .. } => format!("the server is busy: {reason}"),
+            Self::Changed { .. } => "changed while it was read".to_owned(),
+            Self::Cold { class, .. } => {
+                format!("in cold storage ({class}): it must be restored before it can be read")
+            }
+            Self::Interrupted { reason, .. }
+            | Self::Unsupported { reason, .. }
+            | Self::Refused { reason, .. } => reason.clone(),
         }
     }
 }

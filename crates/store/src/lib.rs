@@ -17,28 +17,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod block;
-mod bounded;
-mod canary;
 pub mod clock;
 mod costs;
+mod entry;
 mod error;
-mod holes;
 mod local;
-mod mounts;
-mod nfs;
-mod probe;
-mod residency;
-mod sys;
+mod name;
+mod store;
+mod stores;
 mod table_file;
 
 pub use clock::Clock;
 pub use costs::Costs;
+pub use entry::{Entry, Tier, Version};
 pub use error::Error;
-pub use holes::holes;
-pub use local::{Status, Kind, Local, Located, Reason};
-pub use mounts::{Backing, Mount, Mounts};
-
-pub use probe::{Probe, Progress, probe, probe_memory};
-pub use residency::resident_ranges;
+pub use local::{
+    Backing, Files, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason, Status, holes,
+    probe, probe_memory, resident_ranges,
+};
+pub use name::Name;
+pub use store::{Answer, ByteStream, Entries, Query, Reading, Recall, Store};
+pub use stores::{Permissions, Stores, StoresOptions};
 pub use table_file::{TableFiles, Warning};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sled::{DeviceTable, TableError};
 
-use crate::nfs;
+use crate::local::nfs;
 
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";

@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::sys;
+use super::sys;
 
 /// The largest folio of common file systems: a window is then all or nothing.
 const WINDOW_BYTES: u64 = 2 << 20;

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::{Clock, bounded};
+use super::bounded;
+use crate::Clock;
 
 /// How long an answer holds: asking takes about a millisecond, once in this time.
 const ANSWER_HOLDS: Duration = Duration::from_secs(1);

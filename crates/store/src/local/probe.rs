@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::fs::Advice;
 use sled::{Device, Observation};
 
-use crate::residency::{Method, ranges_by};
+use super::residency::{Method, ranges_by};
 use crate::{Backing, Clock, Error, Kind, Local, Mounts};
 
 /// Random reads that a latency is taken from.
@@ -173,7 +173,7 @@ fn keeps_cache(path: &Path) -> io::Result<bool> {
     let first = File::open(path)?;
     first.read_at(&mut [0; BLOCK_BYTES], 0)?;
     let second = File::open(path)?;
-    crate::sys::cached_pages(second.as_fd(), &(0..BLOCK_BYTES as u64)).map(|pages| pages > 0)
+    super::sys::cached_pages(second.as_fd(), &(0..BLOCK_BYTES as u64)).map(|pages| pages > 0)
 }
 
 /// The largest regular file that a bounded search below `folder` meets, on the same file system.

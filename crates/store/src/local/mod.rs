@@ -1,5 +1,16 @@
 //! The local store: files of mounted file systems.
 
+mod block;
+mod bounded;
+mod canary;
+mod files;
+mod holes;
+mod mounts;
+pub(crate) mod nfs;
+mod probe;
+mod residency;
+mod sys;
+
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -15,10 +26,17 @@ use std::time::Duration;
 use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use sled::{Device, DeviceTable, Extent, Place};
 
-use crate::canary::Canaries;
-use crate::mounts::{Backing, Mounts, absolute};
-use crate::residency::{Method, ranges_by};
-use crate::{Clock, Error, Mount, block, bounded, sys};
+use crate::{Clock, Error};
+
+pub use files::Files;
+pub use holes::holes;
+pub use mounts::{Backing, Mount, Mounts};
+pub use probe::{Probe, Progress, probe, probe_memory};
+pub use residency::resident_ranges;
+
+use canary::Canaries;
+use mounts::absolute;
+use residency::{Method, ranges_by};
 
 /// How long a mount may take to answer unless the caller says otherwise:
 /// longer than a disk needs to spin up, shorter than a person waits without a word.
@@ -158,7 +176,8 @@ impl Local {
             let stat = sysfs::fstat(&file)?;
             Ok((file, stat))
         })?;
-        let entry = self.entry_of(file.as_fd(), &stat).map_err(|source| Error::io(path, source))?;
+        let entry =
+            self.status_of(file.as_fd(), &stat).map_err(|source| Error::io(path, source))?;
         Ok((entry, file))
     }
 
@@ -237,11 +256,12 @@ impl Local {
     ///
     /// # Errors
     /// The system's, if the descriptor cannot be asked about at all.
-    pub fn entry(&self, file: BorrowedFd<'_>) -> io::Result<Status> {
-        self.entry_of(file, &sysfs::fstat(file)?)
+    pub fn status(&self, file: &impl AsFd) -> io::Result<Status> {
+        let file = file.as_fd();
+        self.status_of(file, &sysfs::fstat(file)?)
     }
 
-    fn entry_of(&self, file: BorrowedFd<'_>, stat: &sysfs::Stat) -> io::Result<Status> {
+    fn status_of(&self, file: BorrowedFd<'_>, stat: &sysfs::Stat) -> io::Result<Status> {
         let ground = self.ground(file, stat.st_dev)?;
         Ok(Status {
             kind: match sysfs::FileType::from_raw_mode(stat.st_mode) {
@@ -281,6 +301,14 @@ impl Local {
         let table =
             known.get_or_insert_with(|| Arc::new(MountTable(Mounts::read().unwrap_or_default())));
         Arc::clone(table)
+    }
+
+    /// The device that a path seems to lie on, by the names of mounts alone:
+    /// nothing is asked of a file system, and links are not followed.
+    pub fn device_by_name(&self, path: &Path) -> Option<Device> {
+        let path = absolute(path).ok()?;
+        let mount = self.mount_table().0.by_path(&path)?.clone();
+        Some(self.device_of(&mount))
     }
 
     fn ground(&self, file: BorrowedFd<'_>, st_dev: u64) -> io::Result<Arc<Ground>> {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sled::Device;
 
-use crate::mounts::{Backing, Mount, Mounts};
+use super::mounts::{Backing, Mount, Mounts};
 
 /// How deep loop devices, device-mapper tables and overlays may be stacked.
 const DEPTH_MAX: usize = 8;

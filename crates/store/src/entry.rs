@@ -1,0 +1,81 @@
+//! What a store says of an object without giving its bytes.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use sled::Device;
+
+use crate::Name;
+
+/// What a store says of an object: as much as listing it told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, whole: it needs no folder or bucket beside it.
+    pub name: Name,
+    /// Bytes; not known of what was only named.
+    pub size: Option<u64>,
+    /// What tells this content from a later one under the same name.
+    pub version: Option<Version>,
+    /// When its content last changed.
+    pub modified: Option<SystemTime>,
+    /// Whether it must be recalled before it can be read.
+    pub tier: Tier,
+    /// The device that a read of it goes to, where listing tells.
+    pub device: Option<Device>,
+}
+
+impl Entry {
+    /// Of a name about which nothing else is known.
+    pub fn named(name: Name) -> Self {
+        Self { name, size: None, version: None, modified: None, tier: Tier::Online, device: None }
+    }
+}
+
+/// Tells a content from a later one under the same name: an entity tag as the
+/// server gives it, or modification time and size. Equal versions are equal bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Version(Arc<str>);
+
+impl Version {
+    /// As the store writes it.
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// As the store writes it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// How near the store itself keeps an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Tier {
+    /// It can be read.
+    #[default]
+    Online,
+    /// It must be recalled first; the name of the class as the store gives it (`GLACIER`).
+    Cold {
+        /// The storage class.
+        class: Arc<str>,
+    },
+    /// A recall is under way.
+    Recalling {
+        /// The storage class.
+        class: Arc<str>,
+    },
+    /// Recalled: it can be read until this time, if the store says how long.
+    Recalled {
+        /// The storage class.
+        class: Arc<str>,
+        /// When the copy goes away.
+        until: Option<SystemTime>,
+    },
+}
+
+impl Tier {
+    /// Whether a read would fail, or wait for a tape.
+    pub fn is_cold(&self) -> bool {
+        matches!(self, Self::Cold { .. } | Self::Recalling { .. })
+    }
+}

@@ -1,0 +1,139 @@
+//! Files of this machine as a store like any other.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _, stream};
+use sled::{Device, Extent};
+
+use crate::{Answer, Costs, Entry, Error, Name, Reading, Status, Store, Tier, Version};
+
+/// Bytes that one read of a file asks the system for.
+const READ_BYTES: u64 = 256 << 10;
+
+/// The files of this machine.
+#[derive(Debug)]
+pub struct Files {
+    costs: Arc<Costs>,
+}
+
+impl Files {
+    /// Located and opened by `costs`.
+    pub fn new(costs: Arc<Costs>) -> Self {
+        Self { costs }
+    }
+}
+
+impl Store for Files {
+    fn device(&self, name: &Name) -> Device {
+        let mounts = name.path().and_then(|path| self.costs.local().device_by_name(path));
+        mounts.unwrap_or_else(|| Device::new("files"))
+    }
+
+    fn stat(&self, name: &Name) -> Answer<'_, Entry> {
+        let name = name.clone();
+        let costs = Arc::clone(&self.costs);
+        blocking(move || {
+            let status = costs.local().stat(path_of(&name)?)?;
+            Ok(described(name, &status))
+        })
+    }
+
+    fn read(&self, entry: &Entry, range: Range<u64>) -> Answer<'_, Reading> {
+        let entry = entry.clone();
+        let costs = Arc::clone(&self.costs);
+        blocking(move || {
+            let path = path_of(&entry.name)?;
+            let file = costs.open(path)?;
+            let status = costs.local().status(&file).map_err(|source| Error::io(path, source))?;
+            let now = described(entry.name.clone(), &status);
+            if entry.version.is_some() && entry.version != now.version {
+                return Err(Error::Changed { name: entry.name });
+            }
+            let range = range.start..range.end.min(status.size);
+            let file = Arc::new(file);
+            let state = (file, range.clone(), now.clone());
+            let bytes = stream::try_unfold(state, |(file, rest, entry)| async move {
+                if rest.is_empty() {
+                    return Ok(None);
+                }
+                blocking(move || {
+                    let bytes = piece(&file, &rest, &entry)?;
+                    let rest = rest.start + bytes.len() as u64..rest.end;
+                    Ok(Some((bytes, (file, rest, entry))))
+                })
+                .await
+            });
+            Ok(Reading { entry: now, range, bytes: bytes.boxed() })
+        })
+    }
+
+    fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
+        let name = entry.name.clone();
+        let costs = Arc::clone(&self.costs);
+        blocking(move || Ok(costs.path_located(path_of(&name)?)?.extents))
+    }
+
+    fn file(&self, name: &Name) -> Option<PathBuf> {
+        name.path().map(Path::to_owned)
+    }
+}
+
+/// The next bytes of a file, which has not become shorter since it was opened.
+fn piece(file: &std::fs::File, rest: &Range<u64>, entry: &Entry) -> Result<Bytes, Error> {
+    use std::os::unix::fs::FileExt as _;
+    let wanted = (rest.end - rest.start).min(READ_BYTES);
+    let mut buffer = vec![0; usize::try_from(wanted).expect("at most READ_BYTES")];
+    let read = file
+        .read_at(&mut buffer, rest.start)
+        .map_err(|source| Error::io(path_of(&entry.name).unwrap_or(Path::new("")), source))?;
+    if read == 0 {
+        return Err(Error::Changed { name: entry.name.clone() });
+    }
+    buffer.truncate(read);
+    Ok(buffer.into())
+}
+
+/// A file's entry.
+fn described(name: Name, status: &Status) -> Entry {
+    let seconds = Duration::from_secs(status.modified_s.unsigned_abs());
+    let modified = if status.modified_s < 0 {
+        UNIX_EPOCH.checked_sub(seconds)
+    } else {
+        UNIX_EPOCH.checked_add(seconds)
+    };
+    Entry {
+        name,
+        size: Some(status.size),
+        version: Some(Version::new(format!("{}-{}", status.modified_s, status.size))),
+        modified,
+        tier: Tier::Online,
+        device: Some(status.device.clone()),
+    }
+}
+
+/// The path of a name that this store is asked about.
+fn path_of(name: &Name) -> Result<&Path, Error> {
+    name.path().ok_or_else(|| Error::unsupported(name.clone(), "not a file of this machine"))
+}
+
+/// Runs what may block on a thread where it holds up nobody.
+fn blocking<T, F>(work: F) -> Answer<'static, T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, Error> + Send + 'static,
+{
+    async move {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(result) => result,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(Error::refused("", "the runtime is shutting down")),
+            },
+        }
+    }
+    .boxed()
+}

@@ -1,0 +1,148 @@
+//! The name of an object: a path of this machine or a URL, the same wherever it is used.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The name of an object: a path of this machine, or a URL.
+///
+/// Bytes, since paths are. A URL is what begins with a scheme and `://`; its
+/// bytes are UTF-8. Everything else is a path. Two names are the same object's
+/// if they are equal byte by byte: `a//b` is not taken for `a/b`.
+///
+/// ```
+/// use nearfirst_store::Name;
+///
+/// let object = Name::from("s3://logs/2026/a.gz");
+/// assert_eq!((object.scheme(), object.path()), (Some("s3"), None));
+/// assert_eq!(Name::from("notes.txt").path(), Some("notes.txt".as_ref()));
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(Arc<[u8]>);
+
+impl Name {
+    /// Of these bytes.
+    pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// As it was given.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// For display: bytes that are no UTF-8 are replaced.
+    pub fn to_string_lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+
+    /// The path, if it is one of this machine.
+    pub fn path(&self) -> Option<&Path> {
+        self.scheme().is_none().then(|| Path::new(OsStr::from_bytes(&self.0)))
+    }
+
+    /// The URL, if it is one.
+    pub fn url(&self) -> Option<&str> {
+        self.scheme()?;
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// What stands before `://` in a URL: a letter, then letters, digits, `+`, `.`, `-`.
+    pub fn scheme(&self) -> Option<&str> {
+        scheme(&self.0)
+    }
+
+    /// What follows the last `/`: the object's own file name; empty for a folder's name.
+    pub fn file_name(&self) -> &[u8] {
+        let bytes = match self.0.iter().position(|byte| b"?#".contains(byte)) {
+            Some(end) if self.scheme().is_some() => &self.0[..end],
+            _ => &self.0,
+        };
+        bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+    }
+}
+
+/// The scheme of what looks like a URL.
+fn scheme(name: &[u8]) -> Option<&str> {
+    let at = name.windows(3).take(SCHEME_BYTES_MAX).position(|window| window == b"://")?;
+    let (first, rest) = name[..at].split_first()?;
+    let follows = |byte: &u8| byte.is_ascii_alphanumeric() || b"+.-".contains(byte);
+    if !first.is_ascii_alphabetic() || !rest.iter().all(follows) {
+        return None;
+    }
+    std::str::from_utf8(&name[..at]).ok()
+}
+
+/// No scheme in use is longer; a path is not searched to its end for one.
+const SCHEME_BYTES_MAX: usize = 32;
+
+impl From<&str> for Name {
+    fn from(name: &str) -> Self {
+        Self(name.as_bytes().into())
+    }
+}
+
+impl From<String> for Name {
+    fn from(name: String) -> Self {
+        Self(name.into_bytes().into())
+    }
+}
+
+impl From<&Path> for Name {
+    fn from(path: &Path) -> Self {
+        Self(path.as_os_str().as_bytes().into())
+    }
+}
+
+impl From<Vec<u8>> for Name {
+    fn from(name: Vec<u8>) -> Self {
+        Self(name.into())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_string_lossy())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.to_string_lossy(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_with_a_scheme_is_a_url_and_all_else_a_path() {
+        for (name, scheme) in [
+            ("s3://b/k", Some("s3")),
+            ("webdav+tls://h/", Some("webdav+tls")),
+            ("/a/b", None),
+            ("./s3://b", None),
+            ("3s://b", None),
+            ("://b", None),
+            ("C:/x", None),
+        ] {
+            assert_eq!(Name::from(name).scheme(), scheme, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_file_name_of_a_url_has_no_query() {
+        for (name, file) in [
+            ("https://h/a/b.pdf?x=/y", "b.pdf"),
+            ("s3://b/a/", ""),
+            ("what?/b?c", "b?c"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(Name::from(name).file_name(), file.as_bytes(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The seam to where objects live: what a store must answer.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use sled::{Device, Extent, Place};
+
+use crate::{Entry, Error, Name};
+
+/// What a store answers later.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// Names as they become known; an error among them does not end the listing,
+/// unless it is the last item.
+pub type Entries = BoxStream<'static, Result<Entry, Error>>;
+
+/// Bytes as they arrive, in order, ending after the range or with an error.
+pub type ByteStream = BoxStream<'static, Result<Bytes, Error>>;
+
+/// Where objects live, and how to list, query and read them (the *warden* of
+/// the SETS paper, SOSP '97, section 3.6).
+///
+/// A store may do a part only: a database answers queries about files that
+/// another store owns, a server of single files lists nothing. What it does
+/// not do is [`Error::Unsupported`]. It keeps no set and decides no order; it
+/// limits how long a request may take to connect, not how long it may last:
+/// what is slow, and what to do about it, is the scheduler's to say.
+///
+/// Dropping an answer or a stream cancels it. Methods are called from within
+/// a tokio runtime.
+pub trait Store: Send + Sync + fmt::Debug {
+    /// The device that a read of this object goes to: a server, a bucket.
+    fn device(&self, name: &Name) -> Device;
+
+    /// What is under this name now.
+    fn stat(&self, name: &Name) -> Answer<'_, Entry>;
+
+    /// The bytes of `range` of the version that `entry` knows, or
+    /// [`Error::Changed`]; of an entry without a version, the present one,
+    /// which [`Reading::entry`] then names.
+    ///
+    /// A range that reaches beyond the end is cut there.
+    fn read(&self, entry: &Entry, range: Range<u64>) -> Answer<'_, Reading>;
+
+    /// The names that satisfy a query, as they become known.
+    fn list(&self, query: &Query) -> Entries {
+        let error = Error::unsupported(query.prefix(), "this store lists no names");
+        futures::stream::once(async { Err(error) }).boxed()
+    }
+
+    /// Where the parts of an object are now.
+    fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
+        let place = if entry.tier.is_cold() { Place::Cold } else { Place::Far };
+        let device = self.device(&entry.name);
+        let whole = entry.size.map(|length| Extent { offset: 0, length, device, place });
+        futures::future::ready(Ok(whole.into_iter().collect())).boxed()
+    }
+
+    /// Asks for an object of a cold tier to be made readable.
+    fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
+        let error = Error::unsupported(entry.name.clone(), "this store has no cold tier");
+        futures::future::ready(Err(error)).boxed()
+    }
+
+    /// The object's file, if it is one of this machine: it is then brought
+    /// near in the page cache and read through a descriptor.
+    fn file(&self, _name: &Name) -> Option<PathBuf> {
+        None
+    }
+}
+
+/// What to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Query {
+    /// The names that match a csh pattern: `*`, `?`, `[a-z]` within a
+    /// component, `**` for any number of them; no braces, no `~`. A backslash
+    /// quotes. For a URL the pattern follows the bucket or host.
+    Glob(Name),
+    /// A question in the store's own language: SQL, a CSS selector. Names it
+    /// returns are resolved against `prefix`.
+    Ask {
+        /// The database or the page.
+        prefix: Name,
+        /// The question.
+        text: String,
+    },
+    /// A program that prints names, one a line or NUL-separated, resolved
+    /// against the folder it runs in.
+    Run {
+        /// The folder.
+        folder: Name,
+        /// The program and its arguments; no shell sees them.
+        words: Vec<OsString>,
+    },
+}
+
+impl Query {
+    /// The name that the query is put to.
+    pub fn prefix(&self) -> Name {
+        match self {
+            Self::Glob(name) | Self::Ask { prefix: name, .. } | Self::Run { folder: name, .. } => {
+                name.clone()
+            }
+        }
+    }
+}
+
+/// A range of an object on its way.
+pub struct Reading {
+    /// The object as the answer to this read describes it: its version, and
+    /// its size if the server told.
+    pub entry: Entry,
+    /// What the stream will hold: the range asked for, cut at the object's
+    /// end; from 0 to `u64::MAX` if the server sends the whole and not how long it is.
+    pub range: Range<u64>,
+    /// The bytes.
+    pub bytes: ByteStream,
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading")
+            .field("entry", &self.entry)
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came of asking for a recall.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recall {
+    /// It can be read now.
+    Ready,
+    /// It is under way; ask again after this time.
+    Pending {
+        /// A good time to look again.
+        again: Duration,
+    },
+}

@@ -1,0 +1,84 @@
+//! Which store a name belongs to; each bucket, host and database is opened once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::local::Files;
+use crate::{Costs, Error, Name, Query, Store};
+
+/// How long a request may take to connect and to answer with its first byte,
+/// unless the caller says otherwise: longer than a loaded server needs, shorter than a person waits.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// What stores may do beyond reading what they are asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Permissions {
+    /// Run the programs that specs name.
+    pub programs: bool,
+    /// Follow links of public pages to private networks and to files of this machine.
+    pub private_links: bool,
+}
+
+/// How stores are opened.
+#[derive(Debug, Clone)]
+pub struct StoresOptions {
+    /// What they may do.
+    pub permissions: Permissions,
+    /// How long a request may take until its first byte.
+    pub answer_max: Duration,
+    /// Options of object stores by name (`region`, `endpoint`, `access_key_id`),
+    /// over those of the environment.
+    pub storage: HashMap<String, String>,
+}
+
+impl Default for StoresOptions {
+    fn default() -> Self {
+        Self {
+            permissions: Permissions::default(),
+            answer_max: ANSWER_MAX,
+            storage: HashMap::new(),
+        }
+    }
+}
+
+/// The stores of a process, by the names that belong to them.
+#[derive(Debug)]
+pub struct Stores {
+    files: Arc<dyn Store>,
+}
+
+impl Stores {
+    /// With these options, and the costs that local files are located by.
+    pub fn new(costs: Arc<Costs>, _options: &StoresOptions) -> Self {
+        Self { files: Arc::new(Files::new(costs)) }
+    }
+
+    /// The store that owns the object of this name.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] of a scheme that no store knows; what opening the store gives.
+    pub fn of(&self, name: &Name) -> Result<Arc<dyn Store>, Error> {
+        match name.scheme() {
+            None => Ok(Arc::clone(&self.files)),
+            Some(scheme) => Err(Error::unsupported(
+                name.clone(),
+                format!("no store knows the scheme {scheme}://"),
+            )),
+        }
+    }
+
+    /// The store that answers this query.
+    ///
+    /// # Errors
+    /// As [`Stores::of`].
+    pub fn answering(&self, query: &Query) -> Result<Arc<dyn Store>, Error> {
+        match query {
+            Query::Glob(name) => self.of(name),
+            Query::Ask { prefix, .. } => self.of(prefix),
+            Query::Run { folder, .. } => {
+                Err(Error::unsupported(folder.clone(), "programs are not run"))
+            }
+        }
+    }
+}
