@@ -29,6 +29,7 @@ mod error;
 mod far;
 mod mapping;
 mod scan;
+pub mod scheduler;
 mod sync;
 
 pub use error::Error;

@@ -1,0 +1,48 @@
+//! The limits of the scheduler, each with its reason.
+
+use std::time::Duration;
+
+/// What the scheduler may use, and when it loses patience.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Bytes that may be fetched or on their way, and not yet read.
+    pub budget_bytes: u64,
+    /// Bytes that may lie on disk because the budget was full; 0: nothing is spilled.
+    pub spill_bytes: u64,
+    /// Requests in flight to one device at most, whatever its goodput says.
+    pub window_max: u32,
+    /// Bytes of one part: larger objects are fetched in parts, side by side.
+    pub part_bytes: u64,
+    /// Members listed and not begun, of one set: what the order may choose from.
+    pub lookahead: u32,
+    /// How long an attempt may bring no byte.
+    pub stall: Duration,
+    /// Attempts at one part, the first included, hedges not.
+    pub attempts_max: u32,
+    /// The pause before the second attempt; it doubles with each.
+    pub backoff: Duration,
+    /// Of a device's requests, how many may be hedges, in hundredths.
+    pub hedge_percent: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // A quarter of what the smallest machine in use has; 64 parts in flight fit.
+            budget_bytes: 256 << 20,
+            spill_bytes: 4 << 30,
+            // Beyond this no store measured gained, and servers throttle.
+            window_max: 256,
+            // The range size that S3's own guidance names (8 to 16 MiB).
+            part_bytes: 8 << 20,
+            // Enough to choose among and to keep every window full; 100 bytes each.
+            lookahead: 4096,
+            // Ten times what the slowest healthy server pauses; shorter than a person's patience.
+            stall: Duration::from_secs(20),
+            attempts_max: 5,
+            backoff: Duration::from_millis(100),
+            // Hedging the slowest one in twenty costs little and removes most of the tail (Dean & Barroso 2013).
+            hedge_percent: 5,
+        }
+    }
+}
