@@ -70,7 +70,9 @@ pub struct Listing {
 }
 
 /// What contact with a member's store has shown.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Of a member's contacts the first one counts for its size and its far parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contact {
     /// The device that it really lies on.
     pub device: DeviceId,
@@ -79,6 +81,10 @@ pub struct Contact {
     /// What must be fetched, in file order, without overlap; empty: all is
     /// near. Of [`Kind::Bytes`], the whole.
     pub far: Vec<Range<u64>>,
+    /// What this attempt will bring: its aim, cut at the member's end. More
+    /// than its aim if the server sends no ranges (from 0), and to
+    /// `u64::MAX` where `size` is `None`. Nothing for [`Aim::Open`].
+    pub covers: Range<u64>,
     /// Where it begins on its device, in bytes: what orders reads of a spinning disk.
     pub position: u64,
 }
@@ -122,7 +128,7 @@ pub enum Event {
         /// What is known of it.
         terms: DeviceTerms,
     },
-    /// A member became known.
+    /// A member became known. Of a set that is closed it is dropped.
     Listed {
         /// Its set.
         set: SetId,
@@ -155,13 +161,14 @@ pub enum Event {
     },
     /// An attempt made first contact: the open succeeded, or the first byte is
     /// here. Comes once an attempt, before its other events but [`Event::Failed`].
+    /// It ends an attempt at [`Aim::Open`], and one whose [`Contact::far`] is empty.
     Contacted {
         /// The attempt.
         attempt: AttemptId,
         /// What it found.
         contact: Contact,
     },
-    /// More bytes of an attempt's range are here.
+    /// More bytes of an attempt are here, in order from the start of what it covers.
     Progressed {
         /// The attempt.
         attempt: AttemptId,
@@ -193,7 +200,7 @@ pub enum Event {
         /// The member.
         member: MemberId,
     },
-    /// Bytes of a member have moved from memory to disk.
+    /// Bytes of a member have moved from memory to disk: the answer to [`Action::Spill`].
     Spilled {
         /// The member.
         member: MemberId,
@@ -240,6 +247,16 @@ pub enum Action {
         /// What it is for.
         aim: Aim,
     },
+    /// Let an attempt bring what it covers up to this offset. An attempt takes
+    /// no byte beyond the end of its aim, or of the last of these, out of its
+    /// connection: so the budget holds also where a server sends no ranges or
+    /// does not know the size.
+    Extend {
+        /// The attempt.
+        attempt: AttemptId,
+        /// To where.
+        end: u64,
+    },
     /// Stop an attempt; no event of it is expected any more, and one that comes is ignored.
     Cancel {
         /// The attempt.
@@ -259,19 +276,29 @@ pub enum Action {
         /// In what state it is.
         state: Delivery,
     },
-    /// Forget what was fetched of a member that will never be delivered.
+    /// The rest of a member that was delivered [`Delivery::Streaming`] cannot
+    /// be read: its reader gets the error after the bytes that are here.
+    Break {
+        /// The member.
+        member: MemberId,
+        /// Why.
+        cause: Cause,
+    },
+    /// Forget a member and what was fetched of it: it will never be delivered.
     Drop {
         /// The member.
         member: MemberId,
     },
-    /// List up to so many members more of this set; comes again when there is room for more.
+    /// So many members more of this set may be listed, as they become known.
+    /// These permissions add up; a name that is listed uses up one.
     Expand {
         /// The set.
         set: SetId,
         /// How many.
         names: u32,
     },
-    /// Every member was delivered and the listing has ended: who asks gets the end.
+    /// Every member was delivered and the listing has ended: who asks gets the
+    /// end. Comes when that is so, and again for each that asks afterwards.
     End {
         /// The set.
         set: SetId,
@@ -285,7 +312,8 @@ pub enum Delivery {
     Whole,
     /// Its first bytes are near, the rest is on its way.
     Streaming,
-    /// It could not be read; the last failure of its attempts is why.
+    /// It could not be read; the last failure of its attempts is why. The
+    /// member is forgotten, with all that was fetched of it.
     Failed(Cause),
 }
 
@@ -294,7 +322,7 @@ pub enum Delivery {
 pub enum Cause {
     /// Its last attempt failed, and another would be of no use or one too many.
     Failed,
-    /// No byte came for longer than the limit, in every attempt.
+    /// Its last attempt brought no byte for longer than the limit.
     Stalled,
     /// It was never readable: see [`Event::Unlisted`].
     Unlisted,

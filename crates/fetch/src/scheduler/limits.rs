@@ -15,6 +15,8 @@ pub struct Limits {
     pub part_bytes: u64,
     /// Members listed and not begun, of one set: what the order may choose from.
     pub lookahead: u32,
+    /// Members begun and not delivered, of one set: each may hold a descriptor.
+    pub ahead: u32,
     /// How long an attempt may bring no byte.
     pub stall: Duration,
     /// Attempts at one part, the first included, hedges not.
@@ -37,6 +39,8 @@ impl Default for Limits {
             part_bytes: 8 << 20,
             // Enough to choose among and to keep every window full; 100 bytes each.
             lookahead: 4096,
+            // Half of the 1024 descriptors that a process has by default; two of the largest windows.
+            ahead: 512,
             // Ten times what the slowest healthy server pauses; shorter than a person's patience.
             stall: Duration::from_secs(20),
             attempts_max: 5,
