@@ -32,8 +32,8 @@ pub use costs::Costs;
 pub use entry::{Entry, Tier, Version};
 pub use error::Error;
 pub use local::{
-    Backing, Files, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason, Status, holes,
-    probe, probe_memory, resident_ranges,
+    Backing, Files, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason, Status,
+    disk_position, holes, probe, probe_memory, resident_ranges,
 };
 pub use name::Name;
 pub use store::{Answer, ByteStream, Entries, Query, Reading, Recall, Store};

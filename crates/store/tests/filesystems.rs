@@ -1,11 +1,13 @@
 //! Where data is, on every file system that can be mounted here, against what `mincore` says.
 
 use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nearfirst_store::{Backing, Clock, Costs, Error, Local, Reason, TableFiles};
+use nearfirst_store::{Backing, Clock, Costs, Error, Local, Reason, TableFiles, disk_position};
 use sled::{Device, DeviceTable, Place};
 use testkit::{
     Dir, Facility, FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs, evict, hold, is_resident, lines,
@@ -66,6 +68,44 @@ fn disks_say_what_is_in_memory() {
         says_what_mincore_says(&path);
         assert!(device(&path).starts_with("loop:/"), "{}", device(&path));
     }
+}
+
+#[test]
+fn a_file_lies_on_its_disk_where_its_position_says() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Loop,
+        Facility::FileSystem("ext4"),
+        Facility::Tool("mkfs.ext4"),
+    );
+    let disk = LoopDisk::new(FileSystem::Ext4, 16 * MIB);
+    for seed in 9..12 {
+        let (path, content) = (disk.path().join(format!("{seed}")), noise(100_000, seed));
+        let mut file = File::create(&path).expect("created");
+        file.write_all(&content).expect("written");
+        file.sync_all().expect("on the disk");
+        let position = disk_position(&file).expect("ext4 says").expect("it is on the disk");
+        // Past the page cache of the block device, which knows nothing of the file system's.
+        let device = File::open(disk.device()).expect("opens");
+        rustix::fs::fadvise(&device, 0, None, rustix::fs::Advice::DontNeed).expect("advised");
+        let mut there = [0; 4096];
+        device.read_exact_at(&mut there, position).expect("read");
+        assert_eq!(there, content[..4096]);
+    }
+    let empty = File::create(disk.path().join("empty")).expect("created");
+    assert_eq!(disk_position(&empty).expect("ext4 says"), None);
+    empty.set_len(MIB).expect("a hole");
+    assert_eq!(disk_position(&empty).expect("ext4 says"), None);
+}
+
+#[test]
+fn what_lies_on_no_disk_has_no_position_there() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(MIB);
+    let path = tmpfs.path().join("file");
+    fs::write(&path, b"x").expect("written");
+    let error = disk_position(&File::open(&path).expect("opens")).expect_err("it has none");
+    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod files;
 mod holes;
 mod mounts;
 pub(crate) mod nfs;
+mod position;
 mod probe;
 mod residency;
 mod sys;
@@ -31,6 +32,7 @@ use crate::{Clock, Error};
 pub use files::Files;
 pub use holes::holes;
 pub use mounts::{Backing, Mount, Mounts};
+pub use position::disk_position;
 pub use probe::{Probe, Progress, probe, probe_memory};
 pub use residency::resident_ranges;
 

@@ -119,6 +119,8 @@ const FIEMAP_EXTENTS: usize = 128;
 /// `FS_IOC_FIEMAP`.
 const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
 const FIEMAP_EXTENT_LAST: u32 = 1;
+/// The address is not known, not assigned yet, or not that of a block of its own.
+const FIEMAP_EXTENT_NO_ADDRESS: u32 = 0x2 | 0x4 | 0x200 | 0x400;
 const FIEMAP_EXTENT_UNWRITTEN: u32 = 0x800;
 
 #[repr(C)]
@@ -143,6 +145,31 @@ struct Fiemap {
     extents: [FiemapExtent; FIEMAP_EXTENTS],
 }
 
+impl Fiemap {
+    fn of_range(range: &Range<u64>, extents_max: usize) -> Self {
+        Self {
+            start: range.start,
+            length: range.end - range.start,
+            flags: 0,
+            mapped_extents: 0,
+            extent_count: u32::try_from(extents_max.min(FIEMAP_EXTENTS)).expect("128"),
+            reserved: 0,
+            extents: [FiemapExtent::default(); FIEMAP_EXTENTS],
+        }
+    }
+
+    /// Asks for the extents of the range.
+    fn ask(&mut self, file: BorrowedFd<'_>) -> io::Result<&[FiemapExtent]> {
+        // SAFETY: the kernel writes the header and at most `extent_count`
+        // extents, for which `self` has room.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, ptr::from_mut(self)) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(&self.extents[..(self.mapped_extents as usize).min(FIEMAP_EXTENTS)])
+    }
+}
+
 /// The ranges of the first `size` bytes that hold written data, in file order;
 /// the rest are holes and preallocated space, which read as zeros.
 ///
@@ -150,25 +177,11 @@ struct Fiemap {
 /// `EOPNOTSUPP` where the file system does not say.
 pub(crate) fn data_ranges(file: &impl AsFd, size: u64) -> io::Result<Vec<Range<u64>>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    let mut map = Fiemap {
-        start: 0,
-        length: size,
-        flags: 0,
-        mapped_extents: 0,
-        extent_count: u32::try_from(FIEMAP_EXTENTS).expect("128"),
-        reserved: 0,
-        extents: [FiemapExtent::default(); FIEMAP_EXTENTS],
-    };
+    let mut map = Fiemap::of_range(&(0..size), FIEMAP_EXTENTS);
     loop {
-        // SAFETY: the kernel writes the header and at most `extent_count`
-        // extents, for which `map` has room.
-        let result = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let count = (map.mapped_extents as usize).min(FIEMAP_EXTENTS);
+        let asked_from = map.start;
         let mut next = None;
-        for extent in &map.extents[..count] {
+        for extent in map.ask(file.as_fd())? {
             let end = extent.logical.saturating_add(extent.length);
             next = (extent.flags & FIEMAP_EXTENT_LAST == 0).then_some(end);
             let range = extent.logical.min(size)..end.min(size);
@@ -181,13 +194,25 @@ pub(crate) fn data_ranges(file: &impl AsFd, size: u64) -> io::Result<Vec<Range<u
             }
         }
         match next {
-            Some(end) if end < size && end > map.start => {
+            Some(end) if end < size && end > asked_from => {
                 map.start = end;
                 map.length = size - end;
             }
             _ => return Ok(ranges),
         }
     }
+}
+
+/// Where on its device the first extent of a file that has a place begins, in
+/// bytes; `None` if no extent has one yet.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the file system does not say.
+pub(crate) fn first_block(file: BorrowedFd<'_>) -> io::Result<Option<u64>> {
+    let mut map = Fiemap::of_range(&(0..u64::MAX), 1);
+    let first = map.ask(file)?.first();
+    let placed = first.filter(|extent| extent.flags & FIEMAP_EXTENT_NO_ADDRESS == 0);
+    Ok(placed.map(|extent| extent.physical))
 }
 
 /// Whether this process has `CAP_FOWNER`: then it may ask about any file.
