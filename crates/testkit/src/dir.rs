@@ -117,7 +117,7 @@ pub fn lines(length: usize, seed: u64) -> Vec<u8> {
 }
 
 /// The next of a seeded sequence (`SplitMix64`, Steele, Lea & Flood 2014).
-fn next(state: &mut u64) -> u64 {
+pub(crate) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut bits = *state;
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

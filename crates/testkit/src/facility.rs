@@ -1,9 +1,12 @@
 //! What a machine must offer for a test, and saying so where it does not.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// With this variable set to 1, a missing facility fails a test instead of skipping it.
 pub const REQUIRE_ALL: &str = "NEARFIRST_REQUIRE_ALL";
+
+/// The folder of programs that `scripts/setup.sh` built for tests only; `target/peers` if not set.
+pub const PEERS: &str = "NEARFIRST_PEERS";
 
 /// Something that not every machine or user has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +20,10 @@ pub enum Facility<'a> {
     Loop,
     /// A file system that the kernel has or can load.
     FileSystem(&'a str),
-    /// A program in `PATH`, `/sbin` or `/usr/sbin`.
+    /// A program: see [`program`].
     Tool(&'a str),
+    /// Several programs, as a server needs them: `skip_unless!(S3::NEEDS)`.
+    Tools(&'a [&'a str]),
     /// A controller of cgroup version 1: `memory`, `blkio`.
     Cgroup(&'a str),
 }
@@ -49,17 +54,31 @@ impl Facility<'_> {
                 };
                 (!(known || is_root && loads())).then(|| format!("the kernel has no {name}"))
             }
-            Self::Tool(name) => {
-                let path = std::env::var_os("PATH").unwrap_or_default();
-                let path = path.to_string_lossy().into_owned() + ":/sbin:/usr/sbin";
-                let found = path.split(':').any(|dir| Path::new(dir).join(name).is_file());
-                (!found).then(|| format!("{name} is not installed"))
-            }
+            Self::Tool(name) => program(name).is_none().then(|| format!("{name} is not installed")),
+            Self::Tools(names) => names.iter().find_map(|name| Facility::Tool(name).missing()),
             Self::Cgroup(controller) => {
                 absent(&format!("/sys/fs/cgroup/{controller}/cgroup.procs"))
             }
         }
     }
+}
+
+/// Where a program is: among those built for tests ([`PEERS`]), in `PATH`, in `/usr/sbin` and `/sbin`,
+/// or in Debian's folder of the newest `PostgreSQL`.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let peers = std::env::var_os(PEERS).map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"),
+        PathBuf::from,
+    );
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = vec![peers.join("bin"), peers.join("venv/bin")];
+    folders.extend(std::env::split_paths(&path));
+    folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    let releases = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = releases.map(|release| release.path()).max_by_key(number);
+    folders.extend(newest.map(|release| release.join("bin")));
+    folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
 fn absent(path: &str) -> Option<String> {
@@ -94,6 +113,8 @@ mod tests {
             Some("no-such-program is not installed")
         );
         assert_eq!(Facility::Tool("sh").missing(), None);
+        assert_eq!(Facility::Tools(&["sh", "cat"]).missing(), None);
+        assert_eq!(Facility::Tools(&["sh", tool]).missing(), Facility::Tool(tool).missing());
         assert_eq!(Facility::FileSystem("proc").missing(), None);
         assert!(Facility::FileSystem("no-such-fs").missing().is_some());
     }

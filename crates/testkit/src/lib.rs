@@ -1,4 +1,4 @@
-//! The vocabulary of the end-to-end tests and experiments: files, programs, page cache, mounts, limits.
+//! The vocabulary of the end-to-end tests and experiments: files, programs, page cache, mounts, limits, servers.
 //!
 //! A test body is the case and the expectation:
 //!
@@ -22,10 +22,11 @@ mod facility;
 mod limit;
 mod mount;
 mod page_cache;
+pub mod server;
 
 pub use cmd::{Cmd, Output, Program, cmd};
 pub use dir::{Dir, lines, noise};
-pub use facility::{Facility, REQUIRE_ALL, missing};
+pub use facility::{Facility, PEERS, REQUIRE_ALL, missing, program};
 pub use limit::{BlkioThrottle, MemoryCgroup};
 pub use mount::{FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs};
 pub use page_cache::{Hold, evict, hold, is_resident, make_near, resident_bytes, resident_pages};

@@ -1,0 +1,114 @@
+//! S3 over a folder: versitygw with its POSIX backend.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{XattrFlags, setxattr};
+
+use crate::dir::Dir;
+use crate::facility::Facility;
+use crate::server::daemon::{Daemon, accepts, mortal};
+
+/// An S3 server. Its buckets are folders and its objects files, so a test makes them at disk speed.
+///
+/// It checks signatures, answers ranges, `If-Match` and listings in pages; it has one storage class
+///. Addresses are of path style: `http://127.0.0.1:PORT/BUCKET/KEY`.
+#[derive(Debug)]
+pub struct S3 {
+    daemon: Daemon,
+    dir: Dir,
+}
+
+impl S3 {
+    /// What it needs: `skip_unless!(S3::NEEDS)`.
+    pub const NEEDS: Facility<'static> = Facility::Tools(&["versitygw", "setpriv"]);
+    /// The key that is let in.
+    pub const ACCESS_KEY: &'static str = "nearfirst-test";
+    /// Its secret.
+    pub const SECRET_KEY: &'static str = "nearfirst-secret";
+    /// The region that requests are signed for.
+    pub const REGION: &'static str = "us-east-1";
+
+    /// A server without buckets.
+    #[track_caller]
+    pub fn new() -> Self {
+        let dir = Dir::new();
+        let root = dir.create_dir("buckets");
+        let command = |port| {
+            let mut command = mortal("versitygw", None);
+            command.env("ROOT_ACCESS_KEY", Self::ACCESS_KEY);
+            command.env("ROOT_SECRET_KEY", Self::SECRET_KEY);
+            command.args(["--region", Self::REGION, "--quiet", "--keep-alive"]);
+            command.args(["--port", &format!("127.0.0.1:{port}"), "posix"]).arg(&root);
+            command
+        };
+        let daemon = Daemon::start(dir.path(), command, accepts);
+        Self { daemon, dir }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.daemon.address()
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address())
+    }
+
+    /// The folder whose folders are the buckets.
+    pub fn root(&self) -> PathBuf {
+        self.dir.join("buckets")
+    }
+
+    /// Makes a bucket; names have three letters at least.
+    #[track_caller]
+    pub fn create_bucket(&self, name: &str) {
+        self.dir.create_dir(Path::new("buckets").join(name));
+    }
+
+    /// Makes or replaces `BUCKET/KEY`, at once for who reads it. Its `ETag` depends on the bytes.
+    #[track_caller]
+    pub fn put(&self, object: &str, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        let new = self.dir.create("new", bytes);
+        // Where the server keeps what it made itself; a file without it has no ETag.
+        let etag = format!("\"{:016x}{:016x}\"", super::fingerprint(bytes), bytes.len());
+        setxattr(&new, "user.etag", etag.as_bytes(), XattrFlags::empty())
+            .unwrap_or_else(|e| panic!("{}: {e}", new.display()));
+        let path = self.root().join(object);
+        let parent = path.parent().expect("a joined path has a parent");
+        fs::create_dir_all(parent).unwrap_or_else(|e| panic!("{}: {e}", parent.display()));
+        fs::rename(&new, &path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+
+    /// Removes `BUCKET/KEY`.
+    #[track_caller]
+    pub fn remove(&self, object: &str) {
+        let path = self.root().join(object);
+        fs::remove_file(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+
+    /// The variables by which clients find it and are let in.
+    pub fn env(&self) -> [(&'static str, String); 5] {
+        Self::env_at(&self.endpoint())
+    }
+
+    /// [`S3::env`] for clients that go through a proxy at `endpoint`.
+    pub fn env_at(endpoint: &str) -> [(&'static str, String); 5] {
+        [
+            ("AWS_ACCESS_KEY_ID", Self::ACCESS_KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", Self::SECRET_KEY.to_owned()),
+            ("AWS_REGION", Self::REGION.to_owned()),
+            ("AWS_ENDPOINT_URL", endpoint.to_owned()),
+            ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
+        ]
+    }
+}
+
+impl Default for S3 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
