@@ -23,6 +23,7 @@ mod limit;
 mod mount;
 mod page_cache;
 pub mod server;
+mod wait;
 
 pub use cmd::{Cmd, Output, Program, cmd};
 pub use dir::{Dir, lines, noise};
@@ -30,3 +31,4 @@ pub use facility::{Facility, PEERS, REQUIRE_ALL, missing, program};
 pub use limit::{BlkioThrottle, MemoryCgroup};
 pub use mount::{FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs};
 pub use page_cache::{Hold, evict, hold, is_resident, make_near, resident_bytes, resident_pages};
+pub use wait::until;

@@ -2,13 +2,12 @@
 
 use std::io::{BufReader, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use testkit::noise;
 use testkit::server::http::{get, request};
 use testkit::server::{Answer, Link, Misbehaving};
+use testkit::{noise, until};
 
 #[test]
 fn what_it_was_not_told_is_not_found() {
@@ -115,19 +114,6 @@ fn asked(server: &Misbehaving, path: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(server.address()).expect("it listens");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").expect("it reads");
     BufReader::new(stream)
-}
-
-/// Waits for an event of the server, by asking it again and again.
-#[track_caller]
-fn until(what: &str, happened: impl Fn() -> bool) {
-    let (_never, waiting) = mpsc::channel::<()>();
-    for _ in 0..3000 {
-        if happened() {
-            return;
-        }
-        waiting.recv_timeout(Duration::from_millis(10)).ok();
-    }
-    panic!("it has not happened in 30 s: {what}");
 }
 
 #[test]

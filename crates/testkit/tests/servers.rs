@@ -1,9 +1,12 @@
 //! Every server starts, serves what was put there, and is gone when it is dropped.
 
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 
-use testkit::server::{Answer, Link, MariaDb, Misbehaving, Nginx, Postgres, S3, http};
-use testkit::{Dir, cmd, noise, skip_unless};
+use testkit::server::{
+    Answer, Link, MariaDb, Misbehaving, Moto, Nginx, Postgres, S3, Sftp, WebDav, http,
+};
+use testkit::{Dir, cmd, noise, skip_unless, until};
 
 #[track_caller]
 fn is_gone(address: SocketAddr) {
@@ -117,4 +120,100 @@ fn mariadb_runs_statements() {
     let address = mariadb.address();
     drop(mariadb);
     is_gone(address);
+}
+
+#[test]
+fn sftp_lets_in_its_key() {
+    skip_unless!(Sftp::NEEDS);
+    let sftp = Sftp::new();
+    let path = sftp.put("a/1.txt", "first text");
+    let dir = Dir::new();
+    let config = sftp.config();
+    let config = config.to_str().unwrap();
+    let batch = format!("get a/1.txt relative\nget {} absolute\n", path.display());
+    let get = cmd("sftp", ["-F", config, "-b", "-", Sftp::HOST]).dir(&dir).stdin(batch);
+    get.run().succeeds();
+    for name in ["relative", "absolute"] {
+        assert_eq!(std::fs::read(dir.join(name)).unwrap(), b"first text");
+    }
+    let who = cmd("ssh", ["-F", config, Sftp::HOST, "id", "-un"]).run();
+    who.succeeds().prints(sftp.user() + "\n");
+    let address = sftp.address();
+    drop(sftp);
+    is_gone(address);
+}
+
+#[test]
+fn webdav_lists_and_serves_ranges() {
+    skip_unless!(WebDav::NEEDS);
+    let webdav = WebDav::new();
+    webdav.put("a/1.txt", "first text");
+    let address = webdav.address();
+    let list = http::request(address, "PROPFIND", "/a", &[("Depth", "1")], &[]).unwrap();
+    assert_eq!(list.status, 207);
+    assert!(list.text().contains("/a/1.txt</"), "{}", list.text());
+    let part = http::get(address, "/a/1.txt", &[("Range", "bytes=6-9")]).unwrap();
+    assert_eq!((part.status, part.text().as_str()), (206, "text"));
+    assert!(part.header("ETag").is_some());
+    drop(webdav);
+    is_gone(address);
+}
+
+#[test]
+fn moto_refuses_what_is_archived_until_it_is_restored() {
+    skip_unless!(Moto::NEEDS);
+    let moto = Moto::new();
+    moto.create_bucket("bucket");
+    moto.put("bucket/near", "near", "STANDARD");
+    moto.put("bucket/far", "far", "GLACIER");
+    assert_eq!(moto.ask("GET", "/bucket/near", &[], &[]).text(), "near");
+    let refused = moto.try_ask("GET", "/bucket/far", &[], &[]);
+    assert_eq!(refused.status, 403);
+    assert!(refused.text().contains("InvalidObjectState"), "{}", refused.text());
+    moto.restore_takes(2);
+    let days = b"<RestoreRequest><Days>1</Days></RestoreRequest>";
+    assert_eq!(moto.ask("POST", "/bucket/far?restore", &[], days).status, 202);
+    let state = || {
+        let head = moto.ask("HEAD", "/bucket/far", &[], &[]);
+        assert_eq!(head.header("x-amz-storage-class"), Some("GLACIER"));
+        head.header("x-amz-restore").expect("it is asked for").to_owned()
+    };
+    assert_eq!(state(), "ongoing-request=\"true\"");
+    assert!(state().starts_with("ongoing-request=\"false\""));
+    assert_eq!(moto.ask("GET", "/bucket/far", &[], &[]).text(), "far");
+    let address = moto.address();
+    drop(moto);
+    is_gone(address);
+}
+
+/// Set in the process that this test kills.
+const CRASHES: &str = "NEARFIRST_TEST_CRASHES";
+
+#[test]
+fn servers_outlive_the_thread_that_started_them_and_not_the_process() {
+    skip_unless!(Nginx::NEEDS, Postgres::NEEDS);
+    if std::env::var_os(CRASHES).is_some() {
+        let start = || (Nginx::new(), Postgres::new());
+        let (nginx, postgres) = std::thread::spawn(start).join().unwrap();
+        assert_eq!(http::get(nginx.address(), "/none", &[]).unwrap().status, 404);
+        assert_eq!(postgres.execute("select 1"), "1\n");
+        println!("\nlistening: {} {}", nginx.address(), postgres.address());
+        std::process::abort();
+    }
+    let this = std::env::current_exe().unwrap();
+    let name = "servers_outlive_the_thread_that_started_them_and_not_the_process";
+    // What a crash leaves behind goes with this; servers of other users must get through it.
+    let dir = Dir::new();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let crash = cmd(this, ["--exact", name, "--nocapture"]).env(CRASHES, "1").env("TMPDIR", &dir);
+    let output = crash.run();
+    assert_eq!(output.code(), 128 + 6, "{}", output.stderr());
+    let text = output.text();
+    let addresses = text.lines().find_map(|line| line.strip_prefix("listening: "));
+    let addresses: Vec<SocketAddr> =
+        addresses.expect("it started").split(' ').map(|address| address.parse().unwrap()).collect();
+    assert_eq!(addresses.len(), 2);
+    for address in addresses {
+        until("the server ends", || TcpStream::connect(address).is_err());
+    }
 }

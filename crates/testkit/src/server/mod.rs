@@ -18,15 +18,21 @@ mod daemon;
 pub mod http;
 mod mariadb;
 mod misbehaving;
+mod moto;
 mod nginx;
 mod postgres;
 mod s3;
+mod sftp;
+mod webdav;
 
 pub use mariadb::MariaDb;
 pub use misbehaving::{Answer, Counts, Link, Misbehaving, Request};
+pub use moto::Moto;
 pub use nginx::Nginx;
 pub use postgres::Postgres;
 pub use s3::S3;
+pub use sftp::Sftp;
+pub use webdav::WebDav;
 
 /// Changes with the bytes (FNV-1a): what `ETag`s are made of.
 fn fingerprint(bytes: &[u8]) -> u64 {
