@@ -6,7 +6,9 @@ CARGO   ?= cargo
 
 # rustup puts cargo here, which a shell that began before does not know.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-export NEARFIRST_RG ?= $(CURDIR)/target/peers/bin/rg
+# What only tests need; several clones can share one.
+export NEARFIRST_PEERS ?= $(CURDIR)/target/peers
+export NEARFIRST_RG ?= $(NEARFIRST_PEERS)/bin/rg
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test lint demo bench install uninstall fuzz clean

