@@ -23,6 +23,8 @@ mod entry;
 mod error;
 mod local;
 mod name;
+#[cfg(feature = "object")]
+mod object;
 mod store;
 mod stores;
 mod table_file;

@@ -46,12 +46,18 @@ impl Default for StoresOptions {
 #[derive(Debug)]
 pub struct Stores {
     files: Arc<dyn Store>,
+    #[cfg(feature = "object")]
+    objects: crate::object::Objects,
 }
 
 impl Stores {
     /// With these options, and the costs that local files are located by.
-    pub fn new(costs: Arc<Costs>, _options: &StoresOptions) -> Self {
-        Self { files: Arc::new(Files::new(costs)) }
+    pub fn new(costs: Arc<Costs>, options: &StoresOptions) -> Self {
+        Self {
+            files: Arc::new(Files::new(costs)),
+            #[cfg(feature = "object")]
+            objects: crate::object::Objects::new(options),
+        }
     }
 
     /// The store that owns the object of this name.
@@ -59,6 +65,12 @@ impl Stores {
     /// # Errors
     /// [`Error::Unsupported`] of a scheme that no store knows; what opening the store gives.
     pub fn of(&self, name: &Name) -> Result<Arc<dyn Store>, Error> {
+        #[cfg(feature = "object")]
+        if name.scheme().is_some()
+            && let Some(store) = self.objects.of(name)?
+        {
+            return Ok(store);
+        }
         match name.scheme() {
             None => Ok(Arc::clone(&self.files)),
             Some(scheme) => Err(Error::unsupported(

@@ -1,0 +1,145 @@
+//! What servers and connections answer instead of an object, as the store's errors: one `match` of each.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use crate::{Error, Name};
+
+/// What a server answered instead of what was asked for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Refusal {
+    /// The HTTP status.
+    pub(super) status: u16,
+    /// The service's own word for it (`SlowDown`); empty if it gives none.
+    pub(super) code: String,
+    /// What it says about it.
+    pub(super) message: String,
+    /// When it asks to be asked again.
+    pub(super) retry_after: Option<Duration>,
+    /// Where the bucket is, if not where it was asked for.
+    pub(super) region: Option<String>,
+}
+
+impl Refusal {
+    /// Status, code and message, as far as there are any.
+    fn text(&self) -> String {
+        let mut text = format!("status {}", self.status);
+        for part in [&self.code, &self.message] {
+            if !part.is_empty() {
+                text.push_str(if text.ends_with(&self.code) { ": " } else { " " });
+                text.push_str(part);
+            }
+        }
+        text
+    }
+
+    /// As an error about `name`.
+    pub(super) fn about(&self, name: &Name) -> Error {
+        let name = name.clone();
+        match (self.status, self.code.as_str()) {
+            (_, "InvalidObjectState") => Error::Cold { name, class: "archived".to_owned() },
+            (_, "NoSuchBucket" | "ContainerNotFound") => {
+                Error::refused(name, format!("there is no such bucket ({})", self.text()))
+            }
+            (_, "InvalidBucketName") => {
+                Error::refused(name, format!("this is no name of a bucket ({})", self.text()))
+            }
+            (
+                _,
+                "AuthorizationHeaderMalformed"
+                | "IllegalLocationConstraintException"
+                | "PermanentRedirect"
+                | "TemporaryRedirect",
+            )
+            | (301 | 307 | 308, _) => Error::refused(name, self.elsewhere()),
+            (
+                _,
+                "SlowDown"
+                | "RequestLimitExceeded"
+                | "Throttling"
+                | "ServerBusy"
+                | "TooManyRequests",
+            )
+            | (429 | 503, _) => {
+                Error::Busy { name, retry_after: self.retry_after, reason: self.text() }
+            }
+            (_, "RequestTimeTooSkewed") => Error::Denied {
+                name,
+                reason: "the clock of this machine differs too much from the server's".to_owned(),
+            },
+            (401 | 403 | 407, _) => Error::Denied { name, reason: self.text() },
+            (404 | 410, _) => Error::NotFound { name },
+            (412, _) => Error::Changed { name },
+            (408 | 499 | 500 | 502 | 504, _) | (_, "RequestTimeout" | "InternalError") => {
+                Error::interrupted(name, format!("the server failed ({})", self.text()))
+            }
+            _ => Error::refused(name, format!("the server refused it ({})", self.text())),
+        }
+    }
+
+    fn elsewhere(&self) -> String {
+        match &self.region {
+            Some(region) => format!(
+                "the bucket is in region {region}: set AWS_REGION={region} or the storage option region={region}"
+            ),
+            None => format!(
+                "the server sends us elsewhere ({}): check the region (AWS_REGION) and the endpoint",
+                self.text()
+            ),
+        }
+    }
+}
+
+/// A request that got no answer.
+pub(super) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
+    let text = innermost(error);
+    let host = error.url().and_then(|url| url.host_str()).unwrap_or("the server").to_owned();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match () {
+        () if has(&[
+            "Name or service not known",
+            "No address associated",
+            "nodename nor servname",
+        ]) =>
+        {
+            Error::refused(
+                name.clone(),
+                format!("there is no host {host}: check the name and the endpoint"),
+            )
+        }
+        () if has(&[
+            "certificate",
+            "InvalidContentType",
+            "tls handshake",
+            "HandshakeFailure",
+            "ProtocolVersion",
+        ]) =>
+        {
+            Error::refused(
+                name.clone(),
+                format!(
+                    "no secure connection to {host} ({text}): check https or http, and its certificate"
+                ),
+            )
+        }
+        () if error.is_builder() => Error::refused(name.clone(), text),
+        () if error.is_timeout() => {
+            Error::interrupted(name.clone(), format!("no connection to {host} in time"))
+        }
+        () if error.is_connect() => {
+            Error::interrupted(name.clone(), format!("no connection to {host} ({text})"))
+        }
+        () => Error::interrupted(name.clone(), format!("the connection to {host} broke ({text})")),
+    }
+}
+
+/// What the last error of a chain says: those before only say that there is one.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause = error.source();
+    let mut text = error.to_string();
+    while let Some(inner) = cause {
+        text = inner.to_string();
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,294 @@
+//! Amazon S3, and the many servers that speak its language.
+//!
+//! Requests are our own, signed by the signer that `OpenDAL` uses: `OpenDAL`
+//! changes some keys on the way (`a//b` becomes `a/b`), and reads neither storage
+//! classes nor the state of restores.
+
+mod answers;
+mod requests;
+mod settings;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
+use sled::{Device, Extent, Place};
+
+use self::answers::Listing;
+use self::requests::{Request, Requests};
+pub(crate) use self::settings::Environment;
+use self::settings::Settings;
+use super::body::exactly;
+use super::error::unanswered;
+use super::glob::{Folders, Glob, Page, Pages};
+use super::place::Root;
+use super::wire::{Redirects, Wire};
+use crate::{
+    Answer, Entries, Entry, Error, Name, Query, Reading, Recall, Store, StoresOptions, Tier,
+};
+
+/// How often a page of a listing is asked for before the listing ends with an
+/// error: only the listing knows where it stands, so it alone can go on.
+const PAGE_ATTEMPTS: u32 = 6;
+
+/// The wait before a page is asked for again, doubled each time: six attempts are 6 s.
+const PAGE_AGAIN: Duration = Duration::from_millis(200);
+
+/// When a restore is worth another look: standard ones take hours, expedited ones minutes.
+const RECALL_AGAIN: Duration = Duration::from_mins(5);
+
+/// A bucket.
+#[derive(Debug, Clone)]
+pub(super) struct Bucket(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    root: Root,
+    requests: Requests,
+    restore: String,
+    device: Device,
+    cold: Device,
+}
+
+impl Bucket {
+    /// Opens the bucket of a root `s3://bucket`; asks nobody yet.
+    pub(super) fn open(
+        root: Root,
+        options: &StoresOptions,
+        environment: Environment<'_>,
+    ) -> Result<Self, Error> {
+        let settings = Settings::of(root.authority(), &options.storage, environment)
+            .map_err(|reason| Error::refused(root.text.as_str(), reason))?;
+        let wire = Wire::new(options.answer_max, Redirects::Refuse)?;
+        let restore = format!(
+            "<RestoreRequest xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Days>{}</Days>\
+             <GlacierJobParameters><Tier>{}</Tier></GlacierJobParameters></RestoreRequest>",
+            settings.restore_days,
+            quick_xml::escape::escape(&settings.restore_tier),
+        );
+        Ok(Self(Arc::new(Inner {
+            device: Device::new(root.text.as_str()),
+            cold: Device::new(format!("cold:{}", root.text)),
+            requests: Requests::new(wire, &settings),
+            restore,
+            root,
+        })))
+    }
+}
+
+impl Store for Bucket {
+    fn device(&self, _name: &Name) -> Device {
+        self.0.device.clone()
+    }
+
+    fn stat(&self, name: &Name) -> Answer<'_, Entry> {
+        let name = name.clone();
+        async move { self.0.stat(name).await }.boxed()
+    }
+
+    fn read(&self, entry: &Entry, range: Range<u64>) -> Answer<'_, Reading> {
+        let entry = entry.clone();
+        async move { self.0.read(entry, range).await }.boxed()
+    }
+
+    fn list(&self, query: &Query) -> Entries {
+        let Query::Glob(pattern) = query else {
+            let error = Error::unsupported(query.prefix(), "a bucket answers patterns only");
+            return stream::once(async { Err(error) }).boxed();
+        };
+        Glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern)
+    }
+
+    fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
+        let (device, place) = if entry.tier.is_cold() {
+            (self.0.cold.clone(), Place::Cold)
+        } else {
+            (self.0.device.clone(), Place::Far)
+        };
+        let whole = entry.size.map(|length| Extent { offset: 0, length, device, place });
+        futures::future::ready(Ok(whole.into_iter().collect())).boxed()
+    }
+
+    fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
+        let name = entry.name.clone();
+        async move { self.0.recall(name).await }.boxed()
+    }
+}
+
+impl Folders for Bucket {
+    fn pages(&self, prefix: &str, deep: bool) -> Pages {
+        let start = Some((Arc::clone(&self.0), prefix.to_owned(), None));
+        stream::try_unfold(start, move |state| async move {
+            let Some((bucket, prefix, after)) = state else { return Ok(None) };
+            let listing = bucket.page(&prefix, deep, after).await?;
+            let page = Page {
+                entries: listing.entries(|key| bucket.root.name(key)).collect(),
+                folders: listing.folders().collect(),
+            };
+            let next = listing.next().map(|token| (bucket, prefix, Some(token.to_owned())));
+            Ok(Some((page, next)))
+        })
+        .boxed()
+    }
+
+    fn find(&self, key: String) -> Answer<'static, Entry> {
+        let bucket = Arc::clone(&self.0);
+        async move { bucket.stat(bucket.root.name(&key)).await }.boxed()
+    }
+}
+
+impl Inner {
+    async fn stat(&self, name: Name) -> Result<Entry, Error> {
+        let request = Request { method: Method::HEAD, ..self.about(&name) };
+        let answer = self.requests.send(&name, request).await?;
+        Ok(answers::entry(name, answer.headers()))
+    }
+
+    async fn read(&self, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
+        let name = entry.name.clone();
+        if let Tier::Cold { class } | Tier::Recalling { class } = &entry.tier {
+            return Err(Error::Cold { name, class: class.to_string() });
+        }
+        let range = range.start..range.end.min(entry.size.unwrap_or(u64::MAX));
+        if range.is_empty() {
+            let range = range.start..range.start;
+            return Ok(Reading { entry, range, bytes: stream::empty().boxed() });
+        }
+        let mut headers = Vec::new();
+        match range.end {
+            u64::MAX if range.start == 0 => {}
+            u64::MAX => headers.push(("range", format!("bytes={}-", range.start))),
+            end => headers.push(("range", format!("bytes={}-{}", range.start, end - 1))),
+        }
+        if let Some(version) = &entry.version {
+            headers.push(("if-match", version.as_str().to_owned()));
+        }
+        let request = Request { headers: &headers, ..self.about(&name) };
+        let answer = self.requests.ask(&name, request).await?;
+        match answer.status().as_u16() {
+            200 | 206 => reading(name, answer, range),
+            // Nothing is there: the object is not as long.
+            416 => {
+                let entry = Entry { size: answers::entry(name, answer.headers()).size, ..entry };
+                let range = range.start..range.start;
+                Ok(Reading { entry, range, bytes: stream::empty().boxed() })
+            }
+            _ => Err(match self.requests.wire().refusal(answer).await.about(&name) {
+                Error::Cold { name, .. } => self.cold(name).await,
+                error => error,
+            }),
+        }
+    }
+
+    /// Asks for the class of an object that turned out to be cold.
+    async fn cold(&self, name: Name) -> Error {
+        let class = match self.stat(name.clone()).await.map(|entry| entry.tier) {
+            Ok(Tier::Cold { class } | Tier::Recalling { class }) => class.to_string(),
+            _ => "archived".to_owned(),
+        };
+        Error::Cold { name, class }
+    }
+
+    async fn recall(&self, name: Name) -> Result<Recall, Error> {
+        let body = Bytes::from(self.restore.clone());
+        let request =
+            Request { method: Method::POST, query: &[("restore", "")], body, ..self.about(&name) };
+        let answer = self.requests.ask(&name, request).await?;
+        // 200 is a copy that was there already, and stays for longer now.
+        if answer.status().as_u16() == 200 {
+            return Ok(Recall::Ready);
+        }
+        if answer.status().is_success() {
+            return Ok(Recall::Pending { again: RECALL_AGAIN });
+        }
+        let refusal = self.requests.wire().refusal(answer).await;
+        match refusal.code.as_str() {
+            "RestoreAlreadyInProgress" => Ok(Recall::Pending { again: RECALL_AGAIN }),
+            // It is of a class that needs none.
+            "InvalidObjectState" => Ok(Recall::Ready),
+            _ => Err(refusal.about(&name)),
+        }
+    }
+
+    /// A page of a listing, asked for until it comes.
+    async fn page(
+        &self,
+        prefix: &str,
+        deep: bool,
+        after: Option<String>,
+    ) -> Result<Listing, Error> {
+        let mut wait = PAGE_AGAIN;
+        for _ in 1..PAGE_ATTEMPTS {
+            let again = match self.page_once(prefix, deep, after.as_deref()).await {
+                Err(Error::Busy { retry_after, .. }) => retry_after.unwrap_or(wait).max(wait),
+                Err(error) if error.is_transient() => wait,
+                result => return result,
+            };
+            tokio::time::sleep(again).await;
+            wait *= 2;
+        }
+        self.page_once(prefix, deep, after.as_deref()).await
+    }
+
+    async fn page_once(
+        &self,
+        prefix: &str,
+        deep: bool,
+        after: Option<&str>,
+    ) -> Result<Listing, Error> {
+        let name = self.root.name(prefix);
+        let mut query =
+            Vec::from([("encoding-type", "url"), ("list-type", "2"), ("prefix", prefix)]);
+        query.extend((!deep).then_some(("delimiter", "/")));
+        query.extend(after.map(|token| ("continuation-token", token)));
+        let attributes = "x-amz-optional-object-attributes";
+        let request = Request {
+            method: Method::GET,
+            key: "",
+            query: &query,
+            headers: &[(attributes, "RestoreStatus".to_owned())],
+            body: Bytes::new(),
+        };
+        let answer = self.requests.send(&name, request).await;
+        let answer = answer.map_err(|error| match error {
+            // A prefix is always found: what is not is the bucket.
+            Error::NotFound { name } => Error::refused(name, "there is no such bucket"),
+            error => error,
+        })?;
+        let text = self.requests.wire().text(&name, answer).await?;
+        Listing::parse(&text)
+            .map_err(|error| Error::refused(name, format!("the listing cannot be read: {error}")))
+    }
+
+    /// A plain GET of an object.
+    fn about<'name>(&self, name: &'name Name) -> Request<'name> {
+        let key = self.root.key(name);
+        Request { method: Method::GET, key, query: &[], headers: &[], body: Bytes::new() }
+    }
+}
+
+/// The bytes of an answer.
+fn reading(name: Name, answer: reqwest::Response, wanted: Range<u64>) -> Result<Reading, Error> {
+    let entry = answers::entry(name.clone(), answer.headers());
+    let (held, size) = match (answer.status().as_u16(), answers::content_range(answer.headers())) {
+        (206, Some((start, end))) => (start..end, entry.size),
+        (200, _) => (0..entry.size.unwrap_or(u64::MAX), entry.size),
+        _ => return Err(Error::refused(name, "the server sends a part and not which")),
+    };
+    let end = wanted.end.min(size.unwrap_or(held.end));
+    let range = wanted.start.min(end)..end;
+    if held.start > range.start || held.end < range.end {
+        let reason = format!("the server sends {held:?} of the range {range:?}");
+        return Err(Error::interrupted(name, reason));
+    }
+    let broken = name.clone();
+    let bytes = answer.bytes_stream().map_err(move |error| unanswered(&broken, &error));
+    if range == (0..u64::MAX) {
+        return Ok(Reading { entry, range, bytes: bytes.boxed() });
+    }
+    let bytes = exactly(name, bytes, range.start - held.start, range.end - range.start);
+    Ok(Reading { entry, range, bytes })
+}

@@ -1,0 +1,167 @@
+//! HTTP as the object stores use it: one request at a time, limits on connecting and on the first byte, none on the rest.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
+use super::error::{Refusal, unanswered};
+use crate::{Clock, Error, Name};
+
+/// How long a connection may take, at most: five lost packets of its handshake.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// How long an address that only exists inside a cloud may take to answer:
+/// there it does at once, elsewhere packets to it may vanish.
+const METADATA_MAX: Duration = Duration::from_secs(2);
+
+/// The most of an error's text that is read.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
+
+/// A client of one server, which keeps its connections.
+#[derive(Debug, Clone)]
+pub(super) struct Wire {
+    client: reqwest::Client,
+    answer_max: Duration,
+}
+
+/// Whether a client goes where an answer sends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Redirects {
+    /// It does, without its credentials if that is another host.
+    Follow,
+    /// It does not: a signed request is for one host.
+    Refuse,
+}
+
+impl Wire {
+    /// Limited to `answer_max` until an answer begins.
+    pub(super) fn new(answer_max: Duration, redirects: Redirects) -> Result<Self, Error> {
+        let client = reqwest::Client::builder()
+            .connect_timeout(CONNECT_MAX.min(answer_max))
+            // HTTP/2 would put all transfers into one connection, and so into one congestion window.
+            .http1_only()
+            // Objects are what was stored: nothing is unpacked on the way.
+            .no_gzip()
+            .no_brotli()
+            .no_deflate()
+            .no_zstd()
+            .redirect(match redirects {
+                Redirects::Follow => reqwest::redirect::Policy::limited(10),
+                Redirects::Refuse => reqwest::redirect::Policy::none(),
+            })
+            .user_agent(concat!("nearfirst/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| Error::refused("", format!("no HTTP client: {error}")))?;
+        Ok(Self { client, answer_max })
+    }
+
+    /// The answer, once it begins, whatever its status.
+    pub(super) async fn ask(
+        &self,
+        name: &Name,
+        request: reqwest::Request,
+    ) -> Result<reqwest::Response, Error> {
+        let limit = match request.url().host_str() {
+            Some("169.254.169.254" | "[fd00:ec2::254]" | "metadata.google.internal") => {
+                METADATA_MAX
+            }
+            _ => self.answer_max,
+        };
+        match tokio::time::timeout(limit, self.client.execute(request)).await {
+            Ok(answer) => answer.map_err(|error| unanswered(name, &error)),
+            Err(_) => Err(Error::interrupted(
+                name.clone(),
+                format!("no answer for {} s", limit.as_secs_f32()),
+            )),
+        }
+    }
+
+    /// What the server says instead of what it was asked for.
+    pub(super) async fn refusal(&self, answer: reqwest::Response) -> Refusal {
+        let mut refusal = described(answer.status().as_u16(), answer.headers());
+        let mut text = Vec::new();
+        let mut body = answer.bytes_stream();
+        let read = async {
+            while text.len() < REFUSAL_BYTES_MAX
+                && let Some(Ok(bytes)) = body.next().await
+            {
+                text.extend_from_slice(&bytes);
+            }
+        };
+        // What has come until then is enough to say.
+        drop(tokio::time::timeout(self.answer_max, read).await);
+        explain(&mut refusal, &text);
+        refusal
+    }
+
+    /// The whole of a short answer, of which every byte must come in time.
+    pub(super) async fn text(
+        &self,
+        name: &Name,
+        answer: reqwest::Response,
+    ) -> Result<Bytes, Error> {
+        match tokio::time::timeout(self.answer_max, answer.bytes()).await {
+            Ok(text) => text.map_err(|error| unanswered(name, &error)),
+            Err(_) => Err(Error::interrupted(name.clone(), "the answer stalled")),
+        }
+    }
+}
+
+/// What the head of an answer says of the reasons.
+pub(super) fn described(status: u16, headers: &HeaderMap) -> Refusal {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    Refusal {
+        status,
+        retry_after: text(RETRY_AFTER.as_str()).and_then(retry_after),
+        region: text("x-amz-bucket-region").map(str::to_owned),
+        code: text("x-ms-error-code").unwrap_or_default().to_owned(),
+        message: String::new(),
+    }
+}
+
+/// The delay of a `Retry-After`: seconds, or a date.
+fn retry_after(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = jiff::fmt::rfc2822::parse(text.trim()).ok()?.timestamp().as_second();
+    let at = Duration::from_secs(u64::try_from(at).ok()?);
+    Some(at.saturating_sub(Clock::real().unix()))
+}
+
+/// Reads the error documents of S3 and Azure (XML), Google and HDFS (JSON);
+/// of any other the first line of its text.
+pub(super) fn explain(refusal: &mut Refusal, text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    let between = |start: &str, end: &str| {
+        let from = text.find(start)? + start.len();
+        let to = from + text[from..].find(end)?;
+        Some(text[from..to].trim().to_owned())
+    };
+    let field = |xml: &str, json: &str| {
+        between(&format!("<{xml}>"), &format!("</{xml}>"))
+            .or_else(|| between(&format!("\"{json}\": \""), "\""))
+            .or_else(|| between(&format!("\"{json}\":\""), "\""))
+    };
+    if let Some(code) = field("Code", "exception") {
+        refusal.code = code;
+    }
+    if refusal.region.is_none() {
+        refusal.region = between("<Region>", "</Region>");
+    }
+    let is_markup = text.trim_start().starts_with('<');
+    refusal.message = field("Message", "message")
+        .or_else(|| between("<title>", "</title>"))
+        .or_else(|| text.lines().next().filter(|_| !is_markup).map(str::to_owned))
+        .unwrap_or_default();
+    if refusal.message.starts_with(&refusal.code) && !refusal.code.is_empty() {
+        refusal.message =
+            refusal.message[refusal.code.len()..].trim_start_matches([':', ' ']).to_owned();
+    }
+    refusal.message.truncate(refusal.message.floor_char_boundary(MESSAGE_BYTES_MAX));
+}
+
+/// The most of a server's message that an error repeats: a line or two.
+const MESSAGE_BYTES_MAX: usize = 300;
