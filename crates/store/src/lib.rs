@@ -28,6 +28,8 @@ mod object;
 mod store;
 mod stores;
 mod table_file;
+#[cfg(feature = "web")]
+mod web;
 
 pub use clock::Clock;
 pub use costs::Costs;
@@ -41,3 +43,5 @@ pub use name::Name;
 pub use store::{Answer, ByteStream, Entries, Query, Reading, Recall, Store};
 pub use stores::{Permissions, Stores, StoresOptions};
 pub use table_file::{TableFiles, Warning};
+#[cfg(feature = "web")]
+pub use web::Web;

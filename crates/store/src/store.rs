@@ -121,6 +121,8 @@ pub struct Reading {
     /// What the stream will hold: the range asked for, cut at the object's
     /// end; from 0 to `u64::MAX` if the server sends the whole and not how long it is.
     pub range: Range<u64>,
+    /// What the server said beside the bytes, field by field; empty where there is no server.
+    pub headers: Vec<(String, String)>,
     /// The bytes.
     pub bytes: ByteStream,
 }

@@ -48,6 +48,8 @@ pub struct Stores {
     files: Arc<dyn Store>,
     #[cfg(feature = "object")]
     objects: crate::object::Objects,
+    #[cfg(feature = "web")]
+    web: Arc<dyn Store>,
 }
 
 impl Stores {
@@ -57,6 +59,8 @@ impl Stores {
             files: Arc::new(Files::new(costs)),
             #[cfg(feature = "object")]
             objects: crate::object::Objects::new(options),
+            #[cfg(feature = "web")]
+            web: Arc::new(crate::Web::new(options.permissions.private_links, options.answer_max)),
         }
     }
 
@@ -73,6 +77,8 @@ impl Stores {
         }
         match name.scheme() {
             None => Ok(Arc::clone(&self.files)),
+            #[cfg(feature = "web")]
+            Some("http" | "https") => Ok(Arc::clone(&self.web)),
             Some(scheme) => Err(Error::unsupported(
                 name.clone(),
                 format!("no store knows the scheme {scheme}://"),
@@ -87,6 +93,10 @@ impl Stores {
     pub fn answering(&self, query: &Query) -> Result<Arc<dyn Store>, Error> {
         match query {
             Query::Glob(name) => self.of(name),
+            #[cfg(feature = "web")]
+            Query::Ask { prefix, .. } if prefix.path().is_some_and(crate::web::is_page) => {
+                Ok(Arc::new(crate::web::Pages::new(Arc::clone(&self.files))))
+            }
             Query::Ask { prefix, .. } => self.of(prefix),
             Query::Run { folder, .. } => {
                 Err(Error::unsupported(folder.clone(), "programs are not run"))

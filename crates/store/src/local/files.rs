@@ -67,7 +67,7 @@ impl Store for Files {
                 })
                 .await
             });
-            Ok(Reading { entry: now, range, bytes: bytes.boxed() })
+            Ok(Reading { entry: now, range, headers: Vec::new(), bytes: bytes.boxed() })
         })
     }
 

@@ -1,0 +1,88 @@
+//! The clients of all requests of a process, and how they follow redirects.
+
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Client, redirect};
+
+use super::network::{Hosts, Private, Resolver};
+
+/// A server that does not accept a connection in this time is down.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// As browsers and curl follow fewer than 50, and nobody needs more than a few.
+const REDIRECTS_MAX: usize = 10;
+
+/// What servers see of us.
+const USER_AGENT: &str =
+    concat!("nearfirst/", env!("CARGO_PKG_VERSION"), " (+", env!("CARGO_PKG_REPOSITORY"), ")");
+
+/// Two clients, each with its pool of connections: they differ in whether a
+/// body is decoded.
+#[derive(Debug)]
+pub(super) struct Clients {
+    /// Bodies as the server stores them: their lengths and ranges count.
+    pub(super) objects: Client,
+    /// Bodies decoded: pages shrink to a fifth on their way.
+    pub(super) pages: Client,
+}
+
+impl Clients {
+    /// Proxies are those of the environment.
+    ///
+    /// # Errors
+    /// Text: no certificates of the system, or a proxy that is no URL.
+    pub(super) fn new(hosts: &Arc<Hosts>) -> Result<Self, String> {
+        let client = |decode: bool| {
+            let hosts = Arc::clone(hosts);
+            Client::builder()
+                .user_agent(USER_AGENT)
+                .connect_timeout(CONNECT_MAX)
+                .redirect(following(Arc::clone(&hosts)))
+                .dns_resolver(Resolver(hosts))
+                // A window of 64 KiB would hold a far server to 64 KiB a round trip.
+                .http2_adaptive_window(true)
+                .referer(false)
+                .gzip(decode)
+                .brotli(decode)
+                .zstd(decode)
+                .deflate(decode)
+                .build()
+                .map_err(|error| said(&error))
+        };
+        Ok(Self { objects: client(false)?, pages: client(true)? })
+    }
+}
+
+/// Up to [`REDIRECTS_MAX`] hops, none from a public server into a private network.
+fn following(hosts: Arc<Hosts>) -> redirect::Policy {
+    redirect::Policy::custom(move |attempt| {
+        let url = attempt.url();
+        if attempt.previous().len() > REDIRECTS_MAX {
+            let text = format!("redirected more than {REDIRECTS_MAX} times, lastly to {url}");
+            return attempt.error(text);
+        }
+        if attempt.previous().contains(url) {
+            let text = format!("redirected in a circle, back to {url}");
+            return attempt.error(text);
+        }
+        let from_public = attempt.previous().last().is_some_and(|last| !hosts.is_private(last));
+        if from_public && !hosts.may_link(url) {
+            let host = url.host_str().unwrap_or_default().to_owned();
+            return attempt.error(Private(host));
+        }
+        attempt.follow()
+    })
+}
+
+/// The innermost reason of an error of the client, which wraps it in what it was doing.
+pub(super) fn said(error: &reqwest::Error) -> String {
+    let mut said = String::new();
+    let mut source = error.source();
+    while let Some(error) = source {
+        said = error.to_string();
+        source = error.source();
+    }
+    if said.is_empty() { error.to_string() } else { said }
+}

@@ -1,0 +1,359 @@
+//! Objects and pages of web servers.
+//!
+//! [`Web`] reads objects by ranges over HTTP and takes pages for sets of
+//! their links. `network.rs` says which hosts may be connected to, `client.rs`
+//! how, `answer.rs` what an answer means, `body.rs` what of it was asked for,
+//! `page.rs` and `link.rs` what a page links to.
+
+mod answer;
+mod body;
+mod client;
+mod link;
+mod local;
+mod network;
+mod page;
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+pub(crate) use self::local::{Pages, is_page};
+
+use futures::stream;
+use futures::{FutureExt as _, StreamExt as _};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE};
+use reqwest::{Client, Method, Response, StatusCode};
+use sled::Device;
+use url::Url;
+
+use self::answer::{broken, condition, content_length, content_range, described, failure, is_same};
+use self::body::Cover;
+use self::client::Clients;
+use self::link::Base;
+use self::network::Hosts;
+use crate::{Answer, ByteStream, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
+
+/// The servers of `http://` and `https://`.
+///
+/// Ranges are pinned to a version by a strong entity tag, else by modification
+/// time and size. Up to ten redirects are followed, by proxies of the
+/// environment where it names them. Behind a proxy names are resolved by the
+/// proxy, which then decides whether they may be private.
+#[derive(Debug, Clone)]
+pub struct Web(Arc<Servers>);
+
+#[derive(Debug)]
+struct Servers {
+    hosts: Arc<Hosts>,
+    answer_max: Duration,
+    clock: Clock,
+    /// Made by the first request: reading the system's certificates takes milliseconds.
+    clients: OnceLock<Result<Clients, String>>,
+}
+
+impl Web {
+    /// With links of public pages into private networks followed or not, and
+    /// the time that an answer may take to begin.
+    pub fn new(private_links: bool, answer_max: Duration) -> Self {
+        Self(Arc::new(Servers {
+            hosts: Arc::new(Hosts::new(private_links)),
+            answer_max,
+            clock: Clock::real(),
+            clients: OnceLock::new(),
+        }))
+    }
+}
+
+impl Store for Web {
+    fn device(&self, name: &Name) -> Device {
+        let origin = url_of(name).ok().map(|url| url.origin().ascii_serialization());
+        Device::new(origin.as_deref().unwrap_or("web"))
+    }
+
+    fn stat(&self, name: &Name) -> Answer<'_, Entry> {
+        let name = name.clone();
+        async move { self.0.stat(&name).await }.boxed()
+    }
+
+    fn read(&self, entry: &Entry, range: Range<u64>) -> Answer<'_, Reading> {
+        let entry = entry.clone();
+        async move { self.0.read(&entry, range).await }.boxed()
+    }
+
+    fn list(&self, query: &Query) -> Entries {
+        let listed = match query {
+            Query::Glob(name) => self.0.itself(name),
+            Query::Ask { prefix, text } => return self.links(prefix, text),
+            Query::Run { folder, .. } => {
+                Err(Error::unsupported(folder.clone(), "a web server runs no programs"))
+            }
+        };
+        stream::once(async { listed }).boxed()
+    }
+}
+
+impl Web {
+    /// The links of a page, while it loads.
+    fn links(&self, page: &Name, selector: &str) -> Entries {
+        let (servers, name) = (Arc::clone(&self.0), page.clone());
+        let open = async move { servers.page(&name).await };
+        page::links(page.clone(), selector, open.boxed())
+    }
+}
+
+impl Servers {
+    fn clients(&self, name: &Name) -> Result<&Clients, Error> {
+        let clients = self.clients.get_or_init(|| Clients::new(&self.hosts));
+        clients.as_ref().map_err(|reason| Error::refused(name.clone(), reason))
+    }
+
+    /// The answer to one request, redirects followed; its status may be an error's.
+    async fn send(
+        &self,
+        client: &Client,
+        method: Method,
+        name: &Name,
+        headers: HeaderMap,
+    ) -> Result<Response, Error> {
+        let request = client.request(method, url_of(name)?).headers(headers);
+        let answer = tokio::time::timeout(self.answer_max, request.send()).await;
+        let seconds = self.answer_max.as_secs_f32();
+        answer
+            .map_err(|_| {
+                let reason = format!("the server has not answered for {seconds} s");
+                Error::interrupted(name.clone(), reason)
+            })?
+            .map_err(|error| broken(name, &error))
+    }
+
+    async fn stat(&self, name: &Name) -> Result<Entry, Error> {
+        let client = &self.clients(name)?.objects;
+        let response = self.send(client, Method::HEAD, name, plain()).await?;
+        // Some servers know no HEAD, or signed URLs of an object store allow GET alone.
+        if matches!(response.status().as_u16(), 403 | 405 | 501) {
+            return Ok(self.read(&Entry::named(name.clone()), 0..1).await?.entry);
+        }
+        let headers = response.headers();
+        match failure(name, response.status(), headers, &self.clock) {
+            Some(error) => Err(error),
+            None => Ok(described(name, headers, content_length(headers))),
+        }
+    }
+
+    async fn read(&self, entry: &Entry, range: Range<u64>) -> Result<Reading, Error> {
+        let name = &entry.name;
+        let client = &self.clients(name)?.objects;
+        if range.is_empty() {
+            let now = entry.clone();
+            return Ok(empty(now, range.start, Vec::new()));
+        }
+        let mut headers = plain();
+        if range != (0..u64::MAX) {
+            let text = format!("bytes={}-{}", range.start, range.end - 1);
+            headers.insert(RANGE, text.parse().expect("digits"));
+        }
+        if let Some(version) = &entry.version {
+            let (field, value) = condition(version);
+            let value = value.parse().map_err(|_| {
+                Error::refused(name.clone(), "its version is none that a web server gave")
+            })?;
+            headers.insert(field, value);
+        }
+        let mut response = self.send(client, Method::GET, name, headers.clone()).await?;
+        if is_beyond(&response) && content_range(response.headers()).is_none() && range.start == 0 {
+            // Empty, probably; but a server that does not say so may only dislike the range.
+            headers.remove(RANGE);
+            response = self.send(client, Method::GET, name, headers).await?;
+        }
+        self.reading(entry, range, response)
+    }
+
+    /// What an answer brings of the range.
+    fn reading(
+        &self,
+        entry: &Entry,
+        range: Range<u64>,
+        response: Response,
+    ) -> Result<Reading, Error> {
+        let name = &entry.name;
+        let (status, headers) = (response.status(), response.headers());
+        if is_beyond(&response) {
+            if entry.version.is_some() && entry.size.is_some_and(|size| range.start < size) {
+                return Err(Error::Changed { name: name.clone() });
+            }
+            let size = content_range(headers).and_then(|(_, size)| size).or(entry.size);
+            let now = described(name, headers, size);
+            let at = size.map_or(range.start, |size| range.start.min(size));
+            return Ok(empty(now, at, answer::all(headers)));
+        }
+        if let Some(error) = failure(name, status, headers, &self.clock) {
+            return Err(error);
+        }
+        let (size, cover) = match status {
+            StatusCode::PARTIAL_CONTENT => partial(entry, &range, headers)?,
+            _ => whole(&range, headers),
+        };
+        let now = described(name, headers, size);
+        if !is_same(entry, &now) {
+            return Err(Error::Changed { name: name.clone() });
+        }
+        let headers = answer::all(headers);
+        let range = cover.range.clone();
+        let bytes = body::bytes(name.clone(), response, cover);
+        Ok(Reading { entry: now, range, headers, bytes })
+    }
+
+    /// A page on its way, decoded.
+    async fn page(&self, name: &Name) -> Result<(Base, ByteStream), Error> {
+        self.hosts.told(&url_of(name)?);
+        let client = &self.clients(name)?.pages;
+        let response = self.send(client, Method::GET, name, accepting()).await?;
+        let headers = response.headers();
+        if let Some(error) = failure(name, response.status(), headers, &self.clock) {
+            return Err(error);
+        }
+        let kind = answer::text(headers, &CONTENT_TYPE).unwrap_or("text/html");
+        if !is_hypertext(kind) {
+            let reason = format!("only a page of text has links, and this is {kind}");
+            return Err(Error::refused(name.clone(), reason));
+        }
+        let base = Base::of_url(response.url().clone(), Arc::clone(&self.hosts));
+        let name = name.clone();
+        let bytes = response.bytes_stream();
+        Ok((base, bytes.map(move |bytes| bytes.map_err(|error| broken(&name, &error))).boxed()))
+    }
+
+    /// A name that was told lists itself.
+    fn itself(&self, name: &Name) -> Result<Entry, Error> {
+        let plain = unquoted(name).ok_or_else(|| {
+            let page = "`https://host/dir/\\a[href$=\".gz\"]\\`";
+            let reason = format!("a web server cannot be asked which names match a pattern; name a page and which of its links: {page}");
+            Error::unsupported(name.clone(), reason)
+        })?;
+        self.hosts.told(&url_of(&plain)?);
+        Ok(Entry::named(plain))
+    }
+}
+
+/// Bytes as they are stored, whichever encodings the server could make of them.
+fn plain() -> HeaderMap {
+    let identity = HeaderValue::from_static("identity");
+    HeaderMap::from_iter([(ACCEPT_ENCODING, identity)])
+}
+
+/// What a page may be.
+fn accepting() -> HeaderMap {
+    let kinds = HeaderValue::from_static("text/html, application/xhtml+xml, */*;q=0.5");
+    HeaderMap::from_iter([(ACCEPT, kinds)])
+}
+
+fn is_hypertext(kind: &str) -> bool {
+    let kind = kind.to_ascii_lowercase();
+    kind.starts_with("text/") || kind.contains("html") || kind.contains("xml")
+}
+
+/// Whether nothing of the range is within the object.
+fn is_beyond(response: &Response) -> bool {
+    response.status() == StatusCode::RANGE_NOT_SATISFIABLE
+}
+
+fn empty(entry: Entry, at: u64, headers: Vec<(String, String)>) -> Reading {
+    Reading { entry, range: at..at, headers, bytes: stream::empty().boxed() }
+}
+
+/// Of an answer with the range: the whole size, and how its body covers what was asked for.
+fn partial(
+    entry: &Entry,
+    range: &Range<u64>,
+    headers: &HeaderMap,
+) -> Result<(Option<u64>, Cover), Error> {
+    let refused = |text: &str| Error::refused(entry.name.clone(), text);
+    let (sent, size) = match content_range(headers) {
+        Some((Some(sent), size)) => (sent, size.or(entry.size)),
+        _ => return Err(refused("the server sent a part of it without saying which")),
+    };
+    if sent.start != range.start {
+        return Err(refused("the server sent another part of it than it was asked for"));
+    }
+    // A server may send less than was asked for: what is missing is then an
+    // interruption, after which reading goes on from there.
+    let end = size.map_or(sent.end.min(range.end), |size| range.end.min(size));
+    Ok((size, Cover { skip: 0, range: range.start..end, is_exact: true }))
+}
+
+/// Of an answer with the whole object, asked for or not.
+fn whole(range: &Range<u64>, headers: &HeaderMap) -> (Option<u64>, Cover) {
+    let size = content_length(headers);
+    let end = match size {
+        Some(size) if range.start == 0 => size,
+        Some(size) => range.end.min(size),
+        None if range.start == 0 => u64::MAX,
+        None => range.end,
+    };
+    let kept = range.start.min(end)..end;
+    (size, Cover { skip: kept.start, range: kept, is_exact: size.is_some() })
+}
+
+/// The URL of a name that this store is asked about.
+fn url_of(name: &Name) -> Result<Url, Error> {
+    let text = name.url().ok_or_else(|| Error::refused(name.clone(), "not a URL in UTF-8"))?;
+    let url = Url::parse(text)
+        .map_err(|error| Error::refused(name.clone(), format!("not a URL: {error}")))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        _ => Err(Error::unsupported(name.clone(), "not an object of a web server")),
+    }
+}
+
+/// A pattern without wildcards as the name that it stands for. In a URL `?`
+/// begins the query, and what follows is the server's; brackets before the
+/// path hold an address.
+fn unquoted(pattern: &Name) -> Option<Name> {
+    let bytes = pattern.as_bytes();
+    let path = bytes.windows(3).position(|window| window == b"://").map_or(0, |at| at + 3);
+    let path = path + bytes[path..].iter().position(|&byte| byte == b'/').unwrap_or(0);
+    let mut plain = bytes[..path].to_vec();
+    let mut rest = bytes[path..].iter();
+    while let Some(&byte) = rest.next() {
+        match byte {
+            b'*' | b'[' => return None,
+            b'\\' => plain.extend(rest.next()),
+            b'?' => {
+                plain.push(byte);
+                plain.extend(rest.by_ref());
+            }
+            _ => plain.push(byte),
+        }
+    }
+    Some(Name::new(plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_wildcards_stands_for_itself() {
+        for (pattern, plain) in [
+            ("http://h/a.gz", Some("http://h/a.gz")),
+            ("http://h/search?q=[a*]", Some("http://h/search?q=[a*]")),
+            ("http://[::1]:80/a", Some("http://[::1]:80/a")),
+            ("http://h/a\\*b", Some("http://h/a*b")),
+            ("http://h", Some("http://h")),
+            ("http://h/*.gz", None),
+            ("http://h/[ab]", None),
+        ] {
+            assert_eq!(unquoted(&Name::from(pattern)), plain.map(Name::from), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_a_server() {
+        let web = Web::new(false, Duration::from_secs(1));
+        for (name, device) in
+            [("http://Host:80/a/b", "http://host"), ("https://host:8443/a?b", "https://host:8443")]
+        {
+            assert_eq!(web.device(&Name::from(name)), Device::new(device));
+        }
+    }
+}
