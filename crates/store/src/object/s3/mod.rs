@@ -155,7 +155,12 @@ impl Inner {
         let range = range.start..range.end.min(entry.size.unwrap_or(u64::MAX));
         if range.is_empty() {
             let range = range.start..range.start;
-            return Ok(Reading { entry, range, bytes: stream::empty().boxed() });
+            return Ok(Reading {
+                entry,
+                range,
+                bytes: stream::empty().boxed(),
+                headers: Vec::new(),
+            });
         }
         let mut headers = Vec::new();
         match range.end {
@@ -174,7 +179,7 @@ impl Inner {
             416 => {
                 let entry = Entry { size: answers::entry(name, answer.headers()).size, ..entry };
                 let range = range.start..range.start;
-                Ok(Reading { entry, range, bytes: stream::empty().boxed() })
+                Ok(Reading { entry, range, bytes: stream::empty().boxed(), headers: Vec::new() })
             }
             _ => Err(match self.requests.wire().refusal(answer).await.about(&name) {
                 Error::Cold { name, .. } => self.cold(name).await,
@@ -287,8 +292,8 @@ fn reading(name: Name, answer: reqwest::Response, wanted: Range<u64>) -> Result<
     let broken = name.clone();
     let bytes = answer.bytes_stream().map_err(move |error| unanswered(&broken, &error));
     if range == (0..u64::MAX) {
-        return Ok(Reading { entry, range, bytes: bytes.boxed() });
+        return Ok(Reading { entry, range, bytes: bytes.boxed(), headers: Vec::new() });
     }
     let bytes = exactly(name, bytes, range.start - held.start, range.end - range.start);
-    Ok(Reading { entry, range, bytes })
+    Ok(Reading { entry, range, bytes, headers: Vec::new() })
 }
