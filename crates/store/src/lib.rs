@@ -25,6 +25,7 @@ mod local;
 mod name;
 #[cfg(feature = "object")]
 mod object;
+mod pattern;
 mod store;
 mod stores;
 mod table_file;
@@ -40,6 +41,7 @@ pub use local::{
     disk_position, holes, probe, probe_memory, resident_ranges,
 };
 pub use name::Name;
+pub use pattern::Pattern;
 pub use store::{Answer, ByteStream, Entries, Query, Reading, Recall, Store};
 pub use stores::{Permissions, Stores, StoresOptions};
 pub use table_file::{TableFiles, Warning};

@@ -1,0 +1,352 @@
+//! What a csh pattern matches: `*`, `?`, `[a-z]` within a component of a name, `**` for any folders.
+//!
+//! Braces and `~` are replaced before a pattern is read. Which names are
+//! looked at is the matter of the store that lists them.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::Error;
+
+/// Components of one pattern: what is matched so far is a bit for each.
+const COMPONENTS_MAX: usize = 127;
+
+/// A csh pattern, read once and matched against many names.
+///
+/// `*`, `?` and `[a-z]` (`[^a-z]`, `[!a-z]`) stay within a component, and `*`
+/// is at least one byte where it is the whole of it; `**` as a component is
+/// any number of folders, also none, and at the end everything below. A
+/// component that begins with a dot is met only by one that is written with
+/// it. A backslash quotes the byte after it. A pattern that ends in `/`
+/// matches only names that do.
+///
+/// A store that lists by prefix asks it three things: from where on to list
+/// ([`Pattern::literal_prefix`]), whether to go into a folder
+/// ([`Pattern::may_match_below`]), and whether a name is one
+/// ([`Pattern::matches`]). For a URL that is all about the part after the
+/// bucket or host:
+///
+/// ```
+/// use nearfirst_store::Pattern;
+///
+/// let pattern = Pattern::new(b"logs/2026-*/**/*.gz")?;
+/// assert_eq!(pattern.literal_prefix(), b"logs/2026-");
+/// assert!(pattern.matches(b"logs/2026-07/a/b/x.gz") && pattern.matches(b"logs/2026-07/x.gz"));
+/// assert!(!pattern.matches(b"logs/2026-07/.old/x.gz"));
+/// assert!(pattern.may_match_below(b"logs/2026-07/"));
+/// assert!(!pattern.may_match_below(b"logs/2025-07/"));
+/// # Ok::<(), nearfirst_store::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    components: Vec<Component>,
+    prefix: Vec<u8>,
+    is_rooted: bool,
+    only_folders: bool,
+}
+
+/// What one component of a name must be.
+#[derive(Debug, Clone)]
+pub(crate) enum Component {
+    /// These bytes.
+    Literal(Vec<u8>),
+    /// What matches; a leading dot only if `dot`.
+    Matching {
+        /// The wildcards.
+        matcher: GlobMatcher,
+        /// Whether the pattern begins with a dot itself.
+        dot: bool,
+    },
+    /// Any folders, also none.
+    AnyFolders,
+}
+
+impl Component {
+    /// Whether this one component matches; of [`Component::AnyFolders`], whether it goes through.
+    pub(crate) fn matches(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Literal(text) => text == name,
+            Self::Matching { matcher, dot } => match name.first() {
+                None => false,
+                Some(b'.') if !dot => false,
+                Some(_) => matcher.is_match(OsStr::from_bytes(name)),
+            },
+            Self::AnyFolders => name.first() != Some(&b'.'),
+        }
+    }
+}
+
+impl Pattern {
+    /// Reads a pattern; one without wildcards matches the name it is.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], with what is wrong: a `[` without its `]`, wildcards in a
+    /// component that is not UTF-8, more than 127 components.
+    pub fn new(text: &[u8]) -> Result<Self, Error> {
+        let refused = |reason: String| Error::refused(text.to_vec(), reason);
+        let mut components = Vec::new();
+        for part in text.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+            if part == b"**" {
+                if !matches!(components.last(), Some(Component::AnyFolders)) {
+                    components.push(Component::AnyFolders);
+                }
+            } else if Self::is_wild(part) {
+                components.push(matching(part).map_err(refused)?);
+            } else {
+                components.push(Component::Literal(Self::unquoted(part).into_owned()));
+            }
+        }
+        if matches!(components.last(), Some(Component::AnyFolders)) {
+            components.push(matching(b"*").map_err(refused)?);
+        }
+        if components.len() > COMPONENTS_MAX {
+            return Err(refused(format!("more than {COMPONENTS_MAX} components")));
+        }
+        Ok(Self {
+            components,
+            prefix: literal_prefix(text),
+            is_rooted: text.starts_with(b"/"),
+            only_folders: text.ends_with(b"/"),
+        })
+    }
+
+    /// What every name begins with that matches: the text before the first
+    /// wildcard, which may end within a component.
+    pub fn literal_prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Whether a name matches, from its first byte to its last.
+    pub fn matches(&self, name: &[u8]) -> bool {
+        if name.starts_with(b"/") != self.is_rooted || name.ends_with(b"/") != self.only_folders {
+            return false;
+        }
+        let is_whole = 1 << self.components.len();
+        self.after(name) & is_whole != 0
+    }
+
+    /// Whether a name could match that begins with `folder` and goes on with more
+    /// components; `folder` may end in `/`. Without wildcards left to go
+    /// through, a listing of what lies below is not needed.
+    pub fn may_match_below(&self, folder: &[u8]) -> bool {
+        if !folder.is_empty() && folder.starts_with(b"/") != self.is_rooted {
+            return false;
+        }
+        let is_whole = 1_u128 << self.components.len();
+        self.after(folder) & !is_whole != 0
+    }
+
+    /// Whether names of any depth match.
+    pub fn is_recursive(&self) -> bool {
+        self.components.iter().any(|component| matches!(component, Component::AnyFolders))
+    }
+
+    /// The components that may come after those of `name`, a bit for each; the
+    /// bit after the last says that all were met.
+    fn after(&self, name: &[u8]) -> u128 {
+        let mut open = self.through(1);
+        for part in components_of(name) {
+            let mut next = 0;
+            let mut rest = open;
+            while rest != 0 {
+                let at = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                let Some(component) = self.components.get(at) else { continue };
+                if component.matches(part) {
+                    let stays = matches!(component, Component::AnyFolders);
+                    next |= 1 << if stays { at } else { at + 1 };
+                }
+            }
+            open = self.through(next);
+            if open == 0 {
+                break;
+            }
+        }
+        open
+    }
+
+    /// `open`, and what may come at once because folders may also be none.
+    fn through(&self, mut open: u128) -> u128 {
+        for (at, component) in self.components.iter().enumerate() {
+            if matches!(component, Component::AnyFolders) && open & (1 << at) != 0 {
+                open |= 1 << (at + 1);
+            }
+        }
+        open
+    }
+
+    /// Whether something in `text` is a wildcard.
+    pub fn is_wild(text: &[u8]) -> bool {
+        first_wildcard(text).is_some()
+    }
+
+    /// `text` so that every byte stands for itself, also where braces are read.
+    pub fn quoted(text: &[u8]) -> Vec<u8> {
+        let mut result = Vec::with_capacity(text.len());
+        for &byte in text {
+            if b"\\*?[]{}".contains(&byte) {
+                result.push(b'\\');
+            }
+            result.push(byte);
+        }
+        result
+    }
+
+    /// The text that a quoted one stands for.
+    pub fn unquoted(text: &[u8]) -> Cow<'_, [u8]> {
+        if !text.contains(&b'\\') {
+            return Cow::Borrowed(text);
+        }
+        let mut quoted = false;
+        let keep = |byte: &&u8| {
+            quoted = !quoted && **byte == b'\\';
+            !quoted
+        };
+        Cow::Owned(text.iter().filter(keep).copied().collect())
+    }
+}
+
+/// The components of a name: what stands between slashes, without what stands around them all.
+fn components_of(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let name = name.strip_prefix(b"/").unwrap_or(name);
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    let is_empty = name.is_empty();
+    name.split(|&byte| byte == b'/').filter(move |_| !is_empty)
+}
+
+fn first_wildcard(text: &[u8]) -> Option<usize> {
+    let mut quoted = false;
+    text.iter().position(|&byte| {
+        let wild = !quoted && b"*?[".contains(&byte);
+        quoted = !quoted && byte == b'\\';
+        wild
+    })
+}
+
+/// What stands before the first wildcard, for itself and as [`Pattern::matches`] compares it:
+/// `**` may be no folder, so that the slash before it belongs to what it matches.
+fn literal_prefix(text: &[u8]) -> Vec<u8> {
+    let literal = &text[..first_wildcard(text).unwrap_or(text.len())];
+    let mut prefix = Vec::with_capacity(literal.len());
+    for &byte in Pattern::unquoted(literal).iter() {
+        if byte != b'/' || prefix.last() != Some(&b'/') {
+            prefix.push(byte);
+        }
+    }
+    prefix
+}
+
+fn matching(component: &[u8]) -> Result<Component, String> {
+    let text = std::str::from_utf8(component)
+        .map_err(|_| "a pattern must be UTF-8; `?` stands for any other byte".to_owned())?;
+    let mut pattern = String::with_capacity(text.len());
+    let mut quoted = false;
+    for character in text.chars() {
+        // Braces that are left stand for themselves.
+        if !quoted && matches!(character, '{' | '}') {
+            pattern.push('\\');
+        }
+        quoted = !quoted && character == '\\';
+        pattern.push(character);
+    }
+    let glob = GlobBuilder::new(&pattern)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()
+        .map_err(|error| error.kind().to_string())?;
+    let dot = text.starts_with('.') || text.starts_with("\\.");
+    Ok(Component::Matching { matcher: glob.compile_matcher(), dot })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern::new(text.as_bytes()).expect("well formed")
+    }
+
+    #[test]
+    fn names_are_matched_component_by_component() {
+        for (text, yes, no) in [
+            ("*.gz", &["a.gz", "b.c.gz"][..], &["a/b.gz", ".a.gz", "a.gz/", "/a.gz", ""][..]),
+            (".*", &[".a"], &["a"]),
+            ("a/?/c", &["a/b/c"], &["a/bb/c", "a//c", "a/.b/c"]),
+            ("[^a]x", &["bx"], &["ax"]),
+            ("**/x", &["x", "a/x", "a/b/x"], &["ax", ".a/x", "a/x/y"]),
+            ("a/**", &["a/b", "a/b/c"], &["a", "a/", "b/a", "a/.b", "a/.b/c"]),
+            ("a/**/b/**/c", &["a/b/c", "a/x/b/b/y/c"], &["a/c", "a/x/c"]),
+            ("**/.*/**/b", &[".h/b", "x/.h/y/b"], &[".h/.h/b", "h/b"]),
+            ("/a/*", &["/a/b"], &["a/b", "//a/b"]),
+            ("*/", &["a/"], &["a", "a/b"]),
+            ("a\\*", &["a*"], &["ab", "a\\*"]),
+            ("plain/name", &["plain/name"], &["plain/names", "plain"]),
+            ("a{b}*", &["a{b}c"], &["abc"]),
+        ] {
+            let pattern = pattern(text);
+            for name in yes {
+                assert!(pattern.matches(name.as_bytes()), "{text} is to match {name}");
+            }
+            for name in no {
+                assert!(!pattern.matches(name.as_bytes()), "{text} is not to match {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_is_gone_into_only_if_something_below_could_match() {
+        for (text, yes, no) in [
+            (
+                "logs/2026-*/x",
+                &["", "logs", "logs/", "logs/2026-1/"][..],
+                &["log/", "logs/2026-1/x/", "logs/a/"][..],
+            ),
+            ("**/x", &["", "a/b/c/", "x/"], &[".a/"]),
+            ("a/*/c/**", &["a/b/", "a/b/c/", "a/b/c/d/e/"], &["a/b/d/"]),
+        ] {
+            let pattern = pattern(text);
+            for folder in yes {
+                assert!(pattern.may_match_below(folder.as_bytes()), "{text} below {folder}");
+            }
+            for folder in no {
+                assert!(!pattern.may_match_below(folder.as_bytes()), "{text} not below {folder}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_literal_prefix_is_what_all_matches_begin_with() {
+        for (text, prefix) in [
+            ("a/b*c/d", "a/b"),
+            ("a/**/b", "a/"),
+            ("*", ""),
+            ("a\\*b?", "a*b"),
+            ("a//b/*", "a/b/"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(pattern(text).literal_prefix(), prefix.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_quoted_matches_itself_only() {
+        for name in ["a*b", "x?[y]", "back\\slash", "{a,b}", "plain"] {
+            let quoted = Pattern::quoted(name.as_bytes());
+            assert!(!Pattern::is_wild(&quoted), "{name}");
+            assert_eq!(Pattern::unquoted(&quoted), name.as_bytes());
+            let pattern = Pattern::new(&quoted).expect("well formed");
+            assert!(pattern.matches(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn broken_patterns_are_refused_with_a_reason() {
+        for text in [&b"[a"[..], b"\xff*", "a/".repeat(200).as_bytes()] {
+            let error = Pattern::new(text).expect_err("broken");
+            assert!(matches!(error, Error::Refused { .. }) && !error.reason().is_empty());
+        }
+    }
+}
