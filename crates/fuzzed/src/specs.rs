@@ -1,4 +1,5 @@
-//! Operands as patterns, taken from the command's own sources: a program has no library.
+//! Specs as text, and operands as patterns, those taken from the command's own sources: a program
+//! has no library.
 
 #[expect(dead_code, reason = "the command uses the rest")]
 #[path = "../../cli/src/specs/mod.rs"]
@@ -13,8 +14,14 @@ use store::Local;
 /// Paths that one operand may give before it is taken to be understood.
 const PATHS_MAX: usize = 1000;
 
-/// A pattern below a folder gives paths below it, or says why not.
+/// Any text is a spec or refused, a pattern is the same after it was written and read, and one
+/// below a folder gives paths below it, or says why not.
 pub fn specs(bytes: &[u8]) {
+    if let Err(error) = set::Spec::parse(bytes) {
+        assert!(!error.reason.is_empty(), "a refusal has a reason");
+    }
+    let pattern = set::Spec::glob(bytes);
+    assert_eq!(set::Spec::parse(pattern.to_text()), Ok(pattern));
     // What leads elsewhere would walk this machine.
     if bytes.windows(2).any(|two| two == b"..") || bytes.contains(&0) {
         return;

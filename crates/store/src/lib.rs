@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bindings;
 pub mod clock;
 mod costs;
 mod entry;
@@ -32,12 +33,13 @@ mod table_file;
 #[cfg(feature = "web")]
 mod web;
 
+pub use bindings::Bindings;
 pub use clock::Clock;
 pub use costs::Costs;
 pub use entry::{Entry, Tier, Version};
 pub use error::Error;
 pub use local::{
-    Backing, Files, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason, Status,
+    Backing, Files, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason, Status, Walk,
     disk_position, holes, probe, probe_memory, resident_ranges,
 };
 pub use name::Name;

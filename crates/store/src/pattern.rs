@@ -144,6 +144,21 @@ impl Pattern {
         self.components.iter().any(|component| matches!(component, Component::AnyFolders))
     }
 
+    /// What the components must be, from the first.
+    pub(crate) fn components(&self) -> &[Component] {
+        &self.components
+    }
+
+    /// Whether matches begin at the root.
+    pub(crate) fn is_rooted(&self) -> bool {
+        self.is_rooted
+    }
+
+    /// Whether only names that end in `/` match.
+    pub(crate) fn only_folders(&self) -> bool {
+        self.only_folders
+    }
+
     /// The components that may come after those of `name`, a bit for each; the
     /// bit after the last says that all were met.
     fn after(&self, name: &[u8]) -> u128 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::local::Files;
-use crate::{Costs, Error, Name, Query, Store};
+use crate::{Bindings, Costs, Error, Name, Query, Store};
 
 /// How long a request may take to connect and to answer with its first byte,
 /// unless the caller says otherwise: longer than a loaded server needs, shorter than a person waits.
@@ -30,6 +30,8 @@ pub struct StoresOptions {
     /// Options of object stores by name (`region`, `endpoint`, `access_key_id`),
     /// over those of the environment.
     pub storage: HashMap<String, String>,
+    /// Which databases and servers answer questions to folders.
+    pub bindings: Bindings,
 }
 
 impl Default for StoresOptions {
@@ -38,6 +40,7 @@ impl Default for StoresOptions {
             permissions: Permissions::default(),
             answer_max: ANSWER_MAX,
             storage: HashMap::new(),
+            bindings: Bindings::default(),
         }
     }
 }
@@ -46,6 +49,7 @@ impl Default for StoresOptions {
 #[derive(Debug)]
 pub struct Stores {
     files: Arc<dyn Store>,
+    bindings: Bindings,
     #[cfg(feature = "object")]
     objects: crate::object::Objects,
     #[cfg(feature = "web")]
@@ -57,6 +61,7 @@ impl Stores {
     pub fn new(costs: Arc<Costs>, options: &StoresOptions) -> Self {
         Self {
             files: Arc::new(Files::new(costs)),
+            bindings: options.bindings.clone(),
             #[cfg(feature = "object")]
             objects: crate::object::Objects::new(options),
             #[cfg(feature = "web")]
@@ -84,6 +89,11 @@ impl Stores {
                 format!("no store knows the scheme {scheme}://"),
             )),
         }
+    }
+
+    /// Which stores answer questions to folders.
+    pub fn bindings(&self) -> &Bindings {
+        &self.bindings
     }
 
     /// The store that answers this query.

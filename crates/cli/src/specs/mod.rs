@@ -5,17 +5,13 @@
 //! walked, so that a million names never stand in memory or on a command line.
 //! Whether a path that is not a pattern exists is for its reader to say.
 
-mod braces;
-mod glob;
-
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use nearfirst::Local;
-
-use glob::Walk;
+use set::{Glob, SpecError as GlobError};
+use store::{Name, Pattern, Walk};
 
 /// What the long help of a command says of its operands.
 pub(crate) const HELP: &str = "\
@@ -47,7 +43,7 @@ pub(crate) struct Specs<'a> {
     local: &'a Local,
     operands: std::vec::IntoIter<OsString>,
     /// What the operand at work still stands for, last first.
-    plain: Vec<Vec<u8>>,
+    plain: Vec<Result<Vec<u8>, GlobError>>,
     spec: OsString,
     walk: Option<Walk>,
     found_any: bool,
@@ -68,48 +64,43 @@ impl<'a> Specs<'a> {
 
     /// Begins with an operand: yields it at once if it is a path as it stands.
     fn begin(&mut self, spec: OsString) -> Option<Result<PathBuf, SpecError>> {
-        let bytes = spec.as_bytes();
-        let scheme = remote_scheme(bytes);
         if !is_spec(&spec) {
             return Some(Ok(PathBuf::from(spec)));
         }
         if self.local.stat(Path::new(&spec)).is_ok() {
             return Some(Ok(PathBuf::from(spec)));
         }
-        if let Some(scheme) = scheme {
+        if let Some(scheme) = Name::new(spec.as_bytes()).scheme() {
             let reason = format!(
                 "{scheme}:// is not supported: only local paths and globs are in this version"
             );
             return Some(Err(SpecError::new(spec, reason)));
         }
-        match braces::expand(bytes) {
-            Ok(mut plain) => {
-                plain.reverse();
-                self.plain = plain;
-                self.spec = spec;
-                None
-            }
-            Err(reason) => Some(Err(SpecError::new(spec, reason))),
-        }
+        self.plain = Glob::new(spec.as_bytes()).alternatives();
+        self.plain.reverse();
+        self.spec = spec;
+        None
     }
 
     /// Begins with one alternative of the operand at work.
-    fn begin_plain(&mut self, pattern: &[u8]) -> Option<Result<PathBuf, SpecError>> {
-        let pattern = match home_expanded(pattern) {
-            Ok(pattern) => pattern,
-            Err(reason) => return Some(Err(SpecError::new(&self.spec, reason))),
+    fn begin_plain(
+        &mut self,
+        pattern: Result<Vec<u8>, GlobError>,
+    ) -> Option<Result<PathBuf, SpecError>> {
+        let pattern = match pattern {
+            Ok(pattern) if Pattern::is_wild(&pattern) => pattern,
+            Ok(plain) => {
+                let path = OsString::from_vec(Pattern::unquoted(&plain).into_owned());
+                return Some(Ok(PathBuf::from(path)));
+            }
+            Err(error) => return Some(Err(SpecError::new(&self.spec, error.reason))),
         };
-        if !glob::is_pattern(&pattern) {
-            self.found_any = true;
-            let path = OsString::from_vec(glob::unescaped(&pattern));
-            return Some(Ok(PathBuf::from(path)));
-        }
-        match Walk::new(&pattern) {
-            Ok(walk) => {
-                self.walk = Some(walk);
+        match Pattern::new(&pattern) {
+            Ok(pattern) => {
+                self.walk = Some(Walk::new(&pattern));
                 None
             }
-            Err(reason) => Some(Err(SpecError::new(&self.spec, reason))),
+            Err(error) => Some(Err(SpecError::new(&self.spec, error.reason()))),
         }
     }
 }
@@ -122,12 +113,12 @@ impl Iterator for Specs<'_> {
             if let Some(walk) = &mut self.walk {
                 if let Some(found) = walk.next(self.local) {
                     self.found_any = true;
-                    return Some(found);
+                    return Some(found.map_err(|error| walk_error(&error)));
                 }
                 self.walk = None;
             }
             let begun = if let Some(pattern) = self.plain.pop() {
-                self.begin_plain(&pattern)
+                self.begin_plain(pattern)
             } else if !std::mem::replace(&mut self.found_any, true) {
                 let spec = std::mem::take(&mut self.spec);
                 return Some(Err(SpecError::new(spec, NO_MATCH)));
@@ -145,63 +136,26 @@ impl Iterator for Specs<'_> {
     }
 }
 
+/// A folder that could not be read.
+fn walk_error(error: &nearfirst::Error) -> SpecError {
+    let folder = match error {
+        nearfirst::Error::Io { path, .. } | nearfirst::Error::Stalled { path, .. } => path.clone(),
+        _ => PathBuf::new(),
+    };
+    SpecError::new(folder, error.reason())
+}
+
 /// Whether an operand may stand for other names than its own, and so needs [`Specs`].
 pub(crate) fn is_spec(operand: &OsStr) -> bool {
     let bytes = operand.as_bytes();
     bytes.first() == Some(&b'~')
         || bytes.iter().any(|byte| b"*?[{".contains(byte))
-        || remote_scheme(bytes).is_some()
+        || is_remote(operand)
 }
 
 /// Whether an operand looks like a URL.
 pub(crate) fn is_remote(operand: &OsStr) -> bool {
-    remote_scheme(operand.as_bytes()).is_some()
-}
-
-/// The scheme of what looks like a URL.
-fn remote_scheme(spec: &[u8]) -> Option<&str> {
-    let at = memchr::memmem::find(spec, b"://")?;
-    let (first, rest) = spec[..at].split_first()?;
-    let follows = |byte: &u8| byte.is_ascii_alphanumeric() || b"+.-".contains(byte);
-    if !first.is_ascii_alphabetic() || !rest.iter().all(follows) {
-        return None;
-    }
-    std::str::from_utf8(&spec[..at]).ok()
-}
-
-/// `~` and `~user` at the start, replaced by the home folder, its name escaped.
-fn home_expanded(pattern: &[u8]) -> Result<Cow<'_, [u8]>, String> {
-    let Some(rest) = pattern.strip_prefix(b"~") else { return Ok(Cow::Borrowed(pattern)) };
-    let end = memchr::memchr(b'/', rest).unwrap_or(rest.len());
-    let (user, path) = rest.split_at(end);
-    let home = if user.is_empty() {
-        std::env::var_os("HOME").filter(|home| !home.is_empty())
-    } else {
-        None
-    };
-    let home = match home {
-        Some(home) => home,
-        None => home_in_passwd(user)?,
-    };
-    let mut expanded = glob::escaped(home.as_bytes());
-    expanded.extend_from_slice(path);
-    Ok(Cow::Owned(expanded))
-}
-
-/// The home folder of `user`, or of who runs this if that is empty, by `/etc/passwd`.
-fn home_in_passwd(user: &[u8]) -> Result<OsString, String> {
-    let users = std::fs::read("/etc/passwd").unwrap_or_default();
-    let own_uid = rustix::process::getuid().as_raw().to_string();
-    let home = users.split(|&byte| byte == b'\n').find_map(|line| {
-        let fields: Vec<&[u8]> = line.split(|&byte| byte == b':').collect();
-        let [name, _, uid, _, _, home, ..] = fields.as_slice() else { return None };
-        let is_it = if user.is_empty() { *uid == own_uid.as_bytes() } else { *name == user };
-        is_it.then(|| OsStr::from_bytes(home).to_owned())
-    });
-    home.ok_or_else(|| match user {
-        [] => "no home folder is known: $HOME is not set".to_owned(),
-        user => format!("/etc/passwd has no user {}", String::from_utf8_lossy(user)),
-    })
+    Name::new(operand.as_bytes()).scheme().is_some()
 }
 
 #[cfg(test)]
@@ -296,12 +250,5 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 10_000);
-    }
-
-    #[test]
-    fn the_home_folder_is_found() {
-        let home = home_expanded(b"~root/x").expect("root has one").into_owned();
-        assert!(home.ends_with(b"/x") && home.starts_with(b"/"), "{home:?}");
-        assert!(home_expanded(b"~no:such/x").is_err());
     }
 }

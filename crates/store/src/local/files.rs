@@ -9,7 +9,10 @@ use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use sled::{Device, Extent};
 
-use crate::{Answer, Costs, Entry, Error, Name, Reading, Status, Store, Tier, Version};
+use super::listing;
+use crate::{
+    Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Status, Store, Tier, Version,
+};
 
 /// Bytes that one read of a file asks the system for.
 const READ_BYTES: u64 = 256 << 10;
@@ -71,6 +74,15 @@ impl Store for Files {
         })
     }
 
+    fn list(&self, query: &Query) -> Entries {
+        if let Query::Glob(pattern) = query {
+            return listing::entries(Arc::clone(&self.costs), pattern);
+        }
+        let reason = "files answer to patterns only: no database is here, and none is bound to it";
+        let error = Error::unsupported(query.prefix(), reason);
+        stream::once(async { Err(error) }).boxed()
+    }
+
     fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
         let name = entry.name.clone();
         let costs = Arc::clone(&self.costs);
@@ -121,7 +133,7 @@ fn path_of(name: &Name) -> Result<&Path, Error> {
 }
 
 /// Runs what may block on a thread where it holds up nobody.
-fn blocking<T, F>(work: F) -> Answer<'static, T>
+pub(super) fn blocking<T, F>(work: F) -> Answer<'static, T>
 where
     T: Send + 'static,
     F: FnOnce() -> Result<T, Error> + Send + 'static,

@@ -5,12 +5,14 @@ mod bounded;
 mod canary;
 mod files;
 mod holes;
+mod listing;
 mod mounts;
 pub(crate) mod nfs;
 mod position;
 mod probe;
 mod residency;
 mod sys;
+mod walk;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -35,6 +37,7 @@ pub use mounts::{Backing, Mount, Mounts};
 pub use position::disk_position;
 pub use probe::{Probe, Progress, probe, probe_memory};
 pub use residency::resident_ranges;
+pub use walk::Walk;
 
 use canary::Canaries;
 use mounts::absolute;

@@ -1,0 +1,166 @@
+//! Names from a list: a file, an object or standard input, read as the names are asked for.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::stream::{self, BoxStream, Stream, StreamExt as _};
+use store::{ByteStream, Entry, Error, Name, Stores};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
+
+use crate::ListSource;
+
+/// Bytes that one read asks for.
+const READ_BYTES: usize = 64 << 10;
+/// No path and no URL in use is longer; what has no separator for so long is no list.
+const NAME_BYTES_MAX: usize = 1 << 20;
+
+/// The names of a list. They are NUL-separated if a NUL comes with the first
+/// that is read of it, otherwise one a line; empty ones are passed over.
+pub(super) fn names(
+    stores: Arc<Stores>,
+    source: ListSource,
+    base: PathBuf,
+) -> BoxStream<'static, Result<Name, Error>> {
+    let label = match &source {
+        ListSource::Stdin => Name::from("stdin"),
+        ListSource::Object(name) => name.clone(),
+    };
+    let opened = async move { opened(&stores, source, &base).await };
+    let chunks = stream::once(opened).flat_map(|opened| match opened {
+        Ok(chunks) => chunks,
+        Err(error) => stream::once(async { Err(error) }).boxed(),
+    });
+    split(chunks, label).boxed()
+}
+
+async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<ByteStream, Error> {
+    let (file, path) = match source {
+        ListSource::Stdin => {
+            let path = PathBuf::from("stdin");
+            let own = io::stdin().as_fd().try_clone_to_owned();
+            let own = own.map_err(|error| Error::io(&path, error))?;
+            (File::from_std(own.into()), path)
+        }
+        ListSource::Object(name) => {
+            let Some(path) = name.path() else {
+                let store = stores.of(&name)?;
+                let reading = store.read(&Entry::named(name), 0..u64::MAX).await?;
+                return Ok(reading.bytes);
+            };
+            let path = base.join(path);
+            let file = File::open(&path).await.map_err(|error| Error::io(&path, error))?;
+            (file, path)
+        }
+    };
+    let chunks = stream::try_unfold((file, path), |(mut file, path)| async move {
+        let mut chunk = Vec::with_capacity(READ_BYTES);
+        match file.read_buf(&mut chunk).await {
+            Ok(0) => Ok(None),
+            Ok(_) => Ok(Some((chunk.into(), (file, path)))),
+            Err(error) => Err(Error::io(path, error)),
+        }
+    });
+    Ok(chunks.boxed())
+}
+
+/// The names in what is read.
+fn split(
+    chunks: impl Stream<Item = Result<bytes::Bytes, Error>> + Send + 'static,
+    label: Name,
+) -> impl Stream<Item = Result<Name, Error>> + Send {
+    let ended = stream::once(async { None });
+    let mut splitter = Splitter::default();
+    let mut is_broken = false;
+    chunks.map(Some).chain(ended).flat_map(move |chunk| {
+        let found = match chunk {
+            _ if is_broken => Ok(VecDeque::new()),
+            Some(Ok(chunk)) => splitter.names(&chunk).map_err(|reason| {
+                is_broken = true;
+                Error::refused(label.clone(), reason)
+            }),
+            Some(Err(error)) => Err(error),
+            None => Ok(splitter.last().into_iter().collect()),
+        };
+        match found {
+            Ok(names) => stream::iter(names.into_iter().map(Ok).collect::<Vec<_>>()),
+            Err(error) => stream::iter(vec![Err(error)]),
+        }
+    })
+}
+
+/// Cuts names from what is read, piece by piece.
+#[derive(Debug, Default)]
+struct Splitter {
+    /// What names end with, when that is known.
+    end: Option<u8>,
+    /// The beginning of a name whose end has not come.
+    rest: Vec<u8>,
+}
+
+impl Splitter {
+    /// The names that end in `chunk`.
+    fn names(&mut self, chunk: &[u8]) -> Result<VecDeque<Name>, String> {
+        let has_nul = memchr::memchr(0, chunk).is_some();
+        if self.end.is_none() && has_nul {
+            self.end = Some(0);
+        } else if self.end.is_none() && memchr::memchr(b'\n', chunk).is_some() {
+            self.end = Some(b'\n');
+        } else if self.end == Some(b'\n') && has_nul {
+            return Err("a NUL in a list of lines: names end all with NUL, or none".to_owned());
+        }
+        let mut names = VecDeque::new();
+        let mut from = 0;
+        for at in self.end.into_iter().flat_map(|end| memchr::memchr_iter(end, chunk)) {
+            self.rest.extend_from_slice(&chunk[from..at]);
+            names.extend(self.last());
+            from = at + 1;
+        }
+        self.rest.extend_from_slice(&chunk[from..]);
+        if self.rest.len() > NAME_BYTES_MAX {
+            return Err(format!("no list: more than {NAME_BYTES_MAX} bytes without a separator"));
+        }
+        Ok(names)
+    }
+
+    /// The name that ends here, unless it is empty.
+    fn last(&mut self) -> Option<Name> {
+        (!self.rest.is_empty()).then(|| Name::from(std::mem::take(&mut self.rest)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split_in_pieces(list: &[u8], piece: usize) -> Result<Vec<String>, String> {
+        let mut splitter = Splitter::default();
+        let mut names = Vec::new();
+        for chunk in list.chunks(piece) {
+            names.extend(splitter.names(chunk)?);
+        }
+        names.extend(splitter.last());
+        Ok(names.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn names_are_the_same_however_the_list_arrives() {
+        for piece in 1..8 {
+            let lines = split_in_pieces(b"a\n\nb c\nlast", piece);
+            assert_eq!(lines.expect("a list"), ["a", "b c", "last"]);
+            let nul = split_in_pieces(b"a\0b c\0\0last\0", piece);
+            assert_eq!(nul.expect("a list"), ["a", "b c", "last"]);
+        }
+        let nul = split_in_pieces(b"new\nline\0b\0", 100);
+        assert_eq!(nul.expect("a list"), ["new\nline", "b"]);
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        assert!(split_in_pieces(b"a\nb\0c", 2).is_err());
+        assert!(split_in_pieces(&vec![b'x'; NAME_BYTES_MAX + 1], 4096).is_err());
+    }
+}

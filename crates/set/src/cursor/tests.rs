@@ -1,0 +1,156 @@
+//! Specs over real folders and lists.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+
+use futures::{FutureExt as _, StreamExt as _};
+use store::{Bindings, Clock, Costs, Error, Local, Name, Stores, StoresOptions, TableFiles};
+use tempfile::TempDir;
+
+use crate::{Cursor, Spec};
+
+fn stores() -> Arc<Stores> {
+    let costs = Costs::with(Local::default(), TableFiles::default(), Clock::manual());
+    Arc::new(Stores::new(Arc::new(costs), &StoresOptions::default()))
+}
+
+fn folder(names: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in names {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, name).unwrap();
+    }
+    folder
+}
+
+/// What comes of specs over a folder, sorted: names below it, or errors.
+async fn found(folder: &TempDir, specs: &[&str]) -> Vec<String> {
+    let specs: Vec<_> = specs.iter().map(|spec| Spec::parse(spec).unwrap()).collect();
+    let cursor = Cursor::of_all(stores(), specs, folder.path());
+    let mut items: Vec<_> = cursor
+        .map(|item| match item {
+            Ok(entry) => entry.name.to_string(),
+            Err(error) => format!("error: {error}"),
+        })
+        .map(|text| text.replace(&format!("{}/", folder.path().display()), ""))
+        .collect()
+        .await;
+    items.sort();
+    items
+}
+
+#[tokio::test]
+async fn patterns_names_and_lists_come_below_the_base() {
+    let folder = folder(&["a.c", "b.c", "d/e.c", "d/f.h"]);
+    assert_eq!(found(&folder, &["*.c"]).await, ["a.c", "b.c"]);
+    assert_eq!(found(&folder, &["**/*.{c,h}"]).await, ["a.c", "b.c", "d/e.c", "d/f.h"]);
+    assert_eq!(found(&folder, &["missing", "{b,a}.c"]).await, ["a.c", "b.c", "missing"]);
+    std::fs::write(folder.path().join("names"), "x*\n/abs\ns3://b/k\n").unwrap();
+    assert_eq!(found(&folder, &["@names"]).await, ["/abs", "s3://b/k", "x*"]);
+}
+
+#[tokio::test]
+async fn an_error_names_its_spec_and_ends_no_other() {
+    let folder = folder(&["a.c"]);
+    let items = found(&folder, &["*.h", "*.c", "x{a,b", "@none", "no://such/*"]).await;
+    assert_eq!(items.len(), 5, "{items:?}");
+    assert!(items.contains(&"a.c".to_owned()), "{items:?}");
+    assert!(items.contains(&"error: *.h: not found".to_owned()), "{items:?}");
+    for part in ["x{a,b: a `{` without", "none: No such file", "no://such/*: "] {
+        assert!(items.iter().any(|item| item.contains(part)), "{part}: {items:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_to_a_folder_that_nothing_is_bound_to_is_refused() {
+    let folder = folder(&["a.c"]);
+    let items = found(&folder, &["./\\select name from t\\"]).await;
+    assert_eq!(items.len(), 1, "{items:?}");
+    assert!(items[0].contains("none is bound"), "{items:?}");
+}
+
+#[tokio::test]
+async fn a_question_to_a_bound_folder_goes_to_what_it_is_bound_to() {
+    let folder = folder(&[]);
+    let bindings = format!(
+        "bind = [{{ prefix = {:?}, store = \"no-such://h/db\" }}]",
+        folder.path().display().to_string()
+    );
+    let options = StoresOptions {
+        bindings: Bindings::from_toml(&bindings).unwrap(),
+        ..StoresOptions::default()
+    };
+    let costs = Costs::with(Local::default(), TableFiles::default(), Clock::manual());
+    let stores = Arc::new(Stores::new(Arc::new(costs), &options));
+    let spec = Spec::query("sub/", "select name from t", "");
+    let items: Vec<_> = Cursor::open(stores, spec, folder.path()).collect().await;
+    let error = items[0].as_ref().expect_err("no such store").to_string();
+    assert!(error.contains("no-such://"), "{error}");
+}
+
+#[tokio::test]
+async fn nothing_is_looked_at_before_it_is_asked_for() {
+    let folder = folder(&["a.c"]);
+    let mut cursor = Cursor::open(stores(), Spec::glob("*.c"), folder.path());
+    std::fs::write(folder.path().join("b.c"), "").unwrap();
+    let first = cursor.next().await.unwrap().unwrap();
+    assert_eq!(first.name, Name::from(folder.path().join("a.c").as_path()));
+    let second = cursor.next().await.unwrap().unwrap();
+    assert_eq!(second.name.file_name(), b"b.c");
+    assert!(cursor.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_list_that_goes_on_gives_the_names_that_have_come() {
+    use std::io::Write as _;
+    let folder = folder(&[]);
+    let path = folder.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let mut cursor = Cursor::open(stores(), Spec::parse("@fifo").unwrap(), folder.path());
+    let writer = tokio::task::spawn_blocking(move || {
+        let mut writer = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        writer.write_all(b"first\nsec").unwrap();
+        writer
+    });
+    let first = cursor.next().await.unwrap().unwrap();
+    assert_eq!(first.name.file_name(), b"first");
+    assert!(cursor.next().now_or_never().is_none());
+    let mut writer = writer.await.unwrap();
+    writer.write_all(b"ond").unwrap();
+    drop(writer);
+    assert_eq!(cursor.next().await.unwrap().unwrap().name.file_name(), b"second");
+    assert!(cursor.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_pattern_over_many_names_gives_each_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for at in 0..6000 {
+        std::fs::write(folder.path().join(format!("f{at}")), "").unwrap();
+    }
+    let mut names = found(&folder, &["f*"]).await;
+    names.dedup();
+    assert_eq!(names.len(), 6000);
+}
+
+#[tokio::test]
+async fn names_that_are_no_text_pass_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"\xff.c");
+    std::fs::write(folder.path().join(name), "").unwrap();
+    let items: Vec<_> = Cursor::open(stores(), Spec::glob("*.c"), folder.path()).collect().await;
+    assert_eq!(items[0].as_ref().unwrap().name.file_name(), b"\xff.c");
+}
+
+#[tokio::test]
+async fn an_unsupported_form_is_an_error_and_not_an_empty_set() {
+    let folder = folder(&[]);
+    let spec = Spec::program(folder.path(), ["printf", "a"], "");
+    let items: Vec<_> = Cursor::open(stores(), spec, folder.path()).collect().await;
+    assert!(
+        matches!(&items[..], [Err(error)] if !matches!(error, Error::NotFound { .. })),
+        "{items:?}"
+    );
+}

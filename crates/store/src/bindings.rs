@@ -1,0 +1,170 @@
+//! Folders of this machine that are bound to a database or a server, as the configuration says.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::{Error, Name};
+
+/// The system's configuration; a user's stands before it.
+const SYSTEM: &str = "/etc/nearfirst/config.toml";
+/// A configuration is small; more than this is not one.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Which store answers questions that are put to a folder: the SETS paper's
+/// `/staff/\select …\` (section 3.3) goes to the database that `/staff` is bound to.
+///
+/// ```toml
+/// [[bind]]
+/// prefix = "/staff"
+/// store = "postgres://reader@db.example/staff"
+/// ```
+///
+/// ```
+/// use nearfirst_store::{Bindings, Name};
+///
+/// let bindings = Bindings::from_toml(
+///     r#"bind = [{ prefix = "/staff", store = "postgres://reader@db/staff" }]"#,
+/// )?;
+/// let store = bindings.store_of(&Name::from("/staff/"));
+/// assert_eq!(store, Some(Name::from("postgres://reader@db/staff")));
+/// assert_eq!(bindings.store_of(&Name::from("/staffing")), None);
+/// # Ok::<(), nearfirst_store::Error>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Bindings(Vec<Binding>);
+
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Binding {
+    prefix: PathBuf,
+    store: String,
+}
+
+/// The part of the configuration that this reads; others are others' matter.
+#[derive(Default, Deserialize)]
+struct Config {
+    #[serde(default)]
+    bind: Vec<Binding>,
+}
+
+impl fmt::Debug for Bindings {
+    /// Without the stores: their URLs may hold passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|binding| &binding.prefix)).finish()
+    }
+}
+
+impl Bindings {
+    /// Of `$XDG_CONFIG_HOME/nearfirst/config.toml` (by default under
+    /// `~/.config`), over those of `/etc/nearfirst/config.toml`. A file that is
+    /// not there binds nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] of a file that cannot be read, [`Error::Refused`] of one
+    /// that cannot be understood.
+    pub fn load() -> Result<Self, Error> {
+        let folder = std::env::var_os("XDG_CONFIG_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
+        let user = folder.map(|folder| folder.join("nearfirst/config.toml"));
+        let mut all = Self::default();
+        for path in user.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM)]) {
+            all.0.extend(read(path)?.0);
+        }
+        Ok(all)
+    }
+
+    /// Of a configuration's text.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the line that is wrong, not its content; of a prefix that is not absolute.
+    pub fn from_toml(text: &str) -> Result<Self, Error> {
+        let config: Config = toml::from_str(text).map_err(|error: toml::de::Error| {
+            let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or("");
+            let line = before.matches('\n').count() + 1;
+            Error::refused("config.toml", format!("line {line}: {}", error.message()))
+        })?;
+        for Binding { prefix, .. } in &config.bind {
+            if !prefix.is_absolute() {
+                let reason = "a prefix that is bound must be an absolute path";
+                return Err(Error::refused(prefix.as_path(), reason));
+            }
+        }
+        Ok(Self(config.bind))
+    }
+
+    /// The store that questions to this path go to: that of the longest prefix
+    /// of whole components; a user's before the system's.
+    pub fn store_of(&self, name: &Name) -> Option<Name> {
+        let path = name.path()?;
+        let bound = self.0.iter().rev().filter(|binding| path.starts_with(&binding.prefix));
+        let longest = bound.max_by_key(|binding| binding.prefix.components().count())?;
+        Some(Name::from(&*longest.store))
+    }
+}
+
+fn read(path: &Path) -> Result<Bindings, Error> {
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bindings::default()),
+        Err(error) => return Err(Error::io(path, error)),
+        Ok(metadata) if metadata.len() > BYTES_MAX => {
+            return Err(Error::refused(path, "too large to be a configuration"));
+        }
+        Ok(_) => {}
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+    Bindings::from_toml(&text).map_err(|error| Error::refused(path, error.reason()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bindings(text: &str) -> Bindings {
+        Bindings::from_toml(text).expect("well formed")
+    }
+
+    #[test]
+    fn the_longest_prefix_of_whole_components_answers() {
+        let bindings = bindings(
+            r#"
+            [[bind]]
+            prefix = "/staff/"
+            store = "postgres://h/staff"
+            [[bind]]
+            prefix = "/staff/old"
+            store = "sqlite:///old.db"
+            [[bind]]
+            prefix = "/staff"
+            store = "mysql://h/system"
+            [other]
+            key = 1
+            "#,
+        );
+        for (name, store) in [
+            ("/staff", Some("postgres://h/staff")),
+            ("/staff/new/", Some("postgres://h/staff")),
+            ("/staff/old/", Some("sqlite:///old.db")),
+            ("/staffing", None),
+            ("staff", None),
+            ("s3://staff", None),
+        ] {
+            assert_eq!(bindings.store_of(&Name::from(name)), store.map(Name::from), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_what_may_be_secret() {
+        let text = "[[bind]]\nprefix = \"/a\"\nstore = \"postgres://u:secret@h\"\nstore = 1";
+        let error = Bindings::from_toml(text).expect_err("broken").to_string();
+        assert!(error.contains("line 4") && !error.contains("secret"), "{error}");
+        let relative = Bindings::from_toml("bind = [{ prefix = \"a\", store = \"x\" }]");
+        assert!(relative.is_err());
+        let good = bindings("bind = [{ prefix = \"/a\", store = \"postgres://u:secret@h\" }]");
+        assert!(!format!("{good:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,178 @@
+//! The paths that match a pattern, found folder by folder in bounded memory.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, statat};
+
+use crate::pattern::Component;
+use crate::{Error, Local, Pattern};
+
+/// Names of a folder that are sorted together, and the most that a level of the walk holds.
+const BATCH: usize = 4096;
+
+/// What one step of the walk looks for.
+#[derive(Debug)]
+enum Part {
+    /// This path, which may be several components.
+    Literal(PathBuf),
+    /// What a name in a folder must be: never [`Component::Literal`].
+    Names(Component),
+}
+
+/// What is still to be looked at.
+#[derive(Debug)]
+enum Task {
+    /// Paths that begin with `base` and go on as `parts[part..]`.
+    Match { base: PathBuf, part: usize },
+    /// The rest of a folder that is larger than a batch.
+    Scan { folder: Dir, base: PathBuf, part: usize },
+}
+
+/// The walk of one pattern: each folder's names are sorted, in batches where they are many.
+///
+/// Symbolic links to folders are followed where the pattern names a component,
+/// not by `**`. A path without wildcards is given if something is there.
+#[derive(Debug)]
+pub struct Walk {
+    parts: Vec<Part>,
+    only_folders: bool,
+    tasks: Vec<Task>,
+}
+
+impl Walk {
+    /// Of a pattern over paths; relative ones are looked up in the current folder.
+    pub fn new(pattern: &Pattern) -> Self {
+        let mut parts: Vec<Part> = Vec::new();
+        let root = if pattern.is_rooted() { "/" } else { "" };
+        let mut literal = PathBuf::from(root);
+        for component in pattern.components() {
+            if let Component::Literal(text) = component {
+                literal.push(OsStr::from_bytes(text));
+                continue;
+            }
+            if !literal.as_os_str().is_empty() {
+                parts.push(Part::Literal(std::mem::take(&mut literal)));
+            }
+            parts.push(Part::Names(component.clone()));
+        }
+        if !literal.as_os_str().is_empty() {
+            parts.push(Part::Literal(literal));
+        }
+        let tasks = vec![Task::Match { base: PathBuf::new(), part: 0 }];
+        Self { parts, only_folders: pattern.only_folders(), tasks }
+    }
+
+    /// The next path, or a folder that could not be read; folders are opened
+    /// through `local`, so that a dead mount does not hang the walk.
+    pub fn next(&mut self, local: &Local) -> Option<Result<PathBuf, Error>> {
+        while let Some(task) = self.tasks.pop() {
+            let found = match task {
+                Task::Scan { folder, base, part } => self.scan(folder, base, part),
+                Task::Match { base, part } => match self.parts.get(part) {
+                    None => return Some(Ok(self.ended(base))),
+                    Some(Part::Literal(literal)) => {
+                        let path = base.join(literal);
+                        let is_last = part + 1 == self.parts.len();
+                        if !is_last || local.stat(&path).is_ok() {
+                            self.tasks.push(Task::Match { base: path, part: part + 1 });
+                        }
+                        Ok(())
+                    }
+                    Some(Part::Names(_)) => self.open(local, base, part),
+                },
+            };
+            if let Err(error) = found {
+                return Some(Err(error));
+            }
+        }
+        None
+    }
+
+    /// A pattern that ends in `/` gives paths that do.
+    fn ended(&self, path: PathBuf) -> PathBuf {
+        if self.only_folders { path.join("") } else { path }
+    }
+
+    fn open(&mut self, local: &Local, base: PathBuf, part: usize) -> Result<(), Error> {
+        let path = if base.as_os_str().is_empty() { Path::new(".") } else { &base };
+        let opened = local
+            .open(path)
+            .and_then(|folder| Dir::new(folder).map_err(|error| Error::io(path, error)));
+        let folder = match opened {
+            Ok(folder) => folder,
+            Err(error) if is_no_folder(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if self.goes_through_folders(part) {
+            // Comes after the folders below by the stack, so that it is pushed last to come first.
+            self.scan(folder, base.clone(), part)?;
+            self.tasks.push(Task::Match { base, part: part + 1 });
+            return Ok(());
+        }
+        self.scan(folder, base, part)
+    }
+
+    fn goes_through_folders(&self, part: usize) -> bool {
+        matches!(self.parts[part], Part::Names(Component::AnyFolders))
+    }
+
+    /// Looks at a batch of names.
+    fn scan(&mut self, mut folder: Dir, base: PathBuf, part: usize) -> Result<(), Error> {
+        let mut names: Vec<OsString> = Vec::new();
+        let mut ended = false;
+        while names.len() < BATCH && !ended {
+            let entry = match folder.read() {
+                None => {
+                    ended = true;
+                    continue;
+                }
+                Some(Ok(entry)) => entry,
+                Some(Err(rustix::io::Errno::NOTDIR)) => return Ok(()),
+                Some(Err(error)) => return Err(Error::io(base, error)),
+            };
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let mut kind = entry.file_type();
+            if kind == FileType::Unknown
+                && let Ok(fd) = folder.fd()
+                && let Ok(stat) = statat(fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+            {
+                kind = FileType::from_raw_mode(stat.st_mode);
+            }
+            if self.meets(part, name, kind) {
+                names.push(OsString::from_vec(name.to_vec()));
+            }
+        }
+        // `**` stays at itself: folders within folders.
+        let next = if self.goes_through_folders(part) { part } else { part + 1 };
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        let paths: Vec<_> = names.iter().map(|name| base.join(name)).collect();
+        if !ended {
+            self.tasks.push(Task::Scan { folder, base, part });
+        }
+        self.tasks.extend(paths.into_iter().map(|base| Task::Match { base, part: next }));
+        Ok(())
+    }
+
+    /// Whether a name of a folder is one to go on with.
+    fn meets(&self, part: usize, name: &[u8], kind: FileType) -> bool {
+        let Part::Names(component) = &self.parts[part] else { return false };
+        let may_be_folder = matches!(kind, FileType::Directory | FileType::Symlink);
+        let wants_folder = part + 1 < self.parts.len() || self.only_folders;
+        let fits = match component {
+            Component::AnyFolders => kind == FileType::Directory,
+            _ => may_be_folder || !wants_folder,
+        };
+        fits && component.matches(name)
+    }
+}
+
+fn is_no_folder(error: &Error) -> bool {
+    let Error::Io { source, .. } = error else { return false };
+    matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
