@@ -1,6 +1,5 @@
 //! What a server's answer says of an object: its entry, or the error that it stands for.
 
-use std::error::Error as _;
 use std::io;
 use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,7 +9,7 @@ use reqwest::header::{
     CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER,
 };
 
-use super::client::said;
+use super::client::{causes, said};
 use super::network::Private;
 use crate::{Clock, Entry, Error, Name, Version};
 
@@ -119,13 +118,13 @@ fn date(text: &str) -> Option<u64> {
 pub(super) fn broken(name: &Name, error: &reqwest::Error) -> Error {
     let name = name.clone();
     let reason = said(error);
-    if let Some(private) = cause::<Private>(error) {
+    if let Some(private) = causes(error).find_map(|cause| cause.downcast_ref::<Private>()) {
         return Error::refused(name, private.to_string());
     }
     let for_good = error.is_redirect()
         || error.is_builder()
         || error.is_dns() && !reason.contains("Temporary failure")
-        || cause::<io::Error>(error).is_some_and(|io| io.kind() == io::ErrorKind::InvalidData);
+        || is_nonsense(error);
     match for_good {
         true if error.is_dns() => Error::refused(name, format!("no such host: {reason}")),
         true => Error::refused(name, reason),
@@ -134,16 +133,10 @@ pub(super) fn broken(name: &Name, error: &reqwest::Error) -> Error {
     }
 }
 
-/// The first cause of this type in the chain, also within errors of the system's type.
-fn cause<T: std::error::Error + 'static>(error: &reqwest::Error) -> Option<&T> {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        source = error.source();
-    }
-    None
+/// Whether the server speaks something else, or shows a certificate that is not to be trusted.
+fn is_nonsense(error: &reqwest::Error) -> bool {
+    let mut kinds = causes(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
+    kinds.any(|kind| kind == io::ErrorKind::InvalidData)
 }
 
 /// Whether an answer of this version is one of the version that was asked for.

@@ -1,6 +1,7 @@
 //! The clients of all requests of a process, and how they follow redirects.
 
-use std::error::Error as _;
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,41 +19,35 @@ const REDIRECTS_MAX: usize = 10;
 const USER_AGENT: &str =
     concat!("nearfirst/", env!("CARGO_PKG_VERSION"), " (+", env!("CARGO_PKG_REPOSITORY"), ")");
 
-/// Two clients, each with its pool of connections: they differ in whether a
-/// body is decoded.
-#[derive(Debug)]
-pub(super) struct Clients {
-    /// Bodies as the server stores them: their lengths and ranges count.
-    pub(super) objects: Client,
-    /// Bodies decoded: pages shrink to a fifth on their way.
-    pub(super) pages: Client,
+/// What becomes of a body on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bodies {
+    /// They are as the server stores them: lengths and ranges count.
+    Stored,
+    /// They are decoded: pages shrink to a fifth on their way.
+    Decoded,
 }
 
-impl Clients {
-    /// Proxies are those of the environment.
-    ///
-    /// # Errors
-    /// Text: no certificates of the system, or a proxy that is no URL.
-    pub(super) fn new(hosts: &Arc<Hosts>) -> Result<Self, String> {
-        let client = |decode: bool| {
-            let hosts = Arc::clone(hosts);
-            Client::builder()
-                .user_agent(USER_AGENT)
-                .connect_timeout(CONNECT_MAX)
-                .redirect(following(Arc::clone(&hosts)))
-                .dns_resolver(Resolver(hosts))
-                // A window of 64 KiB would hold a far server to 64 KiB a round trip.
-                .http2_adaptive_window(true)
-                .referer(false)
-                .gzip(decode)
-                .brotli(decode)
-                .zstd(decode)
-                .deflate(decode)
-                .build()
-                .map_err(|error| said(&error))
-        };
-        Ok(Self { objects: client(false)?, pages: client(true)? })
-    }
+/// A client with its pool of connections, by proxies of the environment.
+///
+/// # Errors
+/// Text: no certificates of the system, or a proxy that is no URL.
+pub(super) fn client(bodies: Bodies, hosts: &Arc<Hosts>) -> Result<Client, String> {
+    let decode = bodies == Bodies::Decoded;
+    Client::builder()
+        .user_agent(USER_AGENT)
+        .connect_timeout(CONNECT_MAX)
+        .redirect(following(Arc::clone(hosts)))
+        .dns_resolver(Resolver(Arc::clone(hosts)))
+        // A window of 64 KiB would hold a far server to 64 KiB a round trip.
+        .http2_adaptive_window(true)
+        .referer(false)
+        .gzip(decode)
+        .brotli(decode)
+        .zstd(decode)
+        .deflate(decode)
+        .build()
+        .map_err(|error| said(&error))
 }
 
 /// Up to [`REDIRECTS_MAX`] hops, none from a public server into a private network.
@@ -78,11 +73,18 @@ fn following(hosts: Arc<Hosts>) -> redirect::Policy {
 
 /// The innermost reason of an error of the client, which wraps it in what it was doing.
 pub(super) fn said(error: &reqwest::Error) -> String {
-    let mut said = String::new();
-    let mut source = error.source();
-    while let Some(error) = source {
-        said = error.to_string();
-        source = error.source();
+    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// What an error comes from, outermost first.
+pub(super) fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&error| inner(error))
+}
+
+/// What an error wraps; the system's type passes over its own in `source`.
+fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    match error.downcast_ref::<io::Error>() {
+        Some(io) => io.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        None => error.source(),
     }
-    if said.is_empty() { error.to_string() } else { said }
 }

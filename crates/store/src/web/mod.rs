@@ -28,7 +28,7 @@ use url::Url;
 
 use self::answer::{broken, condition, content_length, content_range, described, failure, is_same};
 use self::body::Cover;
-use self::client::Clients;
+use self::client::Bodies;
 use self::link::Base;
 use self::network::Hosts;
 use crate::{Answer, ByteStream, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
@@ -48,8 +48,11 @@ struct Servers {
     answer_max: Duration,
     clock: Clock,
     /// Made by the first request: reading the system's certificates takes milliseconds.
-    clients: OnceLock<Result<Clients, String>>,
+    objects: Clients,
+    pages: Clients,
 }
+
+type Clients = OnceLock<Result<Client, String>>;
 
 impl Web {
     /// With links of public pages into private networks followed or not, and
@@ -59,7 +62,8 @@ impl Web {
             hosts: Arc::new(Hosts::new(private_links)),
             answer_max,
             clock: Clock::real(),
-            clients: OnceLock::new(),
+            objects: OnceLock::new(),
+            pages: OnceLock::new(),
         }))
     }
 }
@@ -102,20 +106,24 @@ impl Web {
 }
 
 impl Servers {
-    fn clients(&self, name: &Name) -> Result<&Clients, Error> {
-        let clients = self.clients.get_or_init(|| Clients::new(&self.hosts));
-        clients.as_ref().map_err(|reason| Error::refused(name.clone(), reason))
+    fn client(&self, bodies: Bodies, name: &Name) -> Result<&Client, Error> {
+        let place = match bodies {
+            Bodies::Stored => &self.objects,
+            Bodies::Decoded => &self.pages,
+        };
+        let client = place.get_or_init(|| client::client(bodies, &self.hosts));
+        client.as_ref().map_err(|reason| Error::refused(name.clone(), reason))
     }
 
     /// The answer to one request, redirects followed; its status may be an error's.
     async fn send(
         &self,
-        client: &Client,
+        bodies: Bodies,
         method: Method,
         name: &Name,
         headers: HeaderMap,
     ) -> Result<Response, Error> {
-        let request = client.request(method, url_of(name)?).headers(headers);
+        let request = self.client(bodies, name)?.request(method, url_of(name)?).headers(headers);
         let answer = tokio::time::timeout(self.answer_max, request.send()).await;
         let seconds = self.answer_max.as_secs_f32();
         answer
@@ -127,8 +135,7 @@ impl Servers {
     }
 
     async fn stat(&self, name: &Name) -> Result<Entry, Error> {
-        let client = &self.clients(name)?.objects;
-        let response = self.send(client, Method::HEAD, name, plain()).await?;
+        let response = self.send(Bodies::Stored, Method::HEAD, name, plain()).await?;
         // Some servers know no HEAD, or signed URLs of an object store allow GET alone.
         if matches!(response.status().as_u16(), 403 | 405 | 501) {
             return Ok(self.read(&Entry::named(name.clone()), 0..1).await?.entry);
@@ -142,7 +149,6 @@ impl Servers {
 
     async fn read(&self, entry: &Entry, range: Range<u64>) -> Result<Reading, Error> {
         let name = &entry.name;
-        let client = &self.clients(name)?.objects;
         if range.is_empty() {
             let now = entry.clone();
             return Ok(empty(now, range.start, Vec::new()));
@@ -159,11 +165,11 @@ impl Servers {
             })?;
             headers.insert(field, value);
         }
-        let mut response = self.send(client, Method::GET, name, headers.clone()).await?;
+        let mut response = self.send(Bodies::Stored, Method::GET, name, headers.clone()).await?;
         if is_beyond(&response) && content_range(response.headers()).is_none() && range.start == 0 {
             // Empty, probably; but a server that does not say so may only dislike the range.
             headers.remove(RANGE);
-            response = self.send(client, Method::GET, name, headers).await?;
+            response = self.send(Bodies::Stored, Method::GET, name, headers).await?;
         }
         self.reading(entry, range, response)
     }
@@ -206,8 +212,7 @@ impl Servers {
     /// A page on its way, decoded.
     async fn page(&self, name: &Name) -> Result<(Base, ByteStream), Error> {
         self.hosts.told(&url_of(name)?);
-        let client = &self.clients(name)?.pages;
-        let response = self.send(client, Method::GET, name, accepting()).await?;
+        let response = self.send(Bodies::Decoded, Method::GET, name, accepting()).await?;
         let headers = response.headers();
         if let Some(error) = failure(name, response.status(), headers, &self.clock) {
             return Err(error);

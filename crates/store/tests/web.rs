@@ -1,0 +1,374 @@
+//! Objects and pages of real and of misbehaving web servers.
+
+#![cfg(feature = "web")]
+
+use std::net::TcpListener;
+use std::ops::Range;
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use nearfirst_store::{Entries, Entry, Error, Name, Query, Store as _, Version, Web};
+use testkit::server::{Answer, Misbehaving, Nginx};
+use testkit::{Dir, Facility, cmd, skip_unless};
+
+/// Longer than any answer here takes, shorter than a person waits for a broken test.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+const ALL: Range<u64> = 0..u64::MAX;
+
+thread_local! {
+    /// One for each test, as each has its thread and its runtime.
+    static WEB: Web = Web::new(false, ANSWER_MAX);
+}
+
+fn web() -> Web {
+    WEB.with(Web::clone)
+}
+
+fn named(url: &str) -> Entry {
+    Entry::named(Name::from(url))
+}
+
+/// What a read brings: the entry, the range, the bytes.
+async fn read(entry: &Entry, range: Range<u64>) -> Result<(Entry, Range<u64>, Vec<u8>), Error> {
+    let reading = web().read(entry, range).await?;
+    let bytes = reading.bytes.try_collect::<Vec<_>>().await?.concat();
+    Ok((reading.entry, reading.range, bytes))
+}
+
+fn ask(page: &str, selector: &str) -> Entries {
+    web().list(&Query::Ask { prefix: Name::from(page), text: selector.to_owned() })
+}
+
+/// Names as text, errors as `!` and their text.
+async fn listed(entries: Entries) -> Vec<String> {
+    let text = |entry: Result<Entry, Error>| match entry {
+        Ok(entry) => entry.name.to_string(),
+        Err(error) => format!("!{error}"),
+    };
+    entries.map(text).collect().await
+}
+
+#[tokio::test]
+async fn a_real_server_is_read_by_ranges() {
+    skip_unless!(Nginx::NEEDS);
+    let nginx = Nginx::new();
+    nginx.put("a.bin", "0123456789");
+    nginx.put("empty", "");
+    let entry = web().stat(&Name::from(nginx.url("a.bin"))).await.unwrap();
+    assert_eq!((entry.size, entry.modified.is_some()), (Some(10), true));
+    assert!(entry.version.as_ref().unwrap().as_str().starts_with('"'));
+    for (range, bytes) in [
+        (ALL, "0123456789"),
+        (0..4, "0123"),
+        (4..5, "4"),
+        (7..99, "789"),
+        (10..20, ""),
+        (50..60, ""),
+        (3..3, ""),
+    ] {
+        let (now, of, found) = read(&entry, range.clone()).await.unwrap();
+        assert_eq!(String::from_utf8(found).unwrap(), bytes, "{range:?}");
+        assert_eq!(of.end - of.start, bytes.len() as u64, "{range:?}");
+        assert_eq!((now.size, now.name), (entry.size, entry.name.clone()));
+    }
+    for range in [ALL, 0..5] {
+        let (now, of, found) = read(&named(&nginx.url("empty")), range).await.unwrap();
+        assert_eq!((now.size, of, found), (Some(0), 0..0, vec![]));
+    }
+    nginx.put("a.bin", "other");
+    let changed = read(&entry, 0..4).await.unwrap_err();
+    assert!(matches!(changed, Error::Changed { .. }), "{changed}");
+}
+
+#[tokio::test]
+async fn an_object_comes_as_it_is_stored_and_with_its_headers() {
+    skip_unless!(Nginx::NEEDS);
+    let nginx = Nginx::with("gzip on; gzip_min_length 1; gzip_types *; add_header X-Note 'kept';");
+    let text = "again and again ".repeat(1000);
+    nginx.put("a.txt", &text);
+    let reading = web().read(&named(&nginx.url("a.txt")), ALL).await.unwrap();
+    let kept = ("x-note".to_owned(), "kept".to_owned());
+    assert!(reading.headers.contains(&kept), "{:?}", reading.headers);
+    assert_eq!(reading.entry.size, Some(16_000));
+    assert_eq!(reading.bytes.try_collect::<Vec<_>>().await.unwrap().concat(), text.as_bytes());
+}
+
+#[tokio::test]
+async fn a_folder_of_a_real_server_is_a_set_of_its_links() {
+    skip_unless!(Nginx::NEEDS);
+    let nginx = Nginx::with("gzip on; gzip_min_length 1;");
+    for name in ["data/a.gz", "data/b c.gz", "data/readme.txt"] {
+        nginx.put(name, name);
+    }
+    let page = nginx.url("data/");
+    let expected = [format!("{page}a.gz"), format!("{page}b%20c.gz")];
+    assert_eq!(listed(ask(&page, "a[href$=\".gz\"]")).await, expected);
+    assert_eq!(listed(ask(&page, "")).await.len(), 4, "these, the text, and the folder above");
+    let (_, _, bytes) = read(&named(&expected[1]), ALL).await.unwrap();
+    assert_eq!(bytes, b"data/b c.gz");
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_ranges_is_read_all_the_same() {
+    let server = Misbehaving::new();
+    server.answer("/a", Answer::bytes("0123456789").ignores_ranges());
+    server.answer("/chunked", Answer::bytes("0123456789").ignores_ranges().chunked());
+    for (path, size, whole) in [("/a", Some(10), 0..10), ("/chunked", None, ALL)] {
+        let entry = named(&server.url(path));
+        let (now, of, bytes) = read(&entry, 0..4).await.unwrap();
+        assert_eq!((now.size, of, &*bytes), (size, whole, &b"0123456789"[..]));
+        let (_, of, bytes) = read(&entry, 4..7).await.unwrap();
+        assert_eq!((of, &*bytes), (4..7, &b"456"[..]));
+    }
+    let (_, of, bytes) = read(&named(&server.url("/a")), 12..14).await.unwrap();
+    assert!(of.is_empty() && bytes.is_empty());
+}
+
+#[tokio::test]
+async fn a_body_that_ends_too_early_is_an_interruption() {
+    let server = Misbehaving::new();
+    let whole = || Answer::bytes(vec![7; 1000]);
+    server.answer("/ends", whole().ends_after(300));
+    server.answer("/resets", whole().resets_after(300));
+    server.answer("/says-more", whole().says_length(1200));
+    server.answer("/says-less", whole().says_length(600));
+    server.answer("/chunks", whole().chunked().ends_after(300));
+    for (path, range) in [
+        ("/ends", ALL),
+        ("/ends", 0..500),
+        ("/resets", ALL),
+        ("/resets", 100..500),
+        ("/says-more", ALL),
+        ("/says-less", 0..1000),
+        ("/chunks", ALL),
+        ("/chunks", 0..500),
+    ] {
+        let error = read(&named(&server.url(path)), range.clone()).await.unwrap_err();
+        assert!(matches!(error, Error::Interrupted { .. }), "{path} {range:?}: {error}");
+    }
+    for (range, expected) in
+        [("bytes 0-3/30", "transient"), ("bytes 5-8/30", "final"), ("pages 0-3/30", "final")]
+    {
+        server.answer("/part", Answer::status(206).header("Content-Range", range));
+        let error = read(&named(&server.url("/part")), 0..20).await.unwrap_err();
+        assert_eq!(error.is_transient(), expected == "transient", "{range}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_noticed_whatever_the_server_checks() {
+    let server = Misbehaving::new();
+    let dated = |text: &str, second: u8| {
+        let date = format!("Sun, 06 Nov 1994 08:49:{second:02} GMT");
+        Answer::bytes(text).etag("").header("Last-Modified", &date)
+    };
+    server.answers("/tag", [Answer::bytes("one"), Answer::bytes("two")]);
+    server.answers("/date", [dated("one", 1), dated("two", 2)]);
+    server.answers("/size", [dated("one", 1), dated("three", 1)]);
+    server.answers("/weak", [dated("one", 1).etag("W/\"x\""), dated("two", 2).etag("W/\"x\"")]);
+    for path in ["/tag", "/date", "/size", "/weak"] {
+        let (entry, ..) = read(&named(&server.url(path)), 0..2).await.unwrap();
+        let error = read(&entry, 1..3).await.unwrap_err();
+        assert!(matches!(error, Error::Changed { .. }), "{path}: {error}");
+    }
+    let conditions: Vec<_> = ["If-Match", "If-Unmodified-Since"]
+        .map(|name| server.requests().iter().filter(|it| it.header(name).is_some()).count())
+        .into();
+    assert_eq!(conditions, [1, 3]);
+    let unlike = Entry { version: Some(Version::new("\n")), ..named(&server.url("/tag")) };
+    assert!(matches!(read(&unlike, ALL).await, Err(Error::Refused { .. })));
+}
+
+#[tokio::test]
+async fn a_status_says_what_can_be_done() {
+    let server = Misbehaving::new();
+    for (status, kind) in [
+        (401, "Denied"),
+        (403, "Denied"),
+        (404, "NotFound"),
+        (410, "NotFound"),
+        (400, "Refused"),
+        (418, "Refused"),
+        (500, "Interrupted"),
+        (502, "Interrupted"),
+        (504, "Interrupted"),
+        (429, "Busy"),
+        (503, "Busy"),
+    ] {
+        server.answer("/a", Answer::status(status).header("Retry-After", "7"));
+        let name = Name::from(server.url("/a"));
+        let page = ask(&server.url("/a"), "").next().await.unwrap();
+        for error in [
+            read(&Entry::named(name.clone()), ALL).await.unwrap_err(),
+            web().stat(&name).await.unwrap_err(),
+            page.unwrap_err(),
+        ] {
+            assert!(format!("{error:?}").starts_with(kind), "{status}: {error:?}");
+            assert!(error.to_string().starts_with(&server.url("/a")), "{error}");
+            if let Error::Busy { retry_after, .. } = error {
+                assert_eq!(retry_after, Some(Duration::from_secs(7)));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_head_does_not_tell_a_byte_does() {
+    let server = Misbehaving::new();
+    for status in [403, 405, 501] {
+        server.answers("/a", [Answer::status(status), Answer::bytes("0123456789")]);
+        server.reset_counts();
+        let entry = web().stat(&Name::from(server.url("/a"))).await.unwrap();
+        assert_eq!(entry.size, Some(10));
+        let requests = server.requests();
+        let asked: Vec<_> = requests.iter().map(|it| (&*it.method, it.header("range"))).collect();
+        assert_eq!(asked, [("HEAD", None), ("GET", Some("bytes=0-0"))]);
+    }
+}
+
+#[tokio::test]
+async fn redirects_are_followed_but_not_for_ever() {
+    let server = Misbehaving::new();
+    server.answer("/there/page", Answer::html("<a href=x>").header("X-Here", "yes"));
+    server.answer("/here", Answer::redirect("/there/page"));
+    server.answer("/loop", Answer::redirect("/pool"));
+    server.answer("/pool", Answer::redirect("/loop"));
+    for hop in 0..20 {
+        server.answer(&format!("/{hop}"), Answer::redirect(&format!("/{}", hop + 1)));
+    }
+    let (entry, _, bytes) = read(&named(&server.url("/here")), 0..3).await.unwrap();
+    assert_eq!((entry.name, &*bytes), (Name::from(server.url("/here")), &b"<a "[..]));
+    assert_eq!(listed(ask(&server.url("/here"), "")).await, [server.url("/there/x")]);
+    for (path, said) in [("/loop", "in a circle"), ("/0", "more than 10 times")] {
+        let error = read(&named(&server.url(path)), ALL).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Refused { reason, .. } if reason.contains(said)),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_from_one_that_is_none() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = read(&named(&format!("http://{free}/a")), ALL).await.unwrap_err();
+    assert!(matches!(&nobody, Error::Interrupted { .. }), "{nobody}");
+    assert!(nobody.to_string().contains("no connection"), "{nobody}");
+
+    let server = Misbehaving::new();
+    server.answer("/up", Answer::hang_up());
+    let hung = read(&named(&server.url("/up")), ALL).await.unwrap_err();
+    assert!(matches!(&hung, Error::Interrupted { .. }), "{hung}");
+
+    server.answer("/late", Answer::bytes("x").delayed(ANSWER_MAX));
+    let soon = Web::new(false, Duration::from_millis(50));
+    let late = soon.read(&named(&server.url("/late")), ALL).await.unwrap_err();
+    assert!(late.is_transient() && late.to_string().contains("0.05 s"), "{late}");
+
+    for bad in ["http://", "http://h:x/", "ftp://h/", "http://a b/"] {
+        assert!(!read(&named(bad), ALL).await.unwrap_err().is_transient(), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_never_ends_is_listed_until_nobody_wants_more() {
+    let server = Misbehaving::new();
+    let links: Vec<_> = (0..100).map(|n| format!("<p><a href={n}>{n}</a></p>\n")).collect();
+    server.answer("/endless", Answer::endless(&links.concat()));
+    let names = ask(&server.url("/endless"), "p > a").take(100).collect::<Vec<_>>().await;
+    assert_eq!(names.len(), 100);
+    assert!(names.iter().all(Result::is_ok));
+    let ends = async {
+        while server.counts("/endless").concurrent > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(ANSWER_MAX, ends).await.expect("the request ends with the listing");
+}
+
+#[tokio::test]
+async fn links_are_given_while_a_page_hangs_and_before_it_breaks() {
+    let server = Misbehaving::new();
+    let page = "<a href=one>1</a>\n<a href=two>2</a>\n".to_owned() + &" ".repeat(1000);
+    server.answer("/hangs", Answer::html(&page).stalls_after(100));
+    server.answer("/breaks", Answer::html(&page).ends_after(100));
+    let names = ask(&server.url("/hangs"), "").take(2).collect::<Vec<_>>().await;
+    assert!(names.iter().all(Result::is_ok), "{names:?}");
+    let names: Vec<_> = ask(&server.url("/breaks"), "").collect().await;
+    assert!(matches!(names[..], [Ok(_), Ok(_), Err(Error::Interrupted { .. })]), "{names:?}");
+    server.answer("/a.bin", Answer::bytes("<a href=x>").header("Content-Type", "image/png"));
+    let said = listed(ask(&server.url("/a.bin"), "")).await;
+    assert!(said.len() == 1 && said[0].ends_with("this is image/png"), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_name_lists_itself_and_a_pattern_is_told_of_pages() {
+    let name = "http://h.example/search?q=*";
+    assert_eq!(listed(web().list(&Query::Glob(Name::from(name)))).await, [name]);
+    let said = listed(web().list(&Query::Glob(Name::from("http://h.example/*.gz")))).await;
+    assert!(said.len() == 1 && said[0].contains("\\a[href$=\".gz\"]\\"), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_trusted_is_refused() {
+    skip_unless!(Nginx::NEEDS, Facility::Tool("openssl"));
+    let dir = Dir::new();
+    let (key, certificate) = (dir.join("key"), dir.join("certificate"));
+    let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1";
+    cmd("openssl", words.split(' '))
+        .arg("-subj")
+        .arg("/CN=127.0.0.1")
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .run()
+        .succeeds();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (key, certificate) = (key.display(), certificate.display());
+    let nginx = Nginx::with(&format!(
+        "listen {free} ssl; ssl_certificate_key {key}; ssl_certificate {certificate};"
+    ));
+    let own = read(&named(&format!("https://{free}/a")), ALL).await.unwrap_err();
+    assert!(
+        matches!(&own, Error::Refused { reason, .. } if reason.contains("certificate")),
+        "{own}"
+    );
+    let none = read(&named(&format!("https://{}/a", nginx.address())), ALL).await.unwrap_err();
+    assert!(matches!(&none, Error::Refused { .. }), "{none}");
+}
+
+/// Public servers are behind a proxy, so that this needs none: the proxy
+/// answers for them. It is named in the environment, so this test runs itself.
+#[test]
+fn a_public_page_does_not_lead_into_a_private_network() {
+    let server = Misbehaving::new();
+    let (public, secret) = ("http://public.example", server.url("/secret"));
+    let page = format!("<a href=a><a href={secret}><a href=http://printer.local/><a href=b>");
+    server.answer(&format!("{public}/page"), Answer::html(&page));
+    server.answer(&format!("{public}/sly"), Answer::redirect(&secret));
+    server.answer("/secret", Answer::bytes("secret"));
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "behind_a_proxy", "--ignored", "--nocapture"]);
+    again.env("http_proxy", server.endpoint()).env("no_proxy", "127.0.0.1");
+    let output = again.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(server.counts("/secret").requests, 1, "when it was allowed");
+}
+
+#[tokio::test]
+#[ignore = "run by the test above, behind its proxy"]
+async fn behind_a_proxy() {
+    let said = listed(ask("http://public.example/page", "")).await;
+    assert_eq!((&*said[0], &*said[3]), ("http://public.example/a", "http://public.example/b"));
+    let refused = |said: &str| said.starts_with('!') && said.contains("in a private network");
+    assert!(said.len() == 4 && refused(&said[1]) && refused(&said[2]), "{said:?}");
+    let sly = named("http://public.example/sly");
+    let error = web().read(&sly, ALL).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Refused { reason, .. } if reason.contains("private")),
+        "{error}"
+    );
+    let reading = Web::new(true, ANSWER_MAX).read(&sly, ALL).await.unwrap();
+    assert_eq!(reading.bytes.try_collect::<Vec<_>>().await.unwrap().concat(), b"secret");
+}
