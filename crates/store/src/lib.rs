@@ -27,6 +27,7 @@ mod name;
 #[cfg(feature = "object")]
 mod object;
 mod pattern;
+mod program;
 mod store;
 mod stores;
 mod table_file;
@@ -44,6 +45,7 @@ pub use local::{
 };
 pub use name::Name;
 pub use pattern::Pattern;
+pub use program::Programs;
 pub use store::{Answer, ByteStream, Entries, Query, Reading, Recall, Store};
 pub use stores::{Permissions, Stores, StoresOptions};
 pub use table_file::{TableFiles, Warning};

@@ -52,6 +52,7 @@ pub struct Stores {
     bindings: Bindings,
     #[cfg(feature = "object")]
     objects: crate::object::Objects,
+    programs: Arc<dyn Store>,
     #[cfg(feature = "web")]
     web: Arc<dyn Store>,
 }
@@ -64,6 +65,7 @@ impl Stores {
             bindings: options.bindings.clone(),
             #[cfg(feature = "object")]
             objects: crate::object::Objects::new(options),
+            programs: Arc::new(crate::Programs::new(options.permissions.programs)),
             #[cfg(feature = "web")]
             web: Arc::new(crate::Web::new(options.permissions.private_links, options.answer_max)),
         }
@@ -108,9 +110,7 @@ impl Stores {
                 Ok(Arc::new(crate::web::Pages::new(Arc::clone(&self.files))))
             }
             Query::Ask { prefix, .. } => self.of(prefix),
-            Query::Run { folder, .. } => {
-                Err(Error::unsupported(folder.clone(), "programs are not run"))
-            }
+            Query::Run { .. } => Ok(Arc::clone(&self.programs)),
         }
     }
 }

@@ -1,0 +1,239 @@
+//! Programs that print names: the executable specs of the SETS paper (SOSP '97, section 3.2).
+
+mod group;
+mod names;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+
+use futures::{FutureExt as _, StreamExt as _, future, stream};
+use sled::Device;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{ChildStdout, Command};
+
+use self::group::Group;
+use self::names::{NAME_BYTES_MAX, Names};
+use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store};
+
+/// What is read of a program's output at a time: a pipe's size. A program that
+/// prints more than is asked for waits.
+const READ_BYTES: usize = 64 << 10;
+
+/// Runs programs and takes what they print for names.
+///
+/// A program runs in its folder, without a shell and without input; what it
+/// complains of goes where our own complaints go. It starts when the first
+/// name is asked for, waits while none is, and is ended with its process
+/// group when the listing is dropped. How it ended, if not well, is the
+/// listing's last item.
+#[derive(Debug)]
+pub struct Programs {
+    is_allowed: bool,
+}
+
+impl Programs {
+    /// That are run, or refused.
+    pub fn new(is_allowed: bool) -> Self {
+        Self { is_allowed }
+    }
+}
+
+impl Store for Programs {
+    fn device(&self, _name: &Name) -> Device {
+        Device::new("program")
+    }
+
+    fn stat(&self, name: &Name) -> Answer<'_, Entry> {
+        no_object(name)
+    }
+
+    fn read(&self, entry: &Entry, _range: Range<u64>) -> Answer<'_, Reading> {
+        no_object(&entry.name)
+    }
+
+    fn list(&self, query: &Query) -> Entries {
+        let Query::Run { folder, words } = query else {
+            return failed(Error::unsupported(query.prefix(), "this is no program"));
+        };
+        if !self.is_allowed {
+            let reason = format!(
+                "`{}` was not run: programs are run with --allow-programs only",
+                shown(words)
+            );
+            return failed(Error::refused(folder.clone(), reason));
+        }
+        let (folder, words) = (folder.clone(), words.clone());
+        let started = async move { Running::start(folder, &words) };
+        let listed = started.map(|started| match started {
+            Ok(running) => running.entries(),
+            Err(error) => failed(error),
+        });
+        listed.flatten_stream().boxed()
+    }
+}
+
+fn no_object<T: Send + 'static>(name: &Name) -> Answer<'static, T> {
+    future::ready(Err(Error::unsupported(name.clone(), "a program has no objects"))).boxed()
+}
+
+fn failed(error: Error) -> Entries {
+    stream::once(async { Err(error) }).boxed()
+}
+
+fn shown(words: &[OsString]) -> String {
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// A program that is running.
+struct Running {
+    folder: Name,
+    program: Name,
+    group: Group,
+    printed: ChildStdout,
+    buffer: Box<[u8]>,
+    names: Names,
+    is_over: bool,
+}
+
+impl Running {
+    fn start(folder: Name, words: &[OsString]) -> Result<Self, Error> {
+        let (program, arguments) = words
+            .split_first()
+            .ok_or_else(|| Error::refused(folder.clone(), "no program is named"))?;
+        let path = folder.path().filter(|path| path.as_os_str().is_empty() || path.is_dir());
+        let path = path.ok_or_else(|| {
+            Error::refused(
+                folder.clone(),
+                "programs are run in folders of this machine, and this is none",
+            )
+        })?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        if !path.as_os_str().is_empty() {
+            command.current_dir(path);
+        }
+        let name = Name::from(Path::new(program));
+        let mut child = command.spawn().map_err(|error| not_started(&name, program, &error))?;
+        let printed = child.stdout.take().expect("it was asked for");
+        Ok(Self {
+            folder,
+            program: name,
+            group: Group::led_by(child),
+            printed,
+            buffer: vec![0; READ_BYTES].into(),
+            names: Names::default(),
+            is_over: false,
+        })
+    }
+
+    fn entries(self) -> Entries {
+        stream::unfold(self, |mut running| async move {
+            let name = running.next().await.transpose()?;
+            running.is_over |= name.is_err();
+            Some((name.map(Entry::named), running))
+        })
+        .boxed()
+    }
+
+    async fn next(&mut self) -> Result<Option<Name>, Error> {
+        if self.is_over {
+            return Ok(None);
+        }
+        loop {
+            let next = self.names.next().map_err(|_| too_long(&self.program))?;
+            if let Some(name) = next {
+                return Ok(Some(resolved(&self.folder, name)));
+            }
+            let read = self.printed.read(&mut self.buffer).await;
+            match read
+                .map_err(|error| Error::interrupted(self.program.clone(), error.to_string()))?
+            {
+                0 => return self.last().await,
+                read => self.names.push(&self.buffer[..read]),
+            }
+        }
+    }
+
+    /// The name behind the last separator; then how the program ended.
+    async fn last(&mut self) -> Result<Option<Name>, Error> {
+        if let Some(name) = std::mem::take(&mut self.names).last() {
+            return Ok(Some(resolved(&self.folder, &name)));
+        }
+        self.is_over = true;
+        let refused = |reason: String| Error::refused(self.program.clone(), reason);
+        match self.group.ended().await {
+            Ok(status) if status.success() => Ok(None),
+            Ok(status) => Err(refused(ending(status))),
+            Err(error) => Err(refused(error.to_string())),
+        }
+    }
+}
+
+fn too_long(program: &Name) -> Error {
+    let reason = format!("what it prints is no list of names: one has over {NAME_BYTES_MAX} bytes");
+    Error::refused(program.clone(), reason)
+}
+
+fn not_started(name: &Name, program: &OsStr, error: &io::Error) -> Error {
+    let is_searched = !program.as_bytes().contains(&b'/');
+    let reason = match error.kind() {
+        io::ErrorKind::NotFound if is_searched => "no program of this name is in PATH".to_owned(),
+        io::ErrorKind::NotFound => "there is no such program".to_owned(),
+        io::ErrorKind::PermissionDenied => "it may not be executed".to_owned(),
+        _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
+            "it is neither a program nor a script that begins with `#!`".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    Error::refused(name.clone(), reason)
+}
+
+fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("it ended with exit status {code}; names may be missing"),
+        (None, Some(signal)) => format!("it was killed by signal {signal}; names may be missing"),
+        (None, None) => format!("it ended: {status}; names may be missing"),
+    }
+}
+
+/// A printed name as it is from outside the folder: URLs and absolute paths stand.
+fn resolved(folder: &Name, printed: &[u8]) -> Name {
+    let name = Name::new(printed);
+    let below = folder.as_bytes();
+    if name.scheme().is_some() || printed.starts_with(b"/") || below.is_empty() {
+        return name;
+    }
+    let mut rest = printed;
+    while let Some(after) = rest.strip_prefix(b"./") {
+        let slashes = after.iter().take_while(|&&byte| byte == b'/').count();
+        rest = &after[slashes..];
+    }
+    let between: &[u8] = if below.ends_with(b"/") { b"" } else { b"/" };
+    Name::new([below, between, rest].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_names_are_resolved_against_the_folder() {
+        for (folder, printed, name) in [
+            ("/staff", "a/b", "/staff/a/b"),
+            ("/staff/", "./a", "/staff/a"),
+            ("/staff", ".//./a", "/staff/a"),
+            ("/staff", "../a", "/staff/../a"),
+            ("staff", "/a", "/a"),
+            ("/staff", "s3://bucket/a", "s3://bucket/a"),
+            ("", "./a", "./a"),
+            ("/", "a", "/a"),
+        ] {
+            assert_eq!(resolved(&Name::from(folder), printed.as_bytes()), Name::from(name));
+        }
+    }
+}

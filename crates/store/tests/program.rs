@@ -1,0 +1,150 @@
+//! Programs that print names, well and badly.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use nearfirst_store::{Entries, Entry, Error, Name, Programs, Query, Store as _};
+use testkit::Dir;
+
+/// Longer than a program here takes to start or to end.
+const MAX: Duration = Duration::from_secs(20);
+
+fn run(folder: impl AsRef<Path>, words: &[&str]) -> Entries {
+    let words = words.iter().map(OsString::from).collect();
+    Programs::new(true).list(&Query::Run { folder: Name::from(folder.as_ref()), words })
+}
+
+/// Names as text, errors as `!` and their text.
+async fn listed(entries: Entries) -> Vec<String> {
+    let text = |entry: Result<Entry, Error>| match entry {
+        Ok(entry) => entry.name.to_string(),
+        Err(error) => format!("!{error}"),
+    };
+    tokio::time::timeout(MAX, entries.map(text).collect()).await.expect("the program ends")
+}
+
+/// Waits until there is, or is not, such a process any more.
+async fn until(event: impl Fn() -> bool) {
+    let happens = async {
+        while !event() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(MAX, happens).await.expect("what is waited for happens");
+}
+
+/// Whether a process of this number runs; one that has ended but was not waited for does not.
+fn runs(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+#[tokio::test]
+async fn the_names_that_find_prints_are_those_of_its_folder() {
+    let dir = Dir::new();
+    dir.create("a.txt", "");
+    dir.create("line\nbreak.txt", "");
+    let path = dir.path().display();
+    let mut names = listed(run(&dir, &["find", ".", "-name", "*.txt", "-print0"])).await;
+    names.sort();
+    assert_eq!(names, [format!("{path}/a.txt"), format!("{path}/line\nbreak.txt")]);
+    assert_eq!(listed(run(&dir, &["find", "-name", "a*"])).await, [format!("{path}/a.txt")]);
+    assert_eq!(
+        listed(run("", &["printf", "%s\\n", "./b", "http://h/c"])).await,
+        ["./b", "http://h/c"]
+    );
+    assert_eq!(listed(run(&dir, &["cat"])).await, [""; 0], "its input is empty");
+}
+
+#[tokio::test]
+async fn how_a_program_ends_comes_behind_its_names() {
+    let names = listed(run("/x/..", &["sh", "-c", "echo a; printf b; exit 3"])).await;
+    assert_eq!(
+        names[..1],
+        ["!/x/..: programs are run in folders of this machine, and this is none"]
+    );
+    let names = listed(run("/", &["sh", "-c", "echo a; printf b; exit 3"])).await;
+    assert_eq!(names, ["/a", "/b", "!sh: it ended with exit status 3; names may be missing"]);
+    let names = listed(run("/", &["sh", "-c", "echo a; kill -9 $$"])).await;
+    assert_eq!(names, ["/a", "!sh: it was killed by signal 9; names may be missing"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_says_why() {
+    let dir = Dir::new();
+    dir.create("text", "text");
+    let script = dir.create("script", "true");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(script, mode).unwrap();
+    for (words, said) in [
+        (&["no-such-program-here"][..], "no program of this name is in PATH"),
+        (&["./none"], "there is no such program"),
+        (&["./text"], "it may not be executed"),
+        (&["./script"], "it is neither a program nor a script that begins with `#!`"),
+        (&[], "no program is named"),
+    ] {
+        let names: Vec<_> = run(&dir, words).collect().await;
+        assert!(
+            matches!(&names[..], [Err(Error::Refused { reason, .. })] if reason == said),
+            "{words:?}: {names:?}"
+        );
+    }
+    let query = Query::Run { folder: Name::from("/"), words: vec!["touch".into(), "x".into()] };
+    let names = listed(Programs::new(false).list(&query)).await;
+    assert_eq!(names, ["!/: `touch x` was not run: programs are run with --allow-programs only"]);
+}
+
+#[tokio::test]
+async fn a_flood_waits_for_its_reader_and_ends_with_it() {
+    let mut names = run("/", &["sh", "-c", "echo $$; exec yes"]);
+    let pid = names.next().await.unwrap().unwrap().name.to_string()[1..].to_owned();
+    let some = names.by_ref().take(100_000).collect::<Vec<_>>().await;
+    assert!(some.iter().all(|entry| entry.as_ref().is_ok_and(|it| it.name == Name::from("/y"))));
+    until(|| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S ")).await;
+    drop(names);
+    until(|| !runs(&pid)).await;
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_is_ended_with_all_that_it_started() {
+    let script = "trap '' TERM; sleep 1000 & echo $$; echo $!; wait";
+    let mut names = run("/", &["sh", "-c", script]);
+    let mut pids = Vec::new();
+    for _ in 0..2 {
+        pids.push(names.next().await.unwrap().unwrap().name.to_string()[1..].to_owned());
+    }
+    assert!(pids.iter().all(|pid| runs(pid)));
+    // From where there is no runtime, as an application may.
+    std::thread::spawn(move || drop(names)).join().unwrap();
+    for pid in pids {
+        until(|| !runs(&pid)).await;
+    }
+}
+
+#[test]
+fn a_program_does_not_outlive_the_runtime() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut names = run("/", &["sh", "-c", "trap '' TERM; echo $$; exec sleep 1000"]);
+    let pid = runtime.block_on(names.next()).unwrap().unwrap().name.to_string()[1..].to_owned();
+    drop(names);
+    drop(runtime);
+    tokio::runtime::Runtime::new().unwrap().block_on(until(|| !runs(&pid)));
+}
+
+#[tokio::test]
+async fn what_is_no_list_of_names_is_given_up() {
+    let names = listed(run("/", &["head", "-c", "20000000", "/dev/zero"])).await;
+    assert_eq!(names, [""; 0], "NULs have no names between them");
+    let names = listed(run("/", &["sh", "-c", "echo a; yes | tr -d '\\n'"])).await;
+    assert!(names.len() == 2 && names[1].contains("16384 bytes"), "{names:?}");
+}
+
+#[tokio::test]
+async fn nothing_runs_before_a_name_is_asked_for() {
+    let dir = Dir::new();
+    drop(run(&dir, &["touch", "made"]));
+    assert_eq!(listed(run(&dir, &["touch", "made-too"])).await, [""; 0]);
+    assert_eq!((dir.join("made").exists(), dir.join("made-too").exists()), (false, true));
+}
