@@ -71,7 +71,7 @@ impl Nginx {
         &self.root
     }
 
-    /// Makes or replaces a file.
+    /// Makes or replaces a file. Its `ETag` is made of its length and the second of its writing.
     #[track_caller]
     pub fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
         let path = self.root.join(name);

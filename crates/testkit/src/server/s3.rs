@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{XattrFlags, setxattr};
 
@@ -18,6 +19,7 @@ use crate::server::daemon::{Daemon, accepts, mortal};
 pub struct S3 {
     daemon: Daemon,
     dir: Dir,
+    files: AtomicU64,
 }
 
 impl S3 {
@@ -44,7 +46,7 @@ impl S3 {
             command
         };
         let daemon = Daemon::start(dir.path(), command, accepts);
-        Self { daemon, dir }
+        Self { daemon, dir, files: AtomicU64::new(0) }
     }
 
     /// Where it listens.
@@ -68,11 +70,12 @@ impl S3 {
         self.dir.create_dir(Path::new("buckets").join(name));
     }
 
-    /// Makes or replaces `BUCKET/KEY`, at once for who reads it. Its `ETag` depends on the bytes.
+    /// Makes or replaces `BUCKET/KEY`, for who reads it in one step. Its `ETag` depends on the bytes.
     #[track_caller]
     pub fn put(&self, object: &str, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
-        let new = self.dir.create("new", bytes);
+        let number = self.files.fetch_add(1, Ordering::Relaxed);
+        let new = self.dir.create(format!("new-{number}"), bytes);
         // Where the server keeps what it made itself; a file without it has no ETag.
         let etag = format!("\"{:016x}{:016x}\"", super::fingerprint(bytes), bytes.len());
         setxattr(&new, "user.etag", etag.as_bytes(), XattrFlags::empty())

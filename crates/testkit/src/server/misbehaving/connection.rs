@@ -14,8 +14,8 @@ use crate::server::http::{Framing, Head, Piece, copy_body};
 
 /// Bytes are paced in pieces of this time: short enough to be smooth, long beside a timer's error.
 const PIECES_PER_SECOND: u64 = 200;
-/// Endless bodies go out in pieces of this size at least.
-const PIECE_BYTES: usize = 16 * 1024;
+/// Bodies that are not paced go out in pieces of about this size: a system call each.
+const PIECE_BYTES: usize = 64 * 1024;
 
 type Upstream = BufReader<Open>;
 
@@ -192,7 +192,7 @@ impl Exchange<'_, '_> {
             from
         } else {
             let stream = TcpStream::connect(address)?;
-            BufReader::new(Open::new(&self.client.shared, stream))
+            BufReader::with_capacity(PIECE_BYTES, Open::new(&self.client.shared, stream))
         };
         from.get_ref().stream().write_all(&self.head.raw)?;
         if self.head.header("expect").is_none() {
