@@ -15,7 +15,7 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 build_needs='
 cc:gcc:building
 pkg-config:pkg-config:building
-curl:curl:fetching a Rust toolchain
+curl:curl:fetching a Rust toolchain, and tests of signed requests
 '
 test_needs='
 fusermount3:fuse3:tests on slowfs
@@ -37,7 +37,6 @@ initdb:postgresql:tests on PostgreSQL
 psql:postgresql-client:tests on PostgreSQL
 mariadbd:mariadb-server:tests on MariaDB
 mariadb:mariadb-client:tests on MariaDB
-curl:curl:tests of signatures
 python3:python3:tests on WebDAV and on archived objects
 ensurepip:python3-venv:tests on WebDAV and on archived objects
 '

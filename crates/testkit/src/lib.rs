@@ -16,6 +16,7 @@
 //!
 //! Everything here panics with a reason when it cannot do what it is asked: it is used by tests.
 
+mod clock;
 mod cmd;
 mod dir;
 mod facility;

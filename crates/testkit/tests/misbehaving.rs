@@ -256,3 +256,15 @@ fn many_clients_are_served_at_a_time() {
     assert!(server.total().concurrent_max >= 3);
     drop(held);
 }
+
+#[test]
+fn the_link_can_change_while_somebody_waits_for_it() {
+    let server = Misbehaving::new();
+    server.answer("/a", Answer::bytes("text"));
+    server.set_link(Link { connect: Duration::from_hours(1), ..Link::default() });
+    let waits = asked(&server, "/a");
+    until("it is connected", || server.connections() == 1);
+    server.set_link(Link::default());
+    assert_eq!(get(server.address(), "/a", &[]).unwrap().text(), "text");
+    drop(waits);
+}

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_linger;
 
 use super::answer::{Answer, Body, End};
-use super::{Link, Open, Request, Shared, lock};
+use super::{Link, Open, Pace, Request, Shared, lock};
 use crate::server::http::{Framing, Head, Piece, copy_body};
 
 /// Bytes are paced in pieces of this time: short enough to be smooth, long beside a timer's error.
@@ -24,12 +24,21 @@ pub(super) fn serve(client: &Open) -> io::Result<()> {
     let shared = &client.shared;
     let mut reader = BufReader::new(client);
     let mut upstream = None;
-    pause(client.stream(), lock(&shared.link).connect)?;
+    let mut connection_pace = Pace::default();
+    let handshake = lock(&shared.link).connect;
+    pause(client.stream(), handshake)?;
     while let Some(head) = Head::read(&mut reader)? {
         let request = UnderWay::begin(shared, &head);
-        let (sent, whole) = (0, None);
-        let mut exchange =
-            Exchange { client, head: &head, request, reader: &mut reader, sent, whole };
+        let mut exchange = Exchange {
+            client,
+            head: &head,
+            request,
+            reader: &mut reader,
+            connection_pace: &mut connection_pace,
+            pace: Pace::default(),
+            sent: 0,
+            whole: None,
+        };
         if !exchange.run(&mut upstream)? {
             break;
         }
@@ -86,6 +95,8 @@ struct Exchange<'a, 'c> {
     head: &'a Head,
     request: UnderWay,
     reader: &'a mut BufReader<&'c Open>,
+    connection_pace: &'a mut Pace,
+    pace: Pace,
     /// Bytes of the body that were sent.
     sent: u64,
     /// Bytes of the body after which the client has all, if it knows by their number.
@@ -248,24 +259,12 @@ impl Exchange<'_, '_> {
     }
 
     fn send_paced(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let link = self.request.link;
-        let own = self.request.answer.bytes_per_second;
-        let rates = [own, link.connection_bytes_per_second, link.bytes_per_second];
-        let rate = rates.into_iter().flatten().min();
         while !bytes.is_empty() {
-            let piece = rate.map_or(u64::MAX, |rate| (rate / PIECES_PER_SECOND).max(1));
-            let count = usize::try_from(piece).unwrap_or(usize::MAX).min(bytes.len());
-            let (piece, rest) = bytes.split_at(count);
-            let alone = own.into_iter().chain(link.connection_bytes_per_second).min();
-            pause(self.client.stream(), time_of(count, alone))?;
-            if link.bytes_per_second.is_some() {
-                // Whoever waits for its own piece keeps the others from sending theirs.
-                let _sending = lock(&self.client.shared.sending);
-                pause(self.client.stream(), time_of(count, link.bytes_per_second))?;
-            }
-            self.sent += count as u64;
+            let (piece, rest) = bytes.split_at(self.piece_bytes().min(bytes.len()));
+            pause(self.client.stream(), self.time_of(piece.len()))?;
+            self.sent += piece.len() as u64;
             // Before the client has them, so that it sees them counted.
-            lock(&self.client.shared.script).sent(&self.request.target, count as u64);
+            lock(&self.client.shared.script).sent(&self.request.target, piece.len() as u64);
             if self.whole.is_some_and(|whole| self.sent >= whole) {
                 self.request.finish();
             }
@@ -273,6 +272,34 @@ impl Exchange<'_, '_> {
             bytes = rest;
         }
         Ok(())
+    }
+
+    /// How many bytes go out at a time: at the least bandwidth, what takes a piece's time.
+    fn piece_bytes(&self) -> usize {
+        let link = self.request.link;
+        let own = self.request.answer.bytes_per_second;
+        let rates = [own, link.connection_bytes_per_second, link.bytes_per_second];
+        let least = rates.into_iter().flatten().min();
+        let piece = least.map_or(u64::MAX, |rate| (rate / PIECES_PER_SECOND).max(1));
+        usize::try_from(piece).unwrap_or(usize::MAX)
+    }
+
+    /// How long so many bytes are on their way: the slowest line decides.
+    fn time_of(&mut self, bytes: usize) -> Duration {
+        let shared = &self.client.shared;
+        let now = shared.clock.now();
+        let link = self.request.link;
+        let mut time = Duration::ZERO;
+        if let Some(rate) = self.request.answer.bytes_per_second {
+            time = time.max(self.pace.take(bytes, rate, now));
+        }
+        if let Some(rate) = link.connection_bytes_per_second {
+            time = time.max(self.connection_pace.take(bytes, rate, now));
+        }
+        if let Some(rate) = link.bytes_per_second {
+            time = time.max(lock(&shared.pace).take(bytes, rate, now));
+        }
+        time
     }
 
     /// Ends the connection so; the error ends its thread.
@@ -297,11 +324,6 @@ fn replaced(head: &Head, headers: &[(String, String)]) -> Vec<u8> {
         .filter(|(name, _)| !headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
     let lines = own.chain(headers).map(|(name, value)| format!("{name}: {value}\r\n"));
     format!("{}\r\n{}\r\n", head.first, lines.collect::<String>()).into_bytes()
-}
-
-fn time_of(bytes: usize, bytes_per_second: Option<u64>) -> Duration {
-    let seconds = bytes_per_second.map_or(0.0, |rate| bytes as f64 / rate as f64);
-    Duration::from_secs_f64(seconds)
 }
 
 /// Waits so long, unless the other side goes away, or the server ends: that is an error.

@@ -7,6 +7,7 @@
 mod answer;
 mod connection;
 mod link;
+mod pace;
 mod script;
 
 use std::collections::HashMap;
@@ -19,7 +20,10 @@ use std::time::Duration;
 
 pub use answer::Answer;
 pub use link::Link;
+use pace::Pace;
 use script::Script;
+
+use crate::clock::Clock;
 pub use script::{Counts, Request};
 
 /// How long its connections may take to notice that it ends.
@@ -52,8 +56,9 @@ struct Shared {
     upstream: Option<SocketAddr>,
     script: Mutex<Script>,
     link: Mutex<Link>,
-    /// Held by whoever sends over the link's shared bandwidth.
-    sending: Mutex<()>,
+    clock: Clock,
+    /// The bandwidth that all connections share.
+    pace: Mutex<Pace>,
     /// Open streams, to be cut when the server ends.
     streams: Mutex<HashMap<u64, Arc<TcpStream>>>,
     closed: Condvar,
@@ -86,7 +91,8 @@ impl Misbehaving {
             upstream,
             script: Mutex::default(),
             link: Mutex::new(link),
-            sending: Mutex::default(),
+            clock: Clock::start(),
+            pace: Mutex::default(),
             streams: Mutex::default(),
             closed: Condvar::new(),
             ends: AtomicBool::new(false),
