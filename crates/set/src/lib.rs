@@ -1,4 +1,4 @@
-//! What was told? Specs say which objects are wanted, and cursors find their names.
+//! What was told? Specs say which objects are wanted, cursors find their names, sets yield them.
 //!
 //! A [`Spec`] names objects by a pattern, a query, a program or a list (the
 //! SETS paper, SOSP '97, section 3.3); a [`Cursor`] evaluates it as the names
@@ -14,8 +14,39 @@
 //! # Ok::<(), nearfirst_set::SpecError>(())
 //! ```
 
+//!
+//! A [`Set`] yields each object once, whatever is ready first, its data near:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use fetch::engine::{Engine, EngineOptions};
+//! use nearfirst_set::{Set, SetOptions, Spec};
+//! use store::{Costs, Stores, StoresOptions};
+//!
+//! let costs = Arc::new(Costs::load());
+//! let stores = Arc::new(Stores::new(Arc::clone(&costs), &StoresOptions::default()));
+//! let engine = Engine::new(stores, costs, EngineOptions::default())?;
+//! let set = Set::open(&engine, [Spec::glob("/etc/host*")], SetOptions::default());
+//! for member in &set {
+//!     let member = member?;
+//!     println!("{}: {} bytes", member.name().clone(), member.read()?.len());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod algebra;
 mod cursor;
+mod listing;
+mod member;
+mod options;
+mod order;
+mod roster;
+mod set;
 mod spec;
 
 pub use cursor::Cursor;
+pub use member::{Member, MemberError};
+pub use options::{Duplicates, Order, Rank, SetOptions};
+pub use set::Set;
 pub use spec::{Glob, ListSource, Spec, SpecError};

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sled::{Device, DeviceTable, Observation, Sled};
 
 use crate::local::seems_offline;
-use crate::{Backing, Clock, Error, Kind, Local, Located, TableFiles, Warning};
+use crate::{Backing, Clock, Error, Kind, Local, Located, Status, TableFiles, Warning};
 
 /// The costs of files of this machine, and what reading them teaches.
 ///
@@ -119,6 +119,20 @@ impl Costs {
         self.local.open(path)
     }
 
+    /// Opens a regular file as [`Costs::open`] does, and says what it is.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] of what is no regular file, unread; [`Error::Offline`]; [`Error::Io`]; [`Error::Stalled`].
+    pub fn open_regular(&self, path: &Path) -> Result<(File, Status), Error> {
+        let may_be_offline = self.local.backing_by_name(path).is_none_or(Backing::may_stall);
+        if may_be_offline {
+            // Opening alone may recall it.
+            drop(regular(path, self.local.stat(path)?, &self.table())?);
+        }
+        let (file, status) = self.local.open_known(path)?;
+        Ok((file, regular(path, status, &self.table())?))
+    }
+
     /// Whether reading an open file would recall it from a cold tier, as far as can be told.
     pub fn is_offline(&self, file: &impl AsFd) -> bool {
         let entry = self.local.status(file);
@@ -156,5 +170,17 @@ impl Costs {
         }
         let part = self.table().only(&learned);
         self.files.save(&part)
+    }
+}
+
+/// A status, if it is a regular file's whose data is here.
+fn regular(path: &Path, status: Status, table: &DeviceTable) -> Result<Status, Error> {
+    match status.kind {
+        Kind::File if seems_offline(&status, table) => {
+            Err(Error::Offline { path: path.to_owned(), size: status.size })
+        }
+        Kind::File => Ok(status),
+        Kind::Folder => Err(Error::io(path, io::Error::from_raw_os_error(libc::EISDIR))),
+        Kind::Link | Kind::Stream => Err(Error::refused(path, "not a regular file")),
     }
 }

@@ -125,6 +125,57 @@ impl Error {
         Self::Refused { name: name.into(), reason: reason.into() }
     }
 
+    /// The same error once more, for another who is to get it.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        match self {
+            Self::Io { path, source } => {
+                let source = source.raw_os_error().map_or_else(
+                    || io::Error::new(source.kind(), source.to_string()),
+                    io::Error::from_raw_os_error,
+                );
+                Self::Io { path: path.clone(), source }
+            }
+            Self::Stalled { path, mount, limit } => {
+                Self::Stalled { path: path.clone(), mount: mount.clone(), limit: *limit }
+            }
+            Self::Offline { path, size } => Self::Offline { path: path.clone(), size: *size },
+            Self::NothingToRead { path, bytes_min } => {
+                Self::NothingToRead { path: path.clone(), bytes_min: *bytes_min }
+            }
+            Self::NotFound { name } => Self::NotFound { name: name.clone() },
+            Self::Denied { name, reason } => {
+                Self::Denied { name: name.clone(), reason: reason.clone() }
+            }
+            Self::Busy { name, retry_after, reason } => {
+                Self::Busy { name: name.clone(), retry_after: *retry_after, reason: reason.clone() }
+            }
+            Self::Interrupted { name, reason } => Self::interrupted(name.clone(), reason.clone()),
+            Self::Changed { name } => Self::Changed { name: name.clone() },
+            Self::Cold { name, class } => Self::Cold { name: name.clone(), class: class.clone() },
+            Self::Unsupported { name, reason } => Self::unsupported(name.clone(), reason.clone()),
+            Self::Refused { name, reason } => Self::refused(name.clone(), reason.clone()),
+        }
+    }
+
+    /// The object that it is about.
+    pub fn name(&self) -> Name {
+        match self {
+            Self::Io { path, .. }
+            | Self::Stalled { path, .. }
+            | Self::Offline { path, .. }
+            | Self::NothingToRead { path, .. } => Name::from(path.as_path()),
+            Self::NotFound { name }
+            | Self::Denied { name, .. }
+            | Self::Busy { name, .. }
+            | Self::Interrupted { name, .. }
+            | Self::Changed { name }
+            | Self::Cold { name, .. }
+            | Self::Unsupported { name, .. }
+            | Self::Refused { name, .. } => name.clone(),
+        }
+    }
+
     /// Whether another attempt at the same may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Interrupted { .. })

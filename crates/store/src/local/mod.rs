@@ -196,6 +196,21 @@ impl Local {
         self.on_mount(path, flags, |file| Ok(File::from(file)))
     }
 
+    /// As [`Local::open`], with what was opened: one look-up of the name for both.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Stalled`].
+    pub(crate) fn open_known(&self, path: &Path) -> Result<(File, Status), Error> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let (file, stat) = self.on_mount(path, flags, |file| {
+            let stat = sysfs::fstat(&file)?;
+            Ok((File::from(file), stat))
+        })?;
+        let status =
+            self.status_of(file.as_fd(), &stat).map_err(|source| Error::io(path, source))?;
+        Ok((file, status))
+    }
+
     /// Where the parts of an open file are. What is not a regular file has no parts.
     ///
     /// # Errors
@@ -306,6 +321,11 @@ impl Local {
         let table =
             known.get_or_insert_with(|| Arc::new(MountTable(Mounts::read().unwrap_or_default())));
         Arc::clone(table)
+    }
+
+    /// What stands behind the file system that a path seems to lie on, by the names of mounts alone.
+    pub fn backing_by_name(&self, path: &Path) -> Option<Backing> {
+        Some(self.mount_table().0.by_path(&absolute(path).ok()?)?.backing)
     }
 
     /// The device that a path seems to lie on, by the names of mounts alone:

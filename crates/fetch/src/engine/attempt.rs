@@ -1,0 +1,151 @@
+//! One attempt to read a range of a remote object.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use sled::{Device, Observation};
+use store::{Error, Reading, Store};
+use tokio::sync::Notify;
+
+use super::Inner;
+use super::item::Item;
+use crate::scheduler::{AttemptId, Contact, Event, Failure};
+use crate::sync::{AtomicU64, Ordering, lock};
+
+/// Bytes after which progress is reported: a connection's window, so that
+/// neither the budget nor a reader lags by more than that.
+const REPORT_BYTES: u64 = 256 << 10;
+
+/// Fetches `range` into the item's buffer, and tells the scheduler how it goes.
+pub(crate) async fn fetch(
+    engine: Arc<Inner>,
+    attempt: AttemptId,
+    item: Arc<Item>,
+    store: Arc<dyn Store>,
+    range: Range<u64>,
+    allowed: Arc<Allowed>,
+) {
+    match bring(&engine, attempt, &item, store.as_ref(), range, &allowed).await {
+        Ok(left) => {
+            let progressed = Event::Progressed { attempt, bytes: left };
+            let events = [progressed, Event::Finished { attempt }];
+            engine.post(events.into_iter().skip(usize::from(left == 0)));
+        }
+        Err(error) => {
+            let failure = failure(&error);
+            item.set_error(error);
+            engine.post([Event::Failed { attempt, failure }]);
+        }
+    }
+}
+
+/// How far an attempt may go: to the end of its aim, until it is let go on.
+#[derive(Debug)]
+pub(crate) struct Allowed {
+    end: AtomicU64,
+    further: Notify,
+}
+
+impl Allowed {
+    pub(crate) fn to(end: u64) -> Self {
+        Self { end: AtomicU64::new(end), further: Notify::new() }
+    }
+
+    pub(crate) fn extend(&self, end: u64) {
+        self.end.fetch_max(end, Ordering::AcqRel);
+        self.further.notify_one();
+    }
+
+    fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Waits until more than `at` is allowed; returns how far.
+    async fn beyond(&self, at: u64) -> u64 {
+        loop {
+            let end = self.end();
+            if end > at {
+                return end;
+            }
+            self.further.notified().await;
+        }
+    }
+}
+
+/// Returns the bytes that were not reported yet.
+async fn bring(
+    engine: &Arc<Inner>,
+    attempt: AttemptId,
+    item: &Item,
+    store: &dyn Store,
+    range: Range<u64>,
+    allowed: &Allowed,
+) -> Result<u64, Error> {
+    let clock = engine.costs.clock();
+    let began = clock.now();
+    let entry = item.entry();
+    let Reading { entry: found, range: covers, mut bytes } = store.read(&entry, range).await?;
+    item.pin(&found)?;
+    let size = item.entry().size;
+    let device = found.device.unwrap_or_else(|| store.device(&entry.name));
+    let contact = contact(engine, &device, size, &covers);
+    item.set_contact(contact.clone());
+    if let Some(size) = size {
+        item.buffer.set_end(size);
+    }
+    engine.post([Event::Contacted { attempt, contact }]);
+    let first_byte = clock.now().saturating_sub(began);
+    let mut at = covers.start;
+    let mut unreported = 0;
+    while let Some(chunk) = bytes.next().await {
+        let mut chunk = chunk?;
+        if chunk.len() as u64 > covers.end - at {
+            return Err(Error::refused(entry.name, "the server sent more than it said it would"));
+        }
+        while !chunk.is_empty() {
+            if at >= allowed.end() && unreported > 0 {
+                let bytes = std::mem::take(&mut unreported);
+                engine.post([Event::Progressed { attempt, bytes }]);
+            }
+            let room = allowed.beyond(at).await - at;
+            let fits = usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len());
+            item.buffer.insert(at, chunk.split_to(fits));
+            at += fits as u64;
+            unreported += fits as u64;
+        }
+        if unreported >= REPORT_BYTES {
+            engine.post([Event::Progressed { attempt, bytes: std::mem::take(&mut unreported) }]);
+        }
+    }
+    if covers.end == u64::MAX {
+        item.buffer.set_end(at);
+    } else if at < covers.end {
+        let reason = format!("the answer ended {} bytes early", covers.end - at);
+        return Err(Error::interrupted(entry.name, reason));
+    }
+    observe(engine, &device, at - covers.start, first_byte, clock.now().saturating_sub(began));
+    Ok(unreported)
+}
+
+fn contact(engine: &Inner, device: &Device, size: Option<u64>, covers: &Range<u64>) -> Contact {
+    let device = engine.met(&mut lock(&engine.state), device);
+    let whole = 0..size.unwrap_or(u64::MAX);
+    Contact { device, size, far: vec![whole], covers: covers.clone(), position: 0 }
+}
+
+/// What the device took: of the whole, as one stream among several has it.
+fn observe(engine: &Inner, device: &Device, bytes: u64, first_byte: Duration, whole: Duration) {
+    let first_byte = Some(first_byte.as_secs_f64());
+    engine.costs.observe(device, Observation { bytes, first_byte, whole: whole.as_secs_f64() });
+}
+
+/// What another attempt would be good for.
+pub(crate) fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Busy { retry_after, .. } => Failure::Busy { retry_after: *retry_after },
+        Error::Interrupted { .. } => Failure::Transient,
+        _ => Failure::Final,
+    }
+}

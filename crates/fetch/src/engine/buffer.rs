@@ -1,0 +1,255 @@
+//! The bytes of one member: put in from any attempt in any order, taken out in order by its reader.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+
+/// Bytes read back from a spill file at a time.
+const UNSPILL_BYTES: u64 = 1 << 20;
+
+/// What one member's reader shares with the attempts that fetch it.
+///
+/// Attempts may overlap: what is here already is not taken twice, so that a
+/// hedge costs its network and no memory.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    data: Mutex<Data>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Data {
+    /// In memory, by offset, without overlaps.
+    chunks: BTreeMap<u64, Bytes>,
+    /// On disk: where ranges begin, and how long they are.
+    spilled: BTreeMap<u64, u64>,
+    spill: Option<File>,
+    /// All before this was taken.
+    taken: u64,
+    /// One past the last byte, once it is known.
+    end: Option<u64>,
+    error: Option<Arc<store::Error>>,
+    wakers: Vec<Waker>,
+}
+
+impl Buffer {
+    /// Puts bytes in; what is here already, or was taken, is left out.
+    pub(crate) fn insert(&self, offset: u64, bytes: Bytes) {
+        let mut data = lock(&self.data);
+        data.insert(offset, bytes);
+        self.wake(data);
+    }
+
+    /// Says where the object ends.
+    pub(crate) fn set_end(&self, end: u64) {
+        let mut data = lock(&self.data);
+        data.end = Some(end);
+        self.wake(data);
+    }
+
+    /// Says that no more will come: readers get this after what is here.
+    pub(crate) fn fail(&self, error: Arc<store::Error>) {
+        let mut data = lock(&self.data);
+        data.error = Some(error);
+        self.wake(data);
+    }
+
+    /// One past the last byte, if that is known.
+    pub(crate) fn end(&self) -> Option<u64> {
+        lock(&self.data).end
+    }
+
+    fn wake(&self, mut data: MutexGuard<'_, Data>) {
+        let wakers = std::mem::take(&mut data.wakers);
+        drop(data);
+        self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Takes the next bytes out, waiting for them; empty at the end.
+    pub(crate) fn take(&self) -> Result<Bytes, Arc<store::Error>> {
+        let mut data = lock(&self.data);
+        loop {
+            if let Some(taken) = data.take() {
+                return taken;
+            }
+            data = self.changed.wait(data).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    /// As [`Buffer::take`], without waiting.
+    pub(crate) fn try_take(&self) -> Option<Result<Bytes, Arc<store::Error>>> {
+        lock(&self.data).take()
+    }
+
+    /// As [`Buffer::take`], for a task.
+    pub(crate) fn poll_take(&self, waker: &Waker) -> Poll<Result<Bytes, Arc<store::Error>>> {
+        let mut data = lock(&self.data);
+        if let Some(taken) = data.take() {
+            return Poll::Ready(taken);
+        }
+        data.wakers.push(waker.clone());
+        Poll::Pending
+    }
+
+    /// Moves what is in memory to a file in `folder`; returns how many bytes that were.
+    pub(crate) fn spill(&self, folder: &Path) -> io::Result<u64> {
+        // Writing holds up who puts in, not the scheduler: this is done in a thread of its own.
+        let mut data = lock(&self.data);
+        if data.spill.is_none() {
+            data.spill = Some(tempfile::tempfile_in(folder)?);
+        }
+        let mut moved = 0;
+        while let Some((offset, bytes)) = data.chunks.pop_first() {
+            let file = data.spill.as_ref().expect("made above");
+            if let Err(error) = file.write_all_at(&bytes, offset) {
+                data.chunks.insert(offset, bytes);
+                return Err(error);
+            }
+            moved += bytes.len() as u64;
+            data.spilled.insert(offset, bytes.len() as u64);
+        }
+        Ok(moved)
+    }
+
+    /// Lets everything go.
+    pub(crate) fn clear(&self) {
+        let mut data = lock(&self.data);
+        data.chunks.clear();
+        data.spilled.clear();
+        data.spill = None;
+    }
+}
+
+impl Data {
+    fn insert(&mut self, offset: u64, mut bytes: Bytes) {
+        let mut offset = offset;
+        if offset < self.taken {
+            let known = usize::try_from(self.taken - offset).unwrap_or(usize::MAX);
+            bytes.advance(known.min(bytes.len()));
+            offset = self.taken;
+        }
+        while !bytes.is_empty() {
+            let covered = self.covered_to(offset);
+            if covered > offset {
+                let known = usize::try_from(covered - offset).unwrap_or(usize::MAX);
+                bytes.advance(known.min(bytes.len()));
+                offset = covered;
+                continue;
+            }
+            let room = self.next_begin(offset).map_or(u64::MAX, |next| next - offset);
+            let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
+            let piece = bytes.split_to(fits);
+            let length = piece.len() as u64;
+            self.chunks.insert(offset, piece);
+            offset += length;
+        }
+    }
+
+    /// The end of the stored range that covers `offset`, or `offset`.
+    fn covered_to(&self, offset: u64) -> u64 {
+        let chunk = self.chunks.range(..=offset).next_back();
+        let chunk = chunk.map_or(0, |(begin, bytes)| begin + bytes.len() as u64);
+        let spilled = self.spilled.range(..=offset).next_back();
+        let spilled = spilled.map_or(0, |(begin, length)| begin + length);
+        chunk.max(spilled).max(offset)
+    }
+
+    /// Where the next stored range after `offset` begins.
+    fn next_begin(&self, offset: u64) -> Option<u64> {
+        let chunk = self.chunks.range(offset..).next().map(|(begin, _)| *begin);
+        let spilled = self.spilled.range(offset..).next().map(|(begin, _)| *begin);
+        chunk.into_iter().chain(spilled).min()
+    }
+
+    fn take(&mut self) -> Option<Result<Bytes, Arc<store::Error>>> {
+        if self.end.is_some_and(|end| self.taken >= end) {
+            return Some(Ok(Bytes::new()));
+        }
+        if let Some(first) = self.chunks.first_entry()
+            && *first.key() == self.taken
+        {
+            let bytes = first.remove();
+            self.taken += bytes.len() as u64;
+            return Some(Ok(bytes));
+        }
+        if let Some(length) = self.spilled.get(&self.taken).copied() {
+            return Some(self.unspill(length));
+        }
+        self.error.clone().map(Err)
+    }
+
+    /// The next bytes from the spill file, which holds `length` from here on.
+    fn unspill(&mut self, length: u64) -> Result<Bytes, Arc<store::Error>> {
+        let wanted = length.min(UNSPILL_BYTES);
+        let mut bytes = BytesMut::zeroed(usize::try_from(wanted).expect("at most UNSPILL_BYTES"));
+        let file = self.spill.as_ref().expect("ranges are spilled to a file");
+        if let Err(source) = file.read_exact_at(&mut bytes, self.taken) {
+            return Err(Arc::new(store::Error::io("(spill file)", source)));
+        }
+        self.spilled.remove(&self.taken);
+        self.taken += wanted;
+        if length > wanted {
+            self.spilled.insert(self.taken, length - wanted);
+        }
+        Ok(bytes.freeze())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn all(buffer: &Buffer) -> Vec<u8> {
+        let mut found = Vec::new();
+        loop {
+            let bytes = buffer.take().expect("nothing failed");
+            if bytes.is_empty() {
+                return found;
+            }
+            found.extend_from_slice(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_error_comes_after_what_is_here() {
+        let buffer = Buffer::default();
+        buffer.insert(0, Bytes::from_static(b"here"));
+        buffer.fail(Arc::new(store::Error::interrupted("x", "gone")));
+        assert_eq!(buffer.take().expect("it is here"), "here");
+        assert!(buffer.take().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_in_any_order_and_overlapping_give_the_object(
+            content in prop::collection::vec(any::<u8>(), 0..300),
+            cuts in prop::collection::vec((0_usize..300, 0_usize..120), 0..20),
+            spill_at in prop::collection::vec(0_usize..20, 0..3),
+        ) {
+            let folder = tempfile::tempdir().expect("a folder");
+            let buffer = Buffer::default();
+            for (index, (offset, length)) in cuts.iter().enumerate() {
+                if spill_at.contains(&index) {
+                    buffer.spill(folder.path()).expect("there is room");
+                }
+                let offset = (*offset).min(content.len());
+                let end = (offset + length).min(content.len());
+                buffer.insert(offset as u64, Bytes::copy_from_slice(&content[offset..end]));
+            }
+            buffer.insert(0, Bytes::copy_from_slice(&content));
+            buffer.set_end(content.len() as u64);
+            prop_assert_eq!(all(&buffer), content);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Files of this machine: opened, and read ahead into the page cache, by threads.
+//!
+//! Reading into a buffer that is thrown away is what tells when data has
+//! arrived: `readahead(2)` and `WILLNEED` return before, and bring one window
+//! at most for each call.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use sled::{Observation, Place};
+use store::{Entry, Error, Name, Status, Tier, Version};
+
+use super::Inner;
+use super::attempt::failure;
+use super::item::Item;
+use crate::scheduler::{Aim, AttemptId, Contact, Event};
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, lock};
+
+/// Threads that open and read files of mounts that always answer.
+const THREADS_MAX: usize = 8;
+/// Jobs that one thread takes at a time.
+const BATCH: usize = 32;
+/// How long a result may wait for others of its batch.
+const LINGER: Duration = Duration::from_micros(200);
+/// Bytes of one read: what a kernel reads ahead by, on most devices, or more.
+const STEP_BYTES: u64 = 512 << 10;
+/// Descriptors that may be held for members that were not asked for yet;
+/// beyond it a file is opened again when its reader comes.
+const OPEN_FILES_MAX: usize = 512;
+
+/// Something to do with a file.
+pub(crate) struct Job {
+    pub(crate) attempt: AttemptId,
+    pub(crate) item: Arc<Item>,
+    pub(crate) aim: Aim,
+    pub(crate) cancelled: Cancelled,
+}
+
+/// Says to a thread that its attempt is of no use any more.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cancelled(Arc<AtomicBool>);
+
+impl Cancelled {
+    pub(crate) fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The threads, and what waits for them.
+pub(crate) struct Pool {
+    queue: Arc<Queue>,
+    engine: Weak<Inner>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    threads: usize,
+    closed: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(engine: Weak<Inner>) -> Self {
+        Self { queue: Arc::default(), engine }
+    }
+
+    /// Takes jobs on. Those of mounts that may not answer get threads of their own.
+    pub(crate) fn push(&self, jobs: Vec<Job>) {
+        let Some(engine) = self.engine.upgrade() else { return };
+        let local = engine.costs.local();
+        let (lone, common): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| {
+            let backing = job.item.path().and_then(|path| local.backing_by_name(path));
+            backing.is_none_or(store::Backing::may_stall)
+        });
+        for job in lone {
+            let engine = Arc::clone(&engine);
+            drop(engine.handle.clone().spawn_blocking(move || {
+                let mut events = Vec::new();
+                carry_out(&engine, job, &mut events);
+                engine.post(events);
+            }));
+        }
+        if common.is_empty() {
+            return;
+        }
+        let mut waiting = lock(&self.queue.waiting);
+        waiting.jobs.extend(common);
+        let wanted = waiting.jobs.len().div_ceil(BATCH);
+        let more = wanted.saturating_sub(waiting.idle).min(THREADS_MAX - waiting.threads);
+        for _ in 0..more {
+            let queue = Arc::clone(&self.queue);
+            let engine = Weak::clone(&self.engine);
+            let named = std::thread::Builder::new().name("nearfirst-files".into());
+            if named.spawn(move || work(&queue, &engine)).is_ok() {
+                waiting.threads += 1;
+            }
+        }
+        let idle = waiting.idle;
+        drop(waiting);
+        match wanted {
+            0 => {}
+            1 => self.queue.more.notify_one(),
+            _ if idle > 0 => self.queue.more.notify_all(),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let mut waiting = lock(&self.queue.waiting);
+        waiting.closed = true;
+        let jobs = std::mem::take(&mut waiting.jobs);
+        drop(waiting);
+        drop(jobs);
+        self.queue.more.notify_all();
+    }
+}
+
+/// What one thread does until the engine ends.
+fn work(queue: &Queue, engine: &Weak<Inner>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut events = Vec::new();
+    loop {
+        let mut waiting = lock(&queue.waiting);
+        while waiting.jobs.is_empty() && !waiting.closed {
+            waiting.idle += 1;
+            waiting = queue.more.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
+            waiting.idle -= 1;
+        }
+        if waiting.closed {
+            return;
+        }
+        // An even share: a slow file must not hold up others while a thread is idle.
+        let share = waiting.jobs.len().div_ceil(waiting.threads.max(1)).min(BATCH);
+        batch.extend(waiting.jobs.drain(..share));
+        drop(waiting);
+        let Some(engine) = engine.upgrade() else { return };
+        let clock = engine.costs.clock();
+        let mut since = clock.now();
+        for job in batch.drain(..) {
+            carry_out(&engine, job, &mut events);
+            if clock.now().saturating_sub(since) > LINGER {
+                engine.post(events.drain(..));
+                since = clock.now();
+            }
+        }
+        engine.post(events.drain(..));
+    }
+}
+
+/// Does one job; what the scheduler is to be told of its end is added to `events`.
+fn carry_out(engine: &Arc<Inner>, job: Job, events: &mut Vec<Event>) {
+    let Job { attempt, item, aim, cancelled } = job;
+    if cancelled.is_set() {
+        return;
+    }
+    let done = match aim {
+        Aim::Open => open(engine, &item).map(|contact| Event::Contacted { attempt, contact }),
+        Aim::Fetch(range) => read_ahead(engine, attempt, &item, range, &cancelled, events)
+            .map(|()| Event::Finished { attempt }),
+    };
+    events.push(match done {
+        Ok(event) => event,
+        Err(error) => {
+            let failure = failure(&error);
+            item.set_error(error);
+            Event::Failed { attempt, failure }
+        }
+    });
+}
+
+/// Opens a file and finds what is far of it.
+fn open(engine: &Inner, item: &Item) -> Result<Contact, Error> {
+    let path = item.path().expect("only files are opened");
+    let (file, status) = engine.costs.open_regular(path)?;
+    item.pin(&described(item.entry().name, &status))?;
+    let far = far(engine, path, &file, &status)?;
+    let (device, by_position) = {
+        let mut state = lock(&engine.state);
+        let id = engine.met(&mut state, &status.device);
+        (id, state.devices.has_head(id))
+    };
+    // Where the file system does not tell, inodes lie near their data.
+    let inode = || file.metadata().map_or(0, |metadata| metadata.ino());
+    let position =
+        if by_position { store::disk_position(&file).ok().flatten().unwrap_or_else(inode) } else { 0 };
+    let contact = Contact { device, size: Some(status.size), far, covers: 0..0, position };
+    item.set_contact(contact.clone());
+    if engine.open_files.load(Ordering::Relaxed) < OPEN_FILES_MAX {
+        engine.open_files.fetch_add(1, Ordering::Relaxed);
+        item.set_file(file);
+    }
+    Ok(contact)
+}
+
+/// The ranges that are not in memory; of what the kernel does not tell, all.
+fn far(
+    engine: &Inner,
+    path: &Path,
+    file: &File,
+    status: &Status,
+) -> Result<Vec<Range<u64>>, Error> {
+    let local = engine.costs.local();
+    if local.is_wholly_near(file, status.size) {
+        return Ok(Vec::new());
+    }
+    let located = local.locate(file).map_err(|source| Error::io(path, source))?;
+    let far = located.extents.into_iter().filter(|extent| extent.place != Place::Near);
+    Ok(far.map(|extent| extent.offset..extent.offset + extent.length).collect())
+}
+
+/// Reads a range, so that it lies in the page cache.
+fn read_ahead(
+    engine: &Arc<Inner>,
+    attempt: AttemptId,
+    item: &Item,
+    range: Range<u64>,
+    cancelled: &Cancelled,
+    events: &mut Vec<Event>,
+) -> Result<(), Error> {
+    let path = item.path().expect("only files are read ahead");
+    let failed = |source: io::Error| Error::io(path, source);
+    let file = match item.clone_file() {
+        Some(file) => file.map_err(failed)?,
+        None => engine.costs.open_regular(path)?.0,
+    };
+    let clock = engine.costs.clock();
+    let began = clock.now();
+    let mut buffer = vec![0; usize::try_from(STEP_BYTES.min(range.end - range.start)).unwrap_or(0)];
+    let mut at = range.start;
+    while at < range.end && !cancelled.is_set() {
+        let wanted = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buffer.len());
+        let read = match file.read_at(&mut buffer[..wanted], at) {
+            Ok(0) => return Err(Error::Changed { name: item.entry().name }),
+            Ok(read) => read as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        if at == range.start
+            && let Some(contact) = item.contact()
+        {
+            learn(engine, &contact, read, clock.now().saturating_sub(began));
+            events.push(Event::Contacted { attempt, contact });
+        }
+        at += read;
+        events.push(Event::Progressed { attempt, bytes: read });
+        if at < range.end {
+            engine.post(events.drain(..));
+        }
+    }
+    Ok(())
+}
+
+/// What the device took to its first bytes.
+fn learn(engine: &Inner, contact: &Contact, bytes: u64, took: Duration) {
+    let device = lock(&engine.state).devices.name(contact.device).cloned();
+    if let Some(device) = device {
+        let took = took.as_secs_f64();
+        engine.costs.observe(&device, Observation { bytes, first_byte: Some(took), whole: took });
+    }
+}
+
+fn described(name: Name, status: &Status) -> Entry {
+    Entry {
+        name,
+        size: Some(status.size),
+        version: Some(Version::new(format!("{}-{}", status.modified_s, status.size))),
+        modified: None,
+        tier: Tier::Online,
+        device: Some(status.device.clone()),
+    }
+}

@@ -1,0 +1,141 @@
+//! The driver of the scheduler: feeds it what happens, carries out what it answers.
+//!
+//! It decides nothing. Attempts on remote objects are tasks of a runtime of
+//! its own; files of this machine are opened and read ahead by threads.
+
+mod attempt;
+mod buffer;
+mod devices;
+mod feed;
+mod files;
+mod item;
+mod near;
+mod pump;
+mod state;
+mod timer;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use store::{Costs, Stores};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::scheduler::{Event, Limits, Snapshot};
+use crate::sync::{AtomicUsize, Mutex, lock};
+use files::Pool;
+use state::State;
+
+pub use feed::{Arrival, Feed};
+pub use near::{BytesReader, Near, NearFile};
+pub use pump::Want;
+
+/// Threads that carry remote attempts: they wait for most of their time.
+const WORKERS_MAX: usize = 4;
+
+/// How an engine is set up.
+#[derive(Debug, Clone, Default)]
+pub struct EngineOptions {
+    /// What it may use, and when it loses patience.
+    pub limits: Limits,
+    /// Where bytes go that the budget has no room for; the system's folder for
+    /// temporary files if not said.
+    pub spill_folder: Option<PathBuf>,
+}
+
+/// Brings near what sets want; one for a process, shared by all its sets.
+///
+/// Clones are the same engine. It ends with its last clone, feed and reader.
+#[derive(Debug, Clone)]
+pub struct Engine(Arc<Inner>);
+
+pub(crate) struct Inner {
+    state: Mutex<State>,
+    pool: Pool,
+    /// Descriptors held for members that no reader has taken yet.
+    open_files: AtomicUsize,
+    stores: Arc<Stores>,
+    costs: Arc<Costs>,
+    spill_folder: PathBuf,
+    handle: Handle,
+    runtime: Mutex<Option<Runtime>>,
+}
+
+impl Engine {
+    /// Over these stores, and the costs that files are located by.
+    ///
+    /// # Errors
+    /// The system's, if it gives no threads.
+    pub fn new(stores: Arc<Stores>, costs: Arc<Costs>, options: EngineOptions) -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(cores.min(WORKERS_MAX))
+            .thread_name("nearfirst")
+            .enable_all()
+            .build()?;
+        let handle = runtime.handle().clone();
+        let timer = Arc::new(tokio::sync::Notify::new());
+        let inner = Arc::new_cyclic(|me| Inner {
+            state: Mutex::new(State::new(options.limits, Arc::clone(&timer))),
+            pool: Pool::new(me.clone()),
+            open_files: AtomicUsize::new(0),
+            stores,
+            costs,
+            spill_folder: options.spill_folder.unwrap_or_else(std::env::temp_dir),
+            handle: handle.clone(),
+            runtime: Mutex::new(Some(runtime)),
+        });
+        handle.spawn(timer::run(Arc::downgrade(&inner), timer));
+        Ok(Self(inner))
+    }
+
+    /// Where objects live.
+    pub fn stores(&self) -> &Arc<Stores> {
+        &self.0.stores
+    }
+
+    /// What files of this machine cost.
+    pub fn costs(&self) -> &Arc<Costs> {
+        &self.0.costs
+    }
+
+    /// The runtime that stores must be asked in.
+    pub fn handle(&self) -> &Handle {
+        &self.0.handle
+    }
+
+    /// What is in flight, near and waited for.
+    pub fn snapshot(&self) -> Snapshot {
+        lock(&self.0.state).scheduler.snapshot()
+    }
+}
+
+impl Inner {
+    /// Tells the scheduler what happened, and does what it answers.
+    pub(crate) fn post(self: &Arc<Self>, events: impl IntoIterator<Item = Event>) {
+        let mut state = lock(&self.state);
+        let now = self.costs.clock().now();
+        for event in events {
+            state.tell(event, now);
+        }
+        let after = self.carry_out(&mut state);
+        drop(state);
+        after.finish();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(runtime) = lock(&self.runtime).take() {
+            // The last reader may be dropped within a task, where waiting is not allowed.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("spill_folder", &self.spill_folder).finish_non_exhaustive()
+    }
+}

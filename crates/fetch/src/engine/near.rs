@@ -1,0 +1,188 @@
+//! A member that is near: how its reader gets at the bytes, and lets them go.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use store::Error;
+
+use super::Inner;
+use super::item::{Item, Source};
+use crate::scheduler::{Event, MemberId};
+use crate::sync::{Ordering, lock};
+
+/// Bytes taken after which the scheduler is told that there is room for others.
+const REPORT_BYTES: u64 = 1 << 20;
+
+/// A member's data. Dropped, it makes room for others.
+#[derive(Debug)]
+pub enum Near {
+    /// A file of this machine, its data in the page cache.
+    File(NearFile),
+    /// Bytes of ours.
+    Bytes(BytesReader),
+}
+
+impl Near {
+    pub(crate) fn new(engine: Arc<Inner>, member: MemberId, item: Arc<Item>) -> Self {
+        let hold = Hold { engine, member, item };
+        match hold.item.source {
+            Source::File(_) => Self::File(NearFile { hold }),
+            Source::Store(_) | Source::Nowhere => {
+                Self::Bytes(BytesReader { hold, current: Bytes::new(), unreported: 0 })
+            }
+        }
+    }
+}
+
+/// Keeps a member until its reader is done with it.
+struct Hold {
+    engine: Arc<Inner>,
+    member: MemberId,
+    item: Arc<Item>,
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hold").field(&self.member).finish()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let engine = &self.engine;
+        if self.item.take_file().is_some() {
+            engine.open_files.fetch_sub(1, Ordering::Relaxed);
+        }
+        let mut state = lock(&engine.state);
+        let forgotten = state.forget(self.member);
+        state.tell(Event::Released { member: self.member }, engine.costs.clock().now());
+        let after = engine.carry_out(&mut state);
+        drop(state);
+        after.finish();
+        drop(forgotten);
+        self.item.buffer.clear();
+    }
+}
+
+/// A file whose data was brought into the page cache.
+#[derive(Debug)]
+pub struct NearFile {
+    hold: Hold,
+}
+
+impl NearFile {
+    /// Its descriptor, at the beginning; each call gives one of its own.
+    ///
+    /// # Errors
+    /// As opening a file.
+    pub fn open(&self) -> Result<File, Error> {
+        let path = self.hold.item.path().expect("it is a file");
+        match self.hold.item.take_file() {
+            Some(file) => {
+                self.hold.engine.open_files.fetch_sub(1, Ordering::Relaxed);
+                Ok(file)
+            }
+            None => Ok(self.hold.engine.costs.open_regular(path)?.0),
+        }
+    }
+}
+
+/// Reads a member's bytes in order, while the last of them may be on their way.
+///
+/// What is read is let go at once: nothing is read twice.
+#[derive(Debug)]
+pub struct BytesReader {
+    hold: Hold,
+    current: Bytes,
+    unreported: u64,
+}
+
+impl BytesReader {
+    /// One past the last byte, once the server has told.
+    pub fn size(&self) -> Option<u64> {
+        self.hold.item.buffer.end()
+    }
+
+    /// The next bytes, as they arrived; empty at the end.
+    ///
+    /// # Errors
+    /// What kept the rest away.
+    pub fn chunk(&mut self) -> Result<Bytes, Arc<Error>> {
+        if !self.current.is_empty() {
+            return Ok(std::mem::take(&mut self.current));
+        }
+        let taken = match self.hold.item.buffer.try_take() {
+            Some(taken) => taken,
+            None => {
+                // What was read must not be what the rest waits for.
+                self.report();
+                self.hold.item.buffer.take()
+            }
+        };
+        self.took(taken)
+    }
+
+    /// As [`BytesReader::chunk`], for a task.
+    pub fn poll_chunk(&mut self, context: &Context<'_>) -> Poll<Result<Bytes, Arc<Error>>> {
+        if !self.current.is_empty() {
+            return Poll::Ready(Ok(std::mem::take(&mut self.current)));
+        }
+        match self.hold.item.buffer.poll_take(context.waker()) {
+            Poll::Ready(taken) => Poll::Ready(self.took(taken)),
+            Poll::Pending => {
+                self.report();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// All that was not read yet, without a copy if it came in one piece.
+    ///
+    /// # Errors
+    /// What kept the rest away.
+    pub fn all(mut self) -> Result<Bytes, Arc<Error>> {
+        let first = self.chunk()?;
+        if self.size().is_some_and(|size| size == first.len() as u64) {
+            return Ok(first);
+        }
+        let expected = self.size().map_or(0, |size| usize::try_from(size).unwrap_or(0));
+        let mut whole = BytesMut::with_capacity(expected.max(first.len()));
+        let mut next = first;
+        while !next.is_empty() {
+            whole.extend_from_slice(&next);
+            next = self.chunk()?;
+        }
+        Ok(whole.freeze())
+    }
+
+    fn took(&mut self, taken: Result<Bytes, Arc<Error>>) -> Result<Bytes, Arc<Error>> {
+        let bytes = taken?;
+        self.unreported += bytes.len() as u64;
+        if self.unreported >= REPORT_BYTES {
+            self.report();
+        }
+        Ok(bytes)
+    }
+
+    fn report(&mut self) {
+        let bytes = std::mem::take(&mut self.unreported);
+        if bytes > 0 {
+            self.hold.engine.post([Event::Read { member: self.hold.member, bytes }]);
+        }
+    }
+}
+
+impl Read for BytesReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.current.is_empty() {
+            self.current = self.chunk().map_err(io::Error::other)?;
+        }
+        let length = self.current.len().min(buffer.len());
+        self.current.copy_to_slice(&mut buffer[..length]);
+        Ok(length)
+    }
+}

@@ -1,0 +1,164 @@
+//! Lists what a set wants, as far ahead as the scheduler has room for.
+
+use std::sync::Weak;
+
+use futures::{Stream, StreamExt as _};
+use sled::Device;
+use store::{Entry, Error};
+use tokio::sync::Notify;
+
+use super::Inner;
+use super::item::{Item, Source};
+use super::state::State;
+use crate::scheduler::{DeviceId, Event, Listing, MemberId, SetId};
+use crate::sync::{AtomicU32, Ordering, lock};
+
+/// Members that are listed at a time, if so many are known.
+const BATCH: usize = 64;
+
+/// A member that a set wants.
+#[derive(Debug)]
+pub struct Want {
+    /// The object.
+    pub entry: Entry,
+    /// The application's priority: higher is sooner. A hint.
+    pub rank: f32,
+    /// What the set knows it by; comes back in [`super::Arrival::tag`].
+    pub tag: u64,
+}
+
+/// How many members more may be listed.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    names: AtomicU32,
+    more: Notify,
+}
+
+impl Room {
+    pub(crate) fn add(&self, names: u32) {
+        self.names.fetch_add(names, Ordering::AcqRel);
+        self.more.notify_one();
+    }
+
+    async fn wait(&self) {
+        while self.names.load(Ordering::Acquire) == 0 {
+            self.more.notified().await;
+        }
+    }
+
+    fn use_up(&self, names: usize) {
+        let names = u32::try_from(names).unwrap_or(u32::MAX);
+        let less = |room: u32| Some(room.saturating_sub(names));
+        // It never refuses: less room than was used is none.
+        let _ = self.names.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+    }
+}
+
+/// Lists until the wants end, the set is closed or the engine ends.
+pub(crate) async fn run<S>(engine: Weak<Inner>, set: SetId, room: std::sync::Arc<Room>, wants: S)
+where
+    S: Stream<Item = Result<Want, (u64, Error)>> + Send + 'static,
+{
+    let mut wants = std::pin::pin!(wants.ready_chunks(BATCH));
+    loop {
+        room.wait().await;
+        let batch = wants.next().await;
+        let Some(engine) = engine.upgrade() else { return };
+        let Some(batch) = batch else {
+            engine.post([Event::ListingEnded { set }]);
+            return;
+        };
+        room.use_up(batch.len());
+        if !engine.list(set, batch) {
+            return;
+        }
+    }
+}
+
+impl Inner {
+    /// Lists members; `false` if the set is closed.
+    fn list(
+        self: &std::sync::Arc<Self>,
+        set: SetId,
+        batch: Vec<Result<Want, (u64, Error)>>,
+    ) -> bool {
+        let placed: Vec<_> = batch.into_iter().map(|want| self.placed(want)).collect();
+        let mut state = lock(&self.state);
+        if !state.sets.contains_key(&set) {
+            return false;
+        }
+        let now = self.costs.clock().now();
+        for placed in placed {
+            let member = MemberId(state.next_member);
+            state.next_member += 1;
+            let event = self.listed(&mut state, set, member, placed);
+            state.tell(event, now);
+        }
+        let after = self.carry_out(&mut state);
+        drop(state);
+        after.finish();
+        true
+    }
+
+    /// Finds a want's store and device, which may take a look at mounts: not under the lock.
+    fn placed(&self, want: Result<Want, (u64, Error)>) -> Result<Placed, (u64, Error)> {
+        let Want { entry, rank, tag } = want?;
+        let store = match self.stores.of(&entry.name) {
+            Ok(store) => store,
+            Err(error) => return Err((tag, error)),
+        };
+        if let store::Tier::Cold { class } | store::Tier::Recalling { class } = &entry.tier {
+            let class = class.to_string();
+            return Err((tag, Error::Cold { name: entry.name, class }));
+        }
+        let device = entry.device.clone().unwrap_or_else(|| store.device(&entry.name));
+        let source = match store.file(&entry.name) {
+            Some(path) => Source::File(path),
+            None => Source::Store(store),
+        };
+        Ok(Placed { entry, rank, tag, device, source })
+    }
+
+    fn listed(
+        &self,
+        state: &mut State,
+        set: SetId,
+        member: MemberId,
+        placed: Result<Placed, (u64, Error)>,
+    ) -> Event {
+        match placed {
+            Ok(Placed { entry, rank, tag, device, source }) => {
+                let device = self.met(state, &device);
+                let size = entry.size;
+                let item = Item::new(tag, entry, source);
+                let listing = Listing { device, kind: item.kind(), size, rank };
+                state.items.insert(member, item.into());
+                Event::Listed { set, member, listing }
+            }
+            Err((tag, error)) => {
+                let item = Item::new(tag, Entry::named(error.name()), Source::Nowhere);
+                item.set_error(error);
+                state.items.insert(member, item.into());
+                Event::Unlisted { set, member }
+            }
+        }
+    }
+
+    /// The number of a device; the scheduler is told of it first.
+    pub(crate) fn met(&self, state: &mut State, device: &Device) -> DeviceId {
+        let (id, terms) = state.devices.meet(device, &self.costs);
+        if let Some(terms) = terms {
+            let now = self.costs.clock().now();
+            state.tell(Event::DeviceMet { device: id, terms }, now);
+        }
+        id
+    }
+}
+
+struct Placed {
+    entry: Entry,
+    rank: f32,
+    tag: u64,
+    device: Device,
+    source: Source,
+}

@@ -1,0 +1,236 @@
+//! What the driver keeps under its one lock, and how it carries out the scheduler's actions.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::devices::Devices;
+use super::files::{Cancelled, Job};
+use super::item::{Item, Source};
+use super::attempt::{self, Allowed};
+use super::Inner;
+use crate::scheduler::{
+    Action, Aim, AttemptId, Cause, Delivery, Event, Limits, MemberId, Scheduler, SetId,
+};
+use crate::sync::Condvar;
+
+pub(crate) struct State {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) devices: Devices,
+    pub(crate) items: HashMap<MemberId, Arc<Item>>,
+    pub(crate) sets: HashMap<SetId, SetState>,
+    pub(crate) next_set: u32,
+    pub(crate) next_member: u64,
+    attempts: HashMap<AttemptId, Running>,
+    actions: Vec<Action>,
+    timer: Arc<Notify>,
+    wakes_at: Option<Duration>,
+    stall: Duration,
+}
+
+/// What a set's consumers share.
+#[derive(Debug)]
+pub(crate) struct SetState {
+    pub(crate) delivered: VecDeque<(MemberId, Delivery)>,
+    /// Members asked for and not delivered yet.
+    pub(crate) asked: usize,
+    /// Consumers that wait.
+    pub(crate) waiting: usize,
+    pub(crate) ended: bool,
+    pub(crate) arrived: Arc<Condvar>,
+    pub(crate) wakers: Vec<Waker>,
+    /// How many names more may be listed.
+    pub(crate) room: Arc<super::pump::Room>,
+}
+
+/// A way to stop an attempt.
+enum Running {
+    Task(AbortHandle, Arc<Allowed>),
+    Thread(Cancelled),
+}
+
+/// What is done once the lock is released: it wakes others, or takes time.
+#[derive(Default)]
+pub(crate) struct After {
+    wakers: Vec<Waker>,
+    arrived: Vec<Arc<Condvar>>,
+    dropped: Vec<Arc<Item>>,
+}
+
+impl After {
+    pub(crate) fn finish(self) {
+        self.arrived.iter().for_each(|arrived| arrived.notify_all());
+        self.wakers.into_iter().for_each(Waker::wake);
+        for item in self.dropped {
+            item.buffer.clear();
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn new(limits: Limits, timer: Arc<Notify>) -> Self {
+        Self {
+            scheduler: Scheduler::new(limits),
+            devices: Devices::default(),
+            items: HashMap::new(),
+            sets: HashMap::new(),
+            next_set: 0,
+            next_member: 0,
+            attempts: HashMap::new(),
+            actions: Vec::new(),
+            timer,
+            wakes_at: None,
+            stall: limits.stall,
+        }
+    }
+
+    pub(crate) fn tell(&mut self, event: Event, now: Duration) {
+        if let Event::Finished { attempt } | Event::Failed { attempt, .. } = event {
+            self.attempts.remove(&attempt);
+        }
+        self.scheduler.on(event, now, &mut self.actions);
+    }
+
+    /// When the timer is to wake the scheduler, noted as what it now waits for.
+    pub(crate) fn wake_at(&mut self) -> Option<Duration> {
+        self.wakes_at = self.scheduler.wake_at();
+        self.wakes_at
+    }
+
+    /// Forgets a member that its reader has let go, or that never had one.
+    pub(crate) fn forget(&mut self, member: MemberId) -> Option<Arc<Item>> {
+        self.items.remove(&member)
+    }
+}
+
+impl Inner {
+    /// Does what the scheduler asks for; what must wait for the lock's release is returned.
+    pub(crate) fn carry_out(self: &Arc<Self>, state: &mut State) -> After {
+        let mut after = After::default();
+        let mut actions = std::mem::take(&mut state.actions);
+        let mut jobs = Vec::new();
+        for action in actions.drain(..) {
+            self.act(state, action, &mut jobs, &mut after);
+        }
+        state.actions = actions;
+        if !jobs.is_empty() {
+            self.pool.push(jobs);
+        }
+        let wake_at = state.scheduler.wake_at();
+        if wake_at.is_some_and(|at| state.wakes_at.is_none_or(|known| at < known)) {
+            state.wakes_at = wake_at;
+            state.timer.notify_one();
+        }
+        after
+    }
+
+    fn act(
+        self: &Arc<Self>,
+        state: &mut State,
+        action: Action,
+        jobs: &mut Vec<Job>,
+        after: &mut After,
+    ) {
+        match action {
+            Action::Start { attempt, member, aim } => self.start(state, attempt, member, aim, jobs),
+            Action::Extend { attempt, end } => {
+                if let Some(Running::Task(_, allowed)) = state.attempts.get(&attempt) {
+                    allowed.extend(end);
+                }
+            }
+            Action::Cancel { attempt } => match state.attempts.remove(&attempt) {
+                Some(Running::Task(task, _)) => task.abort(),
+                Some(Running::Thread(cancelled)) => cancelled.cancel(),
+                None => {}
+            },
+            Action::Spill { member } => {
+                if let Some(item) = state.items.get(&member) {
+                    self.spill(member, Arc::clone(item));
+                }
+            }
+            Action::Deliver { set, member, state: delivery } => {
+                if let Delivery::Failed(cause) = delivery {
+                    blame(state, member, cause);
+                }
+                if let Some(set) = state.sets.get_mut(&set) {
+                    set.delivered.push_back((member, delivery));
+                    set.asked = set.asked.saturating_sub(1);
+                    after.wakers.append(&mut set.wakers);
+                    after.arrived.push(Arc::clone(&set.arrived));
+                }
+            }
+            Action::Break { member, cause } => {
+                blame(state, member, cause);
+                if let Some(item) = state.items.get(&member) {
+                    item.buffer.fail(item.error().expect("blamed above"));
+                }
+            }
+            Action::Drop { member } => after.dropped.extend(state.forget(member)),
+            Action::Expand { set, names } => {
+                if let Some(set) = state.sets.get(&set) {
+                    set.room.add(names);
+                }
+            }
+            Action::End { set } => {
+                if let Some(set) = state.sets.get_mut(&set) {
+                    set.ended = true;
+                    after.wakers.append(&mut set.wakers);
+                    after.arrived.push(Arc::clone(&set.arrived));
+                }
+            }
+        }
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        state: &mut State,
+        attempt: AttemptId,
+        member: MemberId,
+        aim: Aim,
+        jobs: &mut Vec<Job>,
+    ) {
+        let Some(item) = state.items.get(&member).map(Arc::clone) else { return };
+        let running = match (&item.source, aim) {
+            (Source::Store(store), Aim::Fetch(range)) => {
+                let store = Arc::clone(store);
+                let allowed = Arc::new(Allowed::to(range.end));
+                let engine = Arc::clone(self);
+                let bounds = Arc::clone(&allowed);
+                let fetch = attempt::fetch(engine, attempt, item, store, range, bounds);
+                Running::Task(self.handle.spawn(fetch).abort_handle(), allowed)
+            }
+            (Source::File(_), aim) => {
+                let cancelled = Cancelled::default();
+                jobs.push(Job { attempt, item, aim, cancelled: cancelled.clone() });
+                Running::Thread(cancelled)
+            }
+            (Source::Store(_), Aim::Open) | (Source::Nowhere, _) => return,
+        };
+        state.attempts.insert(attempt, running);
+    }
+
+    fn spill(self: &Arc<Self>, member: MemberId, item: Arc<Item>) {
+        let engine = Arc::clone(self);
+        drop(self.handle.spawn_blocking(move || {
+            let event = match item.buffer.spill(&engine.spill_folder) {
+                Ok(bytes) => Event::Spilled { member, bytes },
+                Err(_) => Event::SpillFailed { member },
+            };
+            engine.post([event]);
+        }));
+    }
+}
+
+/// Sees to it that a failed member has an error that says why.
+fn blame(state: &State, member: MemberId, cause: Cause) {
+    let Some(item) = state.items.get(&member) else { return };
+    if cause == Cause::Stalled || item.error().is_none() {
+        let seconds = state.stall.as_secs_f32();
+        let reason = format!("no byte came for {seconds} s, in every attempt");
+        item.set_error(store::Error::interrupted(item.entry().name, reason));
+    }
+}

@@ -1,0 +1,58 @@
+//! Union, intersection, difference and subset: lists made of lists, as lazily as their meaning allows.
+
+use std::sync::Arc;
+
+use futures::{StreamExt as _, stream};
+use store::{Entries, Entry, Error};
+
+use crate::listing::Listing;
+
+/// The entries of one list, as a source of another.
+fn entries(listing: &Arc<Listing>) -> Entries {
+    listing.walk().map(|(_, entry)| entry.map_err(shared)).boxed()
+}
+
+/// An error that another set reports too.
+fn shared(error: Arc<Error>) -> Error {
+    Arc::try_unwrap(error).unwrap_or_else(|error| error.again())
+}
+
+/// What either has, as it becomes known.
+pub(crate) fn union(left: &Arc<Listing>, right: &Arc<Listing>) -> Entries {
+    stream::select(entries(left), entries(right)).boxed()
+}
+
+/// What both have: a name is known to be in both when the second list gives it.
+pub(crate) fn intersection(left: &Arc<Listing>, right: &Arc<Listing>) -> Entries {
+    let side = |of: &Arc<Listing>, other: &Arc<Listing>| {
+        let other = Arc::clone(other);
+        let is_in_both = move |entry: &Result<Entry, Error>| {
+            entry.as_ref().map_or(true, |entry| other.contains(&entry.name))
+        };
+        entries(of).filter(move |entry| futures::future::ready(is_in_both(entry))).boxed()
+    };
+    stream::select(side(left, right), side(right, left)).boxed()
+}
+
+/// What the first has and the second has not, which is known when the second is known whole.
+pub(crate) fn difference(left: &Arc<Listing>, right: &Arc<Listing>) -> Entries {
+    let (left, right) = (entries(left), Arc::clone(right));
+    let errors = {
+        let right = Arc::clone(&right);
+        // What could not be listed might have been taken away.
+        entries(&right).filter(|entry| futures::future::ready(entry.is_err()))
+    };
+    let is_left = move |entry: &Result<Entry, Error>| {
+        entry.as_ref().map_or(true, |entry| !right.contains(&entry.name))
+    };
+    errors.chain(left.filter(move |entry| futures::future::ready(is_left(entry)))).boxed()
+}
+
+/// What satisfies a predicate.
+pub(crate) fn subset<P>(of: &Arc<Listing>, predicate: P) -> Entries
+where
+    P: Fn(&Entry) -> bool + Send + 'static,
+{
+    let keeps = move |entry: &Result<Entry, Error>| entry.as_ref().map_or(true, &predicate);
+    entries(of).filter(move |entry| futures::future::ready(keeps(entry))).boxed()
+}

@@ -1,0 +1,241 @@
+//! One object of a set, delivered once, its data near.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fetch::engine::Near;
+use store::{Entry, Error, Name};
+
+/// Bytes of a remote member up to which its descriptor is memory; larger ones lie in a file.
+const MEMORY_FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// One object of a set: delivered once, its data already near, or on its way
+/// while the first of it is read.
+///
+/// It reads in order, once; what was read is let go. [`Member::file`] gives a
+/// descriptor that can seek.
+#[derive(Debug)]
+pub struct Member {
+    entry: Entry,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Near(Near),
+    /// A near file that is being read.
+    Opened(Near, File),
+    /// Read already, to compare it.
+    Held(io::Cursor<Bytes>),
+    /// Read already, to compare it, and too large for memory.
+    Kept(File),
+}
+
+/// A member that could not be read.
+#[derive(Debug, Clone)]
+pub struct MemberError {
+    /// Its name.
+    pub name: Name,
+    /// Why.
+    pub cause: Arc<Error>,
+}
+
+impl fmt::Display for MemberError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.cause.reason())
+    }
+}
+
+impl std::error::Error for MemberError {}
+
+impl From<MemberError> for io::Error {
+    fn from(error: MemberError) -> Self {
+        let kind = match error.cause.as_ref() {
+            Error::Io { source, .. } => source.kind(),
+            Error::NotFound { .. } => io::ErrorKind::NotFound,
+            Error::Denied { .. } => io::ErrorKind::PermissionDenied,
+            Error::Stalled { .. } => io::ErrorKind::TimedOut,
+            Error::Interrupted { .. } => io::ErrorKind::ConnectionAborted,
+            Error::Unsupported { .. } => io::ErrorKind::Unsupported,
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl Member {
+    pub(crate) fn new(entry: Entry, near: Near) -> Self {
+        Self { entry, content: Content::Near(near) }
+    }
+
+    /// Its name, whole.
+    pub fn name(&self) -> &Name {
+        &self.entry.name
+    }
+
+    /// What its store says of it; the version is the one whose bytes are here.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// Bytes, if its server told.
+    pub fn size(&self) -> Option<u64> {
+        self.entry.size
+    }
+
+    /// All of its bytes that were not read yet, waiting for those that are on their way.
+    ///
+    /// # Errors
+    /// What kept the rest away: nothing is returned of a member that is not whole.
+    pub fn read(self) -> Result<Bytes, MemberError> {
+        let Self { entry, content } = self;
+        match content {
+            Content::Near(Near::Bytes(reader)) => {
+                reader.all().map_err(|cause| MemberError { name: entry.name, cause })
+            }
+            Content::Held(held) => {
+                let at = usize::try_from(held.position()).unwrap_or(usize::MAX);
+                let bytes = held.into_inner();
+                Ok(bytes.slice(at.min(bytes.len())..))
+            }
+            content => {
+                let mut member = Self { entry, content };
+                let size = member.entry.size.and_then(|size| usize::try_from(size).ok());
+                let mut bytes = Vec::with_capacity(size.unwrap_or(0).saturating_add(1));
+                match member.read_to_end(&mut bytes) {
+                    Ok(_) => Ok(bytes.into()),
+                    Err(error) => Err(member.failed(error)),
+                }
+            }
+        }
+    }
+
+    /// The next bytes as they arrived, without a copy where they are ours; empty at the end.
+    ///
+    /// # Errors
+    /// What kept the rest away.
+    pub fn chunk(&mut self) -> Result<Bytes, MemberError> {
+        /// Bytes of a file that are read at a time.
+        const FILE_CHUNK_BYTES: usize = 256 << 10;
+        if let Content::Near(Near::Bytes(reader)) = &mut self.content {
+            let name = &self.entry.name;
+            return reader.chunk().map_err(|cause| MemberError { name: name.clone(), cause });
+        }
+        let mut bytes = vec![0; FILE_CHUNK_BYTES];
+        match Read::read(self, &mut bytes) {
+            Ok(read) => {
+                bytes.truncate(read);
+                Ok(bytes.into())
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// A descriptor at the beginning of what was not read yet, which can seek:
+    /// of a file of this machine, the file; of another, memory or a file
+    /// without a name that holds the whole, once it is here.
+    ///
+    /// # Errors
+    /// What kept the rest away; no room for it.
+    pub fn file(&mut self) -> Result<File, MemberError> {
+        match self.opened() {
+            Ok(Some(file)) => {
+                let file = file.try_clone();
+                file.map_err(|error| self.failed(error))
+            }
+            Ok(None) => {
+                let file = self.copied().map_err(|error| self.failed(error))?;
+                let again = file.try_clone().map_err(|error| self.failed(error))?;
+                self.content = Content::Kept(again);
+                Ok(file)
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// The open file behind it, if there is one.
+    fn opened(&mut self) -> io::Result<Option<&mut File>> {
+        if let Content::Near(Near::File(near)) = &self.content {
+            let file = near.open().map_err(io::Error::other)?;
+            let held = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
+            let Content::Near(near) = held else { unreachable!("it was near above") };
+            self.content = Content::Opened(near, file);
+        }
+        Ok(match &mut self.content {
+            Content::Opened(_, file) | Content::Kept(file) => Some(file),
+            Content::Near(_) | Content::Held(_) => None,
+        })
+    }
+
+    /// A file of ours with what was not read yet.
+    fn copied(&mut self) -> io::Result<File> {
+        let is_small = self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX);
+        let mut file = if is_small { memory_file()? } else { tempfile::tempfile()? };
+        loop {
+            let chunk = self.chunk().map_err(io::Error::from)?;
+            if chunk.is_empty() {
+                break;
+            }
+            file.write_all(&chunk)?;
+        }
+        file.seek(SeekFrom::Start(0))?;
+        Ok(file)
+    }
+
+    fn failed(&self, error: io::Error) -> MemberError {
+        let name = self.entry.name.clone();
+        let inner = error.get_ref();
+        if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<MemberError>()) {
+            return known.clone();
+        }
+        if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<Arc<Error>>()) {
+            return MemberError { name, cause: Arc::clone(known) };
+        }
+        let path = name.path().map_or_else(|| name.to_string().into(), std::path::Path::to_owned);
+        MemberError { name, cause: Arc::new(Error::io(path, error)) }
+    }
+
+    /// What makes its content comparable with others': read whole, and kept for its reader.
+    pub(crate) fn fingerprint(&mut self) -> Result<blake3::Hash, MemberError> {
+        let mut hasher = blake3::Hasher::new();
+        if let Content::Near(Near::Bytes(_)) = self.content
+            && self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX)
+        {
+            let near = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
+            let whole = Self { entry: self.entry.clone(), content: near }.read()?;
+            hasher.update(&whole);
+            self.content = Content::Held(io::Cursor::new(whole));
+            return Ok(hasher.finalize());
+        }
+        let mut file = self.file()?;
+        let hashed = io::copy(&mut file, &mut hasher).and_then(|_| file.seek(SeekFrom::Start(0)));
+        match hashed {
+            Ok(_) => Ok(hasher.finalize()),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+}
+
+impl Read for Member {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(file) = self.opened()? {
+            return file.read(buffer);
+        }
+        match &mut self.content {
+            Content::Near(Near::Bytes(reader)) => reader.read(buffer),
+            Content::Held(held) => held.read(buffer),
+            Content::Near(Near::File(_)) | Content::Opened(..) | Content::Kept(_) => {
+                unreachable!("files are opened above")
+            }
+        }
+    }
+}
+
+/// A file in memory without a name.
+fn memory_file() -> io::Result<File> {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    Ok(rustix::fs::memfd_create("nearfirst-member", flags)?.into())
+}

@@ -1,0 +1,56 @@
+//! How a set is opened.
+
+use std::fmt;
+use std::sync::Arc;
+
+use store::{Entry, Name};
+
+/// An application's priority for a member: higher is sooner. A hint, never a reason to wait.
+pub type Rank = Arc<dyn Fn(&Entry) -> f32 + Send + Sync>;
+
+/// How a set is opened.
+#[derive(Clone, Default)]
+pub struct SetOptions {
+    /// In what order members are yielded.
+    pub order: Order,
+    /// The priority of a member; none: all the same.
+    pub rank: Option<Rank>,
+    /// What makes two members one.
+    pub duplicates: Duplicates,
+}
+
+/// In what order members are yielded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Order {
+    /// What is ready first; of that the highest rank, then the largest.
+    #[default]
+    Ready,
+    /// As they are listed: one slow member holds up all behind it.
+    Listed,
+    /// By name, byte by byte: nothing is yielded before all is listed.
+    Name,
+    /// By rank, the highest first, then by name: nothing is yielded before all is listed.
+    Rank,
+    /// These first, in this order (as [`crate::Set::order_taken`] recorded it), then others as listed.
+    Replay(Vec<Name>),
+}
+
+/// What makes two members one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The same name: found before anything is fetched.
+    #[default]
+    ByName,
+    /// The same content too: found when it has been fetched, and whole.
+    ByContent,
+}
+
+impl fmt::Debug for SetOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetOptions")
+            .field("order", &self.order)
+            .field("rank", &self.rank.is_some())
+            .field("duplicates", &self.duplicates)
+            .finish()
+    }
+}

@@ -1,0 +1,81 @@
+//! In what order a set's names are told to the scheduler.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use fetch::engine::Want;
+use fetch::scheduler;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, TryStreamExt as _};
+use store::{Entry, Error};
+
+use crate::listing::Listing;
+use crate::options::{Order, Rank, SetOptions};
+
+type Wants = BoxStream<'static, Result<Want, (u64, Error)>>;
+
+/// What the scheduler is to make of an order.
+pub(crate) fn terms(order: &Order) -> scheduler::Order {
+    match order {
+        Order::Ready => scheduler::Order::Ready,
+        Order::Listed | Order::Name | Order::Rank | Order::Replay(_) => scheduler::Order::Listed,
+    }
+}
+
+/// The names of a list in the order of its options.
+pub(crate) fn wants(listing: &Arc<Listing>, options: &SetOptions) -> Wants {
+    let rank = options.rank.clone();
+    match &options.order {
+        Order::Ready | Order::Listed => {
+            let listed = listing.walk();
+            listed.map(move |(index, entry)| want(index, entry, rank.as_ref())).boxed()
+        }
+        order => {
+            let (listing, order) = (Arc::clone(listing), order.clone());
+            let sorted = async move {
+                listing.all().await;
+                let indices = sorted(&listing, &order, rank.as_ref());
+                let taken = stream::iter(indices)
+                    .map(move |index| want(index, listing.known().get(index), rank.as_ref()));
+                Ok::<_, (u64, Error)>(taken)
+            };
+            stream::once(sorted).try_flatten().boxed()
+        }
+    }
+}
+
+fn want(
+    index: usize,
+    entry: Result<Entry, Arc<Error>>,
+    rank: Option<&Rank>,
+) -> Result<Want, (u64, Error)> {
+    let tag = index as u64;
+    let entry = entry.map_err(|error| (tag, error.again()))?;
+    let rank = rank.map_or(0.0, |rank| rank(&entry));
+    Ok(Want { entry, rank, tag })
+}
+
+fn sorted(listing: &Listing, order: &Order, rank: Option<&Rank>) -> Vec<usize> {
+    let known = listing.known();
+    let mut indices: Vec<usize> = (0..known.len()).collect();
+    match order {
+        Order::Ready | Order::Listed => {}
+        Order::Name => indices.sort_by(|&a, &b| known.name(a).cmp(known.name(b))),
+        Order::Rank => {
+            let of =
+                |index| known.get(index).map_or(0.0, |entry| rank.map_or(0.0, |rank| rank(&entry)));
+            let ranks: Vec<f32> = indices.iter().map(|&index| of(index)).collect();
+            indices.sort_by(|&a, &b| {
+                let by_rank = ranks[b].partial_cmp(&ranks[a]).unwrap_or(Ordering::Equal);
+                by_rank.then_with(|| known.name(a).cmp(known.name(b)))
+            });
+        }
+        Order::Replay(names) => {
+            let places: std::collections::HashMap<&[u8], usize> =
+                names.iter().enumerate().map(|(place, name)| (name.as_bytes(), place)).collect();
+            indices
+                .sort_by_key(|&index| places.get(known.name(index)).copied().unwrap_or(usize::MAX));
+        }
+    }
+    indices
+}

@@ -1,0 +1,260 @@
+//! An open dynamic set.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::Poll;
+
+use fetch::engine::{Arrival, Engine, Feed};
+use fetch::scheduler::{Origin, SetTerms};
+use futures::{Stream, StreamExt as _, stream};
+use store::{Entries, Entry, Error, Name};
+
+use crate::listing::Listing;
+use crate::member::{Member, MemberError};
+use crate::options::{Duplicates, Order, SetOptions};
+use crate::{Cursor, Spec, algebra, order};
+
+/// An open dynamic set (Steere, SOSP '97, section 3): unordered, immutable,
+/// without duplicates; it lives as long as this value.
+///
+/// It guarantees: every member satisfied its spec at some time in the set's
+/// life; once a member, always a member; it is current, but not necessarily
+/// complete. Names become known as they are needed. Nothing is fetched before
+/// the first member is asked for.
+///
+/// Several threads may iterate one set at once: each member goes to one of them.
+pub struct Set {
+    engine: Engine,
+    options: SetOptions,
+    source: Arc<dyn Fn() -> Entries + Send + Sync>,
+    listing: Arc<Listing>,
+    feed: OnceLock<Feed>,
+    taken: Mutex<Vec<u32>>,
+    contents: Mutex<HashSet<blake3::Hash>>,
+}
+
+impl Set {
+    /// The set of the names that these specs stand for; in the order of the
+    /// specs if [`Order::Listed`] is asked for, else as each gives them.
+    pub fn open(
+        engine: &Engine,
+        specs: impl IntoIterator<Item = Spec>,
+        options: SetOptions,
+    ) -> Self {
+        let specs: Vec<Spec> = specs.into_iter().collect();
+        let stores = Arc::clone(engine.stores());
+        let base = Path::new("");
+        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if options.order == Order::Listed {
+            Arc::new(move || {
+                let stores = Arc::clone(&stores);
+                let each = stream::iter(specs.clone());
+                each.flat_map(move |spec| Cursor::open(Arc::clone(&stores), spec, base)).boxed()
+            })
+        } else {
+            Arc::new(move || Cursor::of_all(Arc::clone(&stores), specs.clone(), base).boxed())
+        };
+        Self::from_source(engine, source, options)
+    }
+
+    /// The set of the names that `source` gives, each time it is called anew.
+    pub fn from_source(
+        engine: &Engine,
+        source: Arc<dyn Fn() -> Entries + Send + Sync>,
+        options: SetOptions,
+    ) -> Self {
+        let listing = Listing::new(source());
+        Self {
+            engine: engine.clone(),
+            options,
+            source,
+            listing,
+            feed: OnceLock::new(),
+            taken: Mutex::default(),
+            contents: Mutex::default(),
+        }
+    }
+
+    /// The next member that is ready, waiting for it; `None` after the last.
+    ///
+    /// A member that cannot be read is an error that names it, once; the others go on.
+    pub fn next(&self) -> Option<Result<Member, MemberError>> {
+        loop {
+            let arrival = self.feed().next()?;
+            if let Some(member) = self.accepted(arrival) {
+                return Some(member);
+            }
+        }
+    }
+
+    /// The members as a stream, for a task of any runtime.
+    pub fn stream(&self) -> impl Stream<Item = Result<Member, MemberError>> + Send + '_ {
+        stream::poll_fn(|context| {
+            loop {
+                match self.feed().poll_next(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(None) => return Poll::Ready(None),
+                    Poll::Ready(Some(arrival)) => {
+                        if let Some(member) = self.accepted(arrival) {
+                            return Poll::Ready(Some(member));
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    /// What is in either set: a new set, of names that become known in both.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        self.made_of(other, algebra::union)
+    }
+
+    /// What is in both sets: a new set.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.made_of(other, algebra::intersection)
+    }
+
+    /// What is in this set and not in the other, which is listed whole first: a new set.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        self.made_of(other, algebra::difference)
+    }
+
+    /// The members that satisfy a predicate on what listing told of them: a new set.
+    #[must_use]
+    pub fn subset<P>(&self, predicate: P) -> Self
+    where
+        P: Fn(&Entry) -> bool + Send + Sync + 'static,
+    {
+        let (listing, predicate) = (Arc::clone(&self.listing), Arc::new(predicate));
+        let source = move || {
+            let predicate = Arc::clone(&predicate);
+            algebra::subset(&listing, move |entry| predicate(entry))
+        };
+        Self::from_source(&self.engine, Arc::new(source), self.options.clone())
+    }
+
+    fn made_of(&self, other: &Self, join: fn(&Arc<Listing>, &Arc<Listing>) -> Entries) -> Self {
+        let (left, right) = (Arc::clone(&self.listing), Arc::clone(&other.listing));
+        let source = move || join(&left, &right);
+        Self::from_source(&self.engine, Arc::new(source), self.options.clone())
+    }
+
+    /// Whether a name is a member; waits for the listing to meet it, or to end.
+    pub fn contains(&self, name: &Name) -> bool {
+        let mut known = 0;
+        loop {
+            if self.listing.contains(name) {
+                return true;
+            }
+            if !self.wait(self.listing.beyond(known)) {
+                return false;
+            }
+            known = self.listing.known().len();
+        }
+    }
+
+    /// How many members there are; waits for the listing to end.
+    pub fn size(&self) -> u64 {
+        self.wait(self.listing.all());
+        let known = self.listing.known();
+        (known.len() - known.errors()) as u64
+    }
+
+    /// How many names are known so far.
+    pub fn known(&self) -> u64 {
+        self.listing.known().len() as u64
+    }
+
+    /// The names and properties of the members, as they become known, from the
+    /// first; what could not be listed is an error. Nothing is fetched.
+    pub fn digest(&self) -> impl Iterator<Item = Result<Entry, Arc<Error>>> + use<> {
+        let (listing, engine) = (Arc::clone(&self.listing), self.engine.clone());
+        let mut index = 0;
+        std::iter::from_fn(move || {
+            wait(&engine, listing.beyond(index)).then_some(())?;
+            index += 1;
+            Some(listing.known().get(index - 1))
+        })
+    }
+
+    /// The names delivered so far, in the order they were: what [`crate::Order::Replay`] takes.
+    pub fn order_taken(&self) -> Vec<Name> {
+        let known = self.listing.known();
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.iter().map(|&index| Name::new(known.name(index as usize))).collect()
+    }
+
+    /// The same specs evaluated anew: a new set, from the beginning.
+    #[must_use]
+    pub fn rewind(&self) -> Self {
+        Self::from_source(&self.engine, Arc::clone(&self.source), self.options.clone())
+    }
+
+    /// The engine that brings its members near.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn feed(&self) -> &Feed {
+        self.feed.get_or_init(|| {
+            let wants = order::wants(&self.listing, &self.options);
+            let order = order::terms(&self.options.order);
+            self.engine.open(wants, SetTerms { origin: Origin::Told, order })
+        })
+    }
+
+    /// The member that arrived, unless it is the same as one before it.
+    fn accepted(&self, arrival: Arrival) -> Option<Result<Member, MemberError>> {
+        let Arrival { entry, tag, near } = arrival;
+        let name = entry.name.clone();
+        let mut member = match near {
+            Ok(near) => Member::new(entry, near),
+            Err(cause) => return Some(Err(MemberError { name, cause })),
+        };
+        if self.options.duplicates == Duplicates::ByContent {
+            match member.fingerprint() {
+                Ok(hash) => {
+                    let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+                    if !contents.insert(hash) {
+                        return None;
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.push(u32::try_from(tag).expect("a set has fewer than 2^32 names"));
+        Some(Ok(member))
+    }
+
+    fn wait<F: Future>(&self, future: F) -> F::Output {
+        wait(&self.engine, future)
+    }
+}
+
+/// Waits in the engine's runtime, in which stores must be asked.
+fn wait<F: Future>(engine: &Engine, future: F) -> F::Output {
+    let _entered = engine.handle().enter();
+    futures::executor::block_on(future)
+}
+
+impl Iterator for &Set {
+    type Item = Result<Member, MemberError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Set::next(self)
+    }
+}
+
+impl fmt::Debug for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Set")
+            .field("options", &self.options)
+            .field("listing", &self.listing)
+            .finish_non_exhaustive()
+    }
+}

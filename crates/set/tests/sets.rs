@@ -1,0 +1,213 @@
+//! Sets of files of this machine: what is promised of every set.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use fetch::engine::{Engine, EngineOptions};
+use futures::StreamExt as _;
+use nearfirst_set::{Duplicates, Order, Set, SetOptions, Spec};
+use store::{Costs, Name, Stores, StoresOptions};
+use tempfile::TempDir;
+
+fn engine() -> Engine {
+    let costs = Arc::new(Costs::load());
+    let stores = Arc::new(Stores::new(Arc::clone(&costs), &StoresOptions::default()));
+    Engine::new(stores, costs, EngineOptions::default()).expect("threads can be had")
+}
+
+/// A folder with a file of each name that holds its own name.
+fn folder(names: &[&str]) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for name in names {
+        fs::write(folder.path().join(name), name).expect("there is room");
+    }
+    folder
+}
+
+fn set(engine: &Engine, folder: &TempDir, pattern: &str, options: SetOptions) -> Set {
+    Set::open(engine, [glob(folder.path(), pattern)], options)
+}
+
+fn glob(folder: &Path, pattern: &str) -> Spec {
+    let mut text = folder.as_os_str().as_bytes().to_vec();
+    text.extend_from_slice(b"/");
+    text.extend_from_slice(pattern.as_bytes());
+    Spec::glob(text)
+}
+
+/// The contents of what is left of a set, sorted.
+fn contents(set: &Set) -> Vec<String> {
+    let mut found: Vec<String> =
+        set.map(|member| text(member.expect("it can be read").read())).collect();
+    found.sort();
+    found
+}
+
+fn text(bytes: Result<bytes::Bytes, nearfirst_set::MemberError>) -> String {
+    String::from_utf8(bytes.expect("it can be read").to_vec()).expect("it is its name")
+}
+
+#[test]
+fn every_member_comes_once_with_its_bytes() {
+    let names: Vec<String> = (0..300).map(|number| format!("file{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let folder = folder(&names);
+    let engine = engine();
+    let both = [glob(folder.path(), "*"), glob(folder.path(), "file1*")];
+    let set = Set::open(&engine, both, SetOptions::default());
+    let mut expected: Vec<String> = names.iter().map(ToString::to_string).collect();
+    expected.sort();
+    assert_eq!(contents(&set), expected);
+    assert!(set.next().is_none(), "the end stays the end");
+    assert_eq!(set.size(), 300);
+}
+
+#[test]
+fn several_threads_share_a_set() {
+    let names: Vec<String> = (0..500).map(|number| format!("{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let folder = folder(&names);
+    let engine = engine();
+    let set = set(&engine, &folder, "*", SetOptions::default());
+    let found = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for member in &set {
+                    found.lock().unwrap().push(text(member.expect("readable").read()));
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap();
+    assert_eq!(found.len(), 500);
+    assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 500);
+}
+
+#[test]
+fn a_stream_gives_the_same() {
+    let folder = folder(&["a", "b", "c"]);
+    let engine = engine();
+    let set = set(&engine, &folder, "*", SetOptions::default());
+    let members = futures::executor::block_on(set.stream().collect::<Vec<_>>());
+    let found: BTreeSet<String> =
+        members.into_iter().map(|member| text(member.expect("readable").read())).collect();
+    assert_eq!(found, ["a", "b", "c"].map(str::to_owned).into());
+}
+
+#[test]
+fn sets_make_new_sets() {
+    let folder = folder(&["a1", "a2", "b1", "b2"]);
+    let engine = engine();
+    let open = |pattern| set(&engine, &folder, pattern, SetOptions::default());
+    let (a, ones) = (open("a*"), open("*1"));
+    assert_eq!(contents(&a.union(&ones)), ["a1", "a2", "b1"]);
+    assert_eq!(contents(&a.intersection(&ones)), ["a1"]);
+    assert_eq!(contents(&a.difference(&ones)), ["a2"]);
+    let small = open("*").subset(|entry| entry.name.file_name() == b"b2");
+    assert_eq!(contents(&small), ["b2"]);
+    assert_eq!(contents(&a), ["a1", "a2"], "what it was made of is unchanged");
+}
+
+#[test]
+fn a_set_can_be_asked_without_being_read() {
+    let folder = folder(&["x", "y"]);
+    let engine = engine();
+    let set = set(&engine, &folder, "*", SetOptions::default());
+    let name = Name::from(folder.path().join("x").as_path());
+    assert!(set.contains(&name));
+    assert!(!set.contains(&Name::from("x")));
+    assert_eq!(set.size(), 2);
+    let names: BTreeSet<Vec<u8>> =
+        set.digest().map(|entry| entry.expect("listed").name.file_name().to_vec()).collect();
+    assert_eq!(names, [b"x".to_vec(), b"y".to_vec()].into());
+    assert_eq!(engine.snapshot().budget.used, 0, "asking fetches nothing");
+}
+
+#[test]
+fn once_a_member_always_a_member_and_rewinding_looks_again() {
+    let folder = folder(&["a"]);
+    let engine = engine();
+    let set = set(&engine, &folder, "*", SetOptions::default());
+    assert_eq!(set.size(), 1);
+    fs::write(folder.path().join("b"), "b").expect("there is room");
+    assert_eq!(contents(&set), ["a"]);
+    assert_eq!(contents(&set.rewind()), ["a", "b"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_delivered_as_an_error_that_names_it() {
+    let folder = folder(&["good"]);
+    fs::create_dir(folder.path().join("folder")).expect("there is room");
+    let engine = engine();
+    let missing = Spec::glob(folder.path().join("missing").as_os_str().as_bytes());
+    let set = Set::open(&engine, [glob(folder.path(), "*"), missing], SetOptions::default());
+    let (good, bad): (Vec<_>, Vec<_>) = set.into_iter().partition(Result::is_ok);
+    assert_eq!(good.len(), 1);
+    let mut bad: Vec<String> = bad.into_iter().map(|error| error.unwrap_err().to_string()).collect();
+    bad.sort();
+    assert!(bad[0].ends_with("folder: Is a directory"), "{bad:?}");
+    assert!(bad[1].contains("missing") && bad[1].ends_with("No such file or directory"), "{bad:?}");
+    assert_eq!(bad.len(), 2);
+}
+
+#[test]
+fn an_order_that_is_asked_for_is_kept_and_one_taken_can_be_replayed() {
+    let folder = folder(&["b", "c", "a"]);
+    let engine = engine();
+    let named = |set: &Set| -> Vec<String> {
+        set.map(|member| text(member.expect("readable").read())).collect()
+    };
+    let by_name =
+        set(&engine, &folder, "*", SetOptions { order: Order::Name, ..SetOptions::default() });
+    assert_eq!(named(&by_name), ["a", "b", "c"]);
+    let rank = SetOptions {
+        order: Order::Rank,
+        rank: Some(Arc::new(|entry| if entry.name.file_name() == b"b" { 1.0 } else { 0.0 })),
+        ..SetOptions::default()
+    };
+    assert_eq!(named(&set(&engine, &folder, "*", rank)), ["b", "a", "c"]);
+    let mut taken = by_name.order_taken();
+    taken.reverse();
+    let replay = SetOptions { order: Order::Replay(taken), ..SetOptions::default() };
+    assert_eq!(named(&set(&engine, &folder, "*", replay)), ["c", "b", "a"]);
+}
+
+#[test]
+fn the_same_content_comes_once_if_that_is_asked_for() {
+    let folder = folder(&["a", "b"]);
+    fs::write(folder.path().join("copy of a"), "a").expect("there is room");
+    let engine = engine();
+    let once = SetOptions { duplicates: Duplicates::ByContent, ..SetOptions::default() };
+    assert_eq!(contents(&set(&engine, &folder, "*", once)), ["a", "b"]);
+}
+
+#[test]
+fn a_set_that_is_dropped_half_read_leaves_its_members_to_their_readers() {
+    let names: Vec<String> = (0..100).map(|number| format!("{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let folder = folder(&names);
+    let engine = engine();
+    let set = set(&engine, &folder, "*", SetOptions::default());
+    let first = set.next().expect("there are members").expect("it can be read");
+    let name = String::from_utf8_lossy(first.name().file_name()).into_owned();
+    drop(set);
+    assert_eq!(text(first.read()), name);
+}
+
+#[test]
+fn a_member_is_a_descriptor_that_can_seek() {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let folder = folder(&["seekable"]);
+    let engine = engine();
+    let set = set(&engine, &folder, "*", SetOptions::default());
+    let mut member = set.next().expect("there is one").expect("it can be read");
+    let mut file = member.file().expect("it is a file");
+    file.seek(SeekFrom::Start(4)).expect("it can seek");
+    let mut end = String::new();
+    file.read_to_string(&mut end).expect("it can be read");
+    assert_eq!(end, "able");
+}
