@@ -3,12 +3,47 @@
 //! A pure state machine: events and `now` in, actions out. It reads no clock
 //! and touches no store; a driver feeds it, and a simulation does the same
 //! from a seed.
+//!
+//! - **Pace.** Nothing is begun before a set is first asked (SETS, section
+//!   3.4). From then on members are begun as far as windows, the budget and
+//!   [`Limits::ahead`] let them; each delivery makes room for more.
+//! - **Delivery.** What is ready: the highest rank, whole before failed, the
+//!   largest, the first listed. Else what has first bytes here, most first,
+//!   if it is larger than a part: it streams.
+//! - **Starts.** A device with room in its window takes told before guessed;
+//!   then what a reader waits for, the highest rank, what was begun, what was
+//!   listed first or, on a disk with one head, lies next. Sets that share a
+//!   device take turns, those in which a consumer waits first.
+//! - **Failures.** A part is tried again, from where it stopped, after a pause
+//!   that doubles; then its member fails, whole. A server that asks for
+//!   patience gets it, and half the window.
+//! - **The budget** holds but for what its module tells.
 
+mod attempt;
+mod budget;
+mod deliver;
+mod device;
 mod event;
+mod hash;
+mod latency;
 mod limits;
+mod member;
+mod outcome;
+mod queue;
+mod room;
+#[expect(clippy::module_inception, reason = "the concept of this file is the scheduler itself")]
+mod scheduler;
+mod set;
+mod slab;
+mod snapshot;
+mod start;
+mod time;
+mod window;
 
 pub use event::{
     Action, Aim, AttemptId, Cause, Contact, Delivery, DeviceId, DeviceTerms, Event, Failure, Kind,
     Listing, MemberId, Order, Origin, SetId, SetTerms,
 };
 pub use limits::Limits;
+pub use scheduler::Scheduler;
+pub use snapshot::{BudgetSnapshot, DeviceSnapshot, SetSnapshot, Snapshot, WaitSnapshot};

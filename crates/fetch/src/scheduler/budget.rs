@@ -1,0 +1,90 @@
+//! The budget: what is fetched, or on its way, and not read.
+//!
+//! Every member commits room: for the bytes that are in memory and not read
+//! and for those that its parts will bring. One that is read while it
+//! streams commits no less than its next piece, so that its reader can always
+//! go on. The commitments of all members stay within the limit, but for the
+//! members *over* it. These are begun where otherwise a consumer would wait
+//! for ever: its set has nothing on its way, and all room is held by what
+//! other readers, or nobody, will read. There is at most one undelivered
+//! member over the limit for each set in which a consumer asks, and each
+//! member over it has one piece at a time: at most one and a half parts.
+
+use super::member::Member;
+
+/// How much of the budget is in use.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    pub(super) limit: u64,
+    pub(super) part_bytes: u64,
+    /// Committed within the limit.
+    pub(super) committed: u64,
+    /// Committed by members over the limit.
+    pub(super) over: u64,
+    pub(super) peak: u64,
+    pub(super) spill_limit: u64,
+    /// On disk, or about to be.
+    pub(super) spilled: u64,
+    pub(super) spilled_total: u64,
+    /// Whether room was given back since this was last cleared.
+    pub(super) freed: bool,
+}
+
+impl Budget {
+    pub(super) fn new(limit: u64, spill_limit: u64, part_bytes: u64) -> Self {
+        Self { limit, part_bytes, spill_limit, ..Self::default() }
+    }
+
+    /// Whether a member may have so many bytes more within the limit.
+    pub(super) fn fits(&self, member: &Member, bytes: u64) -> bool {
+        let need = member.charge().saturating_add(bytes);
+        if member.over {
+            return self.committed.saturating_add(need.max(member.commit)) <= self.limit;
+        }
+        need <= member.commit || (self.committed - member.commit).saturating_add(need) <= self.limit
+    }
+
+    /// Brings a member's commitment up to date with what it has.
+    pub(super) fn update(&mut self, member: &mut Member) {
+        let commit = member.charge().max(self.reserve(member));
+        if member.over {
+            self.over = self.over - member.commit + commit;
+        } else {
+            self.committed -= member.commit;
+            if commit > member.commit && self.committed.saturating_add(commit) > self.limit {
+                member.over = true;
+                self.over += commit;
+            } else {
+                self.committed += commit;
+            }
+        }
+        self.freed |= commit < member.commit;
+        member.commit = commit;
+        self.settle_over(member);
+        self.peak = self.peak.max(self.committed + self.over);
+    }
+
+    /// A member over the limit comes under it as soon as there is room.
+    fn settle_over(&mut self, member: &mut Member) {
+        if member.over && self.committed.saturating_add(member.commit) <= self.limit {
+            member.over = false;
+            self.over -= member.commit;
+            self.committed += member.commit;
+        }
+    }
+
+    /// Room that a delivered member keeps for its next piece.
+    fn reserve(&self, member: &Member) -> u64 {
+        if !member.is_delivered() {
+            return 0;
+        }
+        if member.unlimited {
+            return self.part_bytes;
+        }
+        member.next_piece(self.part_bytes).map_or(0, |piece| piece.end - piece.start)
+    }
+
+    pub(super) fn spill_room(&self) -> u64 {
+        self.spill_limit.saturating_sub(self.spilled)
+    }
+}

@@ -1,0 +1,126 @@
+//! A device: its window, its queue, and what it has shown of itself.
+
+use std::time::Duration;
+
+use super::attempt::UNMET;
+use super::event::{DeviceId, DeviceTerms, SetId};
+use super::latency::Latency;
+use super::limits::Limits;
+use super::queue::{Lane, Place};
+use super::slab::List;
+use super::window::Window;
+
+/// What the scheduler knows of a device.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) id: DeviceId,
+    pub(super) by_position: bool,
+    pub(super) window: Window,
+    pub(super) latency: Latency,
+    /// Nothing is started before.
+    pub(super) paused_until: Duration,
+    pub(super) lanes: Vec<Lane>,
+    /// Where the last read ended, if by position.
+    pub(super) head: u64,
+    /// Attempts without a first byte.
+    pub(super) unmet: List<UNMET>,
+    turns: u64,
+    pub(super) requests: u64,
+    pub(super) hedges: u64,
+    pub(super) hedges_won: u64,
+    pub(super) retries: u64,
+    pub(super) refusals: u64,
+    pub(super) stalls: u64,
+    /// Whether something waits for room.
+    pub(super) blocked: bool,
+    /// Whether it is noted for another look.
+    pub(super) dirty: bool,
+}
+
+impl Device {
+    pub(super) fn new(id: DeviceId, terms: &DeviceTerms, window_max: u32) -> Self {
+        Self {
+            id,
+            by_position: terms.by_position,
+            window: Window::new(terms.window_start, terms.window_max.min(window_max)),
+            latency: Latency::new(terms.latency.map(|(median, _)| median)),
+            paused_until: Duration::ZERO,
+            lanes: Vec::new(),
+            head: 0,
+            unmet: List::default(),
+            turns: 0,
+            requests: 0,
+            hedges: 0,
+            hedges_won: 0,
+            retries: 0,
+            refusals: 0,
+            stalls: 0,
+            blocked: false,
+            dirty: false,
+        }
+    }
+
+    /// Whether another attempt may start.
+    pub(super) fn has_room(&self, now: Duration) -> bool {
+        self.window.has_room() && self.paused_until <= now
+    }
+
+    /// Whether a second attempt at something may start. Those that cannot be
+    /// spared are not: a general slowness would double the load.
+    pub(super) fn may_hedge(&self, limits: &Limits) -> bool {
+        let share = u64::from(limits.hedge_percent);
+        share > 0 && self.window.has_room() && self.hedges * 100 < 100 + self.requests * share
+    }
+
+    /// How long a first byte is waited for before another attempt: what one
+    /// request in twenty takes, and at least twice the median.
+    pub(super) fn hedge_after(&self) -> Option<Duration> {
+        /// Fewer tell nothing of one in twenty.
+        const SAMPLES_MIN: u64 = 20;
+        if self.latency.samples() < SAMPLES_MIN {
+            return None;
+        }
+        Some(self.latency.p95()?.max(self.latency.median()?.saturating_mul(2)))
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.lanes.iter().any(Lane::waits)
+    }
+
+    /// The lane of a set, made if it has none.
+    pub(super) fn lane(&mut self, set: SetId, told: bool) -> &mut Lane {
+        let at = self.lanes.iter().position(|lane| lane.set == set).unwrap_or_else(|| {
+            self.lanes.push(Lane::new(set, told));
+            self.lanes.len() - 1
+        });
+        &mut self.lanes[at]
+    }
+
+    pub(super) fn drop_lane_if_empty(&mut self, set: SetId) {
+        if let Some(at) = self.lanes.iter().position(|lane| lane.set == set && lane.is_empty()) {
+            self.lanes.swap_remove(at);
+        }
+    }
+
+    /// Takes a member out of its place.
+    pub(super) fn unqueue(&mut self, set: SetId, place: &Place) {
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.set == set) {
+            let queue = if place.fresh { &mut lane.fresh } else { &mut lane.begun };
+            queue.remove(&place.key);
+        }
+    }
+
+    /// The lane has its turn; another comes first next time.
+    pub(super) fn serve(&mut self, lane: usize) {
+        self.turns += 1;
+        self.lanes[lane].served = self.turns;
+    }
+
+    /// On a disk with a head: how many opened members may wait for a read
+    /// while others are opened. Positions are known only then; more are
+    /// collected as reading goes on, so that the first read is not kept waiting.
+    pub(super) fn opens_ahead(&self) -> usize {
+        const OPENED_MAX: u64 = 64;
+        usize::try_from((2 + self.requests / 8).min(OPENED_MAX)).expect("at most 64")
+    }
+}

@@ -1,0 +1,141 @@
+//! The time to the first byte, as a decaying histogram: p95 needs more samples
+//! than the device table keeps, and one for every request must cost nothing.
+
+use std::time::Duration;
+
+/// Buckets in a doubling: a bucket's bounds are 9 % apart.
+const STEPS: f64 = 8.0;
+/// From one microsecond, 30 doublings: to 18 minutes.
+const BUCKETS: usize = 240;
+/// How much more a sample weighs than the one before it: half is forgotten after 173.
+const GROWTH: f64 = 1.004;
+/// Samples after which quantiles are computed anew.
+const STALE: u64 = 8;
+
+/// First-byte times of a device, the later the weightier.
+#[derive(Debug)]
+pub(super) struct Latency {
+    weights: Box<[f64; BUCKETS]>,
+    total: f64,
+    weight: f64,
+    samples: u64,
+    prior: Option<Duration>,
+    median: Duration,
+    p95: Duration,
+}
+
+impl Latency {
+    /// Nothing observed; `prior` is what the device table says of the median.
+    pub(super) fn new(prior: Option<Duration>) -> Self {
+        Self {
+            weights: Box::new([0.0; BUCKETS]),
+            total: 0.0,
+            weight: 1.0,
+            samples: 0,
+            prior,
+            median: Duration::ZERO,
+            p95: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn push(&mut self, time: Duration) {
+        /// Before weights lose precision.
+        const WEIGHT_MAX: f64 = 1e12;
+        self.weights[bucket(time)] += self.weight;
+        self.total += self.weight;
+        self.weight *= GROWTH;
+        self.samples += 1;
+        if self.weight > WEIGHT_MAX {
+            self.weights.iter_mut().for_each(|weight| *weight /= self.weight);
+            self.total /= self.weight;
+            self.weight = 1.0;
+        }
+        if self.samples < STALE || self.samples.is_multiple_of(STALE) {
+            self.median = self.quantile(0.5);
+            self.p95 = self.quantile(0.95);
+        }
+    }
+
+    pub(super) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// The median, or what was known of it before.
+    pub(super) fn median(&self) -> Option<Duration> {
+        if self.samples == 0 { self.prior } else { Some(self.median) }
+    }
+
+    pub(super) fn p95(&self) -> Option<Duration> {
+        (self.samples > 0).then_some(self.p95)
+    }
+
+    /// The upper bound of the bucket that this share of the weight does not exceed.
+    fn quantile(&self, share: f64) -> Duration {
+        let mut below = 0.0;
+        let found = self.weights.iter().position(|weight| {
+            below += weight;
+            below >= share * self.total
+        });
+        upper_bound(found.unwrap_or(BUCKETS - 1))
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to the buckets"
+)]
+fn bucket(time: Duration) -> usize {
+    let micros = time.as_secs_f64() * 1e6;
+    (micros.max(1.0).log2() * STEPS).clamp(0.0, (BUCKETS - 1) as f64) as usize
+}
+
+fn upper_bound(bucket: usize) -> Duration {
+    Duration::from_secs_f64(((bucket + 1) as f64 / STEPS).exp2() / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(millis: impl IntoIterator<Item = u64>) -> Latency {
+        let mut latency = Latency::new(None);
+        millis.into_iter().for_each(|time| latency.push(Duration::from_millis(time)));
+        latency
+    }
+
+    fn is_about(time: Option<Duration>, millis: u64) -> bool {
+        let ratio = time.expect("samples").as_secs_f64() * 1e3 / millis as f64;
+        (0.9..1.2).contains(&ratio)
+    }
+
+    #[test]
+    fn quantiles_are_within_a_bucket() {
+        let latency = observed((0..400).map(|n| if n % 50 == 49 { 2000 } else { 50 }));
+        assert!(is_about(latency.median(), 50));
+        assert!(is_about(latency.p95(), 50));
+        let latency = observed((0..400).map(|n| if n % 10 == 9 { 2000 } else { 50 }));
+        assert!(is_about(latency.p95(), 2000));
+    }
+
+    #[test]
+    fn a_change_of_load_is_followed() {
+        let latency = observed((0..1000).map(|_| 10).chain((0..200).map(|_| 80)));
+        assert!(is_about(latency.median(), 80));
+    }
+
+    #[test]
+    fn many_samples_keep_their_precision() {
+        let latency = observed((0..50_000).map(|n| 1 + n % 100));
+        assert!(is_about(latency.median(), 50));
+    }
+
+    #[test]
+    fn nothing_seen_is_what_the_table_says() {
+        let prior = Some(Duration::from_millis(5));
+        assert_eq!(Latency::new(prior).median(), prior);
+        assert_eq!(Latency::new(prior).p95(), None);
+        assert_eq!(bucket(Duration::ZERO), 0);
+        assert_eq!(bucket(Duration::MAX), BUCKETS - 1);
+    }
+}

@@ -1,0 +1,215 @@
+//! Making room: who waits for it, who goes on when it comes, and what moves to disk for it.
+
+use std::time::Duration;
+
+use super::event::{Action, AttemptId, Kind, MemberId};
+use super::member::MEMBERS;
+use super::scheduler::Scheduler;
+use super::slab::List;
+
+/// How long nothing is spilled after the disk would not take it.
+const SPILL_PAUSE: Duration = Duration::from_secs(10);
+/// Members looked at for one to spill.
+const VICTIMS: usize = 64;
+
+impl Scheduler {
+    /// A delivered member waits until there is room for its next piece.
+    pub(super) fn park(&mut self, slot: u32) {
+        let member = &mut self.members[slot];
+        member.parked = true;
+        self.parked.insert((member.serial, slot));
+        self.queue(slot);
+    }
+
+    pub(super) fn unpark(&mut self, slot: u32) {
+        let member = &mut self.members[slot];
+        if std::mem::take(&mut member.parked) {
+            self.parked.remove(&(member.serial, slot));
+        }
+    }
+
+    /// A member holds less than before.
+    pub(super) fn room_changed(&mut self, slot: u32) {
+        let member = &mut self.members[slot];
+        self.budget.update(member);
+        let (held, charge) = (member.held, member.charge());
+        if held == 0 && member.is_delivered() {
+            self.held.remove(&mut self.members, slot);
+        }
+        if charge == 0 {
+            self.unpark(slot);
+        }
+        self.recheck = true;
+        self.queue(slot);
+    }
+
+    /// Room was given back, or a consumer asks: what waited for that is looked at again.
+    pub(super) fn look_at_blocked(&mut self) {
+        self.extend_all();
+        while let Some(&(_, slot)) = self.parked.first() {
+            let piece = self.members[slot].next_piece(self.limits.part_bytes);
+            let len = piece.map_or(0, |piece| piece.end - piece.start);
+            if !self.budget.fits(&self.members[slot], len) {
+                break;
+            }
+            self.unpark(slot);
+            self.queue(slot);
+        }
+        for slot in 0..self.devices.len() {
+            if self.devices[slot].blocked {
+                self.look_at_device(super::scheduler::len_u32(slot));
+            }
+        }
+    }
+
+    /// Lets a part go on beyond what it was allowed, if it soon reaches that.
+    pub(super) fn extend_if_due(&mut self, part_slot: u32) {
+        let part = &mut self.parts[part_slot];
+        let left = part.allowed.saturating_sub(part.done);
+        if part.allowed >= part.end || part.wants_more || left > self.limits.part_bytes / 2 {
+            return;
+        }
+        if !self.extend(part_slot) {
+            self.parts[part_slot].wants_more = true;
+            self.extends.push(self.parts.name(part_slot));
+        }
+    }
+
+    fn extend_all(&mut self) {
+        if self.extends.is_empty() {
+            return;
+        }
+        let mut waiting = std::mem::take(&mut self.extends);
+        waiting.retain(|&name| {
+            self.parts.find(name).is_some_and(|part| {
+                self.parts[part].wants_more = !self.extend(part);
+                self.parts[part].wants_more
+            })
+        });
+        self.extends = waiting;
+    }
+
+    fn extend(&mut self, part_slot: u32) -> bool {
+        let part = &mut self.parts[part_slot];
+        let slot = part.member;
+        let member = &mut self.members[slot];
+        let step = self.limits.part_bytes.min(part.end - part.allowed);
+        let must = member.is_delivered() && member.charge() == 0;
+        if !must && (member.spilling.is_some() || !self.budget.fits(member, step)) {
+            return false;
+        }
+        part.allowed += step;
+        member.due += step;
+        member.unlimited = part.allowed < part.end;
+        let end = part.allowed;
+        let attempts = [part.attempt, part.hedge];
+        let is_stopped = !part.is_tried() && part.retry_at.is_none();
+        self.budget.update(&mut self.members[slot]);
+        for attempt in attempts.into_iter().flatten() {
+            self.out.push(Action::Extend { attempt: AttemptId(self.attempts.name(attempt)), end });
+            self.heard(attempt);
+        }
+        if is_stopped {
+            self.set_idle(part_slot, true);
+            self.queue(slot);
+        }
+        true
+    }
+
+    /// Asks for members to be spilled so that this much fits; false if none can be.
+    pub(super) fn makes_room(&mut self, bytes: u64) -> bool {
+        if self.spill_since.is_some_and(|since| since + self.limits.stall <= self.now) {
+            return false;
+        }
+        if self.spills > 0 {
+            return true;
+        }
+        let limit = self.budget.limit;
+        let missing = (self.budget.committed.saturating_add(bytes)).saturating_sub(limit);
+        if bytes > limit || self.now < self.spill_after {
+            return false;
+        }
+        let mut freed = 0;
+        while freed < missing {
+            let Some(slot) = self.victim() else { break };
+            freed += self.members[slot].held;
+            self.spill(slot);
+        }
+        self.spills > 0
+    }
+
+    /// What is spilled first: the last of what a set would deliver, sets in
+    /// which nobody waits before others; then what was delivered last and is unread.
+    fn victim(&self) -> Option<u32> {
+        let ready = self
+            .sets
+            .values()
+            .filter_map(|set| {
+                let mut last_first = set.ready.iter().rev().take(VICTIMS).map(|key| key.4);
+                Some((set.asked, last_first.find(|&slot| self.may_spill(slot))?))
+            })
+            .min_by_key(|&(asked, slot)| (asked, std::cmp::Reverse(self.members[slot].serial)));
+        if let Some((_, slot)) = ready {
+            return Some(slot);
+        }
+        let mut next = self.held.last();
+        for _ in 0..VICTIMS {
+            let slot = next?;
+            if self.may_spill(slot) {
+                return Some(slot);
+            }
+            next = List::<MEMBERS>::before(&self.members, slot);
+        }
+        None
+    }
+
+    fn may_spill(&self, slot: u32) -> bool {
+        let member = &self.members[slot];
+        member.kind == Kind::Bytes
+            && member.held > 0
+            && member.spilling.is_none()
+            && member.failed.is_none()
+            && !member.over
+            && member.charge() <= self.budget.spill_room()
+    }
+
+    fn spill(&mut self, slot: u32) {
+        let member = &mut self.members[slot];
+        let bytes = member.charge();
+        member.spilling = Some(bytes);
+        self.budget.spilled += bytes;
+        self.spills += 1;
+        self.spill_since.get_or_insert(self.now);
+        self.out.push(Action::Spill { member: member.id });
+        self.queue(slot);
+    }
+
+    pub(super) fn spilled(&mut self, id: MemberId, bytes: u64) {
+        let Some(&slot) = self.names.get(&id) else { return };
+        let member = &mut self.members[slot];
+        let Some(kept) = member.spilling.take() else { return };
+        let moved = bytes.min(member.held).min(kept);
+        member.held -= moved;
+        member.spilled += moved;
+        member.spilled_unread += moved;
+        self.budget.spilled -= kept - moved;
+        self.budget.spilled_total += moved;
+        self.spill_ended();
+        self.room_changed(slot);
+    }
+
+    pub(super) fn spill_failed(&mut self, id: MemberId) {
+        let Some(&slot) = self.names.get(&id) else { return };
+        let Some(kept) = self.members[slot].spilling.take() else { return };
+        self.budget.spilled -= kept;
+        self.spill_after = self.now.saturating_add(SPILL_PAUSE);
+        self.spill_ended();
+        self.room_changed(slot);
+    }
+
+    pub(super) fn spill_ended(&mut self) {
+        self.spills -= 1;
+        self.spill_since = (self.spills > 0).then_some(self.now);
+        self.recheck = true;
+    }
+}

@@ -1,0 +1,281 @@
+//! Choosing what to start, and starting it.
+
+use super::attempt::Attempt;
+use std::ops::Range;
+
+use super::event::{Action, Aim, AttemptId, Kind, SetId};
+use super::member::{PARTS, Part, Stage};
+use super::queue::Key;
+use super::scheduler::Scheduler;
+use super::slab::{Link, List};
+
+/// What came of looking at a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Started,
+    /// The next of it waits for room.
+    Blocked,
+    Empty,
+}
+
+impl Scheduler {
+    /// Starts what a device has room for.
+    pub(super) fn serve_device(&mut self, slot: u32) {
+        let device = &mut self.devices[slot as usize];
+        device.dirty = false;
+        device.blocked = false;
+        while self.devices[slot as usize].has_room(self.now) && self.start_one(slot) {}
+        self.hedge(slot);
+    }
+
+    fn start_one(&mut self, device: u32) -> bool {
+        let mut passed = 0;
+        while let Some(lane) = self.next_lane(device, passed) {
+            let set = self.devices[device as usize].lanes[lane].set;
+            match self.start_in_lane(device, set) {
+                Turn::Started => return true,
+                Turn::Blocked => self.devices[device as usize].blocked = true,
+                Turn::Empty => {}
+            }
+            passed += 1;
+        }
+        false
+    }
+
+    /// The lane whose turn it is after so many were passed over: told before
+    /// guessed, then the one with a reader, with a consumer, with the least in
+    /// flight, the longest not served.
+    fn next_lane(&self, device: u32, passed: usize) -> Option<usize> {
+        let device = &self.devices[device as usize];
+        let told_waits = device.lanes.iter().any(|lane| lane.told && lane.waits());
+        let guesses = !told_waits && self.budget.committed <= self.budget.limit / 2;
+        let eligible = |at: &usize| {
+            let lane = &device.lanes[*at];
+            lane.waits() && (lane.told || guesses)
+        };
+        if device.lanes.len() == 1 {
+            return (passed == 0).then_some(0).filter(eligible);
+        }
+        let mut lanes: Vec<usize> = (0..device.lanes.len()).filter(eligible).collect();
+        lanes.sort_unstable_by_key(|&at| {
+            let lane = &device.lanes[at];
+            let asked = self.sets.get(&lane.set).is_some_and(|set| set.asked > 0);
+            (!lane.told, !lane.is_read(), !asked, lane.in_flight, lane.served)
+        });
+        lanes.get(passed).copied()
+    }
+
+    fn start_in_lane(&mut self, device: u32, set: SetId) -> Turn {
+        while let Some((lane, key)) = self.next_in_lane(device, set) {
+            let slot = key.3;
+            let turn = self.start_member(slot);
+            match turn {
+                Turn::Started => self.devices[device as usize].serve(lane),
+                // A reader without room is parked; the next may have some.
+                Turn::Empty => continue,
+                Turn::Blocked => {}
+            }
+            return turn;
+        }
+        Turn::Empty
+    }
+
+    fn next_in_lane(&self, device: u32, set: SetId) -> Option<(usize, Key)> {
+        let device = &self.devices[device as usize];
+        let at = device.lanes.iter().position(|lane| lane.set == set)?;
+        let by_position = device.by_position && !self.sets.get(&set)?.is_listed_order();
+        let (head, ahead) =
+            if by_position { (Some(device.head), device.opens_ahead()) } else { (None, 0) };
+        device.lanes[at].next(head, ahead).map(|key| (at, key))
+    }
+
+    fn start_member(&mut self, slot: u32) -> Turn {
+        let member = &self.members[slot];
+        if member.idle > 0 {
+            self.start_idle_part(slot);
+            return Turn::Started;
+        }
+        let delivered = member.is_delivered();
+        let needy = !delivered && self.is_needy(slot);
+        if member.stage == Stage::Waiting {
+            let set = &self.sets[&member.set];
+            if set.begun >= self.limits.ahead && !needy {
+                return Turn::Blocked;
+            }
+        }
+        if member.kind == Kind::Cache && member.stage == Stage::Waiting {
+            self.begin_open(slot);
+            return Turn::Started;
+        }
+        let Some((piece, room)) = self.piece_and_room(slot) else {
+            self.queue(slot);
+            return Turn::Empty;
+        };
+        if !self.budget.fits(&self.members[slot], room) {
+            let charge = self.members[slot].charge();
+            if delivered && charge > 0 {
+                self.park(slot);
+                return Turn::Empty;
+            }
+            if !delivered && (!needy || charge > 0 || self.makes_room(room)) {
+                return Turn::Blocked;
+            }
+        }
+        self.begin_piece(slot, &piece, room);
+        Turn::Started
+    }
+
+    /// The next piece of a member and the room that it takes: all that is far
+    /// of a small one, once.
+    fn piece_and_room(&self, slot: u32) -> Option<(Range<u64>, u64)> {
+        let member = &self.members[slot];
+        let piece = member.next_piece(self.limits.part_bytes)?;
+        let len = piece.end - piece.start;
+        let is_small = member.size.is_some_and(|size| size <= self.limits.part_bytes);
+        let room = if member.kind == Kind::Cache && is_small {
+            member.unbegun().saturating_sub(self.prepaid(slot))
+        } else {
+            len
+        };
+        Some((piece, room))
+    }
+
+    /// Room kept for what was not begun.
+    fn prepaid(&self, slot: u32) -> u64 {
+        let member = &self.members[slot];
+        let mut begun = 0;
+        let mut next = member.parts.first();
+        while let Some(part) = next {
+            begun += self.parts[part].due();
+            next = List::<PARTS>::after(&self.parts, part);
+        }
+        member.due.saturating_sub(begun)
+    }
+
+    /// Whether a consumer would wait for ever unless this member is begun.
+    fn is_needy(&self, slot: u32) -> bool {
+        let member = &self.members[slot];
+        let Some(set) = self.sets.get(&member.set) else { return false };
+        if set.asked == 0 || member.moving {
+            return false;
+        }
+        if set.is_listed_order() {
+            return set.undelivered.first() == Some(slot);
+        }
+        set.moving == 0
+    }
+
+    fn begin_open(&mut self, slot: u32) {
+        let mut part = Part::new(slot, 0..0);
+        part.opens = true;
+        self.begin_part(slot, part);
+    }
+
+    fn begin_piece(&mut self, slot: u32, piece: &Range<u64>, room: u64) {
+        let member = &mut self.members[slot];
+        member.take_piece(piece);
+        member.due = member.due.saturating_add(room);
+        self.begin_part(slot, Part::new(slot, piece.clone()));
+    }
+
+    fn begin_part(&mut self, slot: u32, part: Part) {
+        let part = self.parts.insert(part);
+        let member = &mut self.members[slot];
+        member.parts.push(&mut self.parts, part);
+        if member.stage == Stage::Waiting {
+            member.stage = Stage::Begun;
+            member.since = self.now;
+            let id = member.set;
+            let set = self.sets.get_mut(&id).expect("a member's set");
+            set.waiting -= 1;
+            set.begun += 1;
+            self.look_at_set(id);
+        }
+        self.budget.update(&mut self.members[slot]);
+        self.start_attempt(part, false);
+        self.look_at_member(slot);
+        self.queue(slot);
+    }
+
+    fn start_idle_part(&mut self, slot: u32) {
+        let mut next = self.members[slot].parts.first();
+        while let Some(part) = next {
+            if self.parts[part].idle {
+                self.set_idle(part, false);
+                self.start_attempt(part, false);
+                break;
+            }
+            next = List::<PARTS>::after(&self.parts, part);
+        }
+        self.queue(slot);
+    }
+
+    pub(super) fn set_idle(&mut self, part: u32, idle: bool) {
+        let part = &mut self.parts[part];
+        if part.idle != idle {
+            part.idle = idle;
+            let member = &mut self.members[part.member];
+            member.idle = if idle { member.idle + 1 } else { member.idle - 1 };
+        }
+    }
+
+    pub(super) fn start_attempt(&mut self, part_slot: u32, is_hedge: bool) {
+        let part = &self.parts[part_slot];
+        let member = &self.members[part.member];
+        let device = member.device;
+        let attempt = self.attempts.insert(Attempt {
+            part: part_slot,
+            device,
+            started: self.now,
+            heard: self.now,
+            contacted: false,
+            start: part.done,
+            covers_end: part.allowed,
+            brought: 0,
+            is_hedge,
+            silent: Link::default(),
+            unmet: Link::default(),
+        });
+        let aim = if part.opens { Aim::Open } else { Aim::Fetch(part.done..part.allowed) };
+        let hedgeable = !part.opens && member.kind == Kind::Bytes;
+        let (id, set) = (member.id, member.set);
+        let told = self.sets.get(&set).is_none_or(super::set::Set::is_told);
+        let met = &mut self.devices[device as usize];
+        if let (true, Aim::Fetch(range)) = (met.by_position, &aim) {
+            met.head = member.position.saturating_add(range.end);
+        }
+        met.window.began(self.now);
+        met.requests += 1;
+        met.lane(set, told).in_flight += 1;
+        if hedgeable && !is_hedge {
+            met.unmet.push(&mut self.attempts, attempt);
+        }
+        self.silent.push(&mut self.attempts, attempt);
+        let part = &mut self.parts[part_slot];
+        *(if is_hedge { &mut part.hedge } else { &mut part.attempt }) = Some(attempt);
+        let name = AttemptId(self.attempts.name(attempt));
+        self.out.push(Action::Start { attempt: name, member: id, aim });
+    }
+
+    /// Starts second attempts at what waits unusually long for its first byte.
+    fn hedge(&mut self, slot: u32) {
+        while let Some(attempt) = self.overdue(slot) {
+            let device = &mut self.devices[slot as usize];
+            device.unmet.remove(&mut self.attempts, attempt);
+            let part = self.attempts[attempt].part;
+            if self.parts[part].hedge.is_none()
+                && self.devices[slot as usize].may_hedge(&self.limits)
+            {
+                self.devices[slot as usize].hedges += 1;
+                self.start_attempt(part, true);
+            }
+        }
+    }
+
+    fn overdue(&self, slot: u32) -> Option<u32> {
+        let device = &self.devices[slot as usize];
+        let attempt = device.unmet.first()?;
+        let due = self.attempts[attempt].started.saturating_add(device.hedge_after()?);
+        (due <= self.now && device.has_room(self.now)).then_some(attempt)
+    }
+}
