@@ -26,8 +26,11 @@ pub struct Member {
 #[derive(Debug)]
 enum Content {
     Near(Near),
-    /// A near file that is being read.
-    Opened(Near, File),
+    /// A near file that is being read; it stays near until that ends.
+    Opened {
+        file: File,
+        _near: Near,
+    },
     /// Read already, to compare it.
     Held(io::Cursor<Bytes>),
     /// Read already, to compare it, and too large for memory.
@@ -84,6 +87,14 @@ impl Member {
     /// Bytes, if its server told.
     pub fn size(&self) -> Option<u64> {
         self.entry.size
+    }
+
+    /// The headers that it came with, if its store keeps any.
+    pub fn headers(&self) -> Vec<(String, String)> {
+        match &self.content {
+            Content::Near(Near::Bytes(reader)) => reader.headers(),
+            _ => Vec::new(),
+        }
     }
 
     /// All of its bytes that were not read yet, waiting for those that are on their way.
@@ -162,10 +173,10 @@ impl Member {
             let file = near.open().map_err(io::Error::other)?;
             let held = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
             let Content::Near(near) = held else { unreachable!("it was near above") };
-            self.content = Content::Opened(near, file);
+            self.content = Content::Opened { file, _near: near };
         }
         Ok(match &mut self.content {
-            Content::Opened(_, file) | Content::Kept(file) => Some(file),
+            Content::Opened { file, .. } | Content::Kept(file) => Some(file),
             Content::Near(_) | Content::Held(_) => None,
         })
     }
@@ -227,7 +238,7 @@ impl Read for Member {
         match &mut self.content {
             Content::Near(Near::Bytes(reader)) => reader.read(buffer),
             Content::Held(held) => held.read(buffer),
-            Content::Near(Near::File(_)) | Content::Opened(..) | Content::Kept(_) => {
+            Content::Near(Near::File(_)) | Content::Opened { .. } | Content::Kept(_) => {
                 unreachable!("files are opened above")
             }
         }

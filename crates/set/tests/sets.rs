@@ -147,7 +147,8 @@ fn what_cannot_be_read_is_delivered_as_an_error_that_names_it() {
     let set = Set::open(&engine, [glob(folder.path(), "*"), missing], SetOptions::default());
     let (good, bad): (Vec<_>, Vec<_>) = set.into_iter().partition(Result::is_ok);
     assert_eq!(good.len(), 1);
-    let mut bad: Vec<String> = bad.into_iter().map(|error| error.unwrap_err().to_string()).collect();
+    let mut bad: Vec<String> =
+        bad.into_iter().map(|error| error.unwrap_err().to_string()).collect();
     bad.sort();
     assert!(bad[0].ends_with("folder: Is a directory"), "{bad:?}");
     assert!(bad[1].contains("missing") && bad[1].ends_with("No such file or directory"), "{bad:?}");

@@ -86,8 +86,10 @@ async fn bring(
     let clock = engine.costs.clock();
     let began = clock.now();
     let entry = item.entry();
-    let Reading { entry: found, range: covers, mut bytes } = store.read(&entry, range).await?;
+    let reading = store.read(&entry, range).await?;
+    let Reading { entry: found, range: covers, headers, mut bytes } = reading;
     item.pin(&found)?;
+    item.set_headers(headers);
     let size = item.entry().size;
     let device = found.device.unwrap_or_else(|| store.device(&entry.name));
     let contact = contact(engine, &device, size, &covers);

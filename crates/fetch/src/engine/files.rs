@@ -200,8 +200,11 @@ fn open(engine: &Inner, item: &Item) -> Result<Contact, Error> {
     };
     // Where the file system does not tell, inodes lie near their data.
     let inode = || file.metadata().map_or(0, |metadata| metadata.ino());
-    let position =
-        if by_position { store::disk_position(&file).ok().flatten().unwrap_or_else(inode) } else { 0 };
+    let position = if by_position {
+        store::disk_position(&file).ok().flatten().unwrap_or_else(inode)
+    } else {
+        0
+    };
     let contact = Contact { device, size: Some(status.size), far, covers: 0..0, position };
     item.set_contact(contact.clone());
     if engine.open_files.load(Ordering::Relaxed) < OPEN_FILES_MAX {

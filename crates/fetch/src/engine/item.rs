@@ -37,11 +37,18 @@ struct Known {
     contact: Option<Contact>,
     file: Option<File>,
     error: Option<Arc<store::Error>>,
+    headers: Vec<(String, String)>,
 }
 
 impl Item {
     pub(crate) fn new(tag: u64, entry: Entry, source: Source) -> Self {
-        let known = Mutex::new(Known { entry, contact: None, file: None, error: None });
+        let known = Mutex::new(Known {
+            entry,
+            contact: None,
+            file: None,
+            error: None,
+            headers: Vec::new(),
+        });
         Self { tag, source, buffer: Buffer::default(), known }
     }
 
@@ -85,6 +92,18 @@ impl Item {
             entry.device.clone_from(&found.device);
         }
         Ok(())
+    }
+
+    /// Keeps the headers of the first answer that has any.
+    pub(crate) fn set_headers(&self, headers: Vec<(String, String)>) {
+        let mut known = lock(&self.known);
+        if known.headers.is_empty() {
+            known.headers = headers;
+        }
+    }
+
+    pub(crate) fn headers(&self) -> Vec<(String, String)> {
+        lock(&self.known).headers.clone()
     }
 
     pub(crate) fn contact(&self) -> Option<Contact> {

@@ -107,6 +107,11 @@ impl BytesReader {
         self.hold.item.buffer.end()
     }
 
+    /// The headers that the object came with, if its store keeps any.
+    pub fn headers(&self) -> Vec<(String, String)> {
+        self.hold.item.headers()
+    }
+
     /// The next bytes, as they arrived; empty at the end.
     ///
     /// # Errors

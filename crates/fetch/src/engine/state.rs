@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::Inner;
+use super::attempt::{self, Allowed};
 use super::devices::Devices;
 use super::files::{Cancelled, Job};
 use super::item::{Item, Source};
-use super::attempt::{self, Allowed};
-use super::Inner;
 use crate::scheduler::{
     Action, Aim, AttemptId, Cause, Delivery, Event, Limits, MemberId, Scheduler, SetId,
 };
