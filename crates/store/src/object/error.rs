@@ -3,6 +3,9 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use opendal::ErrorKind;
+
+use super::transport::Said;
 use crate::{Error, Name};
 
 /// What a server answered instead of what was asked for.
@@ -142,4 +145,60 @@ fn innermost(error: &reqwest::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// An operation of `OpenDAL` that failed; `said` is what the server said last, if it was that.
+pub(super) fn from_opendal(name: &Name, error: &opendal::Error, said: Option<Said>) -> Error {
+    match said {
+        Some(Said::Refused(refusal)) => return refusal.about(name),
+        Some(Said::Failed(failed)) => return failed,
+        None => {}
+    }
+    let name = name.clone();
+    let reason = deepest(error);
+    match error.kind() {
+        ErrorKind::NotFound => Error::NotFound { name },
+        ErrorKind::PermissionDenied => Error::Denied { name, reason },
+        ErrorKind::RateLimited => Error::Busy { name, retry_after: None, reason },
+        ErrorKind::ConditionNotMatch => Error::Changed { name },
+        ErrorKind::Unsupported => Error::unsupported(name, reason),
+        ErrorKind::IsADirectory | ErrorKind::NotADirectory => {
+            Error::refused(name, "this is a folder")
+        }
+        ErrorKind::Unexpected if is_login(&reason) => Error::Denied {
+            name,
+            reason: format!(
+                "{reason}: check the user, the keys of the agent or of ~/.ssh, and ~/.ssh/known_hosts"
+            ),
+        },
+        ErrorKind::Unexpected if reason.contains("credential") => {
+            Error::Denied { name, reason: format!("no credentials that can be used ({reason})") }
+        }
+        ErrorKind::Unexpected if reason.contains("Could not resolve hostname") => {
+            Error::refused(name, reason)
+        }
+        ErrorKind::Unexpected => Error::interrupted(name, reason),
+        _ => Error::refused(name, reason),
+    }
+}
+
+/// Whether `ssh` was not let in, or does not know the server.
+fn is_login(reason: &str) -> bool {
+    ["Permission denied", "Host key verification failed", "Too many authentication failures"]
+        .iter()
+        .any(|words| reason.contains(words))
+}
+
+/// What the last error of a chain says, with the first if that adds to it.
+fn deepest(error: &opendal::Error) -> String {
+    let mut text = error.message().to_owned();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !inner_text.is_empty() {
+            text = inner_text;
+        }
+        cause = inner.source();
+    }
+    text.trim().replace(['\r', '\n'], " ")
 }

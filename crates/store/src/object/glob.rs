@@ -22,6 +22,10 @@ const FOLDERS_MAX: usize = 4096;
 
 /// What a store of keys can list.
 pub(super) trait Folders: Send + Sync + fmt::Debug + 'static {
+    /// Whether everything below a prefix can be listed at once; if not, prefixes are
+    /// folders, and end in a slash or are empty.
+    fn is_flat(&self) -> bool;
+
     /// The objects whose keys begin with `prefix`, and if not `deep` those only
     /// that have no further slash, and for the others the prefixes up to there.
     fn pages(&self, prefix: &str, deep: bool) -> Pages;
@@ -40,6 +44,13 @@ pub(super) struct Page {
     pub(super) entries: Vec<Entry>,
     /// Keys up to and with a slash.
     pub(super) folders: Vec<String>,
+}
+
+impl Page {
+    /// Whether nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.folders.is_empty()
+    }
 }
 
 /// What one component of a key must be.
@@ -129,19 +140,19 @@ impl Part {
     }
 }
 
-/// Whether the rest of a key matches the rest of a pattern.
-fn rest_matches(parts: &[Part], key: &str) -> bool {
+/// Whether a key, or the rest of one, matches the parts of a pattern, or the rest of them.
+fn matches(parts: &[Part], key: &str) -> bool {
     let (component, below) = match key.split_once('/') {
         Some((component, below)) => (component, Some(below)),
         None => (key, None),
     };
     match (parts, below) {
-        ([Part::AnyFolders, rest @ ..], _) if rest_matches(rest, key) => true,
+        ([Part::AnyFolders, rest @ ..], _) if matches(rest, key) => true,
         ([folders @ Part::AnyFolders, ..], Some(below)) => {
-            folders.is_match(component) && rest_matches(parts, below)
+            folders.is_match(component) && matches(parts, below)
         }
         ([part @ (Part::Literal(_) | Part::Matching { .. })], None) => part.is_match(component),
-        ([part, rest @ ..], Some(below)) => part.is_match(component) && rest_matches(rest, below),
+        ([part, rest @ ..], Some(below)) => part.is_match(component) && matches(rest, below),
         _ => false,
     }
 }
@@ -218,8 +229,11 @@ impl Walk {
                 self.open.push(found.boxed());
                 return;
             }
-            Some(Part::Matching { head, .. }) => (format!("{folder}{head}"), false),
-            Some(_) => (folder.clone(), true),
+            Some(Part::Matching { head, .. }) if self.folders.is_flat() => {
+                (format!("{folder}{head}"), false)
+            }
+            Some(Part::AnyFolders) => (folder.clone(), self.folders.is_flat()),
+            Some(_) => (folder.clone(), false),
         };
         let pages = self.folders.pages(&prefix, deep);
         self.open.push(step(Open { pages, part, folder }));
@@ -228,18 +242,18 @@ impl Walk {
     /// Keeps what matches of a page, and goes on listing.
     fn take(&mut self, page: Page, open: Open) {
         let glob = Arc::clone(&self.glob);
-        let rest = &glob.parts[open.part..];
-        for entry in page.entries {
-            let key = glob.root.key(&entry.name);
-            if key.strip_prefix(open.folder.as_str()).is_some_and(|key| rest_matches(rest, key)) {
-                self.found.push_back(Ok(entry));
-            }
-        }
+        let is_one = |entry: &Entry| matches(&glob.parts, glob.root.key(&entry.name));
+        self.found.extend(page.entries.into_iter().filter(is_one).map(Ok));
+        let below = match glob.parts[open.part] {
+            Part::AnyFolders => open.part,
+            _ => open.part + 1,
+        };
         for folder in page.folders {
-            let component =
-                folder.strip_prefix(open.folder.as_str()).and_then(|rest| rest.strip_suffix('/'));
-            if rest.len() > 1 && component.is_some_and(|component| rest[0].is_match(component)) {
-                self.tasks.push(Task { folder, part: open.part + 1 });
+            let name =
+                folder.strip_prefix(open.folder.as_str()).and_then(|name| name.strip_suffix('/'));
+            let is_on_the_way = name.is_some_and(|name| glob.parts[open.part].is_match(name));
+            if below < glob.parts.len() && is_on_the_way {
+                self.tasks.push(Task { folder, part: below });
             }
         }
         if self.tasks.len() > FOLDERS_MAX {

@@ -7,7 +7,10 @@ mod body;
 mod error;
 mod glob;
 mod place;
+mod remote;
 mod s3;
+mod services;
+mod transport;
 mod wire;
 
 use std::collections::HashMap;
@@ -50,6 +53,6 @@ fn opened(root: Root, options: &StoresOptions) -> Result<Option<Arc<dyn Store>>,
     let environment = |name: &str| std::env::var(name).ok();
     Ok(match root.scheme().as_str() {
         "s3" | "s3a" => Some(Arc::new(s3::Bucket::open(root, options, &environment)?)),
-        _ => None,
+        _ => remote::Remote::open(root, options, &environment)?.map(|store| Arc::new(store) as _),
     })
 }

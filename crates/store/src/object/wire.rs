@@ -78,8 +78,8 @@ impl Wire {
         }
     }
 
-    /// What the server says instead of what it was asked for.
-    pub(super) async fn refusal(&self, answer: reqwest::Response) -> Refusal {
+    /// What the server says instead of what it was asked for, and its words.
+    pub(super) async fn refusal(&self, answer: reqwest::Response) -> (Refusal, Vec<u8>) {
         let mut refusal = described(answer.status().as_u16(), answer.headers());
         let mut text = Vec::new();
         let mut body = answer.bytes_stream();
@@ -93,7 +93,7 @@ impl Wire {
         // What has come until then is enough to say.
         drop(tokio::time::timeout(self.answer_max, read).await);
         explain(&mut refusal, &text);
-        refusal
+        (refusal, text)
     }
 
     /// The whole of a short answer, of which every byte must come in time.

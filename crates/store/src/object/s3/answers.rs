@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(head(&frozen).tier, Tier::Cold { class: "GLACIER".into() });
         let thawed = r#"ongoing-request="false", expiry-date="Fri, 21 Dec 2012 00:00:00 GMT""#;
         let thawed = head(&[frozen[0], ("x-amz-restore", thawed)]);
-        let until = Some(UNIX_EPOCH + Duration::from_secs(1_356_048_000));
+        let until = Some(UNIX_EPOCH + Duration::from_hours(376_680));
         assert_eq!(thawed.tier, Tier::Recalled { class: "GLACIER".into(), until });
         let thawing = head(&[frozen[0], ("x-amz-restore", r#"ongoing-request="true""#)]);
         assert_eq!(thawing.tier, Tier::Recalling { class: "GLACIER".into() });

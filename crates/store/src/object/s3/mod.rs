@@ -119,6 +119,10 @@ impl Store for Bucket {
 }
 
 impl Folders for Bucket {
+    fn is_flat(&self) -> bool {
+        true
+    }
+
     fn pages(&self, prefix: &str, deep: bool) -> Pages {
         let start = Some((Arc::clone(&self.0), prefix.to_owned(), None));
         stream::try_unfold(start, move |state| async move {
@@ -174,14 +178,14 @@ impl Inner {
         let request = Request { headers: &headers, ..self.about(&name) };
         let answer = self.requests.ask(&name, request).await?;
         match answer.status().as_u16() {
-            200 | 206 => reading(name, answer, range),
+            200 | 206 => reading(&entry, answer, range),
             // Nothing is there: the object is not as long.
             416 => {
                 let entry = Entry { size: answers::entry(name, answer.headers()).size, ..entry };
                 let range = range.start..range.start;
                 Ok(Reading { entry, range, bytes: stream::empty().boxed(), headers: Vec::new() })
             }
-            _ => Err(match self.requests.wire().refusal(answer).await.about(&name) {
+            _ => Err(match self.requests.wire().refusal(answer).await.0.about(&name) {
                 Error::Cold { name, .. } => self.cold(name).await,
                 error => error,
             }),
@@ -209,7 +213,7 @@ impl Inner {
         if answer.status().is_success() {
             return Ok(Recall::Pending { again: RECALL_AGAIN });
         }
-        let refusal = self.requests.wire().refusal(answer).await;
+        let (refusal, _) = self.requests.wire().refusal(answer).await;
         match refusal.code.as_str() {
             "RestoreAlreadyInProgress" => Ok(Recall::Pending { again: RECALL_AGAIN }),
             // It is of a class that needs none.
@@ -276,8 +280,13 @@ impl Inner {
 }
 
 /// The bytes of an answer.
-fn reading(name: Name, answer: reqwest::Response, wanted: Range<u64>) -> Result<Reading, Error> {
+fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Result<Reading, Error> {
+    let name = known.name.clone();
     let entry = answers::entry(name.clone(), answer.headers());
+    // Some servers do not know If-Match.
+    if known.version.is_some() && entry.version.is_some() && known.version != entry.version {
+        return Err(Error::Changed { name });
+    }
     let (held, size) = match (answer.status().as_u16(), answers::content_range(answer.headers())) {
         (206, Some((start, end))) => (start..end, entry.size),
         (200, _) => (0..entry.size.unwrap_or(u64::MAX), entry.size),

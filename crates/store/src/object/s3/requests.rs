@@ -72,7 +72,7 @@ impl Requests {
         if answer.status().is_success() {
             return Ok(answer);
         }
-        Err(self.wire.refusal(answer).await.about(name))
+        Err(self.wire.refusal(answer).await.0.about(name))
     }
 
     /// The answer, whatever its status.

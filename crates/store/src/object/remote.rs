@@ -1,0 +1,351 @@
+//! Servers that `OpenDAL` speaks to: Google and Azure, `WebDAV`, SFTP, HDFS, and files by URL.
+
+use std::ops::Range;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::{FutureExt as _, StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream};
+use opendal::options::{ListOptions, ReaderOptions};
+use opendal::{HttpTransporter, Lister, Metadata, OperationContext, Operator};
+use sled::Device;
+
+use super::body::exactly;
+use super::error::from_opendal;
+use super::glob::{Folders, Glob, Page, Pages};
+use super::place::Root;
+use super::s3::Environment;
+use super::services::{self, Service};
+use super::transport::Transport;
+use super::wire::{Redirects, Wire};
+use crate::{
+    Answer, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Tier, Version,
+};
+
+/// Names that are handed on together, of those that a server has sent already.
+const PAGE_NAMES_MAX: usize = 1000;
+
+/// A bucket or server.
+#[derive(Debug, Clone)]
+pub(super) struct Remote(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    root: Root,
+    service: Service,
+    wire: Wire,
+    device: Device,
+    answer_max: Duration,
+    /// Whether a read can be told which version it is to be of.
+    pins: bool,
+}
+
+impl Remote {
+    /// Opens what a root names, or `None` of a scheme that stands for no service; asks nobody yet.
+    pub(super) fn open(
+        root: Root,
+        options: &StoresOptions,
+        environment: Environment<'_>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(service) = services::open(&root, &options.storage, environment)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self(Arc::new(Inner {
+            device: Device::new(root.text.as_str()),
+            wire: Wire::new(options.answer_max, Redirects::Follow)?,
+            answer_max: options.answer_max,
+            pins: service.operator.info().capability().read_with_if_match,
+            service,
+            root,
+        }))))
+    }
+}
+
+impl Store for Remote {
+    fn device(&self, _name: &Name) -> Device {
+        self.0.device.clone()
+    }
+
+    fn stat(&self, name: &Name) -> Answer<'_, Entry> {
+        let name = name.clone();
+        async move { self.0.stat(name).await }.boxed()
+    }
+
+    fn read(&self, entry: &Entry, range: Range<u64>) -> Answer<'_, Reading> {
+        let entry = entry.clone();
+        async move { self.0.read(entry, range).await }.boxed()
+    }
+
+    fn list(&self, query: &Query) -> Entries {
+        let Query::Glob(pattern) = query else {
+            let error = Error::unsupported(query.prefix(), "this server answers patterns only");
+            return stream::once(async { Err(error) }).boxed();
+        };
+        Glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern)
+    }
+
+    fn file(&self, name: &Name) -> Option<PathBuf> {
+        let is_local = self.0.service.is_local;
+        is_local.then(|| PathBuf::from(format!("/{}", self.0.root.key(name))))
+    }
+}
+
+impl Folders for Remote {
+    fn is_flat(&self) -> bool {
+        self.0.service.is_flat
+    }
+
+    fn pages(&self, prefix: &str, deep: bool) -> Pages {
+        let store = Arc::clone(&self.0);
+        let prefix = prefix.to_owned();
+        async move { store.listing(&prefix, deep).await }.try_flatten_stream().boxed()
+    }
+
+    fn find(&self, key: String) -> Answer<'static, Entry> {
+        let store = Arc::clone(&self.0);
+        async move { store.stat(store.root.name(&key)).await }.boxed()
+    }
+}
+
+impl Inner {
+    /// The operator for one operation, and what remembers the answers to it.
+    fn about(&self, name: &Name) -> (Operator, Transport) {
+        let transport = Transport::new(&self.wire, &self.service.host, name);
+        let operator = self.service.operator.clone();
+        let executor = operator.context().executor().clone();
+        let sender = HttpTransporter::new(transport.clone());
+        (operator.with_context(OperationContext::from_parts(sender, executor)), transport)
+    }
+
+    /// What an operation gives, in time.
+    async fn answered<T>(
+        &self,
+        name: &Name,
+        transport: &Transport,
+        operation: impl Future<Output = opendal::Result<T>>,
+    ) -> Result<T, Error> {
+        // Some services panic at what they do not expect, such as names that are no UTF-8.
+        let operation = AssertUnwindSafe(operation).catch_unwind();
+        match tokio::time::timeout(self.answer_max, operation).await {
+            Ok(Ok(answer)) => answer.map_err(|error| from_opendal(name, &error, transport.said())),
+            Ok(Err(_)) => Err(Error::refused(name.clone(), "the answer cannot be read")),
+            Err(_) => {
+                let seconds = self.answer_max.as_secs_f32();
+                Err(Error::interrupted(name.clone(), format!("no answer for {seconds} s")))
+            }
+        }
+    }
+
+    /// The key, if the service is asked for it as it is.
+    fn key<'name>(&self, name: &'name Name) -> Result<&'name str, Error> {
+        let key = self.root.key(name);
+        if opendal::raw::normalize_path(key) == key {
+            return Ok(key);
+        }
+        let reason = "a key that is empty, begins or ends with a space, begins with / or holds // \
+                      cannot be asked for at this kind of server";
+        Err(Error::refused(name.clone(), reason))
+    }
+
+    async fn stat(&self, name: Name) -> Result<Entry, Error> {
+        let key = self.key(&name)?;
+        let (operator, transport) = self.about(&name);
+        let found = self.answered(&name, &transport, operator.stat(key)).await?;
+        if found.is_dir() && !key.ends_with('/') {
+            return Err(Error::refused(name, "this is a folder"));
+        }
+        Ok(self.entry(name, &found))
+    }
+
+    async fn read(&self, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
+        // Where a read cannot be pinned, and where its end is not known, the object is asked about first.
+        let is_known = entry.size.is_some() || range.end == u64::MAX;
+        let entry = if self.pins && is_known { entry } else { self.unchanged(&entry).await? };
+        let range = range.start..range.end.min(entry.size.unwrap_or(u64::MAX));
+        if range.is_empty() {
+            let range = range.start..range.start;
+            return Ok(Reading {
+                entry,
+                range,
+                bytes: stream::empty().boxed(),
+                headers: Vec::new(),
+            });
+        }
+        self.fetch(entry, range).await
+    }
+
+    /// The object as it is now, if that is what `entry` knows.
+    async fn unchanged(&self, entry: &Entry) -> Result<Entry, Error> {
+        let now = self.stat(entry.name.clone()).await?;
+        same(entry.version.as_ref(), now.version.as_ref(), &entry.name)?;
+        Ok(now)
+    }
+
+    /// One request for a range that is not empty.
+    async fn fetch(&self, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
+        let name = entry.name.clone();
+        let key = self.key(&name)?;
+        let (operator, transport) = self.about(&name);
+        let strong = entry.version.as_ref().filter(|version| !version.as_str().starts_with("W/"));
+        let if_match = strong.filter(|_| self.pins).map(|version| version.as_str().to_owned());
+        let options = ReaderOptions { if_match, ..ReaderOptions::default() };
+        let opened = async {
+            let reader = operator.reader_options(key, options).await?;
+            let mut bytes = match range.end {
+                u64::MAX => reader.into_stream(range.start..).await?,
+                end => reader.into_stream(range.start..end).await?,
+            };
+            match bytes.metadata().await {
+                Ok(metadata) => Ok((bytes, Some(metadata))),
+                Err(error) if error.kind() == opendal::ErrorKind::Unsupported => Ok((bytes, None)),
+                Err(error) => Err(error),
+            }
+        };
+        let (bytes, metadata) = match self.answered(&name, &transport, opened).await {
+            Err(Error::Refused { .. }) if range.start > 0 && entry.size.is_none() => {
+                return self.beyond(entry, range).await;
+            }
+            opened => opened?,
+        };
+        let now = metadata.map_or_else(|| entry.clone(), |found| self.entry(name.clone(), &found));
+        if self.pins {
+            same(entry.version.as_ref(), now.version.as_ref(), &name)?;
+        }
+        let now = Entry {
+            version: now.version.or(entry.version),
+            modified: now.modified.or(entry.modified),
+            ..now
+        };
+        let end = range.end.min(now.size.unwrap_or(u64::MAX));
+        let range = range.start.min(end)..end;
+        let about = name.clone();
+        let bytes = bytes
+            .map_err(move |error| from_opendal(&about, &error, None))
+            .map_ok(|buffer| stream::iter(buffer).map(Ok))
+            .try_flatten();
+        if end == u64::MAX {
+            return Ok(Reading { entry: now, range, bytes: bytes.boxed(), headers: Vec::new() });
+        }
+        let bytes = exactly(name, bytes, 0, range.end - range.start);
+        Ok(Reading { entry: now, range, bytes, headers: Vec::new() })
+    }
+
+    /// What was refused because the object ends before the range begins is nothing.
+    async fn beyond(&self, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
+        let entry = self.unchanged(&entry).await?;
+        if entry.size.is_some_and(|size| size <= range.start) {
+            let range = range.start..range.start;
+            return Ok(Reading {
+                entry,
+                range,
+                bytes: stream::empty().boxed(),
+                headers: Vec::new(),
+            });
+        }
+        Err(Error::refused(
+            entry.name,
+            format!("the server refuses the range from {}", range.start),
+        ))
+    }
+
+    /// Lists a prefix.
+    async fn listing(self: Arc<Self>, prefix: &str, deep: bool) -> Result<Pages, Error> {
+        let name = self.root.name(prefix);
+        let path = if prefix.is_empty() { "/" } else { prefix };
+        let options = ListOptions { recursive: deep, ..ListOptions::default() };
+        let (operator, transport) = self.about(&name);
+        let opened = operator.lister_options(path, options);
+        let lister = match self.answered(&name, &transport, opened).await {
+            Ok(lister) => lister,
+            Err(Error::NotFound { .. }) => return Ok(stream::empty().boxed()),
+            Err(error) => return Err(error),
+        };
+        let start =
+            Some(Names { store: self, name, transport, lister, prefix: prefix.to_owned(), deep });
+        let pages = stream::try_unfold(start, |names| async move {
+            let Some(mut names) = names else { return Ok(None) };
+            let (page, is_last) = names.page().await?;
+            Ok(Some((page, (!is_last).then_some(names))))
+        });
+        Ok(pages.boxed())
+    }
+
+    fn entry(&self, name: Name, found: &Metadata) -> Entry {
+        let modified = found.last_modified().and_then(|time| time_of(time.into()));
+        let size = found.is_file().then(|| found.content_length());
+        let version = match found.etag() {
+            Some(etag) if self.pins => Some(Version::new(etag)),
+            // Nanoseconds, as far as the server has them.
+            _ => modified.zip(size).map(|(time, size)| {
+                let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+                Version::new(format!("{}-{size}", time.as_nanos()))
+            }),
+        };
+        // A version that no read can be pinned to or compared with is none.
+        let version = version.filter(|_| !self.pins || found.etag().is_some());
+        Entry { name, size, version, modified, tier: Tier::Online, device: None }
+    }
+}
+
+/// A listing under way.
+struct Names {
+    store: Arc<Inner>,
+    name: Name,
+    transport: Transport,
+    lister: Lister,
+    prefix: String,
+    deep: bool,
+}
+
+impl Names {
+    /// The next names, as many as are there, and whether they are the last.
+    async fn page(&mut self) -> Result<(Page, bool), Error> {
+        let mut page = Page::default();
+        for _ in 0..PAGE_NAMES_MAX {
+            // The first is waited for, the others are taken if they are there.
+            let next = self.lister.next();
+            let next = if page.is_empty() {
+                let next = next.map(Option::transpose);
+                self.store.answered(&self.name, &self.transport, next).await.transpose()
+            } else {
+                let Some(next) = AssertUnwindSafe(next).catch_unwind().now_or_never() else {
+                    return Ok((page, false));
+                };
+                let failed = |error| from_opendal(&self.name, &error, self.transport.said());
+                next.unwrap_or_default().map(|next| next.map_err(failed))
+            };
+            match next {
+                None | Some(Err(Error::NotFound { .. })) => return Ok((page, true)),
+                Some(Err(error)) => return Err(error),
+                Some(Ok(entry)) => self.take(&mut page, entry),
+            }
+        }
+        Ok((page, false))
+    }
+
+    fn take(&self, page: &mut Page, entry: opendal::Entry) {
+        let (path, metadata) = entry.into_parts();
+        if !metadata.is_dir() {
+            let name = self.store.root.name(&path);
+            page.entries.push(self.store.entry(name, &metadata));
+        } else if !self.deep && path != self.prefix && path != "/" {
+            page.folders.push(path);
+        }
+    }
+}
+
+/// Whether two versions are the same, quoted or not, as far as both are known.
+fn same(known: Option<&Version>, now: Option<&Version>, name: &Name) -> Result<(), Error> {
+    let plain = |version: &Version| version.as_str().trim_matches('"').to_owned();
+    match known.zip(now) {
+        Some((known, now)) if plain(known) != plain(now) => {
+            Err(Error::Changed { name: name.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn time_of(time: SystemTime) -> Option<SystemTime> {
+    (time >= UNIX_EPOCH).then_some(time)
+}

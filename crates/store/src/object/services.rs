@@ -1,0 +1,253 @@
+//! Which service of `OpenDAL` a scheme stands for, where its server is and who asks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use opendal::Operator;
+use opendal::services::{Azblob, Fs, Gcs, Sftp, Webdav, Webhdfs};
+
+use super::place::Root;
+use super::s3::Environment;
+use crate::Error;
+
+/// The port of the name node's HTTP, where the name has only that of its own protocol, or none.
+const WEBHDFS_PORT: u16 = 9870;
+
+/// A service, opened.
+#[derive(Debug)]
+pub(super) struct Service {
+    /// Asks it.
+    pub(super) operator: Operator,
+    /// The host that its requests go to; empty if they are no HTTP.
+    pub(super) host: Arc<str>,
+    /// Whether keys only look like paths: everything below a prefix can be listed at once.
+    pub(super) is_flat: bool,
+    /// Where keys begin, if they are paths of this machine.
+    pub(super) is_local: bool,
+}
+
+/// The options of a service, the later ones over the earlier.
+struct Options<'a> {
+    fields: HashMap<String, String>,
+    environment: Environment<'a>,
+}
+
+impl Options<'_> {
+    /// Sets what one of these variables says, unless the storage options do.
+    fn take_from(&mut self, field: &str, variables: &[&str]) {
+        let value =
+            variables.iter().find_map(|name| (self.environment)(name)).filter(|v| !v.is_empty());
+        if let Some(value) = value {
+            self.fields.entry(field.to_owned()).or_insert(value);
+        }
+    }
+
+    /// Sets it whatever else says.
+    fn set(&mut self, field: &str, value: impl Into<String>) {
+        self.fields.insert(field.to_owned(), value.into());
+    }
+
+    /// Sets it unless something else does.
+    fn default(&mut self, field: &str, value: impl Into<String>) {
+        self.fields.entry(field.to_owned()).or_insert_with(|| value.into());
+    }
+
+    fn get(&self, field: &str) -> &str {
+        self.fields.get(field).map_or("", String::as_str)
+    }
+}
+
+/// What `webdav://user:password@host:1` says besides its host.
+struct Authority<'a> {
+    user: Option<&'a str>,
+    password: Option<&'a str>,
+    /// With its port.
+    host: &'a str,
+}
+
+impl<'a> Authority<'a> {
+    fn of(text: &'a str) -> Self {
+        let Some((login, host)) = text.rsplit_once('@') else {
+            return Self { user: None, password: None, host: text };
+        };
+        match login.split_once(':') {
+            Some((user, password)) => Self { user: Some(user), password: Some(password), host },
+            None => Self { user: Some(login), password: None, host },
+        }
+    }
+}
+
+/// Opens the service that a root's scheme stands for; `None` if there is none.
+///
+/// A storage option holds for every service that knows it; with the service's
+/// name before it (`webdav_username`), for that service only.
+pub(super) fn open(
+    root: &Root,
+    storage: &HashMap<String, String>,
+    environment: Environment<'_>,
+) -> Result<Option<Service>, Error> {
+    let scheme = root.scheme();
+    let service = match scheme.as_str() {
+        "gs" | "gcs" => "gcs",
+        "az" | "azure" | "azblob" | "abfs" | "abfss" | "wasb" | "wasbs" => "azblob",
+        "webdav" | "webdavs" | "dav" | "davs" => "webdav",
+        "sftp" => "sftp",
+        "webhdfs" | "swebhdfs" | "hdfs" => "webhdfs",
+        "file" => "fs",
+        _ => return Ok(None),
+    };
+    let mut options = Options { fields: given(service, storage), environment };
+    let is_local = service == "fs";
+    let bad = |reason: &str| Error::refused(root.text.as_str(), reason);
+    if is_local != root.authority().is_empty() {
+        return Err(bad(if is_local {
+            "files of other hosts are not read: file:/// has three slashes"
+        } else {
+            "the name has no bucket or host after its scheme"
+        }));
+    }
+    match service {
+        "gcs" => google(&mut options, root.authority()),
+        "azblob" => azure(&mut options, root.authority()).map_err(bad)?,
+        "webdav" => webdav(&mut options, &scheme, root.authority()),
+        "sftp" => sftp(&mut options, root.authority()),
+        "webhdfs" => webhdfs(&mut options, &scheme, root.authority()),
+        _ => options.set("root", "/"),
+    }
+    let host =
+        url::Url::parse(options.get("endpoint")).ok().and_then(|url| Some(url.host_str()?.into()));
+    let fields = std::mem::take(&mut options.fields);
+    let operator = operator(service, fields).map_err(|error| bad(error.message()))?;
+    let is_flat = matches!(service, "gcs" | "azblob");
+    Ok(Some(Service { operator, host: host.unwrap_or_else(|| "".into()), is_flat, is_local }))
+}
+
+fn operator(service: &str, fields: HashMap<String, String>) -> opendal::Result<Operator> {
+    match service {
+        "gcs" => Operator::from_iter::<Gcs>(fields),
+        "azblob" => Operator::from_iter::<Azblob>(fields),
+        "webdav" => Operator::from_iter::<Webdav>(fields),
+        "sftp" => Operator::from_iter::<Sftp>(fields),
+        "webhdfs" => Operator::from_iter::<Webhdfs>(fields),
+        _ => Operator::from_iter::<Fs>(fields),
+    }
+}
+
+/// The storage options that are for this service.
+fn given(service: &str, storage: &HashMap<String, String>) -> HashMap<String, String> {
+    let common = storage.iter().filter(|(name, _)| {
+        // Keys of objects begin at the host; and a server in a name is not one in an option.
+        !matches!(name.as_str(), "root" | "bucket" | "container")
+            && (name.as_str() != "endpoint" || matches!(service, "gcs" | "azblob"))
+    });
+    let own = storage.iter().filter_map(|(name, value)| {
+        let name = name.strip_prefix(service)?.strip_prefix('_')?;
+        Some((name.to_owned(), value.clone()))
+    });
+    common.map(|(name, value)| (name.clone(), value.clone())).chain(own).collect()
+}
+
+fn google(options: &mut Options<'_>, bucket: &str) {
+    options.set("bucket", bucket);
+    if let Some(emulator) = (options.environment)("STORAGE_EMULATOR_HOST").filter(|v| !v.is_empty())
+    {
+        let is_url = emulator.contains("://");
+        options.default("endpoint", if is_url { emulator } else { format!("http://{emulator}") });
+        options.default("skip_signature", "true");
+    }
+    options.default("endpoint", "https://storage.googleapis.com");
+}
+
+/// `az://container`, or as in Hadoop `abfs://container@account.dfs.core.windows.net`.
+fn azure(options: &mut Options<'_>, authority: &str) -> Result<(), &'static str> {
+    let (container, host) = match authority.split_once('@') {
+        Some((container, host)) => (container, Some(host)),
+        None => (authority, None),
+    };
+    options.set("container", container);
+    if let Some(host) = host {
+        let account = host.split('.').next().unwrap_or_default();
+        options.set("account_name", account);
+        // Objects of a data lake are blobs too, at the other of its two hosts.
+        options.default("endpoint", format!("https://{}", host.replacen(".dfs.", ".blob.", 1)));
+    }
+    if let Some(text) = (options.environment)("AZURE_STORAGE_CONNECTION_STRING") {
+        connection(options, &text);
+    }
+    let account = ["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"];
+    options.take_from("account_name", &account);
+    let key = ["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY"];
+    options.take_from("account_key", &key);
+    options.take_from("sas_token", &["AZURE_STORAGE_SAS_TOKEN"]);
+    options.take_from("endpoint", &["AZURE_STORAGE_ENDPOINT"]);
+    if options.get("endpoint").is_empty() {
+        if options.get("account_name").is_empty() {
+            return Err(
+                "no storage account: set AZURE_STORAGE_ACCOUNT, or name it: abfs://container@account.dfs.core.windows.net",
+            );
+        }
+        options.set(
+            "endpoint",
+            format!("https://{}.blob.core.windows.net", options.get("account_name")),
+        );
+    }
+    Ok(())
+}
+
+/// Takes what a connection string says, unless the storage options do.
+fn connection(options: &mut Options<'_>, text: &str) {
+    let pairs: HashMap<_, _> =
+        text.split(';').filter_map(|pair| pair.trim().split_once('=')).collect();
+    for (name, field) in [
+        ("AccountName", "account_name"),
+        ("AccountKey", "account_key"),
+        ("SharedAccessSignature", "sas_token"),
+        ("BlobEndpoint", "endpoint"),
+    ] {
+        if let Some(value) = pairs.get(name) {
+            options.default(field, *value);
+        }
+    }
+    if let (Some(account), Some(suffix)) = (pairs.get("AccountName"), pairs.get("EndpointSuffix")) {
+        let protocol = pairs.get("DefaultEndpointsProtocol").unwrap_or(&"https");
+        options.default("endpoint", format!("{protocol}://{account}.blob.{suffix}"));
+    }
+}
+
+fn webdav(options: &mut Options<'_>, scheme: &str, authority: &str) {
+    let Authority { user, password, host } = Authority::of(authority);
+    let protocol = if scheme.ends_with('s') { "https" } else { "http" };
+    options.set("endpoint", format!("{protocol}://{host}"));
+    for (field, value) in [("username", user), ("password", password)] {
+        if let Some(value) = value {
+            options.set(field, value);
+        }
+    }
+}
+
+/// Keys, ports and hosts are those of `~/.ssh/config`, unless options say otherwise.
+fn sftp(options: &mut Options<'_>, authority: &str) {
+    let Authority { user, host, .. } = Authority::of(authority);
+    options.set("endpoint", format!("ssh://{host}"));
+    options.set("root", "/");
+    if let Some(user) = user {
+        options.set("user", user);
+    }
+}
+
+fn webhdfs(options: &mut Options<'_>, scheme: &str, authority: &str) {
+    let Authority { user, host, .. } = Authority::of(authority);
+    let protocol = if scheme == "swebhdfs" { "https" } else { "http" };
+    let server = match host.split_once(':') {
+        // The port of an hdfs:// name is not that of HTTP.
+        Some((server, _)) if scheme == "hdfs" => format!("{server}:{WEBHDFS_PORT}"),
+        None => format!("{host}:{WEBHDFS_PORT}"),
+        Some(_) => host.to_owned(),
+    };
+    options.set("endpoint", format!("{protocol}://{server}"));
+    options.set("root", "/");
+    if let Some(user) = user {
+        options.set("user_name", user);
+    }
+    options.take_from("user_name", &["HADOOP_USER_NAME"]);
+}

@@ -1,0 +1,100 @@
+//! The HTTP of one operation of `OpenDAL`: over our own wire, and remembering what the server said.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::TryStreamExt as _;
+use opendal::{Buffer, ErrorKind, HttpBody, HttpTransport};
+use reqwest::header::CONTENT_LENGTH;
+
+use super::error::{Refusal, unanswered};
+use super::wire::Wire;
+use crate::{Error, Name};
+
+/// Sends the requests of one operation about one object.
+#[derive(Debug, Clone)]
+pub(super) struct Transport {
+    wire: Wire,
+    /// The server; what those say that hand out keys is not about the object.
+    host: Arc<str>,
+    name: Name,
+    said: Arc<Mutex<Option<Said>>>,
+}
+
+/// What stood in the way of the last request.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// The server's answer.
+    Refused(Refusal),
+    /// There was no answer.
+    Failed(Error),
+}
+
+impl Transport {
+    /// For requests to `host` about `name`.
+    pub(super) fn new(wire: &Wire, host: &Arc<str>, name: &Name) -> Self {
+        let host = Arc::clone(host);
+        Self { wire: wire.clone(), host, name: name.clone(), said: Arc::default() }
+    }
+
+    /// What stood in the way of the last request to the server, if anything did.
+    pub(super) fn said(&self) -> Option<Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn remember(&self, said: Option<Said>) {
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = said;
+    }
+
+    async fn answer(
+        &self,
+        request: http::Request<Buffer>,
+    ) -> opendal::Result<http::Response<HttpBody>> {
+        let uri = request.uri().clone();
+        let is_head = request.method() == http::Method::HEAD;
+        let is_ours = uri.host() == Some(&self.host);
+        let request = reqwest::Request::try_from(request.map(|body| body.to_bytes()))
+            .map_err(|error| opendal::Error::new(ErrorKind::Unexpected, error.to_string()))?;
+        let answer = match self.wire.ask(&self.name, request).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let failed = opendal::Error::new(ErrorKind::Unexpected, error.reason());
+                self.remember(is_ours.then_some(Said::Failed(error)));
+                return Err(failed);
+            }
+        };
+        let mut plain = http::Response::builder().status(answer.status()).extension(uri);
+        if let Some(headers) = plain.headers_mut() {
+            headers.clone_from(answer.headers());
+        }
+        let body = if answer.status().as_u16() >= 400 {
+            let (refusal, text) = self.wire.refusal(answer).await;
+            self.remember(is_ours.then_some(Said::Refused(refusal)));
+            HttpBody::new(futures::stream::iter([Ok(Buffer::from(text))]), None)
+        } else {
+            self.remember(None);
+            let length = answer.headers().get(CONTENT_LENGTH).filter(|_| !is_head);
+            let length = length.and_then(|text| text.to_str().ok()?.parse().ok());
+            let name = self.name.clone();
+            let bytes = answer.bytes_stream().map_ok(Buffer::from).map_err(move |error| {
+                let reason = unanswered(&name, &error).reason();
+                opendal::Error::new(ErrorKind::Unexpected, reason).set_temporary()
+            });
+            HttpBody::new(
+                bytes.try_filter(|bytes| futures::future::ready(!bytes.is_empty())),
+                length,
+            )
+        };
+        plain
+            .body(body)
+            .map_err(|error| opendal::Error::new(ErrorKind::Unexpected, error.to_string()))
+    }
+}
+
+impl HttpTransport for Transport {
+    async fn fetch(
+        &self,
+        request: http::Request<Buffer>,
+    ) -> opendal::Result<http::Response<HttpBody>> {
+        self.answer(request).await
+    }
+}

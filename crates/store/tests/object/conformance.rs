@@ -1,0 +1,95 @@
+//! What every store of objects must do alike.
+
+use std::collections::BTreeSet;
+
+use nearfirst_store::{Entry, Error, Name, Stores};
+use testkit::server::{S3, WebDav};
+use testkit::{Dir, skip_unless};
+
+use crate::{listed, names, open, read, read_entry, run, s3_stores, stat, stores};
+
+/// What all stores that list must do, of the one whose keys `put` makes and `at` names.
+///
+/// Nothing else may be below what `at` names.
+fn conforms(stores: &Stores, put: &dyn Fn(&str, &str), at: &dyn Fn(&str) -> String) {
+    for key in
+        ["d/a.txt", "d/b.gz", "d/e/c.gz", "d/e/f/g.gz", "d/.h/i.gz", "d/j k+%20.gz", "d/empty"]
+    {
+        put(key, key.trim_start_matches("d/empty"));
+    }
+    let globbed = |pattern: &str| names(stores, &at(pattern));
+    let these = |keys: &[&str]| keys.iter().map(|key| at(key)).collect::<BTreeSet<_>>();
+    assert_eq!(globbed("d/*.gz"), these(&["d/b.gz", "d/j k+%20.gz"]));
+    assert_eq!(globbed("d/?.*"), these(&["d/a.txt", "d/b.gz"]));
+    assert_eq!(globbed("d/*/*.gz"), these(&["d/e/c.gz"]));
+    assert_eq!(globbed("d/.*/*"), these(&["d/.h/i.gz"]));
+    assert_eq!(globbed("d/*/c.gz"), these(&["d/e/c.gz"]));
+    assert_eq!(globbed("d/**/*.gz"), these(&["d/b.gz", "d/e/c.gz", "d/e/f/g.gz", "d/j k+%20.gz"]));
+    assert_eq!(globbed("d/**/f/*"), these(&["d/e/f/g.gz"]));
+    assert_eq!(globbed("d/nothing/*"), these(&[]));
+    assert_eq!(globbed("d/a.txt"), these(&["d/a.txt"]));
+    assert!(matches!(listed(stores, &at("d/missing"))[..], [Err(Error::NotFound { .. })]));
+
+    let a = at("d/a.txt");
+    for (range, expected) in [
+        (0..u64::MAX, "d/a.txt"),
+        (2..4, "a."),
+        (4..99, "txt"),
+        (5..u64::MAX, "xt"),
+        (7..9, ""),
+        (50..u64::MAX, ""),
+    ] {
+        assert_eq!(read(stores, &a, range.clone()).unwrap(), expected, "{range:?} by name");
+        let entry = listed(stores, &at("d/a.*")).remove(0).unwrap();
+        assert_eq!(entry.size, Some(7));
+        assert!(entry.version.is_some());
+        assert_eq!(read_entry(stores, &entry, range.clone()).unwrap(), expected, "{range:?}");
+        assert_eq!(
+            read_entry(stores, &stat(stores, &a).unwrap(), range.clone()).unwrap(),
+            expected
+        );
+    }
+    assert_eq!(read(stores, &at("d/j k+%20.gz"), 0..u64::MAX).unwrap(), "d/j k+%20.gz");
+    assert_eq!(read(stores, &at("d/empty"), 0..u64::MAX).unwrap(), "");
+    assert!(matches!(read(stores, &at("d/missing"), 0..1), Err(Error::NotFound { .. })));
+    assert!(matches!(stat(stores, &at("d/missing")), Err(Error::NotFound { .. })));
+
+    let entry = stat(stores, &a).unwrap();
+    put("d/a.txt", "another text");
+    let changed = read_entry(stores, &entry, 0..3);
+    assert!(matches!(changed, Err(Error::Changed { .. })), "{changed:?}");
+    let store = open(stores, &a);
+    let reading = run(store.read(&Entry::named(a.as_str().into()), 8..10)).unwrap();
+    assert_eq!(reading.range, 8..10);
+    assert_eq!(reading.entry.size, Some(12));
+    assert!(reading.entry.version.is_some());
+    assert!(stores.of(&Name::from(a)).unwrap().device(&entry.name) == store.device(&entry.name));
+}
+
+#[test]
+fn s3_conforms() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    let put = |key: &str, text: &str| s3.put(&format!("bucket/{key}"), text);
+    conforms(&s3_stores(&s3.endpoint()), &put, &|key| format!("s3://bucket/{key}"));
+}
+
+#[test]
+fn files_by_url_conform() {
+    let dir = Dir::new();
+    let put = |key: &str, text: &str| drop(dir.create(key, text));
+    let at = |key: &str| format!("file://{}/{key}", dir.path().display());
+    let stores = stores(&[]);
+    conforms(&stores, &put, &at);
+    let name = Name::from(at("d/a.txt"));
+    assert_eq!(open(&stores, &at("")).file(&name), Some(dir.join("d/a.txt")));
+}
+
+#[test]
+fn webdav_conforms() {
+    skip_unless!(WebDav::NEEDS);
+    let server = WebDav::new();
+    let put = |key: &str, text: &str| server.put(key, text);
+    conforms(&stores(&[]), &put, &|key| format!("webdav://{}/{key}", server.address()));
+}

@@ -1,0 +1,359 @@
+//! S3 as a real server answers, and as one that misbehaves.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use nearfirst_store::{Costs, Entry, Error, Name, Query, Stores, StoresOptions, Tier, Version};
+use testkit::server::{Answer, Link, Misbehaving, S3};
+use testkit::skip_unless;
+
+use crate::{listed, names, open, read, read_entry, run, s3_stores, stat, stores};
+
+fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// A server that answers as S3 does for the object `s3://bucket/a`, until told otherwise.
+fn scripted() -> (Misbehaving, Stores) {
+    let server = Misbehaving::new();
+    server.answer("/bucket/a", Answer::bytes("0123456789"));
+    let stores = s3_stores(&server.endpoint());
+    (server, stores)
+}
+
+#[test]
+fn an_object_is_read_whole_in_ranges_and_beyond_its_end() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    s3.put("bucket/a/1.txt", "0123456789");
+    s3.put("bucket/empty", "");
+    let stores = s3_stores(&s3.endpoint());
+    let name = "s3://bucket/a/1.txt";
+    for (range, expected) in [
+        (0..u64::MAX, "0123456789"),
+        (3..5, "34"),
+        (8..100, "89"),
+        (8..u64::MAX, "89"),
+        (10..20, ""),
+        (50..60, ""),
+        (4..4, ""),
+    ] {
+        assert_eq!(read(&stores, name, range.clone()).unwrap(), expected, "{range:?} by name");
+        let entry = stat(&stores, name).unwrap();
+        assert_eq!(read_entry(&stores, &entry, range.clone()).unwrap(), expected, "{range:?}");
+    }
+    assert_eq!(read(&stores, "s3://bucket/empty", 0..u64::MAX).unwrap(), "");
+    assert_eq!(read(&stores, "s3://bucket/empty", 0..5).unwrap(), "");
+}
+
+#[test]
+fn a_read_tells_the_size_and_version_that_the_name_alone_does_not() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    s3.put("bucket/a", "0123456789");
+    let stores = s3_stores(&s3.endpoint());
+    let known = stat(&stores, "s3://bucket/a").unwrap();
+    assert_eq!((known.size, &known.tier), (Some(10), &Tier::Online));
+    assert!(known.version.is_some() && known.modified.is_some());
+    let store = open(&stores, "s3://bucket/a");
+    let reading = run(store.read(&Entry::named(known.name.clone()), 2..4)).unwrap();
+    assert_eq!(reading.range, 2..4);
+    assert_eq!(reading.entry, known);
+}
+
+#[test]
+fn what_changed_since_it_was_listed_is_not_read() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    s3.put("bucket/a", "old text");
+    let stores = s3_stores(&s3.endpoint());
+    let entries = listed(&stores, "s3://bucket/*");
+    let entry = entries[0].as_ref().unwrap();
+    s3.put("bucket/a", "new text");
+    assert!(matches!(read_entry(&stores, entry, 0..4), Err(Error::Changed { .. })));
+    s3.remove("bucket/a");
+    assert!(matches!(read_entry(&stores, entry, 0..4), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn a_key_may_hold_anything() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    let keys = [
+        "a b",
+        "a+b",
+        "a%20b",
+        "a#b",
+        "a?b=c&d",
+        "ü/日本",
+        "a=b;c,d:e@f",
+        "[x]{y}~!$'()*",
+        "x\"<&>",
+        " led",
+    ];
+    for key in keys {
+        s3.put(&format!("bucket/{key}"), key);
+    }
+    let stores = s3_stores(&s3.endpoint());
+    for key in keys {
+        let name = format!("s3://bucket/{key}");
+        assert_eq!(read(&stores, &name, 0..u64::MAX).unwrap(), key);
+        assert_eq!(stat(&stores, &name).unwrap().size, Some(key.len() as u64));
+    }
+    let all = keys.map(|key| format!("s3://bucket/{key}")).into_iter().collect();
+    assert_eq!(names(&stores, "s3://bucket/**"), all);
+}
+
+#[test]
+fn a_pattern_lists_what_it_says_and_no_more() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    for key in [
+        "2026/x-1/a.gz",
+        "2026/x-1/b.txt",
+        "2026/x-2/c/d.gz",
+        "2026/y-1/a.gz",
+        "2026/x-3.gz",
+        "2026/.x/a.gz",
+        "2025/x-1/a.gz",
+        "top.gz",
+        ".hidden.gz",
+    ] {
+        s3.put(&format!("bucket/{key}"), key);
+    }
+    let proxy = Misbehaving::in_front_of(s3.address(), Link::default());
+    let stores = s3_stores(&proxy.endpoint());
+    for (pattern, expected, prefixes) in [
+        ("*.gz", set(["top.gz"]), vec!["", "delimited"]),
+        (".*", set([".hidden.gz"]), vec![".", "delimited"]),
+        ("2026/x-*", set(["2026/x-3.gz"]), vec!["2026/x-", "delimited"]),
+        (
+            "2026/x-*/*.gz",
+            set(["2026/x-1/a.gz"]),
+            vec!["2026/x-", "2026/x-1/", "2026/x-2/", "delimited"],
+        ),
+        ("*/x-1/a.gz", set(["2026/x-1/a.gz", "2025/x-1/a.gz"]), vec!["", "delimited"]),
+        (
+            "2026/**/*.gz",
+            set(["2026/x-1/a.gz", "2026/x-2/c/d.gz", "2026/y-1/a.gz", "2026/x-3.gz"]),
+            vec!["2026/"],
+        ),
+        (
+            "2026/**",
+            set([
+                "2026/x-1/a.gz",
+                "2026/x-1/b.txt",
+                "2026/x-2/c/d.gz",
+                "2026/y-1/a.gz",
+                "2026/x-3.gz",
+            ]),
+            vec!["2026/"],
+        ),
+        ("**/c/*", set(["2026/x-2/c/d.gz"]), vec![""]),
+        ("2026/[!x]-?/a.gz", set(["2026/y-1/a.gz"]), vec!["2026/", "delimited"]),
+        ("2026/x-\\*", set([]), vec![]),
+        ("nothing/*", set([]), vec!["nothing/", "delimited"]),
+    ] {
+        proxy.reset_counts();
+        if pattern.contains('\\') {
+            assert!(matches!(
+                listed(&stores, &format!("s3://bucket/{pattern}"))[..],
+                [Err(Error::NotFound { .. })]
+            ));
+            continue;
+        }
+        let found = names(&stores, &format!("s3://bucket/{pattern}"));
+        let expected = expected.iter().map(|key| format!("s3://bucket/{key}")).collect();
+        assert_eq!(found, expected, "{pattern}");
+        let asked: BTreeSet<String> =
+            proxy.requests().iter().filter_map(listing).flatten().collect();
+        assert_eq!(asked, prefixes.into_iter().map(str::to_owned).collect(), "{pattern}");
+    }
+}
+
+/// The prefix of a request that lists, and whether it was delimited.
+fn listing(request: &testkit::server::Request) -> Option<Vec<String>> {
+    let query = request.target.split_once('?')?.1;
+    let value = |name: &str| {
+        let pair = query.split('&').find_map(|pair| pair.strip_prefix(name));
+        pair.map(|value| value.replace("%2F", "/"))
+    };
+    let delimited = value("delimiter=").map(|_| "delimited".to_owned());
+    Some(value("prefix=").into_iter().chain(delimited).collect())
+}
+
+#[test]
+fn a_listing_goes_on_over_pages_and_begins_before_it_ends() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    for number in 0..2500 {
+        s3.put(&format!("bucket/many/{number:04}"), "x");
+    }
+    let proxy = Misbehaving::in_front_of(s3.address(), Link::default());
+    let stores = s3_stores(&proxy.endpoint());
+    assert_eq!(names(&stores, "s3://bucket/many/*").len(), 2500);
+    assert_eq!(proxy.total().requests, 3);
+    proxy.reset_counts();
+    let store = open(&stores, "s3://bucket/many/*");
+    let first =
+        run(async { store.list(&Query::Glob(Name::from("s3://bucket/many/*"))).next().await });
+    assert!(first.unwrap().is_ok());
+    assert_eq!(proxy.total().requests, 1);
+}
+
+#[test]
+fn a_listing_survives_a_busy_server_and_says_when_it_does_not() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    s3.put("bucket/a", "x");
+    let proxy = Misbehaving::in_front_of(s3.address(), Link::default());
+    let stores = s3_stores(&proxy.endpoint());
+    proxy.nth(1, Answer::status(503));
+    proxy.nth(2, Answer::hang_up());
+    assert_eq!(names(&stores, "s3://bucket/*"), set(["s3://bucket/a"]));
+    assert!(matches!(listed(&stores, "s3://missing/*")[..], [Err(Error::Refused { .. })]));
+}
+
+#[test]
+fn errors_are_told_apart_by_what_to_do_next() {
+    let (server, stores) = scripted();
+    let error = |answer: Answer| {
+        server.answer("/bucket/a", answer);
+        read(&stores, "s3://bucket/a", 0..10).unwrap_err()
+    };
+    let slow = Answer::status(503).header("Retry-After", "7");
+    let seven = Some(Duration::from_secs(7));
+    assert!(matches!(error(slow), Error::Busy { retry_after, .. } if retry_after == seven));
+    assert!(matches!(error(Answer::status(429)), Error::Busy { retry_after: None, .. }));
+    for status in [500, 502, 504] {
+        assert!(matches!(error(Answer::status(status)), Error::Interrupted { .. }), "{status}");
+    }
+    assert!(matches!(error(Answer::status(403)), Error::Denied { .. }));
+    assert!(matches!(error(Answer::status(401)), Error::Denied { .. }));
+    assert!(matches!(error(Answer::status(404)), Error::NotFound { .. }));
+    assert!(matches!(error(Answer::status(412)), Error::Changed { .. }));
+    assert!(matches!(error(Answer::status(400)), Error::Refused { .. }));
+    assert!(matches!(error(Answer::hang_up()), Error::Interrupted { .. }));
+    let elsewhere = Answer::status(301).header("x-amz-bucket-region", "eu-west-9");
+    let told = error(elsewhere);
+    assert!(
+        matches!(&told, Error::Refused { reason, .. } if reason.contains("AWS_REGION=eu-west-9")),
+        "{told}"
+    );
+}
+
+#[test]
+fn fewer_bytes_than_promised_are_an_interruption() {
+    let (server, stores) = scripted();
+    for answer in [
+        Answer::bytes("0123456789").ends_after(4),
+        Answer::bytes("0123456789").resets_after(4),
+        Answer::bytes("0123").chunked().header("Content-Range", "bytes 0-9/10"),
+    ] {
+        server.answer("/bucket/a", answer);
+        let read = read(&stores, "s3://bucket/a", 0..10);
+        assert!(matches!(read, Err(Error::Interrupted { .. })), "{read:?}");
+    }
+}
+
+#[test]
+fn a_server_that_ignores_ranges_is_cut_to_them() {
+    let (server, stores) = scripted();
+    server.answer("/bucket/a", Answer::bytes("0123456789").ignores_ranges());
+    assert_eq!(read(&stores, "s3://bucket/a", 3..6).unwrap(), "345");
+}
+
+#[test]
+fn a_read_is_one_request() {
+    let (server, stores) = scripted();
+    assert_eq!(read(&stores, "s3://bucket/a", 0..u64::MAX).unwrap(), "0123456789");
+    let entry =
+        Entry { version: Some(Version::new("\"other\"")), ..Entry::named("s3://bucket/a".into()) };
+    assert!(matches!(read_entry(&stores, &entry, 1..3), Err(Error::Changed { .. })));
+    assert_eq!(server.total().requests, 2);
+    let requests = server.requests();
+    let header = |name: &str| {
+        let mut headers = requests[1].headers.iter();
+        headers.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    };
+    assert_eq!(header("range"), Some("bytes=1-2"));
+    assert_eq!(header("if-match"), Some("\"other\""));
+    assert!(header("authorization").unwrap().starts_with("AWS4-HMAC-SHA256 Credential="));
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up() {
+    let server = Misbehaving::new();
+    server.answer("/bucket/a", Answer::bytes("x").delayed(Duration::from_mins(10)));
+    let options = StoresOptions {
+        answer_max: Duration::from_millis(200),
+        storage: [("endpoint", server.endpoint()), ("skip_signature", "true".to_owned())]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+        ..StoresOptions::default()
+    };
+    let stores = Stores::new(Arc::new(Costs::load()), &options);
+    assert!(matches!(read(&stores, "s3://bucket/a", 0..1), Err(Error::Interrupted { .. })));
+}
+
+#[test]
+fn where_a_server_cannot_be_reached_the_error_says_why() {
+    let refused = |endpoint: &str| read(&s3_stores(endpoint), "s3://bucket/a", 0..1).unwrap_err();
+    let server = Misbehaving::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let plain = listener.local_addr().unwrap();
+    let answers = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
+        // Until the client is gone: closing earlier could reset what it is to read.
+        std::io::copy(&mut client, &mut std::io::sink()).ok();
+    });
+    let plain = refused(&format!("https://{plain}"));
+    answers.join().unwrap();
+    assert!(
+        matches!(&plain, Error::Refused { reason, .. } if reason.contains("secure")),
+        "{plain}"
+    );
+    let gone = server.endpoint();
+    drop(server);
+    assert!(matches!(refused(&gone), Error::Interrupted { .. }));
+    let nowhere = refused("http://no-such-host.invalid");
+    assert!(
+        matches!(&nowhere, Error::Refused { reason, .. } if reason.contains("no-such-host.invalid"))
+            || nowhere.is_transient(),
+        "{nowhere}"
+    );
+}
+
+#[test]
+fn wrong_keys_and_bad_names_are_refused_with_their_reason() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    s3.put("bucket/a", "x");
+    let endpoint = s3.endpoint();
+    let wrong = stores(&[
+        ("endpoint", &endpoint),
+        ("region", S3::REGION),
+        ("access_key_id", S3::ACCESS_KEY),
+        ("secret_access_key", "wrong"),
+    ]);
+    assert!(matches!(read(&wrong, "s3://bucket/a", 0..1), Err(Error::Denied { .. })));
+    let anonymous = stores(&[("endpoint", &endpoint), ("skip_signature", "true")]);
+    assert!(matches!(read(&anonymous, "s3://bucket/a", 0..1), Err(Error::Denied { .. })));
+    let right = s3_stores(&endpoint);
+    assert!(matches!(read(&right, "s3://nobucket/a", 0..1), Err(Error::Refused { .. })));
+    assert!(matches!(read(&right, "s3://bucket/missing", 0..1), Err(Error::NotFound { .. })));
+    assert!(matches!(read(&right, "s3://bucket/a/../b", 0..1), Err(Error::Refused { .. })));
+    assert!(matches!(right.of(&Name::from("s3://")), Err(Error::Refused { .. })));
+}

@@ -1,0 +1,126 @@
+//! Services of which there is no server here, by what they are asked and how scripted answers are
+//! read; and what is said of names and options that cannot be right.
+
+use nearfirst_store::{Error, Name, Version};
+use testkit::server::{Answer, Misbehaving};
+
+use crate::{listed, names, read, stat, stores};
+
+/// The values of a header of the last request, and its target.
+fn last(server: &Misbehaving, header: &str) -> (String, Option<String>) {
+    let request = server.requests().pop().expect("something was asked");
+    let mut headers = request.headers.into_iter();
+    let value = headers.find(|(name, _)| name.eq_ignore_ascii_case(header)).map(|(_, value)| value);
+    (request.target, value)
+}
+
+#[test]
+fn google_is_asked_for_a_range_with_a_token() {
+    let server = Misbehaving::new();
+    let endpoint = server.endpoint();
+    let stores = stores(&[("gcs_endpoint", &endpoint), ("gcs_token", "secret")]);
+    let target = "/storage/v1/b/bucket/o/a%20b%2Fc?alt=media";
+    server.answer(target, Answer::bytes("0123456789"));
+    assert_eq!(read(&stores, "gs://bucket/a b/c", 2..u64::MAX).unwrap(), "23456789");
+    let (asked, token) = last(&server, "authorization");
+    assert_eq!((asked.as_str(), token.as_deref()), (target, Some("Bearer secret")));
+    assert_eq!(last(&server, "range").1.as_deref(), Some("bytes=2-"));
+    server.answer(target, Answer::status(503).header("Retry-After", "3"));
+    let busy = read(&stores, "gs://bucket/a b/c", 0..u64::MAX);
+    assert!(matches!(busy, Err(Error::Busy { retry_after: Some(_), .. })), "{busy:?}");
+    server.answer(target, Answer::status(403));
+    assert!(matches!(read(&stores, "gs://bucket/a b/c", 0..u64::MAX), Err(Error::Denied { .. })));
+    server.answer(target, Answer::bytes("0123456789").ends_after(5));
+    let short = read(&stores, "gs://bucket/a b/c", 0..u64::MAX);
+    assert!(matches!(short, Err(Error::Interrupted { .. })), "{short:?}");
+}
+
+#[test]
+fn google_lists_by_prefix() {
+    let server = Misbehaving::new();
+    let endpoint = server.endpoint();
+    let stores = stores(&[("gcs_endpoint", &endpoint), ("gcs_skip_signature", "true")]);
+    let page = r#"{"kind": "storage#objects", "prefixes": ["2026/x-d/"], "items": [
+        {"name": "2026/x-1.gz", "size": "7", "etag": "e1", "md5Hash": "", "updated": "2026-01-02T03:04:05.678Z", "contentType": "x"},
+        {"name": "2026/x-2.txt", "size": "8", "etag": "e2", "md5Hash": "", "updated": "2026-01-02T03:04:05.678Z", "contentType": "x"}]}"#;
+    server.answer("/storage/v1/b/bucket/o", Answer::bytes(page));
+    let entries = listed(&stores, "gs://bucket/2026/x-*.gz");
+    let [Ok(entry)] = &entries[..] else { panic!("{entries:?}") };
+    assert_eq!(entry.name, Name::from("gs://bucket/2026/x-1.gz"));
+    assert_eq!((entry.size, entry.modified.is_some()), (Some(7), true));
+    assert_eq!(entry.version.as_ref().map(Version::as_str), Some("e1"));
+    let (asked, authorization) = last(&server, "authorization");
+    assert!(asked.contains("prefix=2026%2Fx-") && asked.contains("delimiter=/"), "{asked}");
+    assert_eq!(authorization, None);
+}
+
+#[test]
+fn azure_is_asked_at_its_account_with_its_signature() {
+    let server = Misbehaving::new();
+    let endpoint = server.endpoint();
+    let options = [
+        ("azblob_endpoint", endpoint.as_str()),
+        ("account_name", "account"),
+        ("account_key", "c2VjcmV0"),
+    ];
+    let stores = stores(&options);
+    server.answer("/box/a/b", Answer::bytes("0123456789"));
+    assert_eq!(read(&stores, "az://box/a/b", 3..u64::MAX).unwrap(), "3456789");
+    let (asked, authorization) = last(&server, "authorization");
+    assert_eq!(asked, "/box/a/b");
+    assert!(authorization.unwrap().starts_with("SharedKey account:"));
+    let known = stat(&stores, "abfss://box@account.dfs.core.windows.net/a/b").unwrap();
+    assert_eq!(known.size, Some(10));
+    let page = r#"<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs>
+        <Blob><Name>a/b.gz</Name><Properties><Last-Modified>Fri, 02 Jan 2026 03:04:05 GMT</Last-Modified><Etag>0x1</Etag><Content-Length>5</Content-Length><Content-Type>x</Content-Type><Content-MD5></Content-MD5></Properties></Blob>
+        </Blobs><NextMarker/></EnumerationResults>"#;
+    server.answer("/box", Answer::bytes(page));
+    assert_eq!(names(&stores, "az://box/a/*").into_iter().collect::<Vec<_>>(), ["az://box/a/b.gz"]);
+    server
+        .answer("/box/a/b", Answer::status(403).header("x-ms-error-code", "AuthenticationFailed"));
+    let denied = read(&stores, "az://box/a/b", 0..u64::MAX).unwrap_err();
+    assert!(
+        matches!(&denied, Error::Denied { reason, .. } if reason.contains("AuthenticationFailed")),
+        "{denied}"
+    );
+}
+
+#[test]
+fn hdfs_is_asked_over_http_as_the_user_of_the_name() {
+    let server = Misbehaving::new();
+    let stores = stores(&[]);
+    let status = |kind: &str| {
+        let status = r#"{"FileStatus": {"accessTime": 0, "blockSize": 0, "group": "g", "length": 10,
+            "modificationTime": 1767323045678, "owner": "o", "pathSuffix": "", "permission": "644",
+            "replication": 1, "type": "KIND"}}"#;
+        Answer::bytes(status.replace("KIND", kind))
+    };
+    let asks = "?op=GETFILESTATUS&user.name=me";
+    server.answer(&format!("/webhdfs/v1/{asks}"), status("DIRECTORY"));
+    server.answer(&format!("/webhdfs/v1/d/a{asks}"), status("FILE"));
+    server.answer("/webhdfs/v1/d/a", Answer::bytes("0123456789").ignores_ranges());
+    let name = format!("webhdfs://me@{}/d/a", server.address());
+    let entry = stat(&stores, &name).unwrap();
+    assert_eq!((entry.size, entry.version.is_some()), (Some(10), true));
+    assert_eq!(read(&stores, &name, 0..u64::MAX).unwrap(), "0123456789");
+    let (asked, _) = last(&server, "host");
+    assert!(asked.contains("op=OPEN") && asked.contains("user.name=me"), "{asked}");
+}
+
+#[test]
+fn names_and_options_that_cannot_be_right_are_refused() {
+    let stores = stores(&[]);
+    let refused = |name: &str| match stores.of(&Name::from(name)) {
+        Err(Error::Refused { reason, .. } | Error::Unsupported { reason, .. }) => reason,
+        other => panic!("{name}: {other:?}"),
+    };
+    assert!(refused("az://box/a").contains("AZURE_STORAGE_ACCOUNT"));
+    assert!(refused("file://host/a").contains("file:///"));
+    assert!(refused("webdav:///a").contains("no bucket or host"));
+    assert!(refused("gopher://host/a").contains("gopher"));
+    let double = read(&stores, "webdav://127.0.0.1:1/a//b", 0..1);
+    assert!(
+        matches!(&double, Err(Error::Refused { reason, .. }) if reason.contains("//")),
+        "{double:?}"
+    );
+}
