@@ -59,6 +59,8 @@ pub(crate) enum Component {
         matcher: GlobMatcher,
         /// Whether the pattern begins with a dot itself.
         dot: bool,
+        /// What stands before the first wildcard.
+        head: Vec<u8>,
     },
     /// Any folders, also none.
     AnyFolders,
@@ -69,7 +71,7 @@ impl Component {
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
         match self {
             Self::Literal(text) => text == name,
-            Self::Matching { matcher, dot } => match name.first() {
+            Self::Matching { matcher, dot, .. } => match name.first() {
                 None => false,
                 Some(b'.') if !dot => false,
                 Some(_) => matcher.is_match(OsStr::from_bytes(name)),
@@ -273,7 +275,8 @@ fn matching(component: &[u8]) -> Result<Component, String> {
         .build()
         .map_err(|error| error.kind().to_string())?;
     let dot = text.starts_with('.') || text.starts_with("\\.");
-    Ok(Component::Matching { matcher: glob.compile_matcher(), dot })
+    let head = literal_prefix(component);
+    Ok(Component::Matching { matcher: glob.compile_matcher(), dot, head })
 }
 
 #[cfg(test)]

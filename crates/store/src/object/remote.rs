@@ -13,7 +13,7 @@ use sled::Device;
 
 use super::body::exactly;
 use super::error::from_opendal;
-use super::glob::{Folders, Glob, Page, Pages};
+use super::glob::{self, Folders, Page, Pages};
 use super::place::Root;
 use super::s3::Environment;
 use super::services::{self, Service};
@@ -82,7 +82,7 @@ impl Store for Remote {
             let error = Error::unsupported(query.prefix(), "this server answers patterns only");
             return stream::once(async { Err(error) }).boxed();
         };
-        Glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern)
+        glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern)
     }
 
     fn file(&self, name: &Name) -> Option<PathBuf> {

@@ -23,7 +23,7 @@ pub(crate) use self::settings::Environment;
 use self::settings::Settings;
 use super::body::exactly;
 use super::error::unanswered;
-use super::glob::{Folders, Glob, Page, Pages};
+use super::glob::{self, Folders, Page, Pages};
 use super::place::Root;
 use super::wire::{Redirects, Wire};
 use crate::{
@@ -99,7 +99,7 @@ impl Store for Bucket {
             let error = Error::unsupported(query.prefix(), "a bucket answers patterns only");
             return stream::once(async { Err(error) }).boxed();
         };
-        Glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern)
+        glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern)
     }
 
     fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
