@@ -11,10 +11,12 @@ peers=$(realpath -m "${NEARFIRST_PEERS:-target/peers}")
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
-# program:package:what needs it
+# program or file:package:what needs it
 build_needs='
 cc:gcc:building
+/usr/include/stdlib.h:libc6-dev:building
 pkg-config:pkg-config:building
+update-ca-certificates:ca-certificates:fetching a Rust toolchain
 curl:curl:fetching a Rust toolchain, and tests of signed requests
 '
 test_needs='
@@ -41,9 +43,10 @@ python3:python3:tests on WebDAV and on archived objects
 ensurepip:python3-venv:tests on WebDAV and on archived objects
 '
 
-# Whether a program is there; Debian keeps those of PostgreSQL out of PATH.
+# Whether a program or a file is there; Debian keeps those of PostgreSQL out of PATH.
 have() {
     case $1 in
+    /*) [ -e "$1" ] ;;
     ensurepip) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     *) PATH=$PATH:/usr/sbin:/sbin:$(printf '%s:' /usr/lib/postgresql/*/bin) command -v "$1" >/dev/null ;;
     esac
@@ -141,7 +144,7 @@ install_versitygw() {
         return 0
     fi
     say 'building versitygw 1.8.0, an S3 server (one to four minutes)'
-    GOBIN=$peers/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 </dev/null >/dev/null 2>&1 ||
+    CGO_ENABLED=0 GOBIN=$peers/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 </dev/null >/dev/null 2>&1 ||
         say 'could not build versitygw: tests on an S3 server are skipped'
 }
 
