@@ -151,29 +151,11 @@ impl Exchange<'_, '_> {
 
     /// Passes the request on and the answer back.
     fn forward(&mut self, upstream: &mut Option<Upstream>) -> io::Result<bool> {
-        let method = self.head.method();
         let mut from = self.pass_on(upstream)?;
-        let expects = self.head.header("expect").is_some();
-        let mut waited = false;
-        let head = loop {
-            let head = Head::read(&mut from)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-            let status = head.status().ok_or(io::ErrorKind::InvalidData)?;
-            if status >= 200 {
-                break head;
-            }
-            self.write(&head.raw)?;
-            if expects && status == 100 && !waited {
-                self.pass_body_on(&from)?;
-                self.wait_for_first_byte()?;
-                waited = true;
-            }
-        };
-        if !waited {
-            self.wait_for_first_byte()?;
-        }
+        let (head, body_is_left) = self.final_head(&mut from)?;
         let headers = &self.request.answer.headers;
         let raw = if headers.is_empty() { head.raw.clone() } else { replaced(&head, headers) };
-        let framing = head.framing_of_answer(method);
+        let framing = head.framing_of_answer(self.head.method());
         self.whole = if let Framing::Length(length) = framing { Some(length) } else { None };
         self.write_head(&raw)?;
         copy_body(&mut from, framing, |piece| match piece {
@@ -185,12 +167,34 @@ impl Exchange<'_, '_> {
                 self.write(bytes)
             }
         })?;
-        let goes_on = !(head.closes() || self.head.closes() || framing == Framing::UntilClose)
-            && (waited || !expects);
-        if goes_on {
-            *upstream = Some(from);
+        let ends = head.closes() || self.head.closes() || framing == Framing::UntilClose;
+        if ends || body_is_left {
+            return Ok(false);
         }
-        Ok(goes_on)
+        *upstream = Some(from);
+        Ok(true)
+    }
+
+    /// Waits as the link and the answer say, and reads the head of the answer; what the server says
+    /// before (1xx) is passed on. Returns whether the client was never asked for the request's body.
+    fn final_head(&mut self, from: &mut Upstream) -> io::Result<(Head, bool)> {
+        let mut body_is_left = self.head.header("expect").is_some();
+        if !body_is_left {
+            self.wait_for_first_byte()?;
+        }
+        loop {
+            let head = Head::read(from)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let status = head.status().ok_or(io::ErrorKind::InvalidData)?;
+            if status >= 200 {
+                return Ok((head, body_is_left));
+            }
+            self.write(&head.raw)?;
+            if body_is_left && status == 100 {
+                self.pass_body_on(from)?;
+                body_is_left = false;
+                self.wait_for_first_byte()?;
+            }
+        }
     }
 
     /// Sends the request upstream, with its body unless the client waits to be asked for it.
