@@ -1,0 +1,210 @@
+//! Sets of objects of servers, in good days and bad.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fetch::engine::{Engine, EngineOptions};
+use fetch::scheduler::Limits;
+use nearfirst_set::{Member, MemberError, Set, SetOptions, Spec};
+use store::{Costs, Error, Stores, StoresOptions};
+use testkit::server::{Answer, Misbehaving, S3};
+use testkit::skip_unless;
+
+/// Limits under which a few megabytes are many parts and hold more than the budget.
+fn small() -> Limits {
+    Limits {
+        budget_bytes: 4 << 20,
+        part_bytes: 256 << 10,
+        stall: Duration::from_millis(400),
+        backoff: Duration::from_millis(5),
+        ..Limits::default()
+    }
+}
+
+fn engine(limits: Limits, storage: &[(&str, String)]) -> Engine {
+    let costs = Arc::new(Costs::load());
+    let storage = storage.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let options = StoresOptions { storage, ..StoresOptions::default() };
+    let stores = Arc::new(Stores::new(Arc::clone(&costs), &options));
+    Engine::new(stores, costs, EngineOptions { limits, spill_folder: None })
+        .expect("threads can be had")
+}
+
+fn of_s3(limits: Limits, s3: &S3) -> Engine {
+    let [access, secret, ..] = s3.env();
+    let storage = [
+        ("endpoint", s3.endpoint()),
+        ("region", "us-east-1".to_owned()),
+        ("access_key_id", access.1),
+        ("secret_access_key", secret.1),
+    ];
+    engine(limits, &storage)
+}
+
+/// Bytes that differ everywhere from what lies before and after.
+fn pattern(length: usize, salt: u64) -> Vec<u8> {
+    let mut state = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+fn set(engine: &Engine, names: impl IntoIterator<Item = String>) -> Set {
+    Set::open(engine, names.into_iter().map(Spec::glob), SetOptions::default())
+}
+
+/// The one member of a set.
+fn only(set: &Set) -> Result<Member, MemberError> {
+    let member = set.next().expect("there is one");
+    assert!(member.is_err() || set.next().is_none(), "and no other");
+    member
+}
+
+#[test]
+fn objects_of_a_bucket_come_once_whole_and_within_the_budget() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    let mut expected = BTreeMap::new();
+    for number in 0..60 {
+        let bytes = pattern(3000 + number, number as u64);
+        s3.put(&format!("bucket/small/{number}"), &bytes);
+        expected.insert(format!("s3://bucket/small/{number}"), bytes);
+    }
+    for number in 0..3 {
+        let bytes = pattern(5_000_000, number);
+        s3.put(&format!("bucket/large/{number}"), &bytes);
+        expected.insert(format!("s3://bucket/large/{number}"), bytes);
+    }
+    let engine = of_s3(small(), &s3);
+    let set = set(&engine, ["s3://bucket/**".to_owned()]);
+    let mut found = BTreeMap::new();
+    for member in &set {
+        let mut member = member.expect("it can be read");
+        let name = member.name().to_string();
+        let mut bytes = Vec::new();
+        loop {
+            let chunk = member.chunk().expect("it can be read");
+            if chunk.is_empty() {
+                break;
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        assert!(found.insert(name, bytes).is_none(), "a member comes once");
+    }
+    assert!(found == expected, "{:?}", found.keys());
+    let budget = engine.snapshot().budget;
+    assert!(budget.peak <= small().budget_bytes, "{budget:?}");
+    assert_eq!(budget.used, 0);
+}
+
+#[test]
+fn what_is_held_unread_spills_and_nothing_waits_for_it() {
+    skip_unless!(S3::NEEDS);
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    for number in 0..20 {
+        s3.put(&format!("bucket/{number}"), pattern(700_000, number));
+    }
+    let engine = of_s3(small(), &s3);
+    let set = set(&engine, ["s3://bucket/*".to_owned()]);
+    let members: Vec<Member> = set.map(|member| member.expect("it can be read")).collect();
+    assert_eq!(members.len(), 20);
+    for member in members {
+        let number: u64 =
+            String::from_utf8_lossy(member.name().file_name()).parse().expect("a number");
+        assert!(member.read().expect("it is kept") == pattern(700_000, number));
+    }
+}
+
+#[test]
+fn a_server_that_fails_at_first_is_asked_again() {
+    let server = Misbehaving::new();
+    let bytes = pattern(50_000, 1);
+    let busy = Answer::status(503).header("Retry-After", "0");
+    server.answers("/busy", [busy, Answer::bytes(&bytes)]);
+    server.answers("/broken", [Answer::status(500), Answer::hang_up(), Answer::bytes(&bytes)]);
+    let engine = engine(small(), &[]);
+    for path in ["/busy", "/broken"] {
+        let member = only(&set(&engine, [server.url(path)])).expect("it can be read in the end");
+        assert!(member.read().expect("it is whole") == bytes);
+    }
+}
+
+#[test]
+fn a_transfer_that_breaks_goes_on_where_it_stopped() {
+    let server = Misbehaving::new();
+    let bytes = pattern(2_000_000, 2);
+    let answer = || Answer::bytes(&bytes).etag("\"v1\"");
+    server.answers(
+        "/reset",
+        [answer().resets_after(700_000), answer().ends_after(300_000), answer()],
+    );
+    server.answers("/stall", [answer().stalls_after(100_000), answer()]);
+    let engine = engine(Limits { part_bytes: 4 << 20, ..small() }, &[]);
+    for path in ["/reset", "/stall"] {
+        let member = only(&set(&engine, [server.url(path)])).expect("it can be read in the end");
+        assert!(member.read().expect("it is whole") == bytes, "{path}");
+    }
+    let sent = server.total().bytes;
+    assert!(sent < 5_500_000, "what was here was not asked for again: {sent}");
+}
+
+#[test]
+fn a_server_that_ignores_ranges_or_knows_no_length_is_read_to_its_end() {
+    let server = Misbehaving::new();
+    let bytes = pattern(6_000_000, 3);
+    server.answer("/whole", Answer::bytes(&bytes).ignores_ranges());
+    server.answer("/chunked", Answer::bytes(&bytes).ignores_ranges().chunked());
+    let engine = engine(small(), &[]);
+    for path in ["/whole", "/chunked"] {
+        let member = only(&set(&engine, [server.url(path)])).expect("it can be read");
+        assert!(member.read().expect("it is whole") == bytes, "{path}");
+    }
+    assert!(engine.snapshot().budget.peak <= small().budget_bytes);
+}
+
+#[test]
+fn what_changes_in_mid_read_is_an_error_and_not_a_mixture() {
+    let server = Misbehaving::new();
+    let (old, new) = (pattern(600_000, 4), pattern(600_000, 5));
+    server.answers(
+        "/changes",
+        [Answer::bytes(&old).etag("\"old\""), Answer::bytes(&new).etag("\"new\"")],
+    );
+    let engine = engine(small(), &[]);
+    let set = set(&engine, [server.url("/changes")]);
+    let error = match set.next().expect("there is one") {
+        Ok(member) => member.read().expect_err("a part of it is another's"),
+        Err(error) => error,
+    };
+    assert!(matches!(*error.cause, Error::Changed { .. }), "{error}");
+}
+
+#[test]
+fn what_cannot_be_read_says_why_and_keeps_nobody_waiting() {
+    let server = Misbehaving::new();
+    server.answer("/good", Answer::bytes(b"good"));
+    server.answer("/gone", Answer::status(404));
+    server.answer("/closed", Answer::status(403));
+    server.answer("/silent", Answer::bytes(b"never").delayed(Duration::from_secs(60)));
+    let engine = engine(Limits { attempts_max: 2, ..small() }, &[]);
+    let set = set(&engine, ["/good", "/gone", "/closed", "/silent"].map(|path| server.url(path)));
+    let (good, bad): (Vec<_>, Vec<_>) = set.into_iter().partition(Result::is_ok);
+    let good: Vec<_> = good.into_iter().map(|member| member.and_then(Member::read)).collect();
+    assert!(matches!(good.as_slice(), [Ok(bytes)] if bytes == &b"good"[..]), "{good:?}");
+    let mut errors: Vec<String> =
+        bad.into_iter().map(|error| error.expect_err("none is good").to_string()).collect();
+    errors.sort();
+    assert_eq!(errors.len(), 3, "{errors:?}");
+    assert!(errors[0].contains("/closed: access denied"), "{errors:?}");
+    assert!(errors[1].contains("/gone: not found"), "{errors:?}");
+    assert!(errors[2].contains("/silent: no byte came for 0.4 s"), "{errors:?}");
+}
