@@ -1,6 +1,6 @@
 //! Locks and atomics, in one place so that a model checker can stand in.
 
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
 /// Locks; a panic of another holder is that holder's to report.

@@ -48,5 +48,5 @@ mod spec;
 pub use cursor::Cursor;
 pub use member::{Member, MemberError};
 pub use options::{Duplicates, Order, Rank, SetOptions};
-pub use set::Set;
+pub use set::{Iter, Set};
 pub use spec::{Glob, ListSource, Spec, SpecError};

@@ -160,10 +160,14 @@ fn modified_ns(modified: Option<SystemTime>) -> u64 {
 /// Seven bits a byte, the lowest first, the top bit set on all but the last (LEB128).
 fn write_number(record: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        record.push((number & 0x7F) as u8 | 0x80);
+        record.push(low_bits(number) | 0x80);
         number >>= 7;
     }
-    record.push(number as u8);
+    record.push(low_bits(number));
+}
+
+fn low_bits(number: u64) -> u8 {
+    u8::try_from(number & 0x7F).expect("seven bits")
 }
 
 fn read_number(rest: &mut &[u8]) -> u64 {

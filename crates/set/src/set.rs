@@ -88,6 +88,11 @@ impl Set {
         }
     }
 
+    /// What is left of the members, as they become ready.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter(self)
+    }
+
     /// The members as a stream, for a task of any runtime.
     pub fn stream(&self) -> impl Stream<Item = Result<Member, MemberError>> + Send + '_ {
         stream::poll_fn(|context| {
@@ -242,11 +247,24 @@ fn wait<F: Future>(engine: &Engine, future: F) -> F::Output {
     futures::executor::block_on(future)
 }
 
-impl Iterator for &Set {
+/// The members of a set, as they become ready.
+#[derive(Debug)]
+pub struct Iter<'a>(&'a Set);
+
+impl Iterator for Iter<'_> {
     type Item = Result<Member, MemberError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Set::next(self)
+        self.0.next()
+    }
+}
+
+impl<'a> IntoIterator for &'a Set {
+    type Item = Result<Member, MemberError>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
     }
 }
 

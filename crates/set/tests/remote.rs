@@ -115,7 +115,7 @@ fn what_is_held_unread_spills_and_nothing_waits_for_it() {
     }
     let engine = of_s3(small(), &s3);
     let set = set(&engine, ["s3://bucket/*".to_owned()]);
-    let members: Vec<Member> = set.map(|member| member.expect("it can be read")).collect();
+    let members: Vec<Member> = set.iter().map(|member| member.expect("it can be read")).collect();
     assert_eq!(members.len(), 20);
     for member in members {
         let number: u64 =
@@ -194,7 +194,7 @@ fn what_cannot_be_read_says_why_and_keeps_nobody_waiting() {
     server.answer("/good", Answer::bytes(b"good"));
     server.answer("/gone", Answer::status(404));
     server.answer("/closed", Answer::status(403));
-    server.answer("/silent", Answer::bytes(b"never").delayed(Duration::from_secs(60)));
+    server.answer("/silent", Answer::bytes(b"never").delayed(Duration::from_mins(1)));
     let engine = engine(Limits { attempts_max: 2, ..small() }, &[]);
     let set = set(&engine, ["/good", "/gone", "/closed", "/silent"].map(|path| server.url(path)));
     let (good, bad): (Vec<_>, Vec<_>) = set.into_iter().partition(Result::is_ok);

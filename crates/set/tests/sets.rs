@@ -41,7 +41,7 @@ fn glob(folder: &Path, pattern: &str) -> Spec {
 /// The contents of what is left of a set, sorted.
 fn contents(set: &Set) -> Vec<String> {
     let mut found: Vec<String> =
-        set.map(|member| text(member.expect("it can be read").read())).collect();
+        set.iter().map(|member| text(member.expect("it can be read").read())).collect();
     found.sort();
     found
 }
@@ -160,7 +160,7 @@ fn an_order_that_is_asked_for_is_kept_and_one_taken_can_be_replayed() {
     let folder = folder(&["b", "c", "a"]);
     let engine = engine();
     let named = |set: &Set| -> Vec<String> {
-        set.map(|member| text(member.expect("readable").read())).collect()
+        set.iter().map(|member| text(member.expect("readable").read())).collect()
     };
     let by_name =
         set(&engine, &folder, "*", SetOptions { order: Order::Name, ..SetOptions::default() });

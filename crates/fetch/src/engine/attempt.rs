@@ -134,7 +134,8 @@ async fn bring(
 fn contact(engine: &Inner, device: &Device, size: Option<u64>, covers: &Range<u64>) -> Contact {
     let device = engine.met(&mut lock(&engine.state), device);
     let whole = 0..size.unwrap_or(u64::MAX);
-    Contact { device, size, far: vec![whole], covers: covers.clone(), position: 0 }
+    let far = Some(whole).filter(|whole| !whole.is_empty()).into_iter().collect();
+    Contact { device, size, far, covers: covers.clone(), position: 0 }
 }
 
 /// What the device took: of the whole, as one stream among several has it.

@@ -31,7 +31,7 @@ struct Data {
     chunks: BTreeMap<u64, Bytes>,
     /// On disk: where ranges begin, and how long they are.
     spilled: BTreeMap<u64, u64>,
-    spill: Option<File>,
+    spill: Option<Arc<File>>,
     /// All before this was taken.
     taken: u64,
     /// One past the last byte, once it is known.
@@ -101,23 +101,32 @@ impl Buffer {
     }
 
     /// Moves what is in memory to a file in `folder`; returns how many bytes that were.
+    ///
+    /// Writing holds up nobody: what is taken meanwhile counts as read.
     pub(crate) fn spill(&self, folder: &Path) -> io::Result<u64> {
-        // Writing holds up who puts in, not the scheduler: this is done in a thread of its own.
+        let file = self.spill_file(folder)?;
+        let (mut moved, mut from) = (0, 0);
+        loop {
+            let next = lock(&self.data).chunks.range(from..).next().map(|(at, b)| (*at, b.clone()));
+            let Some((offset, bytes)) = next else { return Ok(moved) };
+            let length = bytes.len() as u64;
+            file.write_all_at(&bytes, offset)?;
+            from = offset + length;
+            let mut data = lock(&self.data);
+            if data.chunks.remove(&offset).is_some() {
+                data.spilled.insert(offset, length);
+                moved += length;
+            }
+        }
+    }
+
+    /// The file that this buffer spills to, made when it is first needed.
+    fn spill_file(&self, folder: &Path) -> io::Result<Arc<File>> {
         let mut data = lock(&self.data);
         if data.spill.is_none() {
-            data.spill = Some(tempfile::tempfile_in(folder)?);
+            data.spill = Some(Arc::new(tempfile::tempfile_in(folder)?));
         }
-        let mut moved = 0;
-        while let Some((offset, bytes)) = data.chunks.pop_first() {
-            let file = data.spill.as_ref().expect("made above");
-            if let Err(error) = file.write_all_at(&bytes, offset) {
-                data.chunks.insert(offset, bytes);
-                return Err(error);
-            }
-            moved += bytes.len() as u64;
-            data.spilled.insert(offset, bytes.len() as u64);
-        }
-        Ok(moved)
+        Ok(Arc::clone(data.spill.as_ref().expect("made above")))
     }
 
     /// Lets everything go.

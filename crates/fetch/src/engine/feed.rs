@@ -126,7 +126,9 @@ impl Feed {
             let now = self.engine.costs.clock().now();
             state.tell(Event::Asked { set: self.set }, now);
             let after = self.engine.carry_out(&mut state);
+            drop(state);
             after.finish();
+            state = lock(&self.engine.state);
         }
         if let Some(set) = state.sets.get_mut(&self.set) {
             set.waiting += 1;

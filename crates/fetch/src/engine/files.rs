@@ -261,6 +261,7 @@ fn read_ahead(
             && let Some(contact) = item.contact()
         {
             learn(engine, &contact, read, clock.now().saturating_sub(began));
+            let contact = Contact { covers: range.clone(), ..contact };
             events.push(Event::Contacted { attempt, contact });
         }
         at += read;

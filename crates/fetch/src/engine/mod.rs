@@ -17,12 +17,13 @@ mod timer;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use store::{Costs, Stores};
+use sled::Device;
+use store::{Costs, Name, Stores};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::scheduler::{Event, Limits, Snapshot};
+use crate::scheduler::{DeviceId, Event, Limits, MemberId, Snapshot};
 use crate::sync::{AtomicUsize, Mutex, lock};
 use files::Pool;
 use state::State;
@@ -78,7 +79,7 @@ impl Engine {
         let timer = Arc::new(tokio::sync::Notify::new());
         let inner = Arc::new_cyclic(|me| Inner {
             state: Mutex::new(State::new(options.limits, Arc::clone(&timer))),
-            pool: Pool::new(me.clone()),
+            pool: Pool::new(Weak::clone(me)),
             open_files: AtomicUsize::new(0),
             stores,
             costs,
@@ -103,6 +104,17 @@ impl Engine {
     /// The runtime that stores must be asked in.
     pub fn handle(&self) -> &Handle {
         &self.0.handle
+    }
+
+    /// The device that a number in a [`Snapshot`] stands for.
+    pub fn device(&self, device: DeviceId) -> Option<Device> {
+        lock(&self.0.state).devices.name(device).cloned()
+    }
+
+    /// The name of a member in a [`Snapshot`], while it is on its way or read.
+    pub fn member(&self, member: MemberId) -> Option<Name> {
+        let item = lock(&self.0.state).items.get(&member).map(Arc::clone)?;
+        Some(item.entry().name)
     }
 
     /// What is in flight, near and waited for.

@@ -120,14 +120,11 @@ impl BytesReader {
         if !self.current.is_empty() {
             return Ok(std::mem::take(&mut self.current));
         }
-        let taken = match self.hold.item.buffer.try_take() {
-            Some(taken) => taken,
-            None => {
-                // What was read must not be what the rest waits for.
-                self.report();
-                self.hold.item.buffer.take()
-            }
-        };
+        let taken = self.hold.item.buffer.try_take().unwrap_or_else(|| {
+            // What was read must not be what the rest waits for.
+            self.report();
+            self.hold.item.buffer.take()
+        });
         self.took(taken)
     }
 

@@ -11,7 +11,7 @@ use super::Inner;
 use super::item::{Item, Source};
 use super::state::State;
 use crate::scheduler::{DeviceId, Event, Listing, MemberId, SetId};
-use crate::sync::{AtomicU32, Ordering, lock};
+use crate::sync::{AtomicI64, Ordering, lock};
 
 /// Members that are listed at a time, if so many are known.
 const BATCH: usize = 64;
@@ -30,27 +30,26 @@ pub struct Want {
 /// How many members more may be listed.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    names: AtomicU32,
+    /// Below 0 where a batch was larger than the room there was.
+    names: AtomicI64,
     more: Notify,
 }
 
 impl Room {
     pub(crate) fn add(&self, names: u32) {
-        self.names.fetch_add(names, Ordering::AcqRel);
+        self.names.fetch_add(names.into(), Ordering::AcqRel);
         self.more.notify_one();
     }
 
     async fn wait(&self) {
-        while self.names.load(Ordering::Acquire) == 0 {
+        while self.names.load(Ordering::Acquire) <= 0 {
             self.more.notified().await;
         }
     }
 
     fn use_up(&self, names: usize) {
-        let names = u32::try_from(names).unwrap_or(u32::MAX);
-        let less = |room: u32| Some(room.saturating_sub(names));
-        // It never refuses: less room than was used is none.
-        let _ = self.names.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        let names = i64::try_from(names).expect("a batch is small");
+        self.names.fetch_sub(names, Ordering::AcqRel);
     }
 }
 

@@ -59,12 +59,16 @@ pub(crate) struct After {
     wakers: Vec<Waker>,
     arrived: Vec<Arc<Condvar>>,
     dropped: Vec<Arc<Item>>,
+    broken: Vec<Arc<Item>>,
 }
 
 impl After {
     pub(crate) fn finish(self) {
         self.arrived.iter().for_each(|arrived| arrived.notify_all());
         self.wakers.into_iter().for_each(Waker::wake);
+        for item in self.broken {
+            item.buffer.fail(item.error().expect("blamed when it broke"));
+        }
         for item in self.dropped {
             item.buffer.clear();
         }
@@ -89,8 +93,15 @@ impl State {
     }
 
     pub(crate) fn tell(&mut self, event: Event, now: Duration) {
-        if let Event::Finished { attempt } | Event::Failed { attempt, .. } = event {
-            self.attempts.remove(&attempt);
+        match &event {
+            Event::Finished { attempt } | Event::Failed { attempt, .. } => {
+                self.attempts.remove(attempt);
+            }
+            // Contact is all that opening is for, and all that an empty object has.
+            Event::Contacted { attempt, contact } if contact.covers.is_empty() => {
+                self.attempts.remove(attempt);
+            }
+            _ => {}
         }
         self.scheduler.on(event, now, &mut self.actions);
     }
@@ -165,9 +176,7 @@ impl Inner {
             }
             Action::Break { member, cause } => {
                 blame(state, member, cause);
-                if let Some(item) = state.items.get(&member) {
-                    item.buffer.fail(item.error().expect("blamed above"));
-                }
+                after.broken.extend(state.items.get(&member).map(Arc::clone));
             }
             Action::Drop { member } => after.dropped.extend(state.forget(member)),
             Action::Expand { set, names } => {

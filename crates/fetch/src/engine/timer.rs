@@ -19,7 +19,7 @@ pub(crate) async fn run(engine: Weak<Inner>, changed: Arc<Notify>) {
             None => changed.notified().await,
             Some(at) if at > now => {
                 // Earlier wishes replace this one.
-                drop(tokio::time::timeout(at - now, changed.notified()).await);
+                drop(tokio::time::timeout(at.saturating_sub(now), changed.notified()).await);
             }
             Some(_) => {
                 let Some(inner) = engine.upgrade() else { return };

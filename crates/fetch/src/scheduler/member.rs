@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn pieces_are_parts_and_the_last_takes_what_is_less_than_half_of_one() {
-        assert_eq!(pieces(member(0..15), 10), [0..15]);
+        assert_eq!(pieces(member(0..15), 10), std::slice::from_ref(&(0..15)));
         assert_eq!(pieces(member(0..16), 10), [0..10, 10..16]);
         assert_eq!(pieces(member(0..34), 10), [0..10, 10..20, 20..34]);
         assert_eq!(pieces(member(0..0), 10), []);
