@@ -115,7 +115,7 @@ fn mariadb_runs_statements() {
     skip_unless!(MariaDb::NEEDS);
     let mariadb = MariaDb::new();
     mariadb.execute("create table names (name text); insert into names values ('a'), ('b\u{e9}')");
-    let rows = mariadb.execute("set names utf8mb4; select name, char_length(name) from names");
+    let rows = mariadb.execute("select name, char_length(name) from names");
     assert_eq!(rows, "a\t1\nb\u{e9}\t2\n");
     let address = mariadb.address();
     drop(mariadb);

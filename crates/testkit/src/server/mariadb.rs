@@ -89,6 +89,7 @@ impl Default for MariaDb {
 
 fn client(args: &[&str]) -> Command {
     let mut command = Command::new(program("mariadb").expect("mariadb is installed"));
-    command.arg("--no-defaults").args(args);
+    // The character set would be that of the test's locale.
+    command.args(["--no-defaults", "--default-character-set=utf8mb4"]).args(args);
     command
 }
