@@ -54,12 +54,14 @@ impl Page {
     }
 }
 
-/// The objects below `root` that match `pattern`, as pages come; without a
-/// wildcard, the one object of that name, or [`Error::NotFound`].
+/// The objects below `root` that match `pattern`, as pages come. A name without
+/// wildcards is looked up as it is, also one that no pattern could say (`a//b`).
 pub(super) fn entries(folders: Arc<dyn Folders>, root: Root, pattern: &Name) -> Entries {
     let text = pattern.as_bytes().get(root.text.len() + 1..).unwrap_or_default();
     if !Pattern::is_wild(text) {
-        return stream::once(folders.find(plain(&Pattern::unquoted(text)))).boxed();
+        let found = stream::once(folders.find(plain(&Pattern::unquoted(text))));
+        let is_there = |found: &_| !matches!(found, Err(Error::NotFound { .. }));
+        return found.filter(move |found| futures::future::ready(is_there(found))).boxed();
     }
     let only_folders = "a pattern that ends in / finds folders, and here are only objects";
     let parsed = match Pattern::new(text) {

@@ -11,18 +11,18 @@ mod services;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use nearfirst_store::{Costs, Entry, Error, Name, Query, Reading, Store, Stores, StoresOptions};
 use testkit::server::S3;
+use tokio::runtime::Runtime;
 
-/// Runs as the library does: on a runtime.
+/// Runs as the library does: on a runtime that is there all the time.
 fn run<T>(work: impl Future<Output = T>) -> T {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("a runtime").block_on(work)
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("threads"));
+    RUNTIME.block_on(work)
 }
 
 /// Stores with these storage options.
