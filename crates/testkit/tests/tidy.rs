@@ -19,6 +19,17 @@ const LICENCES: &[&str] = &[
 ];
 /// Licences of tools that only our tests and builds run.
 const LICENCES_OF_TOOLS: &[&str] = &["MPL-2.0"];
+/// Packages that are shipped, unchanged, under another licence: the parser of CSS selectors,
+/// whose licence asks for no more than its own source; lists of certificates, which are data; a hash.
+const LICENCES_OF_SOME: &[(&str, &str)] = &[
+    ("cssparser", "MPL-2.0"),
+    ("cssparser-macros", "MPL-2.0"),
+    ("dtoa-short", "MPL-2.0"),
+    ("selectors", "MPL-2.0"),
+    ("tiny-keccak", "CC0-1.0"),
+    ("webpki-root-certs", "CDLA-Permissive-2.0"),
+    ("webpki-roots", "CDLA-Permissive-2.0"),
+];
 /// A longer file holds more than one concept.
 const LINES_MAX: usize = 1500;
 
@@ -117,6 +128,10 @@ fn every_dependency_has_a_licence_that_we_may_ship() {
     let shipped = shipped(&metadata);
     for package in packages {
         let licence = package["license"].as_str().unwrap_or("none");
+        let name = package["name"].as_str().expect("a package has a name");
+        if LICENCES_OF_SOME.contains(&(name, licence)) {
+            continue;
+        }
         let allowed = if shipped.contains(&&package["id"]) { LICENCES } else { &all };
         assert!(allows(licence, allowed), "{} {}: {licence}", package["name"], package["version"]);
     }
