@@ -81,7 +81,7 @@ struct Ground {
 
 impl Ground {
     fn entries(self: &Arc<Self>, spec: Spec) -> Entries {
-        let text = Name::from(spec.to_text());
+        let text = Name::from(spec.to_text()).redacted();
         match spec {
             Spec::Glob(glob) => or_not_found(self.matches(glob), text),
             Spec::Query { prefix, text: question, suffix } => {
@@ -95,10 +95,8 @@ impl Ground {
             Spec::Program { folder, words, suffix } => {
                 let ground = Arc::clone(self);
                 let printed = each_name(folder, move |folder| {
-                    let folder = ground.based(folder);
-                    let resolver = Resolver::folder(&folder);
-                    let query = Query::Run { folder, words: words.clone() };
-                    ground.answers(&query, resolver, suffix.clone())
+                    let query = Query::Run { folder: ground.based(folder), words: words.clone() };
+                    ground.answers(&query, Resolver::Whole, suffix.clone())
                 });
                 or_not_found(printed, text)
             }
@@ -123,6 +121,17 @@ impl Ground {
                 Name::from(self.base.join(path).as_path())
             }
             _ => name,
+        }
+    }
+
+    /// As [`Ground::based`], also of a file that is named by a URL of `SQLite`'s without slashes.
+    fn based_file(&self, name: Name) -> Name {
+        match name.as_bytes().strip_prefix(b"sqlite:") {
+            Some(file) if !file.starts_with(b"/") => {
+                let file = self.based(Name::new(file));
+                Name::from([b"sqlite:", file.as_bytes()].concat())
+            }
+            _ => self.based(name),
         }
     }
 
@@ -155,7 +164,7 @@ impl Ground {
     /// The question to a prefix as the store that answers it knows it, and what
     /// the names in its answer are relative to.
     fn question(&self, prefix: Name, text: String) -> (Query, Resolver) {
-        let prefix = self.based(prefix);
+        let prefix = self.based_file(prefix);
         if let Some(store) = self.stores.bindings().store_of(&prefix) {
             return (Query::Ask { prefix: store, text }, Resolver::folder(&prefix));
         }

@@ -28,6 +28,8 @@ mod name;
 mod object;
 mod pattern;
 mod program;
+#[cfg(feature = "sql")]
+mod sql;
 mod store;
 mod stores;
 mod table_file;

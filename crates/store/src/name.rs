@@ -55,6 +55,30 @@ impl Name {
         scheme(&self.0)
     }
 
+    /// To be shown: without the password that a URL may hold, in front of its
+    /// host or as a parameter.
+    #[must_use]
+    pub fn redacted(&self) -> Self {
+        let Some(scheme) = self.scheme() else { return self.clone() };
+        let (scheme, rest) = self.0.split_at(scheme.len() + 3);
+        let end = rest.iter().position(|byte| b"/?#\\".contains(byte)).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        let user = authority.iter().rposition(|&byte| byte == b'@');
+        let secret = user.and_then(|at| authority[..at].iter().position(|&byte| byte == b':'));
+        let (user, host) = match (secret, user) {
+            (Some(secret), Some(at)) => (&authority[..secret], &authority[at..]),
+            _ => (authority, &[][..]),
+        };
+        let mut shown = [scheme, user, host].concat();
+        let parameters = rest.iter().position(|&byte| byte == b'?').unwrap_or(rest.len());
+        shown.extend_from_slice(&rest[..parameters]);
+        for parameter in rest[parameters..].split_inclusive(|&byte| b"?&".contains(&byte)) {
+            let is_secret = parameter.to_ascii_lowercase().starts_with(b"password=");
+            shown.extend_from_slice(if is_secret { b"password=&" } else { parameter });
+        }
+        Self::from(shown)
+    }
+
     /// What follows the last `/`: the object's own file name; empty for a folder's name.
     pub fn file_name(&self) -> &[u8] {
         let bytes = match self.0.iter().position(|byte| b"?#".contains(byte)) {
@@ -131,6 +155,24 @@ mod tests {
             ("C:/x", None),
         ] {
             assert_eq!(Name::from(name).scheme(), scheme, "{name}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        for (name, shown) in [
+            ("postgres://u:secret@h:5/db", "postgres://u@h:5/db"),
+            ("postgres://u:a@b:c@h/db", "postgres://u@h/db"),
+            (
+                "postgres://u@h/db?host=x&PASSWORD=secret&a=b",
+                "postgres://u@h/db?host=x&password=&a=b",
+            ),
+            ("mysql://u:secret@h", "mysql://u@h"),
+            ("https://h/a:b@c", "https://h/a:b@c"),
+            ("https://h:80/?q=a&b", "https://h:80/?q=a&b"),
+            ("a:b@c", "a:b@c"),
+        ] {
+            assert_eq!(Name::from(name).redacted(), Name::from(shown), "{name}");
         }
     }
 

@@ -53,6 +53,8 @@ pub struct Stores {
     #[cfg(feature = "object")]
     objects: crate::object::Objects,
     programs: Arc<dyn Store>,
+    #[cfg(feature = "sql")]
+    sql: Arc<dyn Store>,
     #[cfg(feature = "web")]
     web: Arc<dyn Store>,
 }
@@ -66,6 +68,8 @@ impl Stores {
             #[cfg(feature = "object")]
             objects: crate::object::Objects::new(options),
             programs: Arc::new(crate::Programs::new(options.permissions.programs)),
+            #[cfg(feature = "sql")]
+            sql: Arc::new(crate::sql::Sql::new(options.answer_max)),
             #[cfg(feature = "web")]
             web: Arc::new(crate::Web::new(options.permissions.private_links, options.answer_max)),
         }
@@ -87,7 +91,7 @@ impl Stores {
             #[cfg(feature = "web")]
             Some("http" | "https") => Ok(Arc::clone(&self.web)),
             Some(scheme) => Err(Error::unsupported(
-                name.clone(),
+                name.redacted(),
                 format!("no store knows the scheme {scheme}://"),
             )),
         }
@@ -108,6 +112,10 @@ impl Stores {
             #[cfg(feature = "web")]
             Query::Ask { prefix, .. } if prefix.path().is_some_and(crate::web::is_page) => {
                 Ok(Arc::new(crate::web::Pages::new(Arc::clone(&self.files))))
+            }
+            #[cfg(feature = "sql")]
+            Query::Ask { prefix, .. } if crate::sql::Database::of(prefix).is_some() => {
+                Ok(Arc::clone(&self.sql))
             }
             Query::Ask { prefix, .. } => self.of(prefix),
             Query::Run { .. } => Ok(Arc::clone(&self.programs)),

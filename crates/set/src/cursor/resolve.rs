@@ -1,5 +1,7 @@
 //! What the names in an answer are relative to.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use store::{Error, Name};
@@ -8,6 +10,8 @@ use url::Url;
 /// What relative names of an answer are resolved against; absolute paths and URLs stand as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Resolver {
+    /// Nothing: who answers says whole names, as stores do that know where they are.
+    Whole,
     /// A folder; empty for the current one.
     Folder(PathBuf),
     /// A page of the web: also a path with a leading slash is one of its server.
@@ -20,13 +24,17 @@ impl Resolver {
         Self::Folder(folder.path().map(Path::to_owned).unwrap_or_default())
     }
 
-    /// Against the page or the database that was asked: for one in a file, the
-    /// file's folder; for one behind a URL, which has no folder, `base`.
+    /// For what was asked: a URL says of a page where it is, of a database in
+    /// a file as well; a database behind a server has no folder and gets `base`.
     pub(super) fn of_prefix(prefix: &Name, base: &Path) -> Self {
         let bytes = prefix.as_bytes();
         let file = bytes.strip_prefix(b"sqlite://").or_else(|| bytes.strip_prefix(b"sqlite:"));
-        if let Some(path) = Name::new(file.unwrap_or(bytes)).path() {
-            return Self::Folder(path.parent().map(Path::to_owned).unwrap_or_default());
+        if let Some(file) = file {
+            let folder = Path::new(OsStr::from_bytes(file)).parent();
+            return Self::Folder(folder.map(Path::to_owned).unwrap_or_default());
+        }
+        if prefix.path().is_some() {
+            return Self::Whole;
         }
         let page = prefix.url().and_then(|url| Url::parse(url).ok());
         match page.filter(|url| matches!(url.scheme(), "http" | "https")) {
@@ -38,7 +46,7 @@ impl Resolver {
     /// The whole name.
     pub(super) fn resolved(&self, name: &Name) -> Result<Name, Error> {
         match (self, name.path()) {
-            (_, None) => Ok(name.clone()),
+            (_, None) | (Self::Whole, _) => Ok(name.clone()),
             (Self::Folder(folder), Some(path)) if folder.as_os_str().is_empty() => {
                 Ok(Name::from(path))
             }
@@ -61,12 +69,10 @@ mod tests {
     #[test]
     fn names_are_relative_to_what_was_asked() {
         for (prefix, name, whole) in [
-            ("d/data.db", "x", "d/x"),
-            ("data.db", "x", "x"),
-            ("data.db/", "/x", "/x"),
-            ("/d/data.db/", "x", "/d/x"),
+            ("d/data.db", "d/x", "d/x"),
             ("sqlite:///d/data.db", "x", "/d/x"),
             ("sqlite:d/data.db", "x", "d/x"),
+            ("sqlite:d/data.db", "/x", "/x"),
             ("postgres://u@h/db", "x", "base/x"),
             ("postgres://u@h/db", "s3://b/x", "s3://b/x"),
             ("https://h/d/page.html", "x.pdf", "https://h/d/x.pdf"),

@@ -4,6 +4,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use futures::{FutureExt as _, StreamExt as _};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, raw_sql};
 use store::{Bindings, Clock, Costs, Error, Local, Name, Stores, StoresOptions, TableFiles};
 use tempfile::TempDir;
 
@@ -70,23 +72,50 @@ async fn a_question_to_a_folder_that_nothing_is_bound_to_is_refused() {
     assert!(items[0].contains("none is bound"), "{items:?}");
 }
 
-#[tokio::test]
-async fn a_question_to_a_bound_folder_goes_to_what_it_is_bound_to() {
-    let folder = folder(&[]);
+/// A database of users' homes, and stores that answer for `staff` below the folder with it.
+async fn staff(folder: &TempDir) -> Arc<Stores> {
+    let database = folder.path().join("db/users.db");
+    std::fs::create_dir(folder.path().join("db")).unwrap();
+    let options = SqliteConnectOptions::new().filename(&database).create_if_missing(true);
+    let mut connection = options.connect().await.unwrap();
+    let statements = "create table users (name, home); insert into users values
+        ('david', 'dcs'), ('davids', 'm*'), ('mary', 'mary')";
+    raw_sql(statements).execute(&mut connection).await.unwrap();
     let bindings = format!(
-        "bind = [{{ prefix = {:?}, store = \"no-such://h/db\" }}]",
-        folder.path().display().to_string()
+        "bind = [{{ prefix = {:?}, store = \"sqlite:{}\" }}]",
+        folder.path().join("staff").display().to_string(),
+        database.display()
     );
     let options = StoresOptions {
         bindings: Bindings::from_toml(&bindings).unwrap(),
         ..StoresOptions::default()
     };
     let costs = Costs::with(Local::default(), TableFiles::default(), Clock::manual());
-    let stores = Arc::new(Stores::new(Arc::new(costs), &options));
-    let spec = Spec::query("sub/", "select name from t", "");
-    let items: Vec<_> = Cursor::open(stores, spec, folder.path()).collect().await;
-    let error = items[0].as_ref().expect_err("no such store").to_string();
-    assert!(error.contains("no-such://"), "{error}");
+    Arc::new(Stores::new(Arc::new(costs), &options))
+}
+
+#[tokio::test]
+async fn the_papers_query_works_as_printed() {
+    let folder = folder(&["staff/dcs/a.txt", "staff/dcs/b.txt", "staff/m*/c.txt", "staff/mary/d"]);
+    let stores = staff(&folder).await;
+    let homes = "staff/\\select home from users where name like \"%david%\"\\";
+    for (spec, names) in [
+        (homes.to_owned(), &["staff/dcs", "staff/m*"][..]),
+        (format!("{homes}/*.txt"), &["staff/dcs/a.txt", "staff/dcs/b.txt", "staff/m*/c.txt"]),
+        (format!("{homes}/{{x,y}}"), &["staff/dcs/x", "staff/dcs/y", "staff/m*/x", "staff/m*/y"]),
+        ("db/users.db\\select home from users where name = 'mary'\\".to_owned(), &["db/mary"]),
+    ] {
+        let parsed = Spec::parse(&spec).unwrap();
+        let cursor = Cursor::open(Arc::clone(&stores), parsed, folder.path());
+        let mut found: Vec<_> =
+            cursor.map(|entry| entry.unwrap().name.path().unwrap().to_owned()).collect().await;
+        found.sort();
+        let names: Vec<_> = names.iter().map(|name| folder.path().join(name)).collect();
+        assert_eq!(found, names, "{spec}");
+    }
+    let none = Spec::parse("staff/\\select home from users where 0\\").unwrap();
+    let items: Vec<_> = Cursor::open(stores, none, folder.path()).collect().await;
+    assert!(matches!(&items[..], [Err(Error::NotFound { .. })]), "{items:?}");
 }
 
 #[tokio::test]

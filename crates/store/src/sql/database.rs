@@ -1,0 +1,132 @@
+//! Which database a prefix names, and how it is reached.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use futures::channel::mpsc::Sender;
+use sled::Device;
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{MySql, Postgres, Sqlite};
+use url::Url;
+
+use super::rows::{Question, ask};
+use crate::{Entry, Error, Name};
+
+/// What a file of `SQLite`'s begins with.
+const SQLITE_HEADER: &[u8] = b"SQLite format 3\0";
+
+/// A database that a prefix names.
+#[derive(Debug)]
+pub(crate) struct Database {
+    /// As it is shown: without a password.
+    label: Name,
+    kind: Kind,
+}
+
+enum Kind {
+    /// A file, and what relative names are resolved against.
+    Sqlite { file: PathBuf, folder: PathBuf },
+    /// The server's URL.
+    Postgres(String),
+    /// The server's URL.
+    MySql(String),
+}
+
+impl std::fmt::Debug for Kind {
+    /// Without what a URL may hold.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Sqlite { .. } => "Sqlite",
+            Self::Postgres(_) => "Postgres",
+            Self::MySql(_) => "MySql",
+        })
+    }
+}
+
+impl Database {
+    /// Of this name, if it is one: by its scheme, or because it is a file that
+    /// begins as those of `SQLite` do.
+    pub(crate) fn of(name: &Name) -> Option<Self> {
+        let text = std::str::from_utf8(name.as_bytes()).ok();
+        let kind = if let Some(file) = text.and_then(|text| text.strip_prefix("sqlite:")) {
+            let file = file.strip_prefix("//").unwrap_or(file);
+            Kind::Sqlite { file: PathBuf::from(file), folder: PathBuf::new() }
+        } else if let Some(path) = name.path() {
+            // With a slash at its end a file is not found.
+            let file: PathBuf = path.components().collect();
+            if !is_sqlite(&file) {
+                return None;
+            }
+            let folder = file.parent().map(Path::to_owned).unwrap_or_default();
+            Kind::Sqlite { file, folder }
+        } else {
+            let url = name.url()?.to_owned();
+            match name.scheme()? {
+                "postgres" | "postgresql" => Kind::Postgres(url),
+                "mysql" | "mariadb" => Kind::MySql(url),
+                _ => return None,
+            }
+        };
+        Some(Self { label: name.redacted(), kind })
+    }
+
+    /// Whose answer is waited for.
+    pub(super) fn device(&self) -> Device {
+        let url = self.label.url().and_then(|url| Url::parse(url).ok());
+        match url.as_ref().map(|url| (url.host_str(), url.port())) {
+            Some((Some(host), Some(port))) => Device::new(format!("sql:{host}:{port}")),
+            Some((Some(host), None)) => Device::new(format!("sql:{host}")),
+            _ => Device::new("sql"),
+        }
+    }
+
+    /// Sends what the database answers; ends early if nobody takes it.
+    pub(super) async fn ask(
+        self,
+        text: String,
+        answer_max: Duration,
+        rows: Sender<Result<Entry, Error>>,
+    ) {
+        let Self { label, kind } = self;
+        let question = Question { label, text, answer_max, rows };
+        match kind {
+            Kind::Sqlite { file, folder } => {
+                let options = SqliteConnectOptions::new()
+                    .filename(&file)
+                    .read_only(true)
+                    .create_if_missing(false)
+                    .pragma("query_only", "on")
+                    .busy_timeout(answer_max)
+                    .row_buffer_size(super::ROWS_AHEAD);
+                let opened = std::fs::metadata(&file).map_err(|error| Error::io(&file, error));
+                let options = opened.map(|_| options);
+                ask::<Sqlite>(options, question, &folder).await;
+            }
+            Kind::Postgres(url) => {
+                let options = PgConnectOptions::from_str(&url);
+                let options = options.map_err(|error| question.refused(&error));
+                ask::<Postgres>(options, question, Path::new("")).await;
+            }
+            Kind::MySql(url) => {
+                let options = MySqlConnectOptions::from_str(&url);
+                let options = options.map_err(|error| question.refused(&error));
+                ask::<MySql>(options, question, Path::new("")).await;
+            }
+        }
+    }
+}
+
+/// Whether a file begins as those of `SQLite` do.
+fn is_sqlite(path: &Path) -> bool {
+    // Opening a pipe would wait for its writer.
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut start = [0; SQLITE_HEADER.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == SQLITE_HEADER
+}

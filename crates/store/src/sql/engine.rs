@@ -1,0 +1,106 @@
+//! How each kind of database is made to read only, and to stop when nobody listens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use sqlx::mysql::{MySqlConnectOptions, MySqlRow};
+use sqlx::postgres::{PgConnectOptions, PgRow};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
+use sqlx::{ConnectOptions, Database, MySql, Postgres, Row as _, Sqlite, raw_sql};
+
+/// Steps of `SQLite`'s machine between two looks at whether somebody still listens.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+
+/// Says, when it is dropped, that nobody listens any more.
+#[derive(Debug, Default)]
+pub(super) struct Listener(Arc<AtomicBool>);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A kind of database.
+pub(super) trait Engine: Database {
+    /// How it is reached.
+    type Options: ConnectOptions<Connection = Self::Connection>;
+
+    /// Makes the connection one that only reads, and that ends what it does
+    /// when the listener is gone.
+    fn prepared<'c>(
+        connection: &'c mut Self::Connection,
+        listener: &Listener,
+    ) -> BoxFuture<'c, Result<(), sqlx::Error>>;
+
+    /// A whole number that is not negative, of any width.
+    fn count(row: &Self::Row, column: usize) -> Option<u64>;
+}
+
+impl Engine for Sqlite {
+    type Options = SqliteConnectOptions;
+
+    fn prepared<'c>(
+        connection: &'c mut Self::Connection,
+        listener: &Listener,
+    ) -> BoxFuture<'c, Result<(), sqlx::Error>> {
+        // The file is opened read-only.
+        let is_gone = Arc::clone(&listener.0);
+        async move {
+            let mut handle = connection.lock_handle().await?;
+            let goes_on = move || !is_gone.load(Ordering::Acquire);
+            handle.set_progress_handler(STEPS_BETWEEN_LOOKS, goes_on);
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn count(row: &SqliteRow, column: usize) -> Option<u64> {
+        u64::try_from(row.try_get::<i64, _>(column).ok()?).ok()
+    }
+}
+
+impl Engine for Postgres {
+    type Options = PgConnectOptions;
+
+    fn prepared<'c>(
+        connection: &'c mut Self::Connection,
+        _: &Listener,
+    ) -> BoxFuture<'c, Result<(), sqlx::Error>> {
+        async move {
+            // Servers before version 14 do not know it, and notice only when they send a row.
+            let looks = raw_sql("set client_connection_check_interval = '1s'");
+            drop(looks.execute(&mut *connection).await);
+            let read_only = "set default_transaction_read_only = on; begin read only";
+            raw_sql(read_only).execute(connection).await.map(drop)
+        }
+        .boxed()
+    }
+
+    fn count(row: &PgRow, column: usize) -> Option<u64> {
+        let count = row.try_get::<i64, _>(column);
+        let count = count.or_else(|_| row.try_get::<i32, _>(column).map(i64::from));
+        let count = count.or_else(|_| row.try_get::<i16, _>(column).map(i64::from));
+        u64::try_from(count.ok()?).ok()
+    }
+}
+
+impl Engine for MySql {
+    type Options = MySqlConnectOptions;
+
+    fn prepared<'c>(
+        connection: &'c mut Self::Connection,
+        _: &Listener,
+    ) -> BoxFuture<'c, Result<(), sqlx::Error>> {
+        let read_only = "set session transaction read only; start transaction read only";
+        raw_sql(read_only).execute(connection).map(|done| done.map(drop)).boxed()
+    }
+
+    fn count(row: &MySqlRow, column: usize) -> Option<u64> {
+        let count = row.try_get::<i64, _>(column).ok();
+        let count = count.and_then(|count| u64::try_from(count).ok());
+        count.or_else(|| row.try_get::<u64, _>(column).ok())
+    }
+}

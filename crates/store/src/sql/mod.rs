@@ -1,0 +1,83 @@
+//! Databases as stores that answer queries with names: `SQLite`, `PostgreSQL`, `MySQL` and `MariaDB`.
+//!
+//! Read-only throughout. The objects that the names are of belong to other stores.
+
+mod database;
+mod engine;
+mod rows;
+
+use std::ops::Range;
+use std::time::Duration;
+
+use futures::channel::mpsc;
+use futures::{FutureExt as _, StreamExt as _, future, stream};
+use sled::Device;
+
+use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store};
+pub(crate) use database::Database;
+
+/// Rows that a database may be ahead of who asks: a piece of a server's
+/// answer, so that little is fetched that nobody wants.
+const ROWS_AHEAD: usize = 64;
+
+/// Databases.
+///
+/// The prefix of a question is a file of `SQLite`'s, which is known by its
+/// header, a `sqlite:` URL of one, or the URL of a server (`postgres://`,
+/// `postgresql://`, `mysql://`, `mariadb://`). The first column of the answer
+/// is the name, as text or bytes; rows without one (`NULL`) are passed over. A
+/// column called `size`, if it is a whole number, is the object's size in bytes.
+///
+/// Relative names are resolved against the folder of a file that was named by
+/// its path; of a URL they are as the database has them. Each question has a
+/// connection of its own, which ends with it.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    answer_max: Duration,
+}
+
+impl Sql {
+    /// Which is given so long to connect, and then to find the first row.
+    pub(crate) fn new(answer_max: Duration) -> Self {
+        Self { answer_max }
+    }
+}
+
+impl Store for Sql {
+    fn device(&self, name: &Name) -> Device {
+        Database::of(name).map_or_else(|| Device::new("sql"), |database| database.device())
+    }
+
+    fn stat(&self, name: &Name) -> Answer<'_, Entry> {
+        future::ready(Err(no_object(name))).boxed()
+    }
+
+    fn read(&self, entry: &Entry, _: Range<u64>) -> Answer<'_, Reading> {
+        future::ready(Err(no_object(&entry.name))).boxed()
+    }
+
+    fn list(&self, query: &Query) -> Entries {
+        let Query::Ask { prefix, text } = query else {
+            let error =
+                Error::unsupported(query.prefix().redacted(), "a database is asked by a query");
+            return stream::once(async { Err(error) }).boxed();
+        };
+        let Some(database) = Database::of(prefix) else {
+            let error = Error::unsupported(prefix.redacted(), "not a database");
+            return stream::once(async { Err(error) }).boxed();
+        };
+        let (sender, receiver) = mpsc::channel(ROWS_AHEAD);
+        let (text, answer_max) = (text.clone(), self.answer_max);
+        let asking = async move { database.ask(text, answer_max, sender).await };
+        // Polled together with the rows that it sends: dropping them ends it.
+        let asking = stream::once(asking).filter_map(|()| future::ready(None));
+        stream::select(receiver, asking).boxed()
+    }
+}
+
+fn no_object(name: &Name) -> Error {
+    Error::unsupported(name.redacted(), "a database holds names, not objects")
+}
+
+#[cfg(test)]
+mod tests;

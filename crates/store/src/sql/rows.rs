@@ -1,0 +1,182 @@
+//! The rows of an answer as names, one after the other as they come.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures::channel::mpsc::Sender;
+use futures::{SinkExt as _, StreamExt as _};
+use sqlx::database::HasStatementCache;
+use sqlx::{
+    AssertSqlSafe, Column as _, ColumnIndex, ConnectOptions as _, Database, Decode, Executor,
+    IntoArguments, Row as _, Type, TypeInfo as _, ValueRef as _,
+};
+use tokio::time::timeout;
+
+use super::engine::{Engine, Listener};
+use crate::{Entry, Error, Name};
+
+/// A question, and where its answer goes.
+pub(super) struct Question {
+    /// The database as it is shown.
+    pub(super) label: Name,
+    /// The query.
+    pub(super) text: String,
+    /// How long connecting may take, and then the first row.
+    pub(super) answer_max: Duration,
+    /// What takes the names.
+    pub(super) rows: Sender<Result<Entry, Error>>,
+}
+
+impl Question {
+    /// What will fail again if it is tried again.
+    pub(super) fn refused(&self, error: &sqlx::Error) -> Error {
+        Error::refused(self.label.clone(), reason(error))
+    }
+
+    fn is_late(&self, what: &str) -> Error {
+        let limit = self.answer_max.as_secs_f32();
+        Error::interrupted(self.label.clone(), format!("{what} after {limit} s"))
+    }
+
+    /// Why no connection came about.
+    fn not_connected(&self, error: &sqlx::Error) -> Error {
+        let name = self.label.clone();
+        match error {
+            sqlx::Error::Io(_) => Error::interrupted(name, reason(error)),
+            sqlx::Error::Database(told) => match told.code().as_deref() {
+                // SQLSTATE class 28: invalid authorization; 42000 is MySQL's for a closed database.
+                Some("28000" | "28P01" | "42000") => Error::Denied { name, reason: reason(error) },
+                // Too many connections; starting up or shutting down.
+                Some("53300" | "57P03" | "08004") => {
+                    Error::Busy { name, retry_after: None, reason: reason(error) }
+                }
+                _ => self.refused(error),
+            },
+            _ => self.refused(error),
+        }
+    }
+
+    /// Why an answer ends.
+    fn not_answered(&self, error: &sqlx::Error) -> Error {
+        let name = self.label.clone();
+        match error {
+            sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed => {
+                Error::interrupted(name, reason(error))
+            }
+            sqlx::Error::Database(told) if told.code().as_deref() == Some("42501") => {
+                Error::Denied { name, reason: reason(error) }
+            }
+            _ => self.refused(error),
+        }
+    }
+}
+
+/// Connects, asks, and sends each name; ends early if nobody takes them.
+pub(super) async fn ask<DB>(
+    options: Result<DB::Options, Error>,
+    mut question: Question,
+    folder: &Path,
+) where
+    DB: Engine + HasStatementCache,
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    for<'r> Vec<u8>: Decode<'r, DB> + Type<DB>,
+    for<'r> String: Decode<'r, DB> + Type<DB>,
+    usize: ColumnIndex<DB::Row>,
+{
+    if let Err(error) = answer::<DB>(options, &mut question, folder).await {
+        // Nobody may be left to tell.
+        drop(question.rows.send(Err(error)).await);
+    }
+}
+
+async fn answer<DB>(
+    options: Result<DB::Options, Error>,
+    question: &mut Question,
+    folder: &Path,
+) -> Result<(), Error>
+where
+    DB: Engine + HasStatementCache,
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    for<'r> Vec<u8>: Decode<'r, DB> + Type<DB>,
+    for<'r> String: Decode<'r, DB> + Type<DB>,
+    usize: ColumnIndex<DB::Row>,
+{
+    let options = options?.disable_statement_logging();
+    let connected = timeout(question.answer_max, options.connect()).await;
+    let connected = connected.map_err(|_| question.is_late("not connected"))?;
+    let mut connection = connected.map_err(|error| question.not_connected(&error))?;
+    // Before the connection in the order of drops: what it does ends first.
+    let listener = Listener::default();
+    let prepared = timeout(question.answer_max, DB::prepared(&mut connection, &listener)).await;
+    let prepared = prepared.map_err(|_| question.is_late("no answer"))?;
+    prepared.map_err(|error| question.not_connected(&error))?;
+
+    // It is the user's own query, on a connection that only reads.
+    let text = AssertSqlSafe(std::mem::take(&mut question.text));
+    let mut rows = sqlx::query::<DB>(text).persistent(false).fetch(&mut connection);
+    let first = timeout(question.answer_max, rows.next()).await;
+    let mut next = first.map_err(|_| question.is_late("no row"))?;
+    while let Some(row) = next {
+        let row = row.map_err(|error| question.not_answered(&error))?;
+        if let Some(entry) = entry::<DB>(&row, question, folder)?
+            && question.rows.send(Ok(entry)).await.is_err()
+        {
+            return Ok(());
+        }
+        next = rows.next().await;
+    }
+    Ok(())
+}
+
+/// What a row names; `None` for `NULL`.
+fn entry<DB>(row: &DB::Row, question: &Question, folder: &Path) -> Result<Option<Entry>, Error>
+where
+    DB: Engine,
+    for<'r> Vec<u8>: Decode<'r, DB> + Type<DB>,
+    for<'r> String: Decode<'r, DB> + Type<DB>,
+    usize: ColumnIndex<DB::Row>,
+{
+    let Some(bytes) = first_column::<DB>(row, question)? else { return Ok(None) };
+    let name = Name::from(bytes);
+    let name = match name.path() {
+        Some(path) if !folder.as_os_str().is_empty() => Name::from(folder.join(path).as_path()),
+        _ => name,
+    };
+    let size = row.columns().iter().skip(1).find(|column| column.name() == "size");
+    let size = size.and_then(|column| DB::count(row, column.ordinal()));
+    Ok(Some(Entry { size, ..Entry::named(name) }))
+}
+
+fn first_column<DB>(row: &DB::Row, question: &Question) -> Result<Option<Vec<u8>>, Error>
+where
+    DB: Database,
+    for<'r> Vec<u8>: Decode<'r, DB> + Type<DB>,
+    for<'r> String: Decode<'r, DB> + Type<DB>,
+    usize: ColumnIndex<DB::Row>,
+{
+    let refused = |error: sqlx::Error| question.refused(&error);
+    let value = row.try_get_raw(0).map_err(refused)?;
+    if value.is_null() {
+        return Ok(None);
+    }
+    let kind = value.type_info();
+    if <Vec<u8> as Type<DB>>::compatible(&kind) {
+        return row.try_get::<Vec<u8>, _>(0).map(Some).map_err(refused);
+    }
+    if <String as Type<DB>>::compatible(&kind) {
+        return row.try_get::<String, _>(0).map(|text| Some(text.into_bytes())).map_err(refused);
+    }
+    let reason = format!("the first column is to be a name, text or bytes, and is {}", kind.name());
+    Err(Error::refused(question.label.clone(), reason))
+}
+
+/// What a database says, without what the driver says around it.
+fn reason(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Database(told) => told.message().to_owned(),
+        sqlx::Error::Io(source) => source.to_string(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,231 @@
+//! Questions to real databases.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
+use tempfile::TempDir;
+use testkit::server::{MariaDb, Postgres};
+
+use crate::{Clock, Costs, Entry, Error, Local, Name, Query, Stores, StoresOptions, TableFiles};
+
+/// No answer of a test takes longer, unless it never comes.
+const ANSWER_MAX: Duration = Duration::from_mins(1);
+
+fn stores(answer_max: Duration) -> Stores {
+    let costs = Costs::with(Local::default(), TableFiles::default(), Clock::manual());
+    Stores::new(Arc::new(costs), &StoresOptions { answer_max, ..StoresOptions::default() })
+}
+
+async fn answer(prefix: impl Into<Name>, text: &str) -> Vec<Result<Entry, Error>> {
+    let query = Query::Ask { prefix: prefix.into(), text: text.to_owned() };
+    match stores(ANSWER_MAX).answering(&query) {
+        Ok(store) => store.list(&query).collect().await,
+        Err(error) => vec![Err(error)],
+    }
+}
+
+async fn names(prefix: impl Into<Name>, text: &str) -> Vec<String> {
+    let answer = answer(prefix, text).await;
+    let name = |item: Result<Entry, Error>| {
+        item.map_or_else(|error| format!("error: {error}"), |entry| entry.name.to_string())
+    };
+    answer.into_iter().map(name).collect()
+}
+
+/// A folder with a database `mail.db` that these statements made.
+async fn sqlite(statements: &str) -> (TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mail.db");
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut connection = options.connect().await.unwrap();
+    raw_sql(AssertSqlSafe(statements)).execute(&mut connection).await.unwrap();
+    (folder, path)
+}
+
+#[tokio::test]
+async fn a_full_text_search_of_sqlite_names_files_beside_it() {
+    let (folder, path) = sqlite(
+        "create virtual table mail using fts5(path unindexed, body);
+         insert into mail values ('a.eml', 'the near first'), ('/b.eml', 'near the end'),
+             ('s3://m/c', 'nearest'), (null, 'near nothing'), ('d.eml', 'far')",
+    )
+    .await;
+    let question = "select path from mail where mail match 'near' order by path";
+    let beside = folder.path().join("a.eml").display().to_string();
+    assert_eq!(names(&*path, question).await, ["/b.eml", &beside]);
+    let slash = path.join("");
+    assert_eq!(names(&*slash, question).await, ["/b.eml", &beside]);
+    let url = format!("sqlite://{}", path.display());
+    assert_eq!(names(url, question).await, ["/b.eml", "a.eml"]);
+    let question = "select path from mail where mail match 'nearest'";
+    assert_eq!(names(&*path, question).await, ["s3://m/c"]);
+}
+
+#[tokio::test]
+async fn sizes_and_names_that_are_bytes_are_taken_from_the_row() {
+    let (_folder, path) = sqlite(
+        "create table t (name, size); insert into t values (x'2fff', 7), ('/b', -1), ('/c', 'x')",
+    )
+    .await;
+    let entries = answer(&*path, "select name, 1 as other, size from t").await;
+    let found: Vec<_> = entries.iter().map(|entry| entry.as_ref().unwrap()).collect();
+    assert_eq!(found[0].name.as_bytes(), b"/\xff");
+    assert_eq!(found.iter().map(|entry| entry.size).collect::<Vec<_>>(), [Some(7), None, None]);
+}
+
+#[tokio::test]
+async fn a_first_column_that_is_no_name_is_refused() {
+    let (_folder, path) = sqlite("create table t (n)").await;
+    let told = names(&*path, "select 1").await;
+    assert!(told.len() == 1 && told[0].contains("is INTEGER"), "{told:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_written() {
+    let (_folder, path) = sqlite("create table t (n); insert into t values ('/a')").await;
+    let tried = [
+        "insert into t values ('/b') returning n",
+        "delete from t returning n",
+        "pragma query_only = off; insert into t values ('/c') returning n",
+    ];
+    for text in tried {
+        let told = names(&*path, text).await;
+        assert!(told.iter().any(|told| told.contains("readonly")), "{text}: {told:?}");
+    }
+    assert_eq!(names(&*path, "select n from t").await, ["/a"]);
+    let others = names(&*path, &format!("attach '{}2' as o", path.display())).await;
+    assert!(others[0].contains("unable to open"), "{others:?}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_query_is_what_the_database_says() {
+    let (_folder, path) = sqlite("create table t (n)").await;
+    let answer = answer(&*path, "select path from nowhere").await;
+    let [Err(error @ Error::Refused { .. })] = &*answer else { panic!("{answer:?}") };
+    assert_eq!(error.reason(), "no such table: nowhere");
+}
+
+/// Succeeds when nobody reads the database any more, or fails after a minute.
+async fn write(path: &Path) {
+    let options = SqliteConnectOptions::new().filename(path).busy_timeout(ANSWER_MAX);
+    let mut connection = options.connect().await.unwrap();
+    raw_sql("insert into t values ('/written')").execute(&mut connection).await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_come_before_the_answer_ends_and_dropping_it_ends_the_query() {
+    let (_folder, path) = sqlite("create table t (n); insert into t values (1)").await;
+    let endless = "with recursive n(i) as (select 0 union all select i + 1 from n) \
+                   select '/' || i from n, t";
+    let query = Query::Ask { prefix: Name::from(&*path), text: endless.to_owned() };
+    let store = stores(ANSWER_MAX).answering(&query).unwrap();
+    let first: Vec<_> = store.list(&query).take(1000).collect().await;
+    assert_eq!(first[999].as_ref().unwrap().name, Name::from("/999"));
+    write(&path).await;
+}
+
+#[tokio::test]
+async fn a_query_without_a_first_row_is_given_up_and_ended() {
+    let (_folder, path) = sqlite("create table t (n); insert into t values (1)").await;
+    let busy = "with recursive n(i) as (select 0 union all select i + 1 from n) \
+                select '/' || i from n, t where i < 0";
+    let query = Query::Ask { prefix: Name::from(&*path), text: busy.to_owned() };
+    let store = stores(Duration::from_millis(50)).answering(&query).unwrap();
+    let answer: Vec<_> = store.list(&query).collect().await;
+    assert!(matches!(&*answer, [Err(Error::Interrupted { .. })]), "{answer:?}");
+    write(&path).await;
+}
+
+#[tokio::test]
+async fn what_is_no_database_answers_no_query() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, "SQLite format 2").unwrap();
+    let told = names(&*path, "select 1").await;
+    assert!(told[0].contains("none is bound"), "{told:?}");
+    let url = format!("sqlite:{}/missing.db", folder.path().display());
+    let told = names(url, "select 1").await;
+    assert!(told[0].contains("missing.db: No such file"), "{told:?}");
+    assert!(!Path::new(&folder.path().join("missing.db")).exists());
+}
+
+/// What any server is asked, after table `t` was filled.
+async fn server(url: &str, other_type: &str) {
+    assert_eq!(names(url, "select name from t order by name").await, ["/a", "b c", "s3://b/k"]);
+    let entries = answer(url, "select name, size from t where name = '/a'").await;
+    assert_eq!(entries[0].as_ref().unwrap().size, Some(7));
+    let told = names(url, "select size from t").await;
+    assert!(told[0].contains(other_type), "{told:?}");
+    for text in ["insert into t values ('/x', 1)", "drop table t", "create table u (n int)"] {
+        let told = names(url, text).await;
+        let is_refused = told[0].to_lowercase().contains("read-only")
+            || told[0].to_lowercase().contains("read only");
+        assert!(is_refused, "{text}: {told:?}");
+    }
+    let two = names(url, "commit; insert into t values ('/x', 1)").await;
+    assert!(two[0].starts_with("error: "), "{two:?}");
+    assert_eq!(names(url, "select name from t").await.len(), 3);
+    let wrong = answer(url, "select name from nowhere").await;
+    let [Err(error @ Error::Refused { .. })] = &*wrong else { panic!("{wrong:?}") };
+    assert!(error.reason().contains("nowhere"), "{error}");
+}
+
+/// A user that the server does not know, with a password that nobody is shown.
+async fn stranger(url: &str, user: &str) {
+    let url = url.replacen(user, "stranger:secret@", 1);
+    let answer = answer(&*url, "select 'x'").await;
+    let [Err(error @ Error::Denied { .. })] = &*answer else { panic!("{answer:?}") };
+    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+}
+
+#[tokio::test]
+async fn postgres_answers_and_nothing_is_written() {
+    testkit::skip_unless!(Postgres::NEEDS);
+    let postgres = Postgres::new();
+    postgres.execute(
+        "create table t (name text, size int);
+         insert into t values ('/a', 7), ('b c', null), ('s3://b/k', 1), (null, 2)",
+    );
+    server(&postgres.url(), "INT4").await;
+    stranger(&postgres.url(), "postgres@").await;
+    assert_eq!(names(postgres.url(), "select '\\x2f61'::bytea").await, ["/a"]);
+    assert_eq!(names(postgres.url(), "select '/v'::varchar(9)").await, ["/v"]);
+    let many = "select '/' || i from generate_series(1, 1000000) i";
+    let query = Query::Ask { prefix: Name::from(postgres.url()), text: many.to_owned() };
+    let store = stores(ANSWER_MAX).answering(&query).unwrap();
+    assert_eq!(store.list(&query).take(10).count().await, 10);
+}
+
+#[tokio::test]
+async fn mariadb_answers_and_nothing_is_written() {
+    testkit::skip_unless!(MariaDb::NEEDS);
+    let mariadb = MariaDb::new();
+    mariadb.execute(
+        "create table t (name varchar(99), size int unsigned) engine innodb;
+         insert into t values ('/a', 7), ('b c', null), ('s3://b/k', 1), (null, 2)",
+    );
+    server(&mariadb.url(), "INT UNSIGNED").await;
+    stranger(&mariadb.url(), "test@").await;
+    let url = mariadb.url().replacen("mysql", "mariadb", 1);
+    assert_eq!(names(url, "select cast('/b' as binary)").await, ["/b"]);
+    assert_eq!(names(mariadb.url(), "select repeat('/t', 2)").await, ["/t/t"]);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_may_be_asked_again() {
+    for scheme in ["postgres", "mysql"] {
+        // A port that nothing but root may listen to, and nothing does.
+        let url = format!("{scheme}://u:secret@127.0.0.1:1/db");
+        let answer = answer(&*url, "select 'x'").await;
+        let [Err(error @ Error::Interrupted { .. })] = &*answer else { panic!("{answer:?}") };
+        assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+        let store = stores(ANSWER_MAX);
+        let query = Query::Ask { prefix: Name::from(&*url), text: String::new() };
+        let device = store.answering(&query).unwrap().device(&Name::from(&*url));
+        assert_eq!(device.to_string(), "sql:127.0.0.1:1");
+    }
+}
