@@ -35,6 +35,7 @@ mod stores;
 mod table_file;
 #[cfg(feature = "web")]
 mod web;
+pub mod wrap;
 
 pub use bindings::Bindings;
 pub use clock::Clock;

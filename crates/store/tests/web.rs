@@ -4,10 +4,14 @@
 
 use std::net::TcpListener;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use nearfirst_store::{Entries, Entry, Error, Name, Query, Store as _, Version, Web};
+use nearfirst_store::{
+    Costs, Entries, Entry, Error, Name, Query, Store as _, Stores, StoresOptions, Version, Web,
+};
 use testkit::server::{Answer, Misbehaving, Nginx};
 use testkit::{Dir, Facility, cmd, skip_unless};
 
@@ -371,4 +375,39 @@ async fn behind_a_proxy() {
     );
     let reading = Web::new(true, ANSWER_MAX).read(&sly, ALL).await.unwrap();
     assert_eq!(reading.bytes.try_collect::<Vec<_>>().await.unwrap().concat(), b"secret");
+}
+
+fn stores() -> Stores {
+    Stores::new(Arc::new(Costs::load()), &StoresOptions::default())
+}
+
+#[tokio::test]
+async fn a_page_in_a_file_is_a_set_of_its_links() {
+    let dir = Dir::new();
+    let page = dir.create("page.html", "<a href=a.txt>a</a> <a href=http://10.0.0.1/b>b</a>");
+    let sniffed = dir.create("sniffed", "\n<html><base href=sub/><a href='c d.txt'>");
+    let text = dir.create("text.txt", "<a href=a.txt");
+    let stores = stores();
+    let list = |page: &Path, selector: &str| {
+        let query = Query::Ask { prefix: Name::from(page), text: selector.to_owned() };
+        stores.answering(&query).unwrap().list(&query)
+    };
+    let folder = dir.path().display();
+    let links = listed(list(&page, "a[href]")).await;
+    assert_eq!(links, [format!("{folder}/a.txt"), "http://10.0.0.1/b".to_owned()]);
+    assert_eq!(listed(list(&sniffed, "")).await, [format!("{folder}/sub/c d.txt")]);
+    assert_eq!(listed(list(&text, "")).await, [""; 0]);
+    let missing = listed(list(&dir.join("none.html"), "")).await;
+    assert!(missing.len() == 1 && missing[0].contains("none.html"), "{missing:?}");
+}
+
+#[tokio::test]
+async fn each_name_goes_to_the_store_of_its_scheme() {
+    let stores = stores();
+    let of = |name: &str| stores.of(&Name::from(name)).map(|store| store.device(&Name::from(name)));
+    assert_eq!(of("https://h.example/a").unwrap(), sled::Device::new("https://h.example"));
+    assert!(matches!(of("gopher://h.example/a"), Err(Error::Unsupported { .. })));
+    let query = Query::Run { folder: Name::from("/"), words: vec!["true".into()] };
+    let refused = listed(stores.answering(&query).unwrap().list(&query)).await;
+    assert!(refused[0].contains("--allow-programs"), "{refused:?}");
 }
