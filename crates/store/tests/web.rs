@@ -66,6 +66,8 @@ async fn a_real_server_is_read_by_ranges() {
         (0..4, "0123"),
         (4..5, "4"),
         (7..99, "789"),
+        (7..u64::MAX, "789"),
+        (7..u64::MAX - 1, "789"),
         (10..20, ""),
         (50..60, ""),
         (3..3, ""),
@@ -157,6 +159,26 @@ async fn a_body_that_ends_too_early_is_an_interruption() {
         let error = read(&named(&server.url("/part")), 0..20).await.unwrap_err();
         assert_eq!(error.is_transient(), expected == "transient", "{range}: {error}");
     }
+}
+
+#[tokio::test]
+async fn an_end_is_believed_if_it_is_told_where_it_is() {
+    let server = Misbehaving::new();
+    let beyond = |size: &str| Answer::status(416).header("Content-Range", size);
+    server.answer("/told", beyond("bytes */5"));
+    server.answer("/not-told", Answer::status(416));
+    server.answer("/denies", beyond("bytes */50"));
+    server.answers("/empty", [Answer::status(416), Answer::bytes("").ignores_ranges()]);
+    let (entry, of, _) = read(&named(&server.url("/told")), 7..9).await.unwrap();
+    assert_eq!((entry.size, of), (Some(5), 5..5));
+    for path in ["/not-told", "/denies"] {
+        let error = read(&named(&server.url(path)), 7..9).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }), "{path}: {error}");
+    }
+    let pinned = Entry { version: Some(Version::new("\"1\"")), ..named(&server.url("/denies")) };
+    assert!(matches!(read(&pinned, 7..9).await, Err(Error::Changed { .. })));
+    let (entry, ..) = read(&named(&server.url("/empty")), 0..9).await.unwrap();
+    assert_eq!(entry.size, Some(0));
 }
 
 #[tokio::test]

@@ -155,8 +155,7 @@ impl Servers {
         }
         let mut headers = plain();
         if range != (0..u64::MAX) {
-            let text = format!("bytes={}-{}", range.start, range.end - 1);
-            headers.insert(RANGE, text.parse().expect("digits"));
+            headers.insert(RANGE, asked(&range).parse().expect("digits"));
         }
         if let Some(version) = &entry.version {
             let (field, value) = condition(version);
@@ -184,13 +183,7 @@ impl Servers {
         let name = &entry.name;
         let (status, headers) = (response.status(), response.headers());
         if is_beyond(&response) {
-            if entry.version.is_some() && entry.size.is_some_and(|size| range.start < size) {
-                return Err(Error::Changed { name: name.clone() });
-            }
-            let size = content_range(headers).and_then(|(_, size)| size).or(entry.size);
-            let now = described(name, headers, size);
-            let at = size.map_or(range.start, |size| range.start.min(size));
-            return Ok(empty(now, at, answer::all(headers)));
+            return beyond(entry, range.start, headers);
         }
         if let Some(error) = failure(name, status, headers, &self.clock) {
             return Err(error);
@@ -257,9 +250,36 @@ fn is_hypertext(kind: &str) -> bool {
     kind.starts_with("text/") || kind.contains("html") || kind.contains("xml")
 }
 
+/// A range as servers understand it: some take numbers for signed ones.
+fn asked(range: &Range<u64>) -> String {
+    match i64::try_from(range.end - 1) {
+        Ok(last) => format!("bytes={}-{last}", range.start),
+        Err(_) => format!("bytes={}-", range.start),
+    }
+}
+
 /// Whether nothing of the range is within the object.
 fn is_beyond(response: &Response) -> bool {
     response.status() == StatusCode::RANGE_NOT_SATISFIABLE
+}
+
+/// Of an answer that there is nothing from `start` on.
+fn beyond(entry: &Entry, start: u64, headers: &HeaderMap) -> Result<Reading, Error> {
+    let name = &entry.name;
+    let told = content_range(headers).and_then(|(_, size)| size);
+    match (told.or(entry.size), &entry.version) {
+        (Some(size), _) if start >= size => {
+            Ok(empty(described(name, headers, Some(size)), size, answer::all(headers)))
+        }
+        (Some(_), Some(_)) => Err(Error::Changed { name: name.clone() }),
+        // Taken for the end, it would be bytes lost without a word.
+        _ => {
+            let reason = format!(
+                "the server has nothing from byte {start} on, and does not say how long it is"
+            );
+            Err(Error::refused(name.clone(), reason))
+        }
+    }
 }
 
 fn empty(entry: Entry, at: u64, headers: Vec<(String, String)>) -> Reading {
