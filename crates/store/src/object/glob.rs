@@ -222,3 +222,129 @@ fn step(listing: Listing) -> BoxFuture<'static, Step> {
     });
     next.boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Keys that are listed one by one, as slowly as it can be, and what was asked for.
+    #[derive(Debug, Default)]
+    struct Keys {
+        all: BTreeSet<String>,
+        is_flat: bool,
+        listed: std::sync::Mutex<Vec<String>>,
+        open: Arc<AtomicUsize>,
+        open_max: AtomicUsize,
+    }
+
+    /// Counts a listing while it lasts.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Folders for Keys {
+        fn is_flat(&self) -> bool {
+            self.is_flat
+        }
+
+        fn pages(&self, prefix: &str, deep: bool) -> Pages {
+            self.listed
+                .lock()
+                .unwrap()
+                .push(format!("{prefix}{}", if deep { " deep" } else { "" }));
+            let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+            self.open_max.fetch_max(open, Ordering::Relaxed);
+            let counted = Counted(Arc::clone(&self.open));
+            let mut pages = Vec::new();
+            let mut folders = BTreeSet::new();
+            for key in self.all.range(prefix.to_owned()..).take_while(|key| key.starts_with(prefix))
+            {
+                match key[prefix.len()..].find('/').filter(|_| !deep) {
+                    None => pages.push(Page {
+                        entries: vec![Entry::named(format!("x://y/{key}").into())],
+                        folders: Vec::new(),
+                    }),
+                    Some(slash) => {
+                        let folder = key[..=prefix.len() + slash].to_owned();
+                        if folders.insert(folder.clone()) {
+                            pages.push(Page { entries: Vec::new(), folders: vec![folder] });
+                        }
+                    }
+                }
+            }
+            let pages = stream::iter(pages).then(move |page| {
+                let _during = &counted;
+                async {
+                    tokio::task::yield_now().await;
+                    Ok(page)
+                }
+            });
+            pages.boxed()
+        }
+
+        fn find(&self, key: String) -> Answer<'static, Entry> {
+            let name = Name::from(format!("x://y/{key}"));
+            let is_there = self.all.contains(&key);
+            let found =
+                is_there.then(|| Entry::named(name.clone())).ok_or(Error::NotFound { name });
+            futures::future::ready(found).boxed()
+        }
+    }
+
+    /// What a pattern finds, sorted, as keys.
+    fn found(keys: &Arc<Keys>, pattern: &str) -> Vec<String> {
+        let name = Name::from(format!("x://y/{pattern}"));
+        let (root, _) = Root::split(&name).unwrap();
+        let folders: Arc<dyn Folders> = Arc::clone(keys) as _;
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let all: Vec<_> = runtime.block_on(entries(folders, root, &name).collect());
+        let key = |entry: Result<Entry, Error>| {
+            entry.unwrap().name.to_string_lossy()["x://y/".len()..].to_owned()
+        };
+        let mut all: Vec<_> = all.into_iter().map(key).collect();
+        all.sort();
+        all
+    }
+
+    fn keys(is_flat: bool, keys: impl IntoIterator<Item = String>) -> Arc<Keys> {
+        Arc::new(Keys { all: keys.into_iter().collect(), is_flat, ..Keys::default() })
+    }
+
+    #[test]
+    fn only_what_a_pattern_leads_to_is_listed() {
+        let all = ["a/x/1", "a/y/1", "b/x/1", "b/.x/1", "c"].map(str::to_owned);
+        let listed = |is_flat, pattern| {
+            let keys = keys(is_flat, all.clone());
+            let found = found(&keys, pattern);
+            let mut listed = std::mem::take(&mut *keys.listed.lock().unwrap());
+            listed.sort();
+            (found.join(" "), listed.join(","))
+        };
+        let pair = |found: &str, listed: &str| (found.to_owned(), listed.to_owned());
+        assert_eq!(listed(true, "?/x*/?"), pair("a/x/1 b/x/1", ",a/x,a/x/,b/x,b/x/"));
+        assert_eq!(listed(false, "?/x*/?"), pair("a/x/1 b/x/1", ",a/,a/x/,b/,b/x/"));
+        assert_eq!(listed(true, "b/**/1"), pair("b/x/1", "b/ deep"));
+        assert_eq!(listed(false, "b/**/1"), pair("b/x/1", "b/,b/x/"));
+        assert_eq!(listed(true, "*/x/1"), pair("a/x/1 b/x/1", ""));
+        assert_eq!(listed(true, "a//b"), pair("", ""));
+    }
+
+    #[test]
+    fn a_wide_tree_is_listed_by_few_at_a_time_and_each_name_comes_once() {
+        let wide = (0..3 * FOLDERS_MAX).flat_map(|n| [format!("{n}/p/1"), format!("{n}/q/2")]);
+        let keys = keys(false, wide);
+        let found = found(&keys, "*/*/*");
+        assert_eq!(found.len(), 6 * FOLDERS_MAX);
+        assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len());
+        // Those who wait for the folders that they found already are still open.
+        assert!(keys.open_max.load(Ordering::Relaxed) <= LISTINGS_MAX + 2, "{keys:?}");
+        assert_eq!(keys.open.load(Ordering::Relaxed), 0);
+    }
+}

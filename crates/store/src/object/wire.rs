@@ -1,5 +1,6 @@
 //! HTTP as the object stores use it: one request at a time, limits on connecting and on the first byte, none on the rest.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +17,10 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// there it does at once, elsewhere packets to it may vanish.
 const METADATA_MAX: Duration = Duration::from_secs(2);
 
+/// How long such an address is not asked again after it gave no answer: every
+/// request would wait for it, one after the other.
+const METADATA_AGAIN: Duration = Duration::from_mins(1);
+
 /// The most of an error's text that is read.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
@@ -24,6 +29,9 @@ const REFUSAL_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Wire {
     client: reqwest::Client,
     answer_max: Duration,
+    clock: Clock,
+    /// When the metadata of a cloud was asked for last, and there was none.
+    no_metadata: Arc<Mutex<Option<Duration>>>,
 }
 
 /// Whether a client goes where an answer sends it.
@@ -54,7 +62,7 @@ impl Wire {
             .user_agent(concat!("nearfirst/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Error::refused("", format!("no HTTP client: {error}")))?;
-        Ok(Self { client, answer_max })
+        Ok(Self { client, answer_max, clock: Clock::real(), no_metadata: Arc::default() })
     }
 
     /// The answer, once it begins, whatever its status.
@@ -63,19 +71,31 @@ impl Wire {
         name: &Name,
         request: reqwest::Request,
     ) -> Result<reqwest::Response, Error> {
-        let limit = match request.url().host_str() {
-            Some("169.254.169.254" | "[fd00:ec2::254]" | "metadata.google.internal") => {
-                METADATA_MAX
-            }
-            _ => self.answer_max,
-        };
-        match tokio::time::timeout(limit, self.client.execute(request)).await {
-            Ok(answer) => answer.map_err(|error| unanswered(name, &error)),
-            Err(_) => Err(Error::interrupted(
-                name.clone(),
-                format!("no answer for {} s", limit.as_secs_f32()),
-            )),
+        if !is_metadata(request.url()) {
+            return self.within(self.answer_max, name, request).await;
         }
+        let last = *self.no_metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| self.clock.now().saturating_sub(last) < METADATA_AGAIN) {
+            return Err(Error::interrupted(name.clone(), "this machine is in no cloud"));
+        }
+        let answer = self.within(METADATA_MAX, name, request).await;
+        let none_at = answer.is_err().then(|| self.clock.now());
+        *self.no_metadata.lock().unwrap_or_else(PoisonError::into_inner) = none_at;
+        answer
+    }
+
+    async fn within(
+        &self,
+        limit: Duration,
+        name: &Name,
+        request: reqwest::Request,
+    ) -> Result<reqwest::Response, Error> {
+        let answer = tokio::time::timeout(limit, self.client.execute(request)).await;
+        let Ok(answer) = answer else {
+            let reason = format!("no answer for {} s", limit.as_secs_f32());
+            return Err(Error::interrupted(name.clone(), reason));
+        };
+        answer.map_err(|error| unanswered(name, &error))
     }
 
     /// What the server says instead of what it was asked for, and its words.
@@ -107,6 +127,12 @@ impl Wire {
             Err(_) => Err(Error::interrupted(name.clone(), "the answer stalled")),
         }
     }
+}
+
+/// Whether a URL is one that hands out keys to machines inside a cloud.
+fn is_metadata(url: &reqwest::Url) -> bool {
+    let hosts = ["169.254.169.254", "169.254.170.2", "[fd00:ec2::254]", "metadata.google.internal"];
+    url.host_str().is_some_and(|host| hosts.contains(&host))
 }
 
 /// What the head of an answer says of the reasons.

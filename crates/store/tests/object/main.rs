@@ -5,6 +5,7 @@
 
 mod cold;
 mod conformance;
+mod credentials;
 mod s3;
 mod services;
 

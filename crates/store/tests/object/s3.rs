@@ -347,6 +347,8 @@ fn wrong_keys_and_bad_names_are_refused_with_their_reason() {
     let right = s3_stores(&endpoint);
     assert!(matches!(read(&right, "s3://nobucket/a", 0..1), Err(Error::Refused { .. })));
     assert!(matches!(read(&right, "s3://bucket/missing", 0..1), Err(Error::NotFound { .. })));
+    assert!(matches!(stat(&right, "s3://bucket"), Err(Error::Refused { .. })));
+    assert!(matches!(stat(&right, "s3://bucket/"), Err(Error::Refused { .. })));
     assert!(matches!(read(&right, "s3://bucket/a/../b", 0..1), Err(Error::Refused { .. })));
     assert!(matches!(right.of(&Name::from("s3://")), Err(Error::Refused { .. })));
 }

@@ -1,10 +1,13 @@
 //! Services of which there is no server here, by what they are asked and how scripted answers are
 //! read; and what is said of names and options that cannot be right.
 
-use nearfirst_store::{Error, Name, Version};
-use testkit::server::{Answer, Misbehaving};
+use std::time::Duration;
 
-use crate::{listed, names, read, stat, stores};
+use nearfirst_store::{Error, Name, Version};
+use testkit::server::{Answer, Link, Misbehaving, WebDav};
+use testkit::skip_unless;
+
+use crate::{listed, names, read, read_entry, stat, stores};
 
 /// The values of a header of the last request, and its target.
 fn last(server: &Misbehaving, header: &str) -> (String, Option<String>) {
@@ -105,6 +108,54 @@ fn hdfs_is_asked_over_http_as_the_user_of_the_name() {
     assert_eq!(read(&stores, &name, 0..u64::MAX).unwrap(), "0123456789");
     let (asked, _) = last(&server, "host");
     assert!(asked.contains("op=OPEN") && asked.contains("user.name=me"), "{asked}");
+}
+
+#[test]
+fn a_webdav_server_that_misbehaves_is_told_apart_like_any_other() {
+    skip_unless!(WebDav::NEEDS);
+    let server = WebDav::new();
+    server.put("a", "0123456789");
+    let proxy = Misbehaving::in_front_of(server.address(), Link::default());
+    let stores = stores(&[]);
+    let name = format!("webdav://{}/a", proxy.address());
+    let entry = stat(&stores, &name).unwrap();
+    proxy.reset_counts();
+    assert_eq!(read_entry(&stores, &entry, 2..4).unwrap(), "23");
+    let (_, pinned) = last(&proxy, "if-match");
+    assert_eq!(pinned.as_deref(), entry.version.as_ref().map(Version::as_str));
+    assert_eq!(proxy.total().requests, 1);
+    let error = |answer: Answer| {
+        proxy.answer("/a", answer);
+        read_entry(&stores, &entry, 0..10).unwrap_err()
+    };
+    let busy = error(Answer::status(503).header("Retry-After", "7"));
+    let seven = Some(Duration::from_secs(7));
+    assert!(matches!(busy, Error::Busy { retry_after, .. } if retry_after == seven), "{busy}");
+    assert!(matches!(error(Answer::status(429)), Error::Busy { .. }));
+    assert!(matches!(error(Answer::status(500)), Error::Interrupted { .. }));
+    assert!(matches!(error(Answer::status(401)), Error::Denied { .. }));
+    assert!(matches!(error(Answer::status(404)), Error::NotFound { .. }));
+    assert!(matches!(error(Answer::status(412)), Error::Changed { .. }));
+    assert!(matches!(error(Answer::hang_up()), Error::Interrupted { .. }));
+    for short in [Answer::forwarded().ends_after(4), Answer::forwarded().resets_after(4)] {
+        let short = error(short);
+        assert!(matches!(short, Error::Interrupted { .. }), "{short}");
+    }
+}
+
+#[test]
+fn a_password_is_sent_to_the_server_and_to_nobody_who_reads_errors() {
+    let server = Misbehaving::new();
+    server.answer("/a", Answer::status(403));
+    let address = server.address();
+    let by_option = stores(&[("webdav_username", "me"), ("webdav_password", "secret")]);
+    let denied = read(&by_option, &format!("webdav://{address}/a"), 0..u64::MAX).unwrap_err();
+    let (_, login) = last(&server, "authorization");
+    assert_eq!(login.as_deref(), Some("Basic bWU6c2VjcmV0"));
+    assert!(!denied.to_string().contains("secret"), "{denied}");
+    let by_name = stores(&[]);
+    drop(read(&by_name, &format!("webdav://me:secret@{address}/a"), 0..u64::MAX));
+    assert_eq!(last(&server, "authorization").1.as_deref(), Some("Basic bWU6c2VjcmV0"));
 }
 
 #[test]

@@ -146,6 +146,10 @@ impl Folders for Bucket {
 
 impl Inner {
     async fn stat(&self, name: Name) -> Result<Entry, Error> {
+        if self.root.key(&name).is_empty() {
+            let reason = format!("this is a bucket; its objects are {}/**", self.root.text);
+            return Err(Error::refused(name, reason));
+        }
         let request = Request { method: Method::HEAD, ..self.about(&name) };
         let answer = self.requests.send(&name, request).await?;
         Ok(answers::entry(name, answer.headers()))

@@ -1,0 +1,84 @@
+//! Where the keys of S3 come from. They are searched for in the environment of the process, so that
+//! each case is a child of this test with an environment of its own.
+
+use nearfirst_store::Error;
+use testkit::server::S3;
+use testkit::{Cmd, Dir, cmd, skip_unless};
+
+use crate::{read, stores};
+
+/// A child that runs one of the tests below, and knows nothing of the user's keys.
+fn child(test: &str, home: &Dir) -> Cmd {
+    let this = std::env::current_exe().unwrap();
+    let mut child = cmd(this, ["--ignored", "--exact", test]);
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("AWS_")) {
+            child = child.without_env(name);
+        }
+    }
+    child.env("HOME", home.path()).env("AWS_EC2_METADATA_DISABLED", "true")
+}
+
+#[track_caller]
+fn passes(child: Cmd) {
+    let output = child.run();
+    assert!(output.code() == 0, "{}{}", output.text(), output.stderr());
+    assert!(output.text().contains("1 passed"), "{}", output.text());
+}
+
+fn server() -> S3 {
+    let s3 = S3::new();
+    s3.create_bucket("bucket");
+    s3.put("bucket/a", "text");
+    s3
+}
+
+#[test]
+fn keys_are_found_in_variables() {
+    skip_unless!(S3::NEEDS);
+    let s3 = server();
+    let home = Dir::new();
+    let with_keys = |child: Cmd| {
+        s3.env().into_iter().fold(child, |child, (name, value)| child.env(name, value))
+    };
+    passes(with_keys(child("credentials::reads", &home)));
+}
+
+#[test]
+fn keys_are_found_in_the_files_of_a_profile() {
+    skip_unless!(S3::NEEDS);
+    let s3 = server();
+    let home = Dir::new();
+    let (id, secret) = (S3::ACCESS_KEY, S3::SECRET_KEY);
+    let keys = format!("[work]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n");
+    home.create(".aws/credentials", keys);
+    let settings =
+        format!("[profile work]\nregion = {}\nendpoint_url = {}\n", S3::REGION, s3.endpoint());
+    home.create(".aws/config", settings);
+    passes(child("credentials::reads", &home).env("AWS_PROFILE", "work"));
+}
+
+#[test]
+fn without_keys_a_read_is_denied_with_what_to_do() {
+    skip_unless!(S3::NEEDS);
+    let s3 = server();
+    let home = Dir::new();
+    passes(child("credentials::is_denied", &home).env("AWS_ENDPOINT_URL", s3.endpoint()));
+}
+
+#[test]
+#[ignore = "runs as a child of other tests"]
+fn reads() {
+    assert_eq!(read(&stores(&[]), "s3://bucket/a", 0..9).unwrap(), "text");
+}
+
+#[test]
+#[ignore = "runs as a child of other tests"]
+fn is_denied() {
+    let denied = read(&stores(&[]), "s3://bucket/a", 0..9).unwrap_err();
+    let Error::Denied { reason, .. } = &denied else { panic!("{denied}") };
+    assert!(
+        reason.contains("AWS_ACCESS_KEY_ID") && reason.contains("AWS_SKIP_SIGNATURE"),
+        "{reason}"
+    );
+}
