@@ -47,13 +47,6 @@ pub(super) struct Page {
     pub(super) folders: Vec<String>,
 }
 
-impl Page {
-    /// Whether nothing is in it.
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.folders.is_empty()
-    }
-}
-
 /// The objects below `root` that match `pattern`, as pages come. A name without
 /// wildcards is looked up as it is, also one that no pattern could say (`a//b`).
 pub(super) fn entries(folders: Arc<dyn Folders>, root: Root, pattern: &Name) -> Entries {

@@ -2,10 +2,26 @@
 //!
 //! A name is a scheme, a bucket or host, and the object's key as it is:
 //! nothing in a key is percent-decoded, and `?`, `#`, `+` and `//` are parts of it.
+//!
+//! | name | keys and places come from |
+//! | --- | --- |
+//! | `s3://bucket/key` | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_PROFILE` and the files in `~/.aws`, web identity, container and instance roles; `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`; `AWS_SKIP_SIGNATURE=true` for public buckets |
+//! | `gs://bucket/key` | `GOOGLE_APPLICATION_CREDENTIALS`, gcloud's own file, the machine's account; `STORAGE_EMULATOR_HOST` |
+//! | `az://container/key`, `abfs://container@account.dfs.core.windows.net/key` | `AZURE_STORAGE_CONNECTION_STRING`, or `AZURE_STORAGE_ACCOUNT` with `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN`; `AZURE_CLIENT_ID` and its like |
+//! | `webdav://host/path`, `webdavs://user:password@host/path` | the name; options `webdav_username`, `webdav_password`, `webdav_token` |
+//! | `sftp://user@host:port/path` | `ssh`: its agent, keys, configuration and known hosts; options `sftp_key`, `sftp_known_hosts_strategy` |
+//! | `hdfs://host/path`, `webhdfs://host:9870/path`, `swebhdfs://…` | `HADOOP_USER_NAME`; option `webhdfs_delegation` |
+//! | `file:///path` | nothing |
+//!
+//! Storage options ([`StoresOptions::storage`]) come before all of these, by the names
+//! that `OpenDAL` gives them (`region`, `endpoint`, `access_key_id`), with the
+//! service before them to be for it alone (`gcs_endpoint`); for S3 also
+//! `restore_days` and `restore_tier`.
 
 mod body;
 mod error;
 mod glob;
+mod patience;
 mod place;
 mod remote;
 mod s3;

@@ -14,6 +14,7 @@ use sled::Device;
 use super::body::exactly;
 use super::error::from_opendal;
 use super::glob::{self, Folders, Page, Pages};
+use super::patience::patiently;
 use super::place::Root;
 use super::s3::Environment;
 use super::services::{self, Service};
@@ -99,7 +100,7 @@ impl Folders for Remote {
     fn pages(&self, prefix: &str, deep: bool) -> Pages {
         let store = Arc::clone(&self.0);
         let prefix = prefix.to_owned();
-        async move { store.listing(&prefix, deep).await }.try_flatten_stream().boxed()
+        async move { store.listing(prefix, deep).await }.try_flatten_stream().boxed()
     }
 
     fn find(&self, key: String) -> Answer<'static, Entry> {
@@ -129,7 +130,7 @@ impl Inner {
         let operation = AssertUnwindSafe(operation).catch_unwind();
         match tokio::time::timeout(self.answer_max, operation).await {
             Ok(Ok(answer)) => answer.map_err(|error| from_opendal(name, &error, transport.said())),
-            Ok(Err(_)) => Err(Error::refused(name.clone(), "the answer cannot be read")),
+            Ok(Err(_)) => Err(unreadable(name)),
             Err(_) => {
                 let seconds = self.answer_max.as_secs_f32();
                 Err(Error::interrupted(name.clone(), format!("no answer for {seconds} s")))
@@ -224,11 +225,12 @@ impl Inner {
             .map_err(move |error| from_opendal(&about, &error, None))
             .map_ok(|buffer| stream::iter(buffer).map(Ok))
             .try_flatten();
+        let headers = transport.headers();
         if end == u64::MAX {
-            return Ok(Reading { entry: now, range, bytes: bytes.boxed(), headers: Vec::new() });
+            return Ok(Reading { entry: now, range, bytes: bytes.boxed(), headers });
         }
         let bytes = exactly(name, bytes, 0, range.end - range.start);
-        Ok(Reading { entry: now, range, bytes, headers: Vec::new() })
+        Ok(Reading { entry: now, range, bytes, headers })
     }
 
     /// What was refused because the object ends before the range begins is nothing.
@@ -249,26 +251,32 @@ impl Inner {
         ))
     }
 
-    /// Lists a prefix.
-    async fn listing(self: Arc<Self>, prefix: &str, deep: bool) -> Result<Pages, Error> {
+    /// Lists a prefix. That there is no such folder is an empty listing, as at stores without folders.
+    async fn listing(self: Arc<Self>, prefix: String, deep: bool) -> Result<Pages, Error> {
+        let (first, names) = match patiently(|| Arc::clone(&self).begun(&prefix, deep)).await {
+            Ok(begun) => begun,
+            Err(Error::NotFound { .. }) => return Ok(stream::empty().boxed()),
+            Err(error) => return Err(error),
+        };
+        let rest = stream::try_unfold(names, |mut names| async move {
+            let page = names.page().await?;
+            Ok(page.map(|page| (page, names)))
+        });
+        Ok(stream::once(async { Ok(first) }).chain(rest).boxed())
+    }
+
+    /// A listing and its first page.
+    async fn begun(self: Arc<Self>, prefix: &str, deep: bool) -> Result<(Page, Names), Error> {
         let name = self.root.name(prefix);
         let path = if prefix.is_empty() { "/" } else { prefix };
         let options = ListOptions { recursive: deep, ..ListOptions::default() };
         let (operator, transport) = self.about(&name);
         let opened = operator.lister_options(path, options);
-        let lister = match self.answered(&name, &transport, opened).await {
-            Ok(lister) => lister,
-            Err(Error::NotFound { .. }) => return Ok(stream::empty().boxed()),
-            Err(error) => return Err(error),
-        };
-        let start =
-            Some(Names { store: self, name, transport, lister, prefix: prefix.to_owned(), deep });
-        let pages = stream::try_unfold(start, |names| async move {
-            let Some(mut names) = names else { return Ok(None) };
-            let (page, is_last) = names.page().await?;
-            Ok(Some((page, (!is_last).then_some(names))))
-        });
-        Ok(pages.boxed())
+        let lister = self.answered(&name, &transport, opened).await?;
+        let prefix = prefix.to_owned();
+        let mut names = Names { store: self, name, transport, lister, prefix, deep, failed: None };
+        let first = names.page().await?;
+        Ok((first.unwrap_or_default(), names))
     }
 
     fn entry(&self, name: Name, found: &Metadata) -> Entry {
@@ -296,32 +304,37 @@ struct Names {
     lister: Lister,
     prefix: String,
     deep: bool,
+    /// What comes after the names of the last page.
+    failed: Option<Error>,
 }
 
 impl Names {
-    /// The next names, as many as are there, and whether they are the last.
-    async fn page(&mut self) -> Result<(Page, bool), Error> {
+    /// The next names, as many as are there: the first is waited for.
+    async fn page(&mut self) -> Result<Option<Page>, Error> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let next = self.lister.next().map(Option::transpose);
+        let first = self.store.answered(&self.name, &self.transport, next).await?;
+        let Some(first) = first else { return Ok(None) };
         let mut page = Page::default();
-        for _ in 0..PAGE_NAMES_MAX {
-            // The first is waited for, the others are taken if they are there.
-            let next = self.lister.next();
-            let next = if page.is_empty() {
-                let next = next.map(Option::transpose);
-                self.store.answered(&self.name, &self.transport, next).await.transpose()
-            } else {
-                let Some(next) = AssertUnwindSafe(next).catch_unwind().now_or_never() else {
-                    return Ok((page, false));
-                };
-                let failed = |error| from_opendal(&self.name, &error, self.transport.said());
-                next.unwrap_or_default().map(|next| next.map_err(failed))
-            };
+        self.take(&mut page, first);
+        for _ in 1..PAGE_NAMES_MAX {
+            let next = AssertUnwindSafe(self.lister.next()).catch_unwind().now_or_never();
             match next {
-                None | Some(Err(Error::NotFound { .. })) => return Ok((page, true)),
-                Some(Err(error)) => return Err(error),
-                Some(Ok(entry)) => self.take(&mut page, entry),
+                Some(Ok(Some(Ok(entry)))) => self.take(&mut page, entry),
+                Some(Ok(Some(Err(error)))) => {
+                    self.failed = Some(from_opendal(&self.name, &error, self.transport.said()));
+                    break;
+                }
+                Some(Err(_)) => {
+                    self.failed = Some(unreadable(&self.name));
+                    break;
+                }
+                None | Some(Ok(None)) => break,
             }
         }
-        Ok((page, false))
+        Ok(Some(page))
     }
 
     fn take(&self, page: &mut Page, entry: opendal::Entry) {
@@ -344,6 +357,11 @@ fn same(known: Option<&Version>, now: Option<&Version>, name: &Name) -> Result<(
         }
         _ => Ok(()),
     }
+}
+
+/// What the service panicked at.
+fn unreadable(name: &Name) -> Error {
+    Error::refused(name.clone(), "the answer cannot be read; a name in it may be no UTF-8")
 }
 
 fn time_of(time: SystemTime) -> Option<SystemTime> {

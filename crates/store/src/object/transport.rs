@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::TryStreamExt as _;
 use opendal::{Buffer, ErrorKind, HttpBody, HttpTransport};
-use reqwest::header::CONTENT_LENGTH;
+use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 
 use super::error::{Refusal, unanswered};
-use super::wire::Wire;
+use super::wire::{Wire, fields};
 use crate::{Error, Name};
 
 /// Sends the requests of one operation about one object.
@@ -18,6 +18,7 @@ pub(super) struct Transport {
     host: Arc<str>,
     name: Name,
     said: Arc<Mutex<Option<Said>>>,
+    headers: Arc<Mutex<HeaderMap>>,
 }
 
 /// What stood in the way of the last request.
@@ -33,12 +34,23 @@ impl Transport {
     /// For requests to `host` about `name`.
     pub(super) fn new(wire: &Wire, host: &Arc<str>, name: &Name) -> Self {
         let host = Arc::clone(host);
-        Self { wire: wire.clone(), host, name: name.clone(), said: Arc::default() }
+        Self {
+            wire: wire.clone(),
+            host,
+            name: name.clone(),
+            said: Arc::default(),
+            headers: Arc::default(),
+        }
     }
 
     /// What stood in the way of the last request to the server, if anything did.
     pub(super) fn said(&self) -> Option<Said> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The head of the last answer that was good.
+    pub(super) fn headers(&self) -> Vec<(String, String)> {
+        fields(&self.headers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn remember(&self, said: Option<Said>) {
@@ -72,6 +84,7 @@ impl Transport {
             HttpBody::new(futures::stream::iter([Ok(Buffer::from(text))]), None)
         } else {
             self.remember(None);
+            *self.headers.lock().unwrap_or_else(PoisonError::into_inner) = answer.headers().clone();
             let length = answer.headers().get(CONTENT_LENGTH).filter(|_| !is_head);
             let length = length.and_then(|text| text.to_str().ok()?.parse().ok());
             let name = self.name.clone();

@@ -129,6 +129,12 @@ impl Wire {
     }
 }
 
+/// The fields of an answer's head, in the server's order; bytes beyond ASCII are taken as Latin-1.
+pub(super) fn fields(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |bytes: &[u8]| bytes.iter().map(|&byte| char::from(byte)).collect();
+    headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect()
+}
+
 /// Whether a URL is one that hands out keys to machines inside a cloud.
 fn is_metadata(url: &reqwest::Url) -> bool {
     let hosts = ["169.254.169.254", "169.254.170.2", "[fd00:ec2::254]", "metadata.google.internal"];

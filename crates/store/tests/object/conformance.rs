@@ -117,6 +117,9 @@ fn webdav_conforms() {
 /// Where [`over_ssh`] finds the folder that the server shows.
 const SHOWN: &str = "NEARFIRST_TEST_SHOWN";
 
+/// Where it finds the server by an address that nobody has vouched for.
+const ADDRESS: &str = "NEARFIRST_TEST_ADDRESS";
+
 /// The settings of `ssh` are files and not options of ours: a child of this test finds an `ssh` in
 /// its `PATH` that reads those of the test.
 #[test]
@@ -136,6 +139,7 @@ fn sftp_conforms() {
     let output = cmd(this, ["--ignored", "--exact", "conformance::over_ssh"])
         .env("PATH", path)
         .env(SHOWN, server.root())
+        .env(ADDRESS, server.address().to_string())
         .run();
     assert!(output.code() == 0, "{}{}", output.text(), output.stderr());
     assert!(output.text().contains("1 passed"), "{}", output.text());
@@ -148,6 +152,17 @@ fn over_ssh() {
     let put = |key: &str, text: &str| drop(shown.create(key, text));
     let at = |key: &str| format!("sftp://{}{}/{key}", Sftp::HOST, shown.path().display());
     conforms(&stores(&[]), &put, &at);
-    let nowhere = read(&stores(&[]), "sftp://no-such-host.invalid/a", 0..1);
-    assert!(nowhere.is_err_and(|error| !matches!(error, Error::NotFound { .. })));
+    let error = |host: &str| read(&stores(&[]), &format!("sftp://{host}/a"), 0..1).unwrap_err();
+    let nowhere = error("no-such-host.invalid");
+    assert!(
+        matches!(&nowhere, Error::Refused { reason, .. } if reason.contains("no-such-host")),
+        "{nowhere}"
+    );
+    let stranger = error(&std::env::var(ADDRESS).expect("set by the parent"));
+    assert!(
+        matches!(&stranger, Error::Denied { reason, .. } if reason.contains("known_hosts")),
+        "{stranger}"
+    );
+    let silent = error("127.0.0.1:1");
+    assert!(silent.is_transient(), "{silent}");
 }

@@ -141,6 +141,9 @@ fn a_webdav_server_that_misbehaves_is_told_apart_like_any_other() {
         let short = error(short);
         assert!(matches!(short, Error::Interrupted { .. }), "{short}");
     }
+    proxy.reset_counts();
+    proxy.nth(1, Answer::status(503));
+    assert_eq!(names(&stores, &format!("webdav://{}/*", proxy.address())), [name].into());
 }
 
 #[test]

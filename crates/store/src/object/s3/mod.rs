@@ -24,18 +24,12 @@ use self::settings::Settings;
 use super::body::exactly;
 use super::error::unanswered;
 use super::glob::{self, Folders, Page, Pages};
+use super::patience::patiently;
 use super::place::Root;
-use super::wire::{Redirects, Wire};
+use super::wire::{Redirects, Wire, fields};
 use crate::{
     Answer, Entries, Entry, Error, Name, Query, Reading, Recall, Store, StoresOptions, Tier,
 };
-
-/// How often a page of a listing is asked for before the listing ends with an
-/// error: only the listing knows where it stands, so it alone can go on.
-const PAGE_ATTEMPTS: u32 = 6;
-
-/// The wait before a page is asked for again, doubled each time: six attempts are 6 s.
-const PAGE_AGAIN: Duration = Duration::from_millis(200);
 
 /// When a restore is worth another look: standard ones take hours, expedited ones minutes.
 const RECALL_AGAIN: Duration = Duration::from_mins(5);
@@ -127,7 +121,8 @@ impl Folders for Bucket {
         let start = Some((Arc::clone(&self.0), prefix.to_owned(), None));
         stream::try_unfold(start, move |state| async move {
             let Some((bucket, prefix, after)) = state else { return Ok(None) };
-            let listing = bucket.page(&prefix, deep, after).await?;
+            let after: Option<String> = after;
+            let listing = patiently(|| bucket.page(&prefix, deep, after.as_deref())).await?;
             let page = Page {
                 entries: listing.entries(|key| bucket.root.name(key)).collect(),
                 folders: listing.folders().collect(),
@@ -226,32 +221,7 @@ impl Inner {
         }
     }
 
-    /// A page of a listing, asked for until it comes.
-    async fn page(
-        &self,
-        prefix: &str,
-        deep: bool,
-        after: Option<String>,
-    ) -> Result<Listing, Error> {
-        let mut wait = PAGE_AGAIN;
-        for _ in 1..PAGE_ATTEMPTS {
-            let again = match self.page_once(prefix, deep, after.as_deref()).await {
-                Err(Error::Busy { retry_after, .. }) => retry_after.unwrap_or(wait).max(wait),
-                Err(error) if error.is_transient() => wait,
-                result => return result,
-            };
-            tokio::time::sleep(again).await;
-            wait *= 2;
-        }
-        self.page_once(prefix, deep, after.as_deref()).await
-    }
-
-    async fn page_once(
-        &self,
-        prefix: &str,
-        deep: bool,
-        after: Option<&str>,
-    ) -> Result<Listing, Error> {
+    async fn page(&self, prefix: &str, deep: bool, after: Option<&str>) -> Result<Listing, Error> {
         let name = self.root.name(prefix);
         let mut query =
             Vec::from([("encoding-type", "url"), ("list-type", "2"), ("prefix", prefix)]);
@@ -302,11 +272,12 @@ fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Resu
         let reason = format!("the server sends {held:?} of the range {range:?}");
         return Err(Error::interrupted(name, reason));
     }
+    let headers = fields(answer.headers());
     let broken = name.clone();
     let bytes = answer.bytes_stream().map_err(move |error| unanswered(&broken, &error));
     if range == (0..u64::MAX) {
-        return Ok(Reading { entry, range, bytes: bytes.boxed(), headers: Vec::new() });
+        return Ok(Reading { entry, range, bytes: bytes.boxed(), headers });
     }
     let bytes = exactly(name, bytes, range.start - held.start, range.end - range.start);
-    Ok(Reading { entry, range, bytes, headers: Vec::new() })
+    Ok(Reading { entry, range, headers, bytes })
 }

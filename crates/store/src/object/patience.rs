@@ -1,0 +1,29 @@
+//! Asking again for a page of a listing: only the listing knows where it stands, so it alone can go on.
+
+use std::time::Duration;
+
+use crate::Error;
+
+/// How often a page is asked for before the listing ends with an error.
+const ATTEMPTS: u32 = 6;
+
+/// The wait before a page is asked for again, doubled each time: six attempts are 6 s.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What `ask` gives, asked again while it gives errors that pass, and not before a busy server wants it.
+pub(super) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let mut wait = AGAIN;
+    for _ in 1..ATTEMPTS {
+        let again = match ask().await {
+            Err(Error::Busy { retry_after, .. }) => retry_after.unwrap_or(wait).max(wait),
+            Err(error) if error.is_transient() => wait,
+            result => return result,
+        };
+        tokio::time::sleep(again).await;
+        wait *= 2;
+    }
+    ask().await
+}
