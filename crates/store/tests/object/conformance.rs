@@ -4,16 +4,21 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 
-use nearfirst_store::{Entry, Error, Name, Stores};
+use std::sync::Arc;
+
+use nearfirst_store::wrap::{Faulty, Pace, Recording, Throttled};
+use nearfirst_store::{Entry, Error, Name};
 use testkit::server::{S3, Sftp, WebDav};
 use testkit::{Dir, cmd, program, skip_unless};
 
-use crate::{listed, names, open, read, read_entry, run, s3_stores, stat, stores};
+use crate::{
+    Around, Source, Wrap, listed, names, open, read, read_entry, run, s3_stores, stat, stores,
+};
 
 /// What all stores that list must do, of the one whose keys `put` makes and `at` names.
 ///
 /// Nothing else may be below what `at` names.
-fn conforms(stores: &Stores, put: &dyn Fn(&str, &str), at: &dyn Fn(&str) -> String) {
+fn conforms(stores: &dyn Source, put: &dyn Fn(&str, &str), at: &dyn Fn(&str) -> String) {
     for key in
         ["d/a.txt", "d/b.gz", "d/e/c.gz", "d/e/f/g.gz", "d/.h/i.gz", "d/j k+%20.gz", "d/empty"]
     {
@@ -67,7 +72,6 @@ fn conforms(stores: &Stores, put: &dyn Fn(&str, &str), at: &dyn Fn(&str) -> Stri
     assert_eq!(reading.range, 8..10);
     assert_eq!(reading.entry.size, Some(12));
     assert!(reading.entry.version.is_some());
-    assert!(stores.of(&Name::from(a)).unwrap().device(&entry.name) == store.device(&entry.name));
 }
 
 /// Files say in the system's words what servers say in theirs.
@@ -84,6 +88,21 @@ fn files_conform() {
     let dir = Dir::new();
     let put = |key: &str, text: &str| drop(dir.create(key, text));
     conforms(&stores(&[]), &put, &|key| format!("{}/{key}", dir.path().display()));
+}
+
+#[test]
+fn stores_around_a_store_conform_as_it_does() {
+    let all: [Wrap; 3] = [
+        |store| Arc::new(Faulty::new(store)),
+        |store| Arc::new(Recording::new(store)),
+        |store| Arc::new(Throttled::new(store, Pace::default())),
+    ];
+    for around in all {
+        let dir = Dir::new();
+        let put = |key: &str, text: &str| drop(dir.create(key, text));
+        let at = |key: &str| format!("file://{}/{key}", dir.path().display());
+        conforms(&Around(stores(&[]), around), &put, &at);
+    }
 }
 
 #[test]

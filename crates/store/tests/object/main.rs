@@ -45,18 +45,41 @@ fn s3_stores(endpoint: &str) -> Stores {
     ])
 }
 
-fn open(stores: &Stores, name: &str) -> Arc<dyn Store> {
-    stores.of(&Name::from(name)).unwrap()
+/// Where tests get the store of a name.
+trait Source {
+    fn open(&self, name: &Name) -> Arc<dyn Store>;
+}
+
+impl Source for Stores {
+    fn open(&self, name: &Name) -> Arc<dyn Store> {
+        self.of(name).unwrap()
+    }
+}
+
+/// Puts a store around another.
+type Wrap = fn(Arc<dyn Store>) -> Arc<dyn Store>;
+
+/// Stores, each with another around it.
+struct Around(Stores, Wrap);
+
+impl Source for Around {
+    fn open(&self, name: &Name) -> Arc<dyn Store> {
+        self.1(self.0.open(name))
+    }
+}
+
+fn open(stores: &dyn Source, name: &str) -> Arc<dyn Store> {
+    stores.open(&Name::from(name))
 }
 
 /// Everything that a pattern lists.
-fn listed(stores: &Stores, pattern: &str) -> Vec<Result<Entry, Error>> {
+fn listed(stores: &dyn Source, pattern: &str) -> Vec<Result<Entry, Error>> {
     let store = open(stores, pattern);
     run(store.list(&Query::Glob(Name::from(pattern))).collect())
 }
 
 /// The names that a pattern lists, without errors.
-fn names(stores: &Stores, pattern: &str) -> BTreeSet<String> {
+fn names(stores: &dyn Source, pattern: &str) -> BTreeSet<String> {
     let entries = listed(stores, pattern).into_iter();
     let all: Vec<_> =
         entries.map(|entry| entry.unwrap().name.to_string_lossy().into_owned()).collect();
@@ -75,16 +98,16 @@ async fn text(reading: Reading) -> Result<String, Error> {
 }
 
 /// The bytes of a range of what is under a name, by name alone.
-fn read(stores: &Stores, name: &str, range: Range<u64>) -> Result<String, Error> {
+fn read(stores: &dyn Source, name: &str, range: Range<u64>) -> Result<String, Error> {
     read_entry(stores, &Entry::named(Name::from(name)), range)
 }
 
-fn read_entry(stores: &Stores, entry: &Entry, range: Range<u64>) -> Result<String, Error> {
-    let store = stores.of(&entry.name).unwrap();
+fn read_entry(stores: &dyn Source, entry: &Entry, range: Range<u64>) -> Result<String, Error> {
+    let store = stores.open(&entry.name);
     run(async { text(store.read(entry, range).await?).await })
 }
 
-fn stat(stores: &Stores, name: &str) -> Result<Entry, Error> {
+fn stat(stores: &dyn Source, name: &str) -> Result<Entry, Error> {
     let store = open(stores, name);
     run(store.stat(&Name::from(name)))
 }
