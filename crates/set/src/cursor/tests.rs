@@ -6,7 +6,9 @@ use std::sync::Arc;
 use futures::{FutureExt as _, StreamExt as _};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, raw_sql};
-use store::{Bindings, Clock, Costs, Error, Local, Name, Stores, StoresOptions, TableFiles};
+use store::{
+    Bindings, Clock, Costs, Error, Local, Name, Permissions, Stores, StoresOptions, TableFiles,
+};
 use tempfile::TempDir;
 
 use crate::{Cursor, Spec};
@@ -182,4 +184,23 @@ async fn an_unsupported_form_is_an_error_and_not_an_empty_set() {
         matches!(&items[..], [Err(error)] if !matches!(error, Error::NotFound { .. })),
         "{items:?}"
     );
+}
+
+#[tokio::test]
+async fn what_a_program_prints_is_below_its_folder_once() {
+    let folder = folder(&["d/a.c", "d/b.c"]);
+    let permissions = Permissions { programs: true, ..Permissions::default() };
+    let options = StoresOptions { permissions, ..StoresOptions::default() };
+    let costs = Costs::with(Local::default(), TableFiles::default(), Clock::manual());
+    let stores = Arc::new(Stores::new(Arc::new(costs), &options));
+    let spec = Spec::parse("%printf 'd\\n/abs\\n'%/*.c").unwrap();
+    let items: Vec<_> = Cursor::open(Arc::clone(&stores), spec, folder.path()).collect().await;
+    let mut names: Vec<_> = items.iter().map(|item| &item.as_ref().unwrap().name).collect();
+    names.sort();
+    let below = |name: &str| Name::from(folder.path().join(name).as_path());
+    assert_eq!(names, [&below("d/a.c"), &below("d/b.c")]);
+    // Relative to the working folder of the test, which is the crate's.
+    let spec = Spec::parse("src/%echo lib.rs%").unwrap();
+    let items: Vec<_> = Cursor::open(stores, spec, "".as_ref()).collect().await;
+    assert_eq!(items[0].as_ref().unwrap().name, Name::from("src/lib.rs"));
 }
