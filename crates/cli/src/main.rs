@@ -6,17 +6,22 @@
 
 mod asking;
 mod calibrate;
+mod cat;
+mod cp;
 mod devices;
+mod each;
 mod find;
 mod flags;
 mod generate;
 mod grep;
 mod human;
 mod json;
+mod ls;
 mod messages;
 mod order;
 mod outcome;
 mod progress;
+mod sets;
 mod sleds;
 mod specs;
 mod wc;
@@ -39,6 +44,10 @@ struct Cli {
 enum Command {
     Sleds(sleds::Args),
     Order(order::Args),
+    Ls(ls::Args),
+    Cat(cat::Args),
+    Cp(cp::Args),
+    Each(each::Args),
     Wc(wc::Args),
     Grep(grep::Args),
     Find(find::Args),
@@ -102,6 +111,10 @@ fn run(command: Command) -> ExitCode {
     match command {
         Command::Sleds(args) => sleds::run(&args),
         Command::Order(args) => order::run(args),
+        Command::Ls(args) => ls::run(&args),
+        Command::Cat(args) => cat::run(&args),
+        Command::Cp(args) => cp::run(&args),
+        Command::Each(args) => each::run(&args),
         Command::Wc(args) => wc::run(&args),
         Command::Grep(args) => grep::run(args),
         Command::Find(args) => find::run(args),

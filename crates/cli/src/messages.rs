@@ -6,6 +6,8 @@ use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::progress;
+
 static PROGRAM: OnceLock<String> = OnceLock::new();
 static ERRORS: AtomicU64 = AtomicU64::new(0);
 
@@ -27,6 +29,7 @@ pub(crate) fn error(what: impl Display) {
 
 /// Says something on stderr that does not change the exit code.
 pub(crate) fn note(what: impl Display) {
+    progress::wipe();
     // In one write: stderr has no buffer, and often shares a terminal or file with stdout.
     let line = format!("{}: {what}\n", program());
     // A closed stderr leaves nobody to tell.

@@ -25,3 +25,9 @@ pub(crate) fn exit_code(written: io::Result<()>) -> ExitCode {
         _ => ExitCode::SUCCESS,
     }
 }
+
+/// Of a run that cannot begin.
+pub(crate) fn cannot_begin(error: &anyhow::Error) -> ExitCode {
+    messages::error(format_args!("{error:#}"));
+    ExitCode::from(2)
+}

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nearfirst::Clock;
@@ -11,25 +12,27 @@ const QUIET: Duration = Duration::from_millis(500);
 /// Often enough to look alive, seldom enough to cost nothing.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Whether a line stands on the terminal; held while it changes.
+static SHOWN: Mutex<bool> = Mutex::new(false);
+
 /// The line. It appears only where stderr is a terminal.
 #[derive(Debug)]
 pub(crate) struct Line {
     clock: Clock,
     next: Option<Duration>,
-    shown: bool,
 }
 
 impl Line {
     /// A line that appears once a run takes long.
     pub(crate) fn new(clock: &Clock) -> Self {
         let next = io::stderr().is_terminal().then(|| clock.now() + QUIET);
-        Self { clock: clock.clone(), next, shown: false }
+        Self { clock: clock.clone(), next }
     }
 
     /// A line that appears at once.
     pub(crate) fn at_once(clock: &Clock) -> Self {
         let next = io::stderr().is_terminal().then(|| clock.now());
-        Self { clock: clock.clone(), next, shown: false }
+        Self { clock: clock.clone(), next }
     }
 
     /// Shows what `what` gives, if it is time to.
@@ -37,22 +40,30 @@ impl Line {
         let Some(next) = self.next else { return };
         let now = self.clock.now();
         if now >= next {
-            drop(write!(io::stderr().lock(), "\r\x1b[K{}", what()));
+            let text = what();
+            let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(write!(io::stderr().lock(), "\r\x1b[K{text}"));
+            *shown = true;
             self.next = Some(now + PAUSE);
-            self.shown = true;
         }
     }
 
     /// Takes the line away, so that something else can be written.
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            drop(write!(io::stderr().lock(), "\r\x1b[K"));
-        }
+        wipe();
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// Takes the line away, whoever shows one, so that something else can be written.
+pub(crate) fn wipe() {
+    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::mem::take(&mut *shown) {
+        drop(write!(io::stderr().lock(), "\r\x1b[K"));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A latency-aware file access layer for Linux: it knows which parts of a file
 //! are in memory and which must come from a device, what that costs, and in
-//! which order reading is cheapest.
+//! which order reading is cheapest. A [`Set`] is told what will be read, fetches
+//! it near from wherever it is, and yields what is ready.
 //!
 //! ```
 //! use nearfirst::{Costs, Plan};
@@ -15,11 +16,18 @@
 //! ```
 
 pub use fetch;
+pub use fetch::engine::{Engine, EngineOptions};
+pub use fetch::scheduler::{DeviceId, DeviceSnapshot, Limits, Snapshot};
+pub use set::{
+    Cursor, Duplicates, Glob, ListSource, Member, MemberError, Order, Rank, Set, SetOptions, Spec,
+    SpecError,
+};
 pub use sled::{
     DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Picker, Piece, Place, Plan,
-    Sled, Spread, TableError, delivery_time, pull_edges,
+    Sled, Spread, TableError, delivery_time, describe, pull_edges,
 };
 pub use store::{
-    Backing, Clock, Costs, Error, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason,
-    Status, TableFiles, Warning, probe, probe_memory,
+    Backing, Bindings, Clock, Costs, Entries, Entry, Error, Kind, Local, Located, Mount, Mounts,
+    Name, Pattern, Permissions, Probe, Progress, Query, Reading, Reason, Recall, Status, Store,
+    Stores, StoresOptions, TableFiles, Tier, Version, Warning, probe, probe_memory,
 };

@@ -73,6 +73,15 @@ impl Glob {
             && !text.iter().any(|byte| b"*?[{\\".contains(byte))
     }
 
+    /// The names that it stands for, if nothing needs to be listed to know them.
+    pub fn names(&self) -> Option<Vec<Name>> {
+        let patterns: Result<Vec<Vec<u8>>, _> = self.alternatives().into_iter().collect();
+        let patterns = patterns.ok()?;
+        let name = |pattern: &Vec<u8>| Name::new(&*Pattern::unquoted(pattern));
+        (!patterns.iter().any(|pattern| is_wild(pattern)))
+            .then(|| patterns.iter().map(name).collect())
+    }
+
     /// The patterns without braces and `~` that it stands for, in order; an
     /// error among them concerns that one, or all if the braces are broken.
     pub fn alternatives(&self) -> Vec<Result<Vec<u8>, SpecError>> {

@@ -1,0 +1,128 @@
+//! `nearfirst cat`: the bytes of a set's members, one member after the other.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use nearfirst::{Member, MemberError};
+
+use crate::outcome;
+use crate::sets::decompress::Decompressor;
+use crate::sets::flags::{OrderFlags, SetFlags};
+use crate::sets::{self, Sets, Tally, progress};
+
+/// Bytes taken from a decompressing program at a time.
+const BUFFER_BYTES: usize = 128 << 10;
+
+/// Write the bytes of objects to stdout, while the next are fetched
+///
+/// Each member comes whole and by itself, in the order of the operands unless --unordered is given.
+/// A large one is written while the rest of it is on its way: if that breaks, what was written
+/// stays written, and the exit code says so.
+///
+/// Unlike cat, `-` is a list of names on stdin, and not what stdin holds.
+///
+/// Examples:
+///   nearfirst cat 's3://logs/2026/**/*.gz' | zcat | sort
+///   nearfirst cat --unordered -z 's3://logs/2026/**/*.gz' | grep -c ERROR
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = outcome::EXIT_CODES, verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// What to write
+    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]
+    specs: Vec<OsString>,
+
+    /// Decompress what its name says is compressed: .gz, .xz, .zst, .bz2, .lz4, .br, .Z
+    ///
+    /// By the programs that do it (`gzip`, `xz` …), as `grep -z`. What has no such program is
+    /// written as it is.
+    #[arg(short = 'z', long)]
+    decompress: bool,
+
+    #[command(flatten)]
+    order: OrderFlags,
+
+    #[command(flatten)]
+    set: SetFlags,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let sets = match Sets::open(&args.set.far, args.set.budget, &args.set.asking) {
+        Ok(sets) => sets,
+        Err(error) => return outcome::cannot_begin(&error),
+    };
+    let specs = sets.specs(&args.specs);
+    let set = Arc::new(sets.open_set(specs, args.order.set_options(true)));
+    let tally = Arc::new(Tally::default());
+    let shown = progress::show(&set, &tally);
+    let decompressor = args.decompress.then(Decompressor::default);
+    let mut out = io::stdout().lock();
+    let mut written = Ok(());
+    for member in &*set {
+        let result = member
+            .map_err(Trouble::Member)
+            .and_then(|member| write(member, decompressor.as_ref(), &mut out, &tally));
+        match result {
+            Ok(()) => tally.done(),
+            Err(Trouble::Member(error)) => {
+                tally.failed();
+                sets::complain(&error);
+            }
+            Err(Trouble::Output(error)) => {
+                written = Err(error);
+                break;
+            }
+        }
+    }
+    drop(shown);
+    if args.set.stats {
+        sets::say_stats(sets.engine(), &tally);
+    }
+    outcome::exit_code(written.and_then(|()| out.flush()))
+}
+
+/// What ended a member's output: the member, or whoever reads it.
+enum Trouble {
+    Member(MemberError),
+    Output(io::Error),
+}
+
+fn write(
+    mut member: Member,
+    decompressor: Option<&Decompressor>,
+    out: &mut impl Write,
+    tally: &Tally,
+) -> Result<(), Trouble> {
+    if let Some(decompressor) = decompressor.filter(|known| known.knows(member.name())) {
+        return write_decompressed(member, decompressor, out, tally);
+    }
+    loop {
+        let chunk = member.chunk().map_err(Trouble::Member)?;
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        tally.read(chunk.len() as u64);
+        out.write_all(&chunk).map_err(Trouble::Output)?;
+    }
+}
+
+fn write_decompressed(
+    member: Member,
+    decompressor: &Decompressor,
+    out: &mut impl Write,
+    tally: &Tally,
+) -> Result<(), Trouble> {
+    let name = member.name().clone();
+    let failed = |error: io::Error| Trouble::Member(sets::member_error(&name, error));
+    let Some(mut text) = decompressor.read(&name, member).map_err(failed)? else { return Ok(()) };
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let read = text.read(&mut buffer).map_err(failed)?;
+        if read == 0 {
+            return Ok(());
+        }
+        tally.read(read as u64);
+        out.write_all(&buffer[..read]).map_err(Trouble::Output)?;
+    }
+}

@@ -1,0 +1,305 @@
+//! Moves the bytes of members to their files, in several threads.
+
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use futures::StreamExt as _;
+use nearfirst::{Engine, Entry, Error, Member, Set};
+
+use super::checksum::{Sum, Sums};
+use super::part::{self, Part};
+use super::plan::{Plan, Task};
+use crate::sets::flags::Patience;
+use crate::sets::{self, Tally, interrupt};
+use crate::{messages, progress};
+
+/// Copies for several threads.
+#[derive(Debug)]
+pub(super) struct Copier<'a> {
+    engine: &'a Engine,
+    plan: &'a Plan,
+    tally: &'a Tally,
+    verbose: bool,
+    patience: Patience,
+    sums: Sums,
+    resumed: AtomicU64,
+    verified: AtomicU64,
+    written: Mutex<io::Result<()>>,
+}
+
+/// Why a copy was not made.
+enum Trouble {
+    /// The object could not be read; what is here may be gone on with.
+    Source(String),
+    /// The file could not be written.
+    Target(io::Error),
+    /// What was read is not what the store has.
+    Wrong,
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Target(error)
+    }
+}
+
+impl<'a> Copier<'a> {
+    pub(super) fn new(
+        engine: &'a Engine,
+        plan: &'a Plan,
+        tally: &'a Tally,
+        verbose: bool,
+        patience: Patience,
+    ) -> Self {
+        Self {
+            engine,
+            plan,
+            tally,
+            verbose,
+            patience,
+            sums: Sums::default(),
+            resumed: AtomicU64::new(0),
+            verified: AtomicU64::new(0),
+            written: Mutex::new(Ok(())),
+        }
+    }
+
+    /// Objects that an earlier run had begun.
+    pub(super) fn resumed(&self) -> u64 {
+        self.resumed.load(Ordering::Relaxed)
+    }
+
+    /// Objects whose sum was the store's.
+    pub(super) fn verified(&self) -> u64 {
+        self.verified.load(Ordering::Relaxed)
+    }
+
+    /// Whether what was said on stdout could be.
+    pub(super) fn into_written(self) -> io::Result<()> {
+        self.written.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies what is ready, until nothing is left.
+    pub(super) fn work(&self, set: &Set) {
+        loop {
+            if let Some((entry, task)) = self.plan.next_resumed() {
+                self.go_on(&entry, &task);
+            } else if let Some(member) = set.next() {
+                match member {
+                    Ok(member) => self.copy(member),
+                    Err(error) => {
+                        self.tally.failed();
+                        sets::complain(&error);
+                    }
+                }
+            } else if let Some((entry, task)) = self.plan.next_resumed() {
+                self.go_on(&entry, &task);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn copy(&self, member: Member) {
+        let Some(task) = self.plan.take(member.name()) else { return };
+        let entry = member.entry().clone();
+        let useless = entry.version.is_none().then(|| {
+            let dest = task.dest.clone();
+            interrupt::prepare(move || part::remove(&dest))
+        });
+        let made = self.made(member, &entry, &task);
+        drop(useless);
+        self.tell(&entry, &task, made);
+    }
+
+    fn made(&self, mut member: Member, entry: &Entry, task: &Task) -> Result<(), Trouble> {
+        let mut part = Part::open(&task.dest, entry.version.as_ref(), entry.size)?;
+        part.begin_anew(entry.version.as_ref())?;
+        let mut sum = self.sums.begin(entry);
+        let read = loop {
+            match member.chunk() {
+                Ok(chunk) if chunk.is_empty() => break Ok(()),
+                Ok(chunk) => {
+                    if let Some(sum) = &mut sum {
+                        sum.add(&chunk);
+                    }
+                    self.tally.read(chunk.len() as u64);
+                    if let Err(error) = part.write(&chunk) {
+                        break Err(Trouble::Target(error));
+                    }
+                }
+                Err(error) => break Err(Trouble::Source(error.cause.reason())),
+            }
+        };
+        drop(member);
+        self.ended(part, read, entry, task, sum)
+    }
+
+    /// Goes on with what an earlier run had begun.
+    fn go_on(&self, entry: &Entry, task: &Task) {
+        let made = self.rest(entry, task);
+        if made.is_ok() {
+            self.resumed.fetch_add(1, Ordering::Relaxed);
+        }
+        self.tell(entry, task, made);
+    }
+
+    fn rest(&self, entry: &Entry, task: &Task) -> Result<(), Trouble> {
+        let mut part = Part::open(&task.dest, entry.version.as_ref(), entry.size)?;
+        let mut sum = self.sums.begin(entry);
+        part.reread(|bytes| {
+            if let Some(sum) = &mut sum {
+                sum.add(bytes);
+            }
+        })?;
+        let read = self.fetch_rest(&mut part, entry, &mut sum);
+        self.ended(part, read, entry, task, sum)
+    }
+
+    /// Reads on from the end of what is here, as often as it is worth trying.
+    fn fetch_rest(
+        &self,
+        part: &mut Part,
+        entry: &Entry,
+        sum: &mut Option<Sum>,
+    ) -> Result<(), Trouble> {
+        let _entered = self.engine.handle().enter();
+        for attempt in 1.. {
+            let read = futures::executor::block_on(self.read_on(part, entry, sum));
+            match read {
+                Err(Read::Failed(error))
+                    if error.is_transient() && attempt < self.patience.attempts =>
+                {
+                    let pause = self.patience.pause(attempt);
+                    futures::executor::block_on(tokio::time::sleep(pause));
+                }
+                Err(Read::Failed(error)) => return Err(Trouble::Source(error.reason())),
+                Err(Read::Target(error)) => return Err(Trouble::Target(error)),
+                Ok(()) => return Ok(()),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    async fn read_on(
+        &self,
+        part: &mut Part,
+        entry: &Entry,
+        sum: &mut Option<Sum>,
+    ) -> Result<(), Read> {
+        let from = part.length().map_err(Read::Target)?;
+        if entry.size == Some(from) {
+            return Ok(());
+        }
+        let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
+        let stalled = |_| {
+            let reason = format!("no byte came for {} s", self.patience.stall.as_secs_f32());
+            Read::Failed(Error::interrupted(entry.name.clone(), reason))
+        };
+        let limit = self.patience.stall;
+        let reading = store.read(entry, from..entry.size.unwrap_or(u64::MAX));
+        let reading = tokio::time::timeout(limit, reading).await.map_err(stalled)?;
+        let mut reading = reading.map_err(Read::Failed)?;
+        // A server without ranges sends the whole.
+        let mut skipped = from.saturating_sub(reading.range.start);
+        while let Some(chunk) =
+            tokio::time::timeout(limit, reading.bytes.next()).await.map_err(stalled)?
+        {
+            let chunk = chunk.map_err(Read::Failed)?;
+            let skip = usize::try_from(skipped).unwrap_or(usize::MAX).min(chunk.len());
+            skipped -= skip as u64;
+            let new = &chunk[skip..];
+            if let Some(sum) = sum {
+                sum.add(new);
+            }
+            self.tally.read(new.len() as u64);
+            part.write(new).map_err(Read::Target)?;
+        }
+        Ok(())
+    }
+
+    /// Checks what is here, and makes it the file.
+    fn ended(
+        &self,
+        mut part: Part,
+        read: Result<(), Trouble>,
+        entry: &Entry,
+        task: &Task,
+        sum: Option<Sum>,
+    ) -> Result<(), Trouble> {
+        if let Err(trouble) = read {
+            part.leave();
+            return Err(trouble);
+        }
+        let length = part.length()?;
+        if let Some(size) = entry.size.filter(|&size| size != length) {
+            part.discard();
+            return Err(Trouble::Source(format!("{length} bytes came of {size}")));
+        }
+        if let Some(sum) = sum {
+            let (is_right, first) = sum.end();
+            if is_right {
+                self.verified.fetch_add(1, Ordering::Relaxed);
+            } else if self.is_same_again(&mut part, entry, first)? {
+                self.sums.is_opaque(entry);
+            } else {
+                part.discard();
+                return Err(Trouble::Wrong);
+            }
+        }
+        Ok(part.finish(entry.modified, task.replaces)?)
+    }
+
+    /// Reads an object once more: whether the bytes are the same as before.
+    fn is_same_again(
+        &self,
+        part: &mut Part,
+        entry: &Entry,
+        first: [u8; 16],
+    ) -> Result<bool, Trouble> {
+        part.begin_anew(entry.version.as_ref())?;
+        let mut sum = self.sums.begin(entry);
+        self.fetch_rest(part, entry, &mut sum)?;
+        Ok(sum.is_none_or(|sum| sum.end().1 == first))
+    }
+
+    fn tell(&self, entry: &Entry, task: &Task, made: Result<(), Trouble>) {
+        let reason = match made {
+            Ok(()) => {
+                self.tally.done();
+                if self.verbose {
+                    self.say(&sets::shown(&entry.name), &task.dest);
+                }
+                return;
+            }
+            Err(Trouble::Source(reason)) => reason,
+            Err(Trouble::Target(error)) => {
+                format!("{}: {}", task.dest.display(), messages::reason(&error))
+            }
+            Err(Trouble::Wrong) => {
+                "what came is not what its ETag is the MD5 sum of; nothing was kept".to_owned()
+            }
+        };
+        self.tally.failed();
+        sets::say_of(&entry.name, reason);
+    }
+
+    fn say(&self, name: &dyn Display, dest: &Path) {
+        progress::wipe();
+        let line = format!("{name} -> {}\n", dest.display());
+        let said = io::stdout().lock().write_all(line.as_bytes());
+        if said.is_err() {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            *written = said;
+        }
+    }
+}
+
+/// Why reading on ended early.
+enum Read {
+    Failed(Error),
+    Target(io::Error),
+}

@@ -1,0 +1,183 @@
+//! `nearfirst cp`: the members of a set as files of this machine.
+//!
+//! [`place`] says under which names, purely; [`plan`] what is to be copied of
+//! what is listed; [`part`] keeps what is not whole yet; [`copy`] moves the bytes.
+
+mod checksum;
+mod copy;
+mod part;
+mod place;
+mod plan;
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::ValueHint;
+use nearfirst::{Order, Set, SetOptions, Spec};
+
+use crate::sets::flags::{JobFlags, SetFlags};
+use crate::sets::{self, Sets, Tally, progress};
+use crate::{messages, outcome};
+
+use copy::Copier;
+use place::Target;
+use plan::{Existing, Plan};
+
+/// Copy objects to this machine, several at a time
+///
+/// A pattern keeps the folders below its first wildcard: 's3://logs/2026/**/*.gz' makes DIR/01/a.gz
+/// of s3://logs/2026/01/a.gz. Names that are given, listed or answered to a query become files of
+/// their own last component; names that a program prints keep the folders below its own. Of two
+/// objects that would become one file, the second is an error. With one SPEC that is a name, and a
+/// DEST that is no folder, DEST is the file.
+///
+/// A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it.
+/// The same command again goes on where that ends, if the object is still the same. Nothing is
+/// replaced unless --force or --update says so. Lengths are checked, and MD5 sums where the
+/// store gives them.
+///
+/// Examples:
+///   nearfirst cp 's3://logs/2026/**/*.gz' logs/
+///   nearfirst cp 'https://host/papers.html\a[href$=".pdf"]\' papers/
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = outcome::EXIT_CODES, verbatim_doc_comment)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(crate) struct Args {
+    /// What to copy
+    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]
+    specs: Vec<OsString>,
+
+    /// The folder to copy to, made if it is not there; or a file, for one name
+    #[arg(required = true, value_name = "DEST", value_hint = ValueHint::AnyPath)]
+    dest: PathBuf,
+
+    /// Replace files that are there
+    #[arg(short, long, conflicts_with_all = ["skip_existing", "update"])]
+    force: bool,
+
+    /// Leave files that are there as they are, without a word
+    #[arg(long, conflicts_with = "update")]
+    skip_existing: bool,
+
+    /// Replace files that are older than the object or of another size; leave the others
+    #[arg(short, long)]
+    update: bool,
+
+    /// Say what would be copied to where, and copy nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+
+    /// Say what was copied to where
+    #[arg(short, long)]
+    verbose: bool,
+
+    #[command(flatten)]
+    jobs: JobFlags,
+
+    #[command(flatten)]
+    set: SetFlags,
+}
+
+impl Args {
+    fn existing(&self) -> Existing {
+        match (self.force, self.skip_existing, self.update) {
+            (true, ..) => Existing::Replace,
+            (_, true, _) => Existing::Leave,
+            (.., true) => Existing::ReplaceOlder,
+            _ => Existing::Refuse,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let sets = match Sets::open(&args.set.far, args.set.budget, &args.set.asking) {
+        Ok(sets) => sets,
+        Err(error) => return outcome::cannot_begin(&error),
+    };
+    let specs = sets.specs(&args.specs);
+    let target = match target(&specs, &args.dest) {
+        Ok(target) => target,
+        Err(reason) => {
+            messages::error(reason);
+            return ExitCode::from(2);
+        }
+    };
+    let plan = Arc::new(Plan::new(Arc::clone(sets.engine().stores()), target, args.existing()));
+    let written =
+        if args.dry_run { dry_run(&sets, &plan, specs) } else { copy(args, &sets, &plan, specs) };
+    outcome::exit_code(written)
+}
+
+/// Where copies go.
+fn target(specs: &[Spec], dest: &Path) -> Result<Target, String> {
+    let ends_as_folder = dest.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let is_file = std::fs::metadata(dest).is_ok_and(|about| !about.is_dir());
+    let one_name = matches!(specs, [spec] if place::is_one_name(spec));
+    if one_name && !dest.is_dir() && !ends_as_folder {
+        return Ok(Target::File(dest.to_owned()));
+    }
+    if is_file {
+        return Err(format!("{}: not a folder, and several objects may come", dest.display()));
+    }
+    Ok(Target::Folder(dest.to_owned()))
+}
+
+fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
+    let set = planned(sets, plan, specs);
+    let mut out = BufWriter::new(io::stdout().lock());
+    for entry in set.digest() {
+        match entry {
+            Ok(entry) => {
+                if let Some(task) = plan.take(&entry.name) {
+                    writeln!(out, "{} -> {}", sets::shown(&entry.name), task.dest.display())?;
+                }
+            }
+            Err(error) => sets::say_of(&error.name(), error.reason()),
+        }
+    }
+    for (entry, task) in plan.resumed() {
+        let from = task.resume_at;
+        writeln!(
+            out,
+            "{} -> {} (from byte {from})",
+            sets::shown(&entry.name),
+            task.dest.display()
+        )?;
+    }
+    out.flush()
+}
+
+fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
+    let set = Arc::new(planned(sets, plan, specs));
+    let tally = Arc::new(Tally::default());
+    let shown = progress::show_beside_output(&set, &tally);
+    let copier = Copier::new(sets.engine(), plan, &tally, args.verbose, args.set.far.patience());
+    std::thread::scope(|scope| {
+        for _ in 1..args.jobs.jobs() {
+            scope.spawn(|| copier.work(&set));
+        }
+        copier.work(&set);
+    });
+    drop(shown);
+    if args.set.stats {
+        sets::say_stats(sets.engine(), &tally);
+        messages::note(format_args!(
+            "{} left as they were, {} gone on with, {} checked by their MD5 sums",
+            plan.left(),
+            copier.resumed(),
+            copier.verified(),
+        ));
+    }
+    copier.into_written()
+}
+
+/// The set of what is to be fetched from its first byte; the plan keeps what is to be gone on with.
+fn planned(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> Set {
+    let plan = Arc::clone(plan);
+    let source = move || plan.entries(specs.clone());
+    let options = SetOptions { order: Order::Ready, ..SetOptions::default() };
+    Set::from_source(sets.engine(), Arc::new(source), options)
+}

@@ -1,0 +1,250 @@
+//! A file that is not whole yet: its bytes, and of which version they are.
+//!
+//! Both lie beside the file that it becomes, which appears by a rename. The
+//! version is written before the first byte, so bytes are never taken for
+//! those of another version.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use nearfirst::Version;
+use rustix::fs::{CWD, FlockOperation, RenameFlags};
+use rustix::io::Errno;
+
+/// Bytes that most file systems allow in a name.
+const NAME_BYTES_MAX: usize = 255;
+const PART: &[u8] = b".nearfirst-part";
+const VERSION: &[u8] = b".nearfirst-version";
+/// A longer version is none that a server has sent.
+const VERSION_BYTES_MAX: u64 = 64 << 10;
+
+/// How much of a file is here from an earlier run, of the same version.
+pub(super) fn resumable(dest: &Path, version: &Version, size: Option<u64>) -> u64 {
+    let known =
+        fs::read(beside(dest, VERSION)).is_ok_and(|known| known == version.as_str().as_bytes());
+    let length = fs::symlink_metadata(beside(dest, PART)).map_or(0, |about| about.len());
+    if known && size.is_none_or(|size| length <= size) { length } else { 0 }
+}
+
+/// Whether an earlier run has left a part.
+pub(super) fn is_left(dest: &Path) -> bool {
+    fs::symlink_metadata(beside(dest, PART)).is_ok()
+}
+
+/// A part that is being written.
+#[derive(Debug)]
+pub(super) struct Part {
+    file: File,
+    dest: PathBuf,
+    keeps: bool,
+}
+
+impl Part {
+    /// Begins anew, or at the end of what is here of this version.
+    ///
+    /// # Errors
+    /// The system's; that another process writes it.
+    pub(super) fn open(
+        dest: &Path,
+        version: Option<&Version>,
+        size: Option<u64>,
+    ) -> io::Result<Self> {
+        if let Some(folder) = dest.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(beside(dest, PART))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                return Err(io::Error::other("another run is writing it"));
+            }
+            // Where locks are not known, two runs at once are the user's to avoid.
+            Ok(()) | Err(_) => {}
+        }
+        let mut part = Self { file, dest: dest.to_owned(), keeps: version.is_some() };
+        if version.is_none_or(|version| resumable(dest, version, size) == 0) {
+            part.file.set_len(0)?;
+            part.note(version)?;
+        }
+        part.file.seek(SeekFrom::End(0))?;
+        Ok(part)
+    }
+
+    /// Begins again at the first byte.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn begin_anew(&mut self, version: Option<&Version>) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        self.keeps = version.is_some();
+        self.note(version)
+    }
+
+    fn note(&self, version: Option<&Version>) -> io::Result<()> {
+        let path = beside(&self.dest, VERSION);
+        match version {
+            Some(version) if version.as_str().len() as u64 <= VERSION_BYTES_MAX => {
+                fs::write(path, version.as_str())
+            }
+            _ => match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// How many bytes are here.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Hands what is here to `take`, in order.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn reread(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            match self.file.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(read) => take(&buffer[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Appends.
+    ///
+    /// # Errors
+    /// The system's: a full disk.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    /// Makes it the file, with everything on disk before its name is.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::AlreadyExists`] if a file is there and may not be replaced.
+    pub(super) fn finish(self, modified: Option<SystemTime>, replaces: bool) -> io::Result<()> {
+        if let Some(modified) = modified {
+            self.file.set_modified(modified)?;
+        }
+        self.file.sync_all()?;
+        let part = beside(&self.dest, PART);
+        if replaces {
+            fs::rename(&part, &self.dest)?;
+        } else {
+            rename_new(&part, &self.dest)?;
+        }
+        drop(fs::remove_file(beside(&self.dest, VERSION)));
+        let folder = self.dest.parent().filter(|folder| !folder.as_os_str().is_empty());
+        // Not every file system lets a folder be synced; the file itself is.
+        drop(File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()));
+        Ok(())
+    }
+
+    /// Ends without the rest: what is here stays if the next run can use it.
+    pub(super) fn leave(self) {
+        let is_of_use = self.keeps && self.length().is_ok_and(|length| length > 0);
+        if !is_of_use {
+            self.discard();
+        }
+    }
+
+    /// Removes what is here.
+    pub(super) fn discard(self) {
+        remove(&self.dest);
+    }
+}
+
+/// Removes a part, whoever has it open.
+pub(super) fn remove(dest: &Path) {
+    drop(fs::remove_file(beside(dest, PART)));
+    drop(fs::remove_file(beside(dest, VERSION)));
+}
+
+/// Renames without replacing.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        renamed => return Ok(renamed?),
+    }
+    // A file system that cannot: a second name is refused where one is, as well.
+    fs::hard_link(from, to)?;
+    fs::remove_file(from)
+}
+
+/// A hidden name beside `dest`.
+fn beside(dest: &Path, ending: &[u8]) -> PathBuf {
+    let name = dest.file_name().unwrap_or(OsStr::new("")).as_bytes();
+    let mut hidden = b".".to_vec();
+    if name.len() + 1 + ending.len() > NAME_BYTES_MAX {
+        hidden.extend_from_slice(blake3::hash(name).to_hex().as_bytes());
+    } else {
+        hidden.extend_from_slice(name);
+    }
+    hidden.extend_from_slice(ending);
+    let hidden: OsString = OsStr::from_bytes(&hidden).to_owned();
+    dest.with_file_name(hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).expect("a folder");
+        let mut names: Vec<String> =
+            names.map(|name| name.expect("a name").file_name().to_string_lossy().into()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_part_goes_on_where_it_ended_if_the_version_is_the_same() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dest = folder.path().join("a");
+        let (one, two) = (Version::new("1"), Version::new("2"));
+        let mut part = Part::open(&dest, Some(&one), Some(8)).expect("opened");
+        part.write(b"half").expect("written");
+        assert!(Part::open(&dest, Some(&one), Some(8)).is_err(), "one writer at a time");
+        part.leave();
+        assert_eq!(resumable(&dest, &one, Some(8)), 4);
+        assert_eq!(resumable(&dest, &two, Some(8)), 0);
+        assert_eq!(resumable(&dest, &one, Some(3)), 0, "longer than the object");
+        let mut part = Part::open(&dest, Some(&one), Some(8)).expect("opened");
+        part.write(b"half").expect("written");
+        part.finish(None, false).expect("finished");
+        assert_eq!(
+            (names(folder.path()), fs::read(&dest).expect("there")),
+            (vec!["a".into()], b"halfhalf".to_vec())
+        );
+    }
+
+    #[test]
+    fn nothing_is_replaced_and_nothing_useless_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dest = folder.path().join("n".repeat(250));
+        fs::write(&dest, "old").expect("written");
+        let mut part = Part::open(&dest, None, None).expect("opened");
+        part.write(b"new").expect("written");
+        let error = part.finish(None, false).expect_err("it is there");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&dest).expect("there"), b"old");
+        let part = Part::open(&dest, None, None).expect("opened");
+        part.leave();
+        assert_eq!(names(folder.path()).len(), 1);
+    }
+}

@@ -1,0 +1,171 @@
+//! Under which name a member is kept: pure, and never outside the folder it is copied to.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use nearfirst::{Glob, Name, Pattern, Spec};
+
+/// Where copies go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Below this folder.
+    Folder(PathBuf),
+    /// To this file: there is one name.
+    File(PathBuf),
+}
+
+/// What of a name is not kept: everything up to here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Base {
+    /// What stands before the last slash.
+    OwnFolder,
+    /// This folder, which ends in a slash; names elsewhere keep their last component only.
+    Folder(Vec<u8>),
+}
+
+impl Base {
+    /// Of the names that a spec stands for.
+    pub(super) fn of(spec: &Spec) -> Self {
+        match spec {
+            Spec::Glob(glob) => Self::of_glob(glob),
+            Spec::Program { folder, .. } => match folder.alternatives().as_slice() {
+                [Ok(folder)] if !folder.is_empty() => {
+                    Self::Folder(Pattern::unquoted(folder).into_owned())
+                }
+                _ => Self::OwnFolder,
+            },
+            Spec::Query { .. } | Spec::List(_) | Spec::ListFile(_) => Self::OwnFolder,
+        }
+    }
+
+    /// The folder that all alternatives have before their first wildcard.
+    fn of_glob(glob: &Glob) -> Self {
+        let alternatives: Vec<Vec<u8>> = glob.alternatives().into_iter().flatten().collect();
+        let mut folders = alternatives.iter().map(|pattern| literal_folder(pattern));
+        let Some(first) = folders.next() else { return Self::OwnFolder };
+        let common = folders.fold(first, |common, folder| {
+            let same = common.iter().zip(&folder).take_while(|(a, b)| a == b).count();
+            folder_of(&common[..same]).to_vec()
+        });
+        match Name::new(common.as_slice()).scheme() {
+            // Nothing below a server or bucket is common to them.
+            Some(scheme) if common.len() <= scheme.len() + 3 => Self::OwnFolder,
+            _ => Self::Folder(common),
+        }
+    }
+
+    /// The part of `name` that is kept.
+    fn kept<'a>(&self, name: &'a Name) -> &'a [u8] {
+        let bytes = without_query(name);
+        match self {
+            Self::Folder(folder) if bytes.starts_with(folder) => &bytes[folder.len()..],
+            _ => name.file_name(),
+        }
+    }
+}
+
+/// Whether a spec is one name as it stands.
+pub(super) fn is_one_name(spec: &Spec) -> bool {
+    match spec {
+        Spec::Glob(glob) => glob.names().is_some_and(|names| names.len() == 1),
+        Spec::List(names) => names.len() == 1,
+        Spec::Query { .. } | Spec::Program { .. } | Spec::ListFile(_) => false,
+    }
+}
+
+/// The file that a member becomes.
+///
+/// # Errors
+/// Why its name cannot be one below the target.
+pub(super) fn dest(target: &Target, base: &Base, name: &Name) -> Result<PathBuf, &'static str> {
+    let folder = match target {
+        Target::File(path) => return Ok(path.clone()),
+        Target::Folder(folder) => folder,
+    };
+    let kept = base.kept(name);
+    for component in kept.split(|&byte| byte == b'/') {
+        match component {
+            b"" => return Err("its name has an empty component, which no file can have"),
+            b"." | b".." => return Err("its name leads out of the folder"),
+            component if component.contains(&0) => return Err("its name has a NUL byte"),
+            _ => {}
+        }
+    }
+    Ok(folder.join(Path::new(OsStr::from_bytes(kept))))
+}
+
+fn without_query(name: &Name) -> &[u8] {
+    let bytes = name.as_bytes();
+    match bytes.iter().position(|byte| b"?#".contains(byte)) {
+        Some(end) if is_web(name) => &bytes[..end],
+        _ => bytes,
+    }
+}
+
+fn is_web(name: &Name) -> bool {
+    name.scheme().is_some_and(|scheme| {
+        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+    })
+}
+
+/// What stands before a pattern's first wildcard, up to its last slash.
+fn literal_folder(pattern: &[u8]) -> Vec<u8> {
+    let mut at = 0;
+    while let Some(byte) = pattern.get(at) {
+        match byte {
+            b'*' | b'?' | b'[' => break,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    let literal = Pattern::unquoted(&pattern[..at.min(pattern.len())]).into_owned();
+    folder_of(&literal).to_vec()
+}
+
+fn folder_of(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    &bytes[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn becomes(spec: &str, name: &str, expected: Result<&str, ()>) {
+        let spec = Spec::parse(spec).expect("a spec");
+        let target = Target::Folder(PathBuf::from("d"));
+        let dest = dest(&target, &Base::of(&spec), &Name::from(name));
+        assert_eq!(dest.map_err(drop), expected.map(|path| Path::new("d").join(path)), "{name}");
+    }
+
+    #[test]
+    fn patterns_keep_the_folders_below_their_first_wildcard() {
+        becomes("s3://b/2026/**/*.gz", "s3://b/2026/01/a.gz", Ok("01/a.gz"));
+        becomes("s3://b/2*/x/*.gz", "s3://b/2026/x/a.gz", Ok("2026/x/a.gz"));
+        becomes("s3://b/k/a.gz", "s3://b/k/a.gz", Ok("a.gz"));
+        becomes("s3://b/{k,l}/a.gz", "s3://b/l/a.gz", Ok("l/a.gz"));
+        becomes("s3://b/{k/*,k/l/*}", "s3://b/k/l/a", Ok("l/a"));
+        becomes("{s3://b,s3://c}/k/*", "s3://c/k/a", Ok("a"));
+        becomes("data/*/x", "data/1/x", Ok("1/x"));
+        becomes("*", "a", Ok("a"));
+        becomes("/data/\\[x\\]/*", "/data/[x]/a", Ok("a"));
+    }
+
+    #[test]
+    fn what_is_not_below_the_pattern_keeps_its_last_component() {
+        becomes("https://h/p.html\\a\\", "https://other/x/y.pdf?v=1", Ok("y.pdf"));
+        becomes("/src/%find .%", "/src/a/b.c", Ok("a/b.c"));
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_folder() {
+        for name in ["s3://b/../../etc/passwd", "s3://b/a//b", "s3://b//etc/passwd", "s3://b/a/./b"]
+        {
+            becomes("s3://b/**", name, Err(()));
+        }
+        becomes("https://h/p.html\\a\\", "https://h/", Err(()));
+        becomes("https://h/p.html\\a\\", "https://h/..", Err(()));
+    }
+}

@@ -1,0 +1,186 @@
+//! What is to be copied of what is listed: decided as names become known.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{StreamExt as _, stream};
+use nearfirst::{Cursor, Entries, Entry, Error, Name, Spec, Stores};
+
+use super::part;
+use super::place::{self, Base, Target};
+
+/// Names that are decided on at a time: some must be asked about.
+const DECIDED_AT_ONCE: usize = 16;
+
+/// What is done about files that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Existing {
+    /// They are an error.
+    Refuse,
+    /// They are left without a word.
+    Leave,
+    /// They are replaced.
+    Replace,
+    /// They are replaced if they are older than the object, or of another size.
+    ReplaceOlder,
+}
+
+/// How an object is to be copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Task {
+    /// The file that it becomes.
+    pub(super) dest: PathBuf,
+    /// Whether a file that is there may be replaced.
+    pub(super) replaces: bool,
+    /// Bytes that are here from an earlier run.
+    pub(super) resume_at: u64,
+}
+
+/// Decides on names as they become known, and keeps what was decided until it is done.
+#[derive(Debug)]
+pub(super) struct Plan {
+    stores: Arc<Stores>,
+    target: Target,
+    existing: Existing,
+    state: Mutex<State>,
+    left: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    seen: HashSet<Name>,
+    dests: HashMap<PathBuf, Name>,
+    fetched: HashMap<Name, Task>,
+    resumed: Vec<(Entry, Task)>,
+}
+
+impl Plan {
+    pub(super) fn new(stores: Arc<Stores>, target: Target, existing: Existing) -> Self {
+        Self { stores, target, existing, state: Mutex::default(), left: AtomicU64::new(0) }
+    }
+
+    /// What is to be fetched from its first byte; what is to be gone on with comes to [`Plan::resumed`].
+    pub(super) fn entries(self: &Arc<Self>, specs: Vec<Spec>) -> Entries {
+        let plan = Arc::clone(self);
+        let listed = stream::iter(specs).flat_map(move |spec| {
+            let base = Arc::new(Base::of(&spec));
+            let names = Cursor::open(Arc::clone(&plan.stores), spec, Path::new(""));
+            names.map(move |entry| (entry, Arc::clone(&base)))
+        });
+        let plan = Arc::clone(self);
+        let decided = listed.map(move |(entry, base)| {
+            let plan = Arc::clone(&plan);
+            async move { plan.decided(entry?, &base).await }
+        });
+        let decided = decided.buffer_unordered(DECIDED_AT_ONCE);
+        decided.filter_map(|decided| std::future::ready(decided.transpose())).boxed()
+    }
+
+    /// The task of a name that was handed out; each once.
+    pub(super) fn take(&self, name: &Name) -> Option<Task> {
+        self.state().fetched.remove(name)
+    }
+
+    /// What is to be gone on with, as far as it is known; each once.
+    pub(super) fn resumed(&self) -> Vec<(Entry, Task)> {
+        std::mem::take(&mut self.state().resumed)
+    }
+
+    /// One object that is to be gone on with.
+    pub(super) fn next_resumed(&self) -> Option<(Entry, Task)> {
+        self.state().resumed.pop()
+    }
+
+    /// How many files were left as they were.
+    pub(super) fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn decided(&self, entry: Entry, base: &Base) -> Result<Option<Entry>, Error> {
+        // What a store shows in place of a folder: nothing that could be a file.
+        if entry.name.as_bytes().ends_with(b"/") && entry.size == Some(0) {
+            return Ok(None);
+        }
+        let dest = place::dest(&self.target, base, &entry.name)
+            .map_err(|reason| Error::refused(entry.name.clone(), reason))?;
+        if !self.claims(&entry.name, &dest)? {
+            return Ok(None);
+        }
+        let there = fs::symlink_metadata(&dest).ok();
+        let is_left = part::is_left(&dest);
+        let asks = is_left || (there.is_some() && self.existing == Existing::ReplaceOlder);
+        let is_known = entry.version.is_some() && entry.size.is_some();
+        let entry = if asks && !is_known { self.asked(entry).await? } else { entry };
+        if let Some(there) = there
+            && !self.is_replaced(&entry, &dest, &there)?
+        {
+            self.left.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let resume_at = match &entry.version {
+            Some(version) if is_left => part::resumable(&dest, version, entry.size),
+            _ => 0,
+        };
+        let replaces = self.existing != Existing::Refuse && self.existing != Existing::Leave;
+        let task = Task { dest, replaces, resume_at };
+        let mut state = self.state();
+        if resume_at > 0 {
+            state.resumed.push((entry, task));
+            return Ok(None);
+        }
+        state.fetched.insert(entry.name.clone(), task);
+        Ok(Some(entry))
+    }
+
+    /// Keeps a file for a name; `false` for a name that was met before.
+    fn claims(&self, name: &Name, dest: &Path) -> Result<bool, Error> {
+        let mut state = self.state();
+        if !state.seen.insert(name.clone()) {
+            return Ok(false);
+        }
+        if let Some(other) = state.dests.get(dest) {
+            let reason = format!("{} would be that of {other}, too", dest.display());
+            return Err(Error::refused(name.clone(), reason));
+        }
+        state.dests.insert(dest.to_owned(), name.clone());
+        Ok(true)
+    }
+
+    fn is_replaced(&self, entry: &Entry, dest: &Path, there: &fs::Metadata) -> Result<bool, Error> {
+        if there.is_dir() {
+            let reason = format!("{} is a folder", dest.display());
+            return Err(Error::refused(entry.name.clone(), reason));
+        }
+        match self.existing {
+            Existing::Replace => Ok(true),
+            Existing::Leave => Ok(false),
+            Existing::ReplaceOlder => {
+                let same_size = entry.size.is_none_or(|size| size == there.len());
+                let newer = match (entry.modified, there.modified()) {
+                    (Some(object), Ok(file)) => object > file,
+                    _ => true,
+                };
+                Ok(newer || !same_size)
+            }
+            Existing::Refuse => {
+                let reason = format!(
+                    "{} is there: --force replaces it, --skip-existing leaves it",
+                    dest.display()
+                );
+                Err(Error::refused(entry.name.clone(), reason))
+            }
+        }
+    }
+
+    async fn asked(&self, entry: Entry) -> Result<Entry, Error> {
+        let store = self.stores.of(&entry.name)?;
+        store.stat(&entry.name).await
+    }
+}

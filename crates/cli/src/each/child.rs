@@ -1,0 +1,150 @@
+//! Runs a command in a process group of its own, and ends it if the run is broken off.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nearfirst::Name;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::sets::interrupt::{self, Prepared};
+
+/// How long a command may take to end when it is asked to.
+const ENDS_WITHIN: Duration = Duration::from_secs(3);
+
+/// Where what a command writes goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Streams {
+    /// To files, to be written when it has ended.
+    Kept,
+    /// To our own, as it comes.
+    Shared,
+}
+
+/// What a command wrote.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) stdout: File,
+    pub(super) stderr: File,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// With 0.
+    Well,
+    /// With another code.
+    With(i32),
+    /// By a signal.
+    BySignal(i32),
+}
+
+impl From<ExitStatus> for Ended {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(0), _) => Self::Well,
+            (Some(code), _) => Self::With(code),
+            (None, signal) => Self::BySignal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+/// The commands that run.
+#[derive(Debug)]
+pub(super) struct Children {
+    running: Arc<Running>,
+    _ended: Prepared,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    groups: Mutex<Groups>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Groups {
+    alive: HashSet<Pid>,
+    /// The run is broken off: nothing is begun.
+    closed: bool,
+}
+
+impl Children {
+    pub(super) fn new() -> Self {
+        let running = Arc::<Running>::default();
+        let ended = Arc::clone(&running);
+        Self { running, _ended: interrupt::prepare(move || ended.end()) }
+    }
+
+    /// Runs a command to its end.
+    ///
+    /// # Errors
+    /// The system's, if it cannot be run; [`io::ErrorKind::Interrupted`] if the run is broken off.
+    pub(super) fn run(
+        &self,
+        words: &[OsString],
+        name: &Name,
+        streams: Streams,
+    ) -> io::Result<(Ended, Option<Output>)> {
+        let (program, arguments) = words.split_first().expect("a command has a word");
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).process_group(0);
+        command.env("NEARFIRST_NAME", OsStr::from_bytes(name.as_bytes()));
+        let output = match streams {
+            Streams::Shared => None,
+            Streams::Kept => {
+                let output =
+                    Output { stdout: tempfile::tempfile()?, stderr: tempfile::tempfile()? };
+                command.stdout(output.stdout.try_clone()?).stderr(output.stderr.try_clone()?);
+                Some(output)
+            }
+        };
+        let mut groups = self.running.groups();
+        if groups.closed {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        // Held until its group is known, so that none escapes an interrupt.
+        let mut child = command.spawn()?;
+        let group = Pid::from_child(&child);
+        groups.alive.insert(group);
+        drop(groups);
+        let status = child.wait();
+        let mut groups = self.running.groups();
+        groups.alive.remove(&group);
+        self.running.ended.notify_all();
+        if groups.closed {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        Ok((status?.into(), output))
+    }
+}
+
+impl Running {
+    fn groups(&self) -> MutexGuard<'_, Groups> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks all to end, and then makes them.
+    fn end(&self) {
+        let mut groups = self.groups();
+        groups.closed = true;
+        signal(&groups, Signal::TERM);
+        let waited =
+            self.ended.wait_timeout_while(groups, ENDS_WITHIN, |groups| !groups.alive.is_empty());
+        let (groups, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        signal(&groups, Signal::KILL);
+    }
+}
+
+fn signal(groups: &Groups, signal: Signal) {
+    for group in &groups.alive {
+        // It may have ended this moment.
+        let _ = kill_process_group(*group, signal);
+    }
+}

@@ -1,0 +1,138 @@
+//! A file of this machine for each member, with the member's own file name.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nearfirst::{Error, Member, MemberError};
+
+use crate::sets::interrupt::{self, Prepared};
+use crate::sets::{self, Tally};
+
+/// What a member without a file name of its own is called.
+const NAMELESS: &[u8] = b"object";
+/// Bytes that most file systems allow in a name.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A private folder for copies of remote members, gone with this value or with the run.
+#[derive(Debug)]
+pub(super) struct Folder {
+    folder: tempfile::TempDir,
+    next: AtomicU64,
+    _removed: Prepared,
+}
+
+/// A member's file; a copy is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct MemberFile {
+    path: PathBuf,
+    bytes: u64,
+    /// The folder of its own that a copy lies in.
+    own: Option<PathBuf>,
+}
+
+impl Folder {
+    /// Below `parent`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if none can be made there.
+    pub(super) fn new(parent: &Path) -> Result<Self, Error> {
+        let folder = tempfile::Builder::new().prefix("nearfirst-each-").tempdir_in(parent);
+        let folder = folder.map_err(|error| Error::io(parent, error))?;
+        let path = folder.path().to_owned();
+        // A child that is ending may still make files.
+        let removed = interrupt::prepare(move || drop(fs::remove_dir_all(&path)));
+        Ok(Self { folder, next: AtomicU64::new(0), _removed: removed })
+    }
+
+    /// The file of a member: its own, or a copy.
+    ///
+    /// # Errors
+    /// What kept its bytes away; no room for a copy.
+    pub(super) fn file(&self, member: Member, tally: &Tally) -> Result<MemberFile, MemberError> {
+        if let Some(path) = member.name().path() {
+            let bytes = member.size().unwrap_or(0);
+            tally.read(bytes);
+            return Ok(MemberFile { path: path.to_owned(), bytes, own: None });
+        }
+        let name = member.name().clone();
+        // Names may be the same: each copy has a folder of its own.
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let own = self.folder.path().join(number.to_string());
+        let path = own.join(OsStr::from_bytes(file_name(name.file_name())));
+        let mut file = MemberFile { path, bytes: 0, own: Some(own) };
+        match file.fill(member, tally) {
+            Ok(()) => Ok(file),
+            Err(error) => Err(sets::member_error(&name, error)),
+        }
+    }
+}
+
+impl MemberFile {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn fill(&mut self, mut member: Member, tally: &Tally) -> io::Result<()> {
+        let failed = |error: io::Error, path: &Path| {
+            let name = sets::shown(&nearfirst::Name::from(path));
+            io::Error::other(Arc::new(Error::refused(name, crate::messages::reason(&error))))
+        };
+        if let Some(own) = &self.own {
+            fs::create_dir(own).map_err(|error| failed(error, own))?;
+        }
+        let mut file = File::create_new(&self.path).map_err(|error| failed(error, &self.path))?;
+        loop {
+            let chunk = member.chunk().map_err(io::Error::other)?;
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            tally.read(chunk.len() as u64);
+            self.bytes += chunk.len() as u64;
+            file.write_all(&chunk).map_err(|error| failed(error, &self.path))?;
+        }
+    }
+}
+
+impl Drop for MemberFile {
+    fn drop(&mut self) {
+        if let Some(own) = &self.own {
+            // What the command left beside the copy goes with it.
+            drop(fs::remove_dir_all(own));
+        }
+    }
+}
+
+/// A name that a file in a folder can have.
+fn file_name(name: &[u8]) -> &[u8] {
+    match name {
+        b"" | b"." | b".." => NAMELESS,
+        name if name.contains(&0) => NAMELESS,
+        // The ending says what it is: it is kept.
+        name => &name[name.len().saturating_sub(NAME_BYTES_MAX)..],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_becomes_one_that_a_file_can_have() {
+        assert_eq!(file_name(b"a.fits"), b"a.fits");
+        for name in [&b""[..], b".", b"..", b"a\0b"] {
+            assert_eq!(file_name(name), NAMELESS);
+        }
+        let long = [vec![b'x'; 300], b".fits".to_vec()].concat();
+        let name = file_name(&long);
+        assert_eq!((name.len(), name.ends_with(b".fits")), (255, true));
+    }
+}

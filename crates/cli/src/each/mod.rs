@@ -1,0 +1,224 @@
+//! `nearfirst each`: runs a command on each member of a set as it becomes ready.
+//!
+//! [`words`] makes the command line of a member, [`local`] a file of it,
+//! [`child`] runs the command, [`print`] writes what it wrote.
+
+mod child;
+mod local;
+mod print;
+mod words;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nearfirst::{Member, MemberError, Set};
+
+use crate::sets::flags::{JobFlags, OrderFlags, SetFlags};
+use crate::sets::{self, Sets, Tally, progress};
+use crate::{human, messages, outcome};
+
+use child::{Children, Ended, Streams};
+use local::Folder;
+use print::Printer;
+use words::Words;
+
+/// Run a command on each object as it becomes ready
+///
+/// In CMD's words, `{}` stands for a path of this machine with the object's own file name: that of
+/// the file itself, or of a copy in a private folder that is removed when CMD ends. `{name}` is the
+/// whole name, `{size}` the number of bytes. Where no word has `{}`, the path is added at the end.
+/// CMD's stdin is empty; NEARFIRST_NAME in its environment is the whole name. No shell sees the
+/// words: for one, run it, as in `sh -c 'zcat "$1" | wc -l' sh {}`.
+///
+/// Examples:
+///   nearfirst each 's3://bucket/*.fits' -- fitsverify -q {}
+///   nearfirst each --ordered 'https://host/papers.html\a[href$=".pdf"]\' -- pdftotext {} -
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = EXIT_CODES, verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The objects
+    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]
+    specs: Vec<OsString>,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+
+    #[command(flatten)]
+    jobs: JobFlags,
+
+    /// Let the output of several commands mix, as it comes
+    ///
+    /// Otherwise what a command writes is kept until it ends, and then written in one piece.
+    #[arg(short = 'u', long)]
+    no_group: bool,
+
+    /// Begin nothing more once a command or an object has failed
+    #[arg(long)]
+    halt_on_error: bool,
+
+    #[command(flatten)]
+    order: OrderFlags,
+
+    #[command(flatten)]
+    set: SetFlags,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  every command ended with 0
+  1  an object could not be read, or a command ended otherwise; which stands on stderr
+  2  wrong usage, a command that cannot be run, or the output could not be written";
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let sets = match Sets::open(&args.set.far, args.set.budget, &args.set.asking) {
+        Ok(sets) => sets,
+        Err(error) => return outcome::cannot_begin(&error),
+    };
+    let folder = match Folder::new(&args.set.far.spill_folder()) {
+        Ok(folder) => folder,
+        Err(error) => return outcome::cannot_begin(&error.into()),
+    };
+    let specs = sets.specs(&args.specs);
+    let set = Arc::new(sets.open_set(specs, args.order.set_options(false)));
+    let tally = Arc::new(Tally::default());
+    let shown = progress::show_beside_output(&set, &tally);
+    let is_ordered = args.order.is_ordered(false);
+    let each = Each {
+        words: Words::new(&args.command),
+        streams: if args.no_group { Streams::Shared } else { Streams::Kept },
+        halts: args.halt_on_error,
+        folder: &folder,
+        children: Children::new(),
+        printer: Printer::new(is_ordered),
+        tally: &tally,
+        next: Mutex::new(0),
+        stops: AtomicBool::new(false),
+        unrunnable: AtomicBool::new(false),
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..args.jobs.jobs() {
+            scope.spawn(|| each.work(&set));
+        }
+        each.work(&set);
+    });
+    drop(shown);
+    if args.set.stats {
+        sets::say_stats(sets.engine(), &tally);
+    }
+    let unrunnable = each.unrunnable.load(Ordering::Relaxed);
+    let code = outcome::exit_code(each.printer.into_written());
+    if unrunnable { ExitCode::from(2) } else { code }
+}
+
+struct Each<'a> {
+    words: Words,
+    streams: Streams,
+    halts: bool,
+    folder: &'a Folder,
+    children: Children,
+    printer: Printer,
+    tally: &'a Tally,
+    /// The number of the next member: held while it is waited for, so that numbers are in order.
+    next: Mutex<u64>,
+    /// Nothing more is begun.
+    stops: AtomicBool,
+    /// The command itself cannot be run.
+    unrunnable: AtomicBool,
+}
+
+impl Each<'_> {
+    fn work(&self, set: &Set) {
+        while !self.stops.load(Ordering::Relaxed) {
+            let Some((number, member)) = self.take(set) else { return };
+            let output = match member {
+                Ok(member) => self.one(member),
+                Err(error) => {
+                    self.failed();
+                    sets::complain(&error);
+                    None
+                }
+            };
+            if !self.printer.write(number, output) {
+                self.stop();
+            }
+        }
+    }
+
+    fn take(&self, set: &Set) -> Option<(u64, Result<Member, MemberError>)> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another may have stopped the run while this one waited.
+        if self.stops.load(Ordering::Relaxed) {
+            return None;
+        }
+        let member = set.next()?;
+        *next += 1;
+        Some((*next - 1, member))
+    }
+
+    /// Runs the command on a member; returns what it wrote, where that is kept.
+    fn one(&self, member: Member) -> Option<child::Output> {
+        let name = member.name().clone();
+        let size = member.size();
+        let file = match self.folder.file(member, self.tally) {
+            Ok(file) => file,
+            Err(error) => {
+                self.failed();
+                sets::complain(&error);
+                return None;
+            }
+        };
+        let words = self.words.of(file.path(), &name, size.unwrap_or(file.bytes()));
+        match self.children.run(&words, &name, self.streams) {
+            Ok((ended, output)) => {
+                self.note(&name, &words[0], ended);
+                output
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                self.stop();
+                None
+            }
+            Err(error) => {
+                self.unrunnable(&words[0], &error);
+                None
+            }
+        }
+    }
+
+    fn note(&self, name: &nearfirst::Name, program: &OsString, ended: Ended) {
+        let program = human::name(program);
+        match ended {
+            Ended::Well => self.tally.done(),
+            Ended::With(code) => {
+                self.failed();
+                sets::say_of(name, format_args!("{program} ended with {code}"));
+            }
+            Ended::BySignal(signal) => {
+                self.failed();
+                sets::say_of(name, format_args!("{program} was ended by signal {signal}"));
+            }
+        }
+    }
+
+    fn failed(&self) {
+        self.tally.failed();
+        if self.halts {
+            self.stop();
+        }
+    }
+
+    fn stop(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+    }
+
+    /// It would fail for every member alike: said once.
+    fn unrunnable(&self, program: &OsString, error: &io::Error) {
+        self.stop();
+        if !self.unrunnable.swap(true, Ordering::Relaxed) {
+            messages::error(format_args!("{}: {}", human::name(program), messages::reason(error)));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Writes what commands wrote, each in one piece, as they end or in order.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::child::Output;
+use crate::progress;
+
+/// Outputs that wait for their turn: each holds two open files.
+const WAITING_MAX: u64 = 128;
+
+/// Writes outputs for several threads.
+#[derive(Debug)]
+pub(super) struct Printer {
+    is_ordered: bool,
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The number whose turn it is.
+    next: u64,
+    waiting: BTreeMap<u64, Option<Output>>,
+    written: io::Result<()>,
+}
+
+impl Printer {
+    pub(super) fn new(is_ordered: bool) -> Self {
+        let state = State { next: 0, waiting: BTreeMap::new(), written: Ok(()) };
+        Self { is_ordered, state: Mutex::new(state), moved: Condvar::new() }
+    }
+
+    /// Writes the output of the member of this number, if it is its turn; `false` once nobody reads.
+    pub(super) fn write(&self, number: u64, output: Option<Output>) -> bool {
+        let mut state = self.state();
+        if !self.is_ordered {
+            state.put(output);
+            return state.written.is_ok();
+        }
+        state = self
+            .moved
+            .wait_while(state, |state| number >= state.next + WAITING_MAX && state.written.is_ok())
+            .unwrap_or_else(PoisonError::into_inner);
+        state.waiting.insert(number, output);
+        while let Some(output) = state.take_next() {
+            state.put(output);
+            state.next += 1;
+        }
+        self.moved.notify_all();
+        state.written.is_ok()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all could be written.
+    pub(super) fn into_written(self) -> io::Result<()> {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).written
+    }
+}
+
+impl State {
+    fn take_next(&mut self) -> Option<Option<Output>> {
+        self.waiting.remove(&self.next)
+    }
+
+    fn put(&mut self, output: Option<Output>) {
+        if let (Some(output), Ok(())) = (output, &self.written) {
+            progress::wipe();
+            // Messages of a command are lost where nobody reads them; its output is not.
+            drop(copied(output.stderr, &mut io::stderr().lock()));
+            self.written = copied(output.stdout, &mut io::stdout().lock());
+        }
+    }
+}
+
+fn copied(mut from: File, to: &mut impl Write) -> io::Result<()> {
+    from.seek(SeekFrom::Start(0))?;
+    io::copy(&mut from, to)?;
+    to.flush()
+}

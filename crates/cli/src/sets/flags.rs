@@ -1,0 +1,272 @@
+//! Flags that commands over sets share, each defined once.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use nearfirst::{
+    Bindings, EngineOptions, Entry, Limits, Order, Permissions, Rank, SetOptions, StoresOptions,
+};
+
+use crate::asking::{AskFlags, seconds};
+
+/// Flags of commands that are about sets and nothing else.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct SetFlags {
+    /// Memory for what is fetched and not read yet: 64M, 2G; 256M by default
+    ///
+    /// What does not fit goes to disk (--spill), or waits.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
+    pub(crate) budget: Option<u64>,
+
+    /// Say on stderr what was read, from where, what was waited for, tried again and spilled
+    #[arg(long, help_heading = "Fetching")]
+    pub(crate) stats: bool,
+
+    /// How remote objects are fetched.
+    #[command(flatten)]
+    pub(crate) far: FarFlags,
+
+    /// Where data is, and how long to wait for the answer.
+    #[command(flatten)]
+    pub(crate) asking: AskFlags,
+}
+
+/// How objects that are not on this machine are found and fetched.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct FarFlags {
+    /// Run the programs that specs name
+    ///
+    /// Without this a spec like '/src/%find . -name x%' is refused: who gives the operands would
+    /// otherwise decide what runs here. No shell sees the words.
+    #[arg(long, help_heading = "Fetching")]
+    allow_programs: bool,
+
+    /// Follow links of public pages to private networks and to files of this machine
+    #[arg(long, help_heading = "Fetching")]
+    allow_private_links: bool,
+
+    /// An option of object stores, over those of the environment: endpoint=http://127.0.0.1:9000
+    ///
+    /// May be given several times: `region`, `endpoint`, `access_key_id`, `secret_access_key` and
+    /// what else the store knows. Others see the command line: keys belong in the environment.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option, help_heading = "Fetching")]
+    storage_option: Vec<(String, String)>,
+
+    /// Where what the budget has no room for goes; the folder for temporary files by default
+    #[arg(long, value_name = "DIR", help_heading = "Fetching")]
+    pub(crate) spill: Option<PathBuf>,
+
+    /// How much may go there: 64M, 2G; 4G by default, 0 for nothing
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
+    spill_max: Option<u64>,
+
+    /// Seconds without a byte after which a request is cut and tried again; 20 by default
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Fetching")]
+    stall: Option<Duration>,
+
+    /// How often a part is tried before its object is given up; 5 by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Fetching")]
+    attempts: Option<u32>,
+
+    /// Requests to one server or bucket at a time, at most; 256 by default
+    ///
+    /// Fewer are made where more do not raise the rate.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Fetching")]
+    window_max: Option<u32>,
+}
+
+impl FarFlags {
+    /// How stores are to be opened.
+    ///
+    /// # Errors
+    /// A table of bindings that cannot be understood.
+    pub(super) fn stores_options(&self) -> Result<StoresOptions, nearfirst::Error> {
+        let storage: HashMap<String, String> = self.storage_option.iter().cloned().collect();
+        let permissions =
+            Permissions { programs: self.allow_programs, private_links: self.allow_private_links };
+        let defaults = StoresOptions::default();
+        let answer_max = self.stall.unwrap_or(defaults.answer_max);
+        Ok(StoresOptions {
+            permissions,
+            storage,
+            answer_max,
+            bindings: Bindings::load()?,
+            ..defaults
+        })
+    }
+
+    pub(super) fn engine_options(&self, budget_bytes: Option<u64>) -> EngineOptions {
+        let defaults = Limits::default();
+        let limits = Limits {
+            budget_bytes: budget_bytes.unwrap_or(defaults.budget_bytes),
+            spill_bytes: self.spill_max.unwrap_or(defaults.spill_bytes),
+            window_max: self.window_max.unwrap_or(defaults.window_max),
+            stall: self.stall.unwrap_or(defaults.stall),
+            attempts_max: self.attempts.unwrap_or(defaults.attempts_max),
+            ..defaults
+        };
+        EngineOptions { limits, spill_folder: self.spill.clone() }
+    }
+
+    /// How often and for how long a command tries that reads by itself.
+    pub(crate) fn patience(&self) -> Patience {
+        let defaults = Limits::default();
+        Patience {
+            stall: self.stall.unwrap_or(defaults.stall),
+            attempts: self.attempts.unwrap_or(defaults.attempts_max),
+            backoff: defaults.backoff,
+        }
+    }
+
+    /// The folder for what is fetched and has no place in memory.
+    pub(crate) fn spill_folder(&self) -> PathBuf {
+        self.spill.clone().unwrap_or_else(std::env::temp_dir)
+    }
+}
+
+/// When a command gives an object up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// How long no byte may come.
+    pub(crate) stall: Duration,
+    /// Attempts, the first included.
+    pub(crate) attempts: u32,
+    backoff: Duration,
+}
+
+impl Patience {
+    /// How long to wait after this attempt (the first is 1): twice as long each time.
+    pub(crate) fn pause(self, attempt: u32) -> Duration {
+        self.backoff * 2_u32.saturating_pow(attempt - 1)
+    }
+}
+
+/// `--jobs`, for commands that work on several members at a time.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct JobFlags {
+    /// Members worked on at a time; by default one per processor
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl JobFlags {
+    /// How many were asked for, if it was said.
+    pub(crate) fn given(&self) -> Option<usize> {
+        self.jobs.map(NonZeroUsize::get)
+    }
+
+    pub(crate) fn jobs(&self) -> usize {
+        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+    }
+}
+
+/// Which members come first.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct OrderFlags {
+    /// In the order of the operands, and of each as it is listed
+    ///
+    /// What comes later is fetched meanwhile; one slow member holds up all behind it.
+    #[arg(long, overrides_with = "unordered")]
+    ordered: bool,
+
+    /// What is ready first
+    #[arg(long, overrides_with = "ordered")]
+    unordered: bool,
+
+    /// Of what is ready, which first: a hint, never a reason to wait
+    #[arg(long, value_enum, value_name = "WHICH")]
+    rank: Option<RankFlag>,
+}
+
+impl OrderFlags {
+    /// Whether the order of the operands is asked for, or `default` if nothing is.
+    pub(crate) fn is_ordered(&self, default: bool) -> bool {
+        (default || self.ordered) && !self.unordered
+    }
+
+    pub(crate) fn set_options(&self, ordered_by_default: bool) -> SetOptions {
+        let order = if self.is_ordered(ordered_by_default) { Order::Listed } else { Order::Ready };
+        SetOptions { order, rank: self.rank.map(RankFlag::rank), ..SetOptions::default() }
+    }
+}
+
+/// `--rank`.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum RankFlag {
+    /// The smallest
+    Smallest,
+    /// The largest
+    Largest,
+    /// The one changed last
+    Newest,
+    /// The one not changed for longest
+    Oldest,
+}
+
+impl RankFlag {
+    fn rank(self) -> Rank {
+        let size = |entry: &Entry| entry.size.unwrap_or(0) as f32;
+        let age = |entry: &Entry| {
+            let since = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            since.map_or(0.0, |since| since.as_secs_f32())
+        };
+        match self {
+            Self::Smallest => Arc::new(move |entry| -size(entry)),
+            Self::Largest => Arc::new(size),
+            Self::Newest => Arc::new(age),
+            Self::Oldest => Arc::new(move |entry| -age(entry)),
+        }
+    }
+}
+
+/// Reads a byte count: `4096`, `64K`, `1.5G`, `2GiB`; powers of 1024.
+fn bytes(text: &str) -> Result<u64, String> {
+    const WANTED: &str = "a number of bytes, such as 65536, 64K, 256M or 1.5G";
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let suffix = suffix.trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let shift = match suffix {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return Err(WANTED.to_owned()),
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(1 << shift).ok_or_else(|| WANTED.to_owned());
+    }
+    let number: f64 = number.parse().map_err(|_| WANTED.to_owned())?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "digits and a point are not negative; a huge one saturates"
+    )]
+    Ok((number * (1_u64 << shift) as f64) as u64)
+}
+
+fn option(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE, such as region=eu-west-1")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_counts_have_suffixes() {
+        for (text, expected) in
+            [("0", 0), ("4096", 4096), ("64K", 65_536), ("1.5M", 3 << 19), ("2GiB", 2 << 30)]
+        {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        for text in ["", "M", "-1", "1X", "1.2.3", "99999999999T"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A run that is broken off leaves nothing behind: children, temporary files, a line on the terminal.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::progress;
+
+/// What is undone when the run is broken off, the last made first.
+static UNDONE: Mutex<Vec<(u64, Undo)>> = Mutex::new(Vec::new());
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+type Undo = Box<dyn FnOnce() + Send>;
+
+fn undone() -> MutexGuard<'static, Vec<(u64, Undo)>> {
+    UNDONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps an undoing ready for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Prepared(u64);
+
+/// Has `undo` done if the run is broken off before the answer is dropped.
+pub(crate) fn prepare(undo: impl FnOnce() + Send + 'static) -> Prepared {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    undone().push((number, Box::new(undo)));
+    Prepared(number)
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        let mut undone = undone();
+        if let Some(at) = undone.iter().position(|(number, _)| *number == self.0) {
+            let undo = undone.remove(at);
+            drop(undone);
+            drop(undo);
+        }
+    }
+}
+
+/// Listens, in this runtime, for the signals that break a run off; once in a process.
+pub(crate) fn watch(runtime: &Handle) {
+    static WATCHING: Once = Once::new();
+    WATCHING.call_once(|| {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        for kind in kinds {
+            let entered = runtime.enter();
+            // A signal that cannot be caught ends the program as it ends any.
+            if let Ok(mut signals) = signal(kind) {
+                runtime.spawn(async move { break_off_at(&mut signals, kind).await });
+            }
+            drop(entered);
+        }
+    });
+}
+
+async fn break_off_at(signals: &mut Signal, kind: SignalKind) {
+    if signals.recv().await.is_none() {
+        return;
+    }
+    let signal = kind.as_raw_value();
+    // Undoing may wait for children; other tasks of the runtime are not held up.
+    let undone = tokio::task::spawn_blocking(undo_all);
+    drop(undone.await);
+    end(signal);
+}
+
+fn undo_all() {
+    let undone = std::mem::take(&mut *undone());
+    for (_, undo) in undone.into_iter().rev() {
+        undo();
+    }
+    progress::wipe();
+}
+
+/// Ends the process as a shell says that a signal ended it.
+#[expect(
+    clippy::exit,
+    reason = "other threads wait for what will not come; nothing is left to drop"
+)]
+fn end(signal: i32) -> ExitCode {
+    std::process::exit(128 + signal)
+}

@@ -1,0 +1,157 @@
+//! What commands over sets share: flags, the engine behind them, progress, and how a run is broken off.
+//!
+//! An engine starts threads and opens stores, so a command makes one only when
+//! an operand needs it: local paths and patterns have their own, shorter ways.
+
+pub(crate) mod decompress;
+pub(crate) mod flags;
+pub(crate) mod interrupt;
+pub(crate) mod progress;
+mod stats;
+mod tally;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, stream};
+use nearfirst::{
+    Cursor, Engine, Entries, Error, Glob, Local, MemberError, Name, Set, SetOptions, Spec, Stores,
+};
+
+use crate::asking::AskFlags;
+use crate::{human, messages};
+
+use flags::FarFlags;
+pub(crate) use stats::say as say_stats;
+pub(crate) use tally::Tally;
+
+/// What the long help of a command says of its operands, where any spec may stand.
+pub(crate) const HELP: &str = "\
+A SPEC names objects of this machine, of an object store or of a web server:
+
+  PATH or URL            one object: notes.txt, s3://bucket/key, https://host/file
+  pattern                in quotes: `*`, `?` and `[a-z]` within a name, `**` for any folders, \
+`{a,b}` for either, `~` for a home folder: 's3://logs/2026/**/*.gz'
+  PREFIX\\QUERY\\SUFFIX    the names that a database or a page answers with: SQL for a database, a CSS \
+selector for a page: 'https://host/papers.html\\a[href$=\".pdf\"]\\'
+  FOLDER/%PROGRAM%SUFFIX the names that a program prints, if --allow-programs is given
+  @FILE, -               the names listed in a file or on stdin, one a line or NUL-separated
+
+What exists under the name as it stands is taken, whatever it looks like.";
+
+/// An engine, as flags ask for it, for the sets of one run.
+#[derive(Debug)]
+pub(crate) struct Sets {
+    engine: Engine,
+}
+
+impl Sets {
+    /// Starts the engine; from now on an interrupt ends the run in good order.
+    ///
+    /// # Errors
+    /// No threads; a storage option or a configuration that cannot be understood.
+    pub(crate) fn open(
+        far: &FarFlags,
+        budget_bytes: Option<u64>,
+        asking: &AskFlags,
+    ) -> anyhow::Result<Self> {
+        let costs = Arc::new(asking.costs());
+        let stores = Arc::new(Stores::new(Arc::clone(&costs), &far.stores_options()?));
+        let options = far.engine_options(budget_bytes);
+        let engine = Engine::new(stores, costs, options).context("no threads can be started")?;
+        interrupt::watch(engine.handle());
+        Ok(Self { engine })
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The specs that operands stand for; what cannot be understood is said.
+    pub(crate) fn specs(&self, operands: &[OsString]) -> Vec<Spec> {
+        specs(self.engine.costs().local(), operands)
+    }
+
+    /// The set of these specs, as a command without wishes of its own opens it.
+    pub(crate) fn open_set(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
+        if options.order == nearfirst::Order::Ready {
+            return Set::open(&self.engine, specs, options);
+        }
+        let stores = Arc::clone(self.engine.stores());
+        let source = move || one_by_one(&stores, specs.clone());
+        Set::from_source(&self.engine, Arc::new(source), options)
+    }
+}
+
+/// The names of specs in the order of the specs, where [`Set::open`] takes what is known first.
+pub(crate) fn one_by_one(stores: &Arc<Stores>, specs: Vec<Spec>) -> Entries {
+    let stores = Arc::clone(stores);
+    let names = move |spec| Cursor::open(Arc::clone(&stores), spec, Path::new(""));
+    stream::iter(specs).flat_map(names).boxed()
+}
+
+/// The specs that operands stand for; what cannot be understood is said.
+pub(crate) fn specs(local: &Local, operands: &[OsString]) -> Vec<Spec> {
+    let parsed = operands.iter().filter_map(|operand| match Spec::operand(local, operand) {
+        Ok(spec) => Some(spec),
+        Err(error) => {
+            messages::error(format_args!("{}: {}", shown(&error.spec), error.reason));
+            None
+        }
+    });
+    parsed.collect()
+}
+
+/// Whether an operand needs an engine: it is remote, a query, a program or a list.
+///
+/// What exists under the name as it stands is a path, whatever it looks like.
+pub(crate) fn needs_engine(local: &Local, operand: &OsString) -> bool {
+    match Spec::parse(operand.as_bytes()) {
+        Ok(Spec::Glob(glob)) => is_remote(&glob),
+        Ok(Spec::List(names)) => names.iter().any(|name| name.scheme().is_some()),
+        Ok(_) => operand != "-" && local.stat(Path::new(operand)).is_err(),
+        // The path of a file may look like a broken spec.
+        Err(_) => false,
+    }
+}
+
+fn is_remote(glob: &Glob) -> bool {
+    glob.alternatives()
+        .iter()
+        .flatten()
+        .any(|pattern| Name::new(pattern.as_slice()).scheme().is_some())
+}
+
+/// Says why a member could not be read; the run goes on.
+pub(crate) fn complain(error: &MemberError) {
+    say_of(&error.name, error.cause.reason());
+}
+
+/// Says what is wrong with an object; the exit code remembers it.
+pub(crate) fn say_of(name: &Name, reason: impl std::fmt::Display) {
+    messages::error(format_args!("{}: {reason}", shown(name)));
+}
+
+/// A name for people, on one line.
+pub(crate) fn shown(name: &Name) -> String {
+    human::name(std::ffi::OsStr::from_bytes(name.as_bytes())).to_string()
+}
+
+/// An error met while reading a member through [`std::io::Read`], as the member's.
+pub(crate) fn member_error(name: &Name, error: std::io::Error) -> MemberError {
+    let inner = error.get_ref();
+    if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<MemberError>()) {
+        return known.clone();
+    }
+    if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<Arc<Error>>()) {
+        return MemberError { name: name.clone(), cause: Arc::clone(known) };
+    }
+    let cause = match name.path() {
+        Some(path) => Error::io(path, error),
+        None => Error::refused(name.clone(), messages::reason(&error)),
+    };
+    MemberError { name: name.clone(), cause: Arc::new(cause) }
+}

@@ -1,0 +1,74 @@
+//! The line on the terminal of a run over a set: how far it is, how fast, and what it waits for.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearfirst::{Engine, Set};
+use tokio::task::AbortHandle;
+
+use super::Tally;
+use crate::{human, progress};
+
+/// How often the line is looked at.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Shows the line until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Shown(Option<AbortHandle>);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.take() {
+            task.abort();
+            progress::wipe();
+        }
+    }
+}
+
+/// Shows how far a run over `set` is, where stderr is a terminal.
+///
+/// Not where the output is on a terminal too: it would be written into.
+pub(crate) fn show(set: &Arc<Set>, tally: &Arc<Tally>) -> Shown {
+    if !io::stderr().is_terminal() || io::stdout().is_terminal() {
+        return Shown(None);
+    }
+    show_beside_output(set, tally)
+}
+
+/// As [`show`], for commands whose output on the terminal takes the line away first.
+pub(crate) fn show_beside_output(set: &Arc<Set>, tally: &Arc<Tally>) -> Shown {
+    if !io::stderr().is_terminal() {
+        return Shown(None);
+    }
+    let (set, tally) = (Arc::downgrade(set), Arc::clone(tally));
+    let Some(engine) = set.upgrade().map(|set| set.engine().clone()) else { return Shown(None) };
+    let handle = engine.handle().clone();
+    let shown = async move {
+        let clock = engine.costs().clock().clone();
+        let mut line = progress::Line::new(&clock);
+        let began = clock.now();
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            let Some(set) = set.upgrade() else { return };
+            let known = set.known();
+            drop(set);
+            line.show(|| text(&engine, &tally, known, clock.now().saturating_sub(began)));
+        }
+    };
+    Shown(Some(handle.spawn(shown).abort_handle()))
+}
+
+/// `12 of 340 members, 1.2 GiB, 98.0 MiB/s; waiting 3.1 s for s3://bucket`.
+fn text(engine: &Engine, tally: &Tally, known: u64, elapsed: Duration) -> String {
+    let bytes = tally.bytes();
+    let rate = human::rate(bytes as f64 / elapsed.as_secs_f64().max(0.001));
+    let done = tally.members() + tally.failures();
+    let mut text = format!("{done} of {known} members, {}, {rate}", human::bytes(bytes));
+    if let Some(wait) = engine.snapshot().waits.first() {
+        let seconds = wait.waited.as_secs_f64();
+        let from = engine.device(wait.device).map_or_else(String::new, |d| d.to_string());
+        text.push_str(&format!("; waiting {seconds:.1} s for {from}"));
+    }
+    text
+}

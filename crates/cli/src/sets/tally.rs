@@ -1,0 +1,40 @@
+//! How far a run over a set is, counted by its workers and shown by progress and `--stats`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    members: AtomicU64,
+    failed: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Tally {
+    /// A member is done.
+    pub(crate) fn done(&self) {
+        self.members.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A member could not be read.
+    pub(crate) fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// More of a member was read.
+    pub(crate) fn read(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn members(&self) -> u64 {
+        self.members.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn failures(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
