@@ -16,10 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use futures::{StreamExt as _, stream};
-use nearfirst::{
-    Cursor, Engine, Entries, Error, Glob, Local, MemberError, Name, Set, SetOptions, Spec, Stores,
-};
+use nearfirst::{Engine, Error, Glob, Local, MemberError, Name, Set, SetOptions, Spec, Stores};
 
 use crate::asking::AskFlags;
 use crate::{human, messages};
@@ -77,20 +74,8 @@ impl Sets {
 
     /// The set of these specs, as a command without wishes of its own opens it.
     pub(crate) fn open_set(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
-        if options.order == nearfirst::Order::Ready {
-            return Set::open(&self.engine, specs, options);
-        }
-        let stores = Arc::clone(self.engine.stores());
-        let source = move || one_by_one(&stores, specs.clone());
-        Set::from_source(&self.engine, Arc::new(source), options)
+        Set::open(&self.engine, specs, options)
     }
-}
-
-/// The names of specs in the order of the specs, where [`Set::open`] takes what is known first.
-pub(crate) fn one_by_one(stores: &Arc<Stores>, specs: Vec<Spec>) -> Entries {
-    let stores = Arc::clone(stores);
-    let names = move |spec| Cursor::open(Arc::clone(&stores), spec, Path::new(""));
-    stream::iter(specs).flat_map(names).boxed()
 }
 
 /// The specs that operands stand for; what cannot be understood is said.

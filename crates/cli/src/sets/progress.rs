@@ -1,5 +1,6 @@
 //! The line on the terminal of a run over a set: how far it is, how fast, and what it waits for.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,8 +68,9 @@ fn text(engine: &Engine, tally: &Tally, known: u64, elapsed: Duration) -> String
     let mut text = format!("{done} of {known} members, {}, {rate}", human::bytes(bytes));
     if let Some(wait) = engine.snapshot().waits.first() {
         let seconds = wait.waited.as_secs_f64();
-        let from = engine.device(wait.device).map_or_else(String::new, |d| d.to_string());
-        text.push_str(&format!("; waiting {seconds:.1} s for {from}"));
+        let what = engine.member(wait.member).map_or_else(String::new, |name| super::shown(&name));
+        let from = engine.device(wait.device).map_or_else(String::new, |device| device.to_string());
+        let _ = write!(text, "; waiting {seconds:.1} s for {what} from {from}");
     }
     text
 }
