@@ -1,0 +1,177 @@
+//! Where the parts of an open file are, by the cheapest call that tells the truth.
+
+use std::ffi::OsStr;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::OnceLock;
+
+use rustix::fs::{self as sysfs, AtFlags};
+use sled::{Device, Extent, Place};
+
+use super::residency::{Method, ranges_by};
+use super::{Backing, Ground, Located, Reason, sys};
+
+/// Bytes of a large file that are asked about before the whole of it.
+const SAMPLE_BYTES: u64 = 2 << 20;
+
+pub(super) fn whole_extent(size: u64, device: &Device, place: Place) -> Vec<Extent> {
+    match size {
+        0 => Vec::new(),
+        length => vec![Extent { offset: 0, length, device: device.clone(), place }],
+    }
+}
+
+pub(super) fn locate_on(file: BorrowedFd<'_>, size: u64, ground: &Ground) -> Located {
+    let near =
+        || Located { extents: whole_extent(size, &Device::memory(), Place::Near), reason: None };
+    if size == 0 || matches!(ground.backing, Backing::Memory | Backing::Pseudo) {
+        return near();
+    }
+    let method = match how_to_ask(file, size, ground.backing) {
+        Ok(Answer::AllNear) => return near(),
+        Ok(Answer::NoneNear) => None,
+        Ok(Answer::Ask(method)) => Some(method),
+        Err(reason) => {
+            let extents = whole_extent(size, &ground.device, Place::Unknown);
+            return Located { extents, reason: Some(reason) };
+        }
+    };
+    // Who does not say where the holes are is taken to have none.
+    let data = sys::data_ranges(&file, size).unwrap_or_else(|_| std::iter::once(0..size).collect());
+    let found = match method {
+        None => Ok(data.into_iter().map(|range| (range, false)).collect()),
+        Some(method) => ranges_by(file, &data, method),
+    };
+    match found {
+        Ok(found) => Located { extents: fill_holes(found, size, &ground.device), reason: None },
+        // Files of FUSE with direct I/O cannot be mapped, and nothing of them is ever cached.
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
+            Located { extents: whole_extent(size, &ground.device, Place::Far), reason: None }
+        }
+        Err(_) => Located {
+            extents: whole_extent(size, &ground.device, Place::Unknown),
+            reason: Some(Reason::Refused),
+        },
+    }
+}
+
+enum Answer {
+    AllNear,
+    NoneNear,
+    Ask(Method),
+}
+
+/// The cheapest call that tells the truth about this file.
+fn how_to_ask(file: BorrowedFd<'_>, size: u64, backing: Backing) -> Result<Answer, Reason> {
+    if backing != Backing::Overlay {
+        match cached_share(file, size) {
+            Ok(Some(false)) => return Ok(Answer::NoneNear),
+            Ok(Some(true)) => return Ok(Answer::AllNear),
+            Ok(None) => return Ok(Answer::Ask(Method::CachestatOfMixed)),
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) && cachestat_works() => {
+                return Err(Reason::NotOwner);
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                return Err(Reason::Refused);
+            }
+            // An old kernel, or a sandbox that knows no cachestat.
+            Err(_) => {}
+        }
+    }
+    if mincore_tells_the_truth(file) {
+        Ok(Answer::Ask(Method::Mincore))
+    } else {
+        Err(Reason::NotOwner)
+    }
+}
+
+/// Whether all of the file is in memory or none; `None` if it is mixed.
+///
+/// A call takes 30 ns for each folio, and a file that is in memory in small
+/// pieces has many: so the first piece of a large one is asked first.
+fn cached_share(file: BorrowedFd<'_>, size: u64) -> io::Result<Option<bool>> {
+    let share = |bytes: u64| {
+        let pages = bytes.div_ceil(sys::page_bytes());
+        // Some file systems count pages beyond the end of the file, too.
+        sys::cached_pages(file, &(0..bytes)).map(|cached| match cached {
+            0 => Some(false),
+            cached if cached >= pages => Some(true),
+            _ => None,
+        })
+    };
+    if size > SAMPLE_BYTES && share(SAMPLE_BYTES)?.is_none() {
+        return Ok(None);
+    }
+    share(size)
+}
+
+/// Whether `cachestat` is there at all: a sandbox may answer EPERM to any call it does not know.
+fn cachestat_works() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let flags = sysfs::MemfdFlags::CLOEXEC;
+        sysfs::memfd_create("nearfirst", flags)
+            .is_ok_and(|file| sys::cached_pages(file.as_fd(), &(0..1)).is_ok())
+    })
+}
+
+/// Since Linux 5.2 `mincore` says "all in memory" to callers who neither own
+/// the file nor may write it, without an error.
+fn mincore_tells_the_truth(file: BorrowedFd<'_>) -> bool {
+    static ANY_FILE: OnceLock<bool> = OnceLock::new();
+    if *ANY_FILE.get_or_init(sys::may_ask_about_any_file) {
+        return true;
+    }
+    let is_owner =
+        sysfs::fstat(file).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw());
+    is_owner
+        || sysfs::accessat(
+            file,
+            OsStr::new(""),
+            sysfs::Access::WRITE_OK,
+            AtFlags::EMPTY_PATH | AtFlags::EACCESS,
+        )
+        .is_ok()
+}
+
+/// Extents of all of the file: what is between `found` is a hole, and near.
+fn fill_holes(found: Vec<(Range<u64>, bool)>, size: u64, device: &Device) -> Vec<Extent> {
+    let mut extents: Vec<Extent> = Vec::with_capacity(found.len());
+    let mut push = |range: Range<u64>, near: bool| {
+        if range.is_empty() {
+            return;
+        }
+        let length = range.end - range.start;
+        match extents.last_mut() {
+            Some(last) if (last.place == Place::Near) == near => last.length += length,
+            _ => extents.push(Extent {
+                offset: range.start,
+                length,
+                device: if near { Device::memory() } else { device.clone() },
+                place: if near { Place::Near } else { Place::Far },
+            }),
+        }
+    };
+    let mut at = 0;
+    for (range, resident) in found {
+        push(at..range.start, true);
+        at = range.end;
+        push(range, resident);
+    }
+    push(at..size, true);
+    extents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_between_data_is_a_hole_and_near() {
+        let extents = fill_holes(vec![(10..20, false), (20..30, true)], 50, &Device::new("d"));
+        let parts: Vec<_> =
+            extents.iter().map(|extent| (extent.offset, extent.length, extent.place)).collect();
+        assert_eq!(parts, [(0, 10, Place::Near), (10, 10, Place::Far), (20, 30, Place::Near)]);
+    }
+}

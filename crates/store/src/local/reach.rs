@@ -1,0 +1,174 @@
+//! Opening a path without touching a mount that may not answer.
+//!
+//! Which mount a path lies on is seen from names; the kernel is told not to leave that mount. Only
+//! where it can stall, or where a link leads elsewhere, is the call bounded in time.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+
+use super::mounts::absolute;
+use super::{Local, Mount, Mounts, bounded};
+use crate::Error;
+
+/// Links followed to find out which mount a path leads to; the kernel follows as many.
+const LINKS_MAX: usize = 40;
+
+#[derive(Debug)]
+pub(super) struct MountTable(pub(super) Mounts);
+
+impl Local {
+    /// Opens `path` and calls `use_it`. On a mount that cannot stall this is
+    /// done at once, and the kernel is told not to leave that mount; where it
+    /// can, or where a link leads to another mount, in bounded time.
+    pub(super) fn on_mount<T: Send + 'static>(
+        &self,
+        path: &Path,
+        flags: OFlags,
+        use_it: fn(OwnedFd) -> io::Result<T>,
+    ) -> Result<T, Error> {
+        let failed = |source: io::Error| Error::io(path, source);
+        let table = self.mount_table();
+        let whole = absolute(path).map_err(failed)?;
+        if let Some(mount) = table.0.by_path(&whole)
+            && !mount.backing.may_stall()
+            && let Some(within) = relative(path, &whole, &mount.point)
+            && let Some(opened) = open_within(mount, &whole, within, flags)
+        {
+            match opened {
+                Ok(file) => return use_it(file).map_err(failed),
+                Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS) => {}
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+        let mount = table.behind(&whole);
+        let stalled = || Error::Stalled {
+            path: path.to_owned(),
+            mount: mount.map_or_else(|| PathBuf::from("/"), |mount| mount.point.clone()),
+            limit: self.wait_max,
+        };
+        let id = mount.filter(|mount| mount.backing.may_stall()).map(|mount| mount.id);
+        let may_stall = mount.is_none() || id.is_some();
+        if may_stall && !self.canaries.answers(id, path, self.wait_max, &self.clock) {
+            return Err(stalled());
+        }
+        let target = path.to_owned();
+        let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
+        let used = move || open().and_then(use_it);
+        if let Some(used) = bounded::within(self.wait_max, used) {
+            return used.map_err(failed);
+        }
+        self.canaries.is_silent(id, &self.clock);
+        Err(stalled())
+    }
+}
+
+impl MountTable {
+    pub(super) fn mount_of(&self, file: impl AsFd) -> io::Result<Option<Mount>> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = sysfs::statx(file, "", flags, StatxFlags::MNT_ID)?;
+        Ok(self.0.by_id(stat.stx_mnt_id).cloned())
+    }
+
+    /// The mount that an absolute path leads to through links, as far as that
+    /// can be seen without touching a mount that may stall.
+    fn behind(&self, whole: &Path) -> Option<&Mount> {
+        let names = |path: &Path| -> Vec<OsString> {
+            let names = path.components().rev().filter_map(|component| match component {
+                Component::Normal(_) | Component::ParentDir => Some(component.as_os_str()),
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+            });
+            names.map(OsStr::to_owned).collect()
+        };
+        let (mut at, mut rest, mut links) = (PathBuf::from("/"), names(whole), 0);
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(name);
+            if self.0.by_path(&at).is_some_and(|mount| mount.backing.may_stall()) {
+                break;
+            }
+            if links < LINKS_MAX
+                && let Ok(target) = std::fs::read_link(&at)
+            {
+                links += 1;
+                at.pop();
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                rest.extend(names(&target));
+            }
+        }
+        self.0.by_path(&at)
+    }
+}
+
+/// `path` seen from `point`; `None` if that could lead elsewhere: a `..` after a link means
+/// something else than it says, and a slash at the end asks for a folder.
+fn relative<'a>(path: &Path, whole: &'a Path, point: &Path) -> Option<&'a Path> {
+    let has_parent = path.components().any(|component| component == Component::ParentDir);
+    let bytes = path.as_os_str().as_bytes();
+    if has_parent || bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
+        return None;
+    }
+    let within = whole.strip_prefix(point).ok()?;
+    Some(if within.as_os_str().is_empty() { Path::new(".") } else { within })
+}
+
+/// Opens the path `whole`, which is `within` seen from its mount point,
+/// without leaving its mount; `None` if something else is mounted there by now.
+fn open_within(
+    mount: &Mount,
+    whole: &Path,
+    within: &Path,
+    flags: OFlags,
+) -> Option<rustix::io::Result<OwnedFd>> {
+    let open = |folder: BorrowedFd<'_>, path: &Path| {
+        sysfs::openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_XDEV)
+    };
+    if mount.point.as_os_str() == "/" {
+        // An absolute path begins there by itself.
+        return Some(open(sysfs::CWD, whole));
+    }
+    // The mount point is not kept open: that would keep it from being unmounted.
+    let point_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let point = sysfs::open(&mount.point, point_flags, Mode::empty()).ok()?;
+    let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = sysfs::statx(&point, "", at, StatxFlags::MNT_ID).ok()?;
+    (stat.stx_mnt_id == mount.id).then(|| open(point.as_fd(), within))
+}
+
+/// Opens for reading what `handle` is a handle on: cheaper than looking `path` up again.
+pub(super) fn reopen(path: &Path, handle: &OwnedFd) -> Result<File, Error> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let name = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    let opened = match sysfs::open(name, flags, Mode::empty()) {
+        // Without `/proc` there is only the path.
+        Err(rustix::io::Errno::NOENT) => sysfs::open(path, flags, Mode::empty()),
+        opened => opened,
+    };
+    opened.map(File::from).map_err(|error| Error::io(path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_seen_from_their_mount_unless_they_climb() {
+        let relative = |path: &'static str, whole: &'static str| {
+            relative(Path::new(path), Path::new(whole), Path::new("/m"))
+        };
+        assert_eq!(relative("/m/a", "/m/a"), Some(Path::new("a")));
+        assert_eq!(relative("/m", "/m"), Some(Path::new(".")));
+        assert_eq!(relative("l/../a", "/m/a"), None);
+    }
+}
