@@ -19,6 +19,11 @@ use crate::sync::{AtomicBool, AtomicUsize, OnceLock, Ordering};
 /// Mappings that can be guarded at a time; further files are read instead of mapped.
 const GUARDS_MAX: usize = 256;
 
+/// Bytes that a thread unmaps at least at a time: some 0.2 ms of work, after which all processors are interrupted.
+const UNMAP_BYTES_MIN: usize = 32 << 20;
+/// Steps in which a mapping is unmapped at most: of one of terabytes little may have been read.
+const UNMAP_STEPS_MAX: usize = 128;
+
 /// A slot that is being filled in: no address of a mapping.
 const RESERVED: usize = 1;
 
@@ -43,6 +48,8 @@ pub(crate) struct Mapping {
     start: *const u8,
     bytes: usize,
     guard: &'static Guard,
+    /// Where the part begins that [`Mapping::help_unmap`] unmaps next.
+    unmapped: AtomicUsize,
 }
 
 // SAFETY: the mapping is read-only memory that lives as long as the value;
@@ -72,7 +79,7 @@ impl Mapping {
         guard.faulted.store(false, Ordering::Relaxed);
         guard.end.store(start.addr() + bytes, Ordering::Relaxed);
         guard.start.store(start.addr(), Ordering::Release);
-        Some(Self { start: start.cast(), bytes, guard })
+        Some(Self { start: start.cast(), bytes, guard, unmapped: AtomicUsize::new(0) })
     }
 
     /// The bytes of `range`. Valid only if [`Mapping::is_sound`] still holds after they were used.
@@ -87,8 +94,9 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.add(start), end - start) }
     }
 
-    /// Maps the pages of `range`, which are in memory, in one call instead of a fault for each few.
-    pub(crate) fn populate(&self, range: &Range<u64>) {
+    /// Maps the pages of `range`, so that they do not leave memory before they are read. Of a file
+    /// wholly in memory this takes longer than the faults that it spares, each of which maps a folio.
+    pub(crate) fn hold(&self, range: &Range<u64>) {
         self.advise(range, libc::MADV_POPULATE_READ);
     }
 
@@ -98,13 +106,26 @@ impl Mapping {
         self.advise(range, libc::MADV_DONTNEED);
     }
 
-    fn advise(&self, range: &Range<u64>, advice: libc::c_int) {
+    /// Unmaps a share of what is left of the mapping; threads that call this together unmap it all
+    /// in the time that one would take for its share. Nobody may need the bytes for long.
+    pub(crate) fn help_unmap(&self) {
+        let step = UNMAP_BYTES_MIN.max(self.bytes / UNMAP_STEPS_MAX);
+        loop {
+            let start = self.unmapped.fetch_add(step, Ordering::Relaxed);
+            if start >= self.bytes {
+                return;
+            }
+            self.is_done_with(&(start as u64..start.saturating_add(step) as u64));
+        }
+    }
+
+    fn advise(&self, range: &Range<u64>, advice: c_int) {
         let page = rustix::param::page_size();
         let start = usize::try_from(range.start).expect("within the mapping") / page * page;
         let end = usize::try_from(range.end).expect("within the mapping").min(self.bytes);
-        // SAFETY: within the mapping. Neither populating nor unmapping changes
+        // SAFETY: within the mapping. Neither mapping nor unmapping changes
         // content: a page that is read again is mapped again. A failure leaves
-        // the pages to be mapped when they are read, or when all is unmapped.
+        // the pages to be mapped when they are read, or unmapped with all others.
         unsafe {
             let from = self.start.add(start).cast_mut().cast();
             libc::madvise(from, end - start, advice);
