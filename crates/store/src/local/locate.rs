@@ -10,7 +10,7 @@ use rustix::fs::{self as sysfs, AtFlags};
 use sled::{Device, Extent, Place};
 
 use super::residency::{Method, ranges_by};
-use super::{Backing, Ground, Located, Reason, sys};
+use super::{Backing, Located, Reason, sys};
 
 /// Bytes of a large file that are asked about before the whole of it.
 const SAMPLE_BYTES: u64 = 2 << 20;
@@ -22,18 +22,23 @@ pub(super) fn whole_extent(size: u64, device: &Device, place: Place) -> Vec<Exte
     }
 }
 
-pub(super) fn locate_on(file: BorrowedFd<'_>, size: u64, ground: &Ground) -> Located {
+pub(super) fn locate_on(
+    file: BorrowedFd<'_>,
+    size: u64,
+    device: &Device,
+    backing: Backing,
+) -> Located {
     let near =
         || Located { extents: whole_extent(size, &Device::memory(), Place::Near), reason: None };
-    if size == 0 || matches!(ground.backing, Backing::Memory | Backing::Pseudo) {
+    if size == 0 || matches!(backing, Backing::Memory | Backing::Pseudo) {
         return near();
     }
-    let method = match how_to_ask(file, size, ground.backing) {
+    let method = match how_to_ask(file, size, backing) {
         Ok(Answer::AllNear) => return near(),
         Ok(Answer::NoneNear) => None,
         Ok(Answer::Ask(method)) => Some(method),
         Err(reason) => {
-            let extents = whole_extent(size, &ground.device, Place::Unknown);
+            let extents = whole_extent(size, device, Place::Unknown);
             return Located { extents, reason: Some(reason) };
         }
     };
@@ -44,13 +49,13 @@ pub(super) fn locate_on(file: BorrowedFd<'_>, size: u64, ground: &Ground) -> Loc
         Some(method) => ranges_by(file, &data, method),
     };
     match found {
-        Ok(found) => Located { extents: fill_holes(found, size, &ground.device), reason: None },
+        Ok(found) => Located { extents: fill_holes(found, size, device), reason: None },
         // Files of FUSE with direct I/O cannot be mapped, and nothing of them is ever cached.
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
-            Located { extents: whole_extent(size, &ground.device, Place::Far), reason: None }
+            Located { extents: whole_extent(size, device, Place::Far), reason: None }
         }
         Err(_) => Located {
-            extents: whole_extent(size, &ground.device, Place::Unknown),
+            extents: whole_extent(size, device, Place::Unknown),
             reason: Some(Reason::Refused),
         },
     }

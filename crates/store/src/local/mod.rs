@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub use walk::Walk;
 use canary::Canaries;
 use locate::{locate_on, whole_extent};
 use mounts::absolute;
-use reach::{MountTable, reopen};
+use reach::{Handle, MountTable};
 
 /// How long a mount may take to answer unless the caller says otherwise:
 /// longer than a disk needs to spin up, shorter than a person waits without a word.
@@ -167,14 +167,14 @@ impl Local {
     }
 
     /// As [`Local::stat`], with a handle on what was found, which reads nothing.
-    pub(crate) fn look(&self, path: &Path) -> Result<(Status, OwnedFd), Error> {
+    pub(crate) fn look(&self, path: &Path) -> Result<(Status, Handle), Error> {
         let (file, stat) = self.on_mount(path, OFlags::PATH | OFlags::CLOEXEC, |file| {
             let stat = sysfs::fstat(&file)?;
             Ok((file, stat))
         })?;
         let entry =
             self.status_of(file.as_fd(), &stat).map_err(|source| Error::io(path, source))?;
-        Ok((entry, file))
+        Ok((entry, Handle { file, device: stat.st_dev, inode: stat.st_ino }))
     }
 
     /// Opens `path` to read it. A FIFO without a writer does not block; a
@@ -214,7 +214,7 @@ impl Local {
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let ground = self.ground(file, stat.st_dev)?;
-        Ok(locate_on(file, size, &ground))
+        Ok(locate_on(file, size, &ground.device, ground.backing))
     }
 
     /// Where the parts of the file at `path` are, of which `entry` is known and
@@ -226,7 +226,7 @@ impl Local {
         &self,
         path: &Path,
         entry: &Status,
-        handle: &OwnedFd,
+        handle: &Handle,
         offline: bool,
         opening_evicts: bool,
     ) -> Result<Located, Error> {
@@ -243,7 +243,11 @@ impl Local {
         if opening_evicts {
             return Ok(whole(Place::Unknown, Reason::OpeningMayEvict));
         }
-        let opened = if entry.backing.may_stall() { self.open(path) } else { reopen(path, handle) };
+        let opened = if entry.backing.may_stall() {
+            self.open(path)
+        } else {
+            handle.reopen(path, &entry.mount)
+        };
         let file = match opened {
             // Who may not read it may still learn where it would come from.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
@@ -251,7 +255,7 @@ impl Local {
             }
             opened => opened?,
         };
-        self.locate(&file).map_err(|source| Error::io(path, source))
+        Ok(locate_on(file.as_fd(), entry.size, &entry.device, entry.backing))
     }
 
     /// Whether one call of half a microsecond shows that the first `size`

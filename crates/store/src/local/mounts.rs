@@ -1,5 +1,6 @@
 //! What is mounted where, and what kind of thing that is.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -140,9 +141,12 @@ impl Mount {
 }
 
 /// `path` as an absolute path without `.` and `..`, without asking any file system but for the working folder.
-pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn absolute(path: &Path) -> io::Result<Cow<'_, Path>> {
     if path.as_os_str().is_empty() {
         return Err(io::Error::from_raw_os_error(libc::ENOENT));
+    }
+    if is_plain(path.as_os_str().as_bytes()) {
+        return Ok(Cow::Borrowed(path));
     }
     let mut result = PathBuf::from("/");
     let from = if path.is_absolute() { PathBuf::new() } else { std::env::current_dir()? };
@@ -153,7 +157,15 @@ pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
         }
     }
-    Ok(result)
+    Ok(Cow::Owned(result))
+}
+
+/// Whether a path is absolute, and each name of it is one: most are, and need not be made anew.
+fn is_plain(path: &[u8]) -> bool {
+    path.strip_prefix(b"/").is_some_and(|names| {
+        let mut names = names.split(|&byte| byte == b'/');
+        names.all(|name| !matches!(name, b"" | b"." | b".."))
+    })
 }
 
 fn ascii(field: &[u8]) -> Option<&str> {
@@ -224,6 +236,9 @@ nonsense
     fn paths_become_absolute_without_asking() {
         assert_eq!(absolute(Path::new("/a/./b/../c")).expect("plain"), Path::new("/a/c"));
         assert_eq!(absolute(Path::new("/../..")).expect("plain"), Path::new("/"));
+        assert_eq!(absolute(Path::new("/a//b/")).expect("plain"), Path::new("/a/b"));
+        let plain = Path::new("/.a/b..");
+        assert!(matches!(absolute(plain), Ok(Cow::Borrowed(same)) if same == plain));
     }
 
     #[test]
