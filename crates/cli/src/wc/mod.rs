@@ -155,12 +155,17 @@ fn wanted(shown: Shown, encoding: Encoding) -> Wanted {
 /// Exit code of a command line that cannot be understood: GNU wc's.
 pub(crate) const USAGE_EXIT: u8 = 1;
 
+/// Exit code when whoever read the output has closed it: what a shell says of GNU wc, which SIGPIPE ends.
+const CLOSED_PIPE_EXIT: u8 = 128 + 13;
+
 pub(crate) fn run(args: &Args) -> ExitCode {
     let encoding = locale::adopt();
     match report(args, encoding) {
         Ok(()) => {}
         // Whoever read the output has had enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::FAILURE,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            return ExitCode::from(CLOSED_PIPE_EXIT);
+        }
         Err(error) => messages::error(format_args!("write error: {}", messages::reason(&error))),
     }
     if messages::any() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
