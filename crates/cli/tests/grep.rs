@@ -247,6 +247,22 @@ fn a_closed_pipe_ends_a_run_quietly() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_said_once_and_no_file_is_blamed() {
+    let folder = Folder::new().with("one", "needle\n").with("two", "needle\n");
+    for (chunk, jobs) in [("1G", "1"), ("1K", "1"), ("1G", "2")] {
+        let out = Command::new(env!("CARGO_BIN_EXE_nearfirst"))
+            .args(["grep", "--chunk", chunk, "--jobs", jobs, "needle", "one", "two"])
+            .current_dir(folder.0.path())
+            .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(said, "nearfirst grep: standard output: No space left on device\n");
+        assert_eq!(out.status.code(), Some(2));
+    }
+}
+
+#[test]
 fn results_wait_on_disk_if_memory_does_not_hold_them() {
     let text: String = (0..5000).map(|line| format!("needle {line}\n")).collect();
     let folder = Folder::new().with("text", &text);

@@ -61,6 +61,17 @@ fn the_first_match_in_file_order_needs_what_is_before_it_and_nothing_after() {
 }
 
 #[test]
+fn what_must_wait_and_finds_no_room_on_disk_blames_the_disk() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (_slow, path, _held) = quarter_near();
+    let output = nearfirst(&Dir::new(), ["grep", "--budget", "1", "needle"])
+        .env("TMPDIR", "/nowhere")
+        .arg(&path)
+        .run();
+    output.ends_with(2).complains("nearfirst grep: /nowhere: ");
+}
+
+#[test]
 fn reading_all_reads_only_what_is_far() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let state = Dir::new();

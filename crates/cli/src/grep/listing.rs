@@ -54,7 +54,7 @@ pub(super) fn files(
                     return WalkState::Continue;
                 };
                 print(&haystack).unwrap_or_else(|error| {
-                    trouble.say(format_args!("standard output: {error}"));
+                    trouble.say(error);
                     WalkState::Quit
                 })
             })

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, PoisonError};
 
+use super::trouble::elsewhere;
+
 /// How much output of a file gathers before it leaves.
 const BLOCK_BYTES: usize = 64 * 1024;
 
@@ -97,10 +99,10 @@ fn write_all(mut bytes: &[u8]) -> io::Result<()> {
     let stdout = io::stdout();
     while !bytes.is_empty() {
         match rustix::io::write(&stdout, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(0) => return Err(elsewhere("standard output", io::ErrorKind::WriteZero.into())),
             Ok(written) => bytes = &bytes[written..],
             Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(elsewhere("standard output", error.into())),
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use super::print::Outcome;
 use super::print::tally::Stats;
 use super::search::{Patience, Searched, Worker};
 use super::settings::Settings;
-use super::trouble::Trouble;
+use super::trouble::{Trouble, is_elsewhere};
 use super::walk::{self, Haystack};
 use crate::flags::PlanFlag;
 
@@ -37,6 +37,8 @@ pub(super) struct Run<'a> {
     found: Mutex<Found>,
     is_match: AtomicBool,
     searched: AtomicBool,
+    /// What was found cannot be written or kept.
+    gave_up: AtomicBool,
 }
 
 /// What a run found.
@@ -79,6 +81,7 @@ impl<'a> Run<'a> {
             found: Mutex::default(),
             is_match: AtomicBool::new(false),
             searched: AtomicBool::new(false),
+            gave_up: AtomicBool::new(false),
         }
     }
 
@@ -264,6 +267,13 @@ impl<'a> Run<'a> {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Next::Quit,
+            // The next file would fare no better.
+            Err(error) if is_elsewhere(&error) => {
+                if !self.gave_up.swap(true, Ordering::Relaxed) {
+                    self.trouble.say(error);
+                }
+                return Next::Quit;
+            }
             Err(error) => self.failed(haystack, &error),
         }
         if self.is_settled() { Next::Quit } else { Next::Continue }
@@ -271,7 +281,8 @@ impl<'a> Run<'a> {
 
     /// Whether the rest of the run can change nothing.
     fn is_settled(&self) -> bool {
-        self.settings.quit_after_match && self.is_match.load(Ordering::Relaxed)
+        self.gave_up.load(Ordering::Relaxed)
+            || (self.settings.quit_after_match && self.is_match.load(Ordering::Relaxed))
     }
 
     fn failed(&self, haystack: &Haystack, error: &dyn Display) {

@@ -1,6 +1,8 @@
 //! What goes wrong in a run of `grep`: said once, remembered for the exit code.
 
-use std::fmt::Display;
+use std::error::Error;
+use std::fmt::{self, Display};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::messages;
@@ -36,6 +38,35 @@ impl Trouble {
     pub(super) fn any(&self) -> bool {
         self.seen.load(Ordering::Relaxed)
     }
+}
+
+/// An error of something else than the file that is searched.
+#[derive(Debug)]
+struct Elsewhere {
+    place: String,
+    source: io::Error,
+}
+
+impl Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.source)
+    }
+}
+
+impl Error for Elsewhere {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// `error` as one of `place`, to tell it from those of the file that is searched; its kind stays.
+pub(super) fn elsewhere(place: impl Into<String>, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), Elsewhere { place: place.into(), source: error })
+}
+
+/// Whether an error was made by [`elsewhere`]: then it names its place itself.
+pub(super) fn is_elsewhere(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Elsewhere>)
 }
 
 /// `text` without the error number that the standard library adds.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use super::super::print::rendered::{Mark, Rendered};
+use super::super::trouble::elsewhere;
 use super::part::Part;
 
 /// Parts by where they begin; over the budget, their output waits in a file.
@@ -70,7 +71,9 @@ impl Waiting {
     pub(super) fn take(&mut self, start: u64) -> io::Result<Option<(u64, Part)>> {
         let Some(mut kept) = self.parts.remove(&start) else { return Ok(None) };
         match (&kept.spilled, &self.spill) {
-            (Some(spilled), Some(spill)) => kept.part.rendered = spill.read(spilled)?,
+            (Some(spilled), Some(spill)) => {
+                kept.part.rendered = spill.read(spilled).map_err(of_spill)?;
+            }
             _ => self.held_bytes -= kept.part.rendered.held_bytes(),
         }
         Ok(Some((kept.end, kept.part)))
@@ -88,10 +91,17 @@ impl Waiting {
     fn spill(&mut self, rendered: &Rendered) -> io::Result<Spilled> {
         let spill = match &mut self.spill {
             Some(spill) => spill,
-            none => none.insert(Spill { file: tempfile::tempfile()?, length: 0 }),
+            none => none.insert(Spill { file: tempfile::tempfile().map_err(of_spill)?, length: 0 }),
         };
-        spill.write(rendered)
+        spill.write(rendered).map_err(of_spill)
     }
+}
+
+/// An error of the temporary file, named by its folder: it has no name of its own.
+fn of_spill(error: io::Error) -> io::Error {
+    let folder = std::env::temp_dir();
+    let place = format!("{}: results that wait for their turn", folder.display());
+    elsewhere(place, error)
 }
 
 impl Spill {
