@@ -9,6 +9,9 @@ mod find;
 #[path = "../../cli/src/messages.rs"]
 mod messages;
 mod mountinfo;
+#[expect(dead_code, reason = "the command uses the rest")]
+#[path = "../../cli/src/progress.rs"]
+mod progress;
 mod records;
 mod specs;
 mod table;
