@@ -48,7 +48,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let sets = match Sets::open(&args.set.far, args.set.budget, &args.set.asking) {
+    let sets = match Sets::begin(&args.set) {
         Ok(sets) => sets,
         Err(error) => return outcome::cannot_begin(&error),
     };

@@ -93,7 +93,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let sets = match Sets::open(&args.set.far, args.set.budget, &args.set.asking) {
+    let sets = match Sets::begin(&args.set) {
         Ok(sets) => sets,
         Err(error) => return outcome::cannot_begin(&error),
     };
@@ -154,7 +154,8 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     let set = Arc::new(planned(sets, plan, specs));
     let tally = Arc::new(Tally::default());
     let shown = progress::show_beside_output(&set, &tally);
-    let copier = Copier::new(sets.engine(), plan, &tally, args.verbose, args.set.far.patience());
+    let copier =
+        Copier::new(sets.engine(), plan, &tally, args.verbose, args.set.fetching.patience());
     std::thread::scope(|scope| {
         for _ in 1..args.jobs.jobs() {
             scope.spawn(|| copier.work(&set));

@@ -74,11 +74,11 @@ Exit codes:
   2  wrong usage, a command that cannot be run, or the output could not be written";
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let sets = match Sets::open(&args.set.far, args.set.budget, &args.set.asking) {
+    let sets = match Sets::begin(&args.set) {
         Ok(sets) => sets,
         Err(error) => return outcome::cannot_begin(&error),
     };
-    let folder = match Folder::new(&args.set.far.spill_folder()) {
+    let folder = match Folder::new(&args.set.fetching.spill_folder()) {
         Ok(folder) => folder,
         Err(error) => return outcome::cannot_begin(&error.into()),
     };

@@ -7,21 +7,14 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 
 use clap::ValueEnum;
-use futures::{StreamExt as _, stream};
-use nearfirst::{Engine, Entry, Error, Name, Spec};
+use nearfirst::{Engine, Entry, Name, Set, Spec};
 
 use crate::sets::flags::{JobFlags, OrderFlags, SetFlags};
+use crate::sets::listing::{self, Item};
 use crate::sets::{self, Sets};
 use crate::{human, json, messages, outcome};
-
-/// Names that are looked at and aligned together, if so many are known.
-const BATCH: usize = 256;
-/// Names asked about at a time when nothing else is said: a server answers many at once.
-const ASKED_AT_ONCE: usize = 32;
 
 /// List the objects that specs name, as they become known
 ///
@@ -83,7 +76,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let sets = match Sets::open(&args.set.far, args.set.budget, &args.set.asking) {
+    let sets = match Sets::begin(&args.set) {
         Ok(sets) => sets,
         Err(error) => return outcome::cannot_begin(&error),
     };
@@ -99,8 +92,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         escapes: stdout.is_terminal(),
         out: BufWriter::new(stdout),
     };
-    let digest = set.digest();
-    let written = listing.all(digest).and_then(|()| listing.out.flush());
+    let written = listing.all(&set).and_then(|()| listing.out.flush());
     if args.set.stats {
         let Sums { entries, bytes, unsized_entries } = listing.sums;
         let unknown = match unsized_entries {
@@ -130,8 +122,6 @@ fn explicit_names(specs: &[Spec]) -> HashSet<Name> {
     names
 }
 
-type Item = Result<Entry, Arc<Error>>;
-
 /// What `--stats` sums up.
 #[derive(Debug, Default)]
 struct Sums {
@@ -151,44 +141,21 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    fn all(&mut self, digest: impl Iterator<Item = Item> + Send) -> io::Result<()> {
-        let (to, from) = mpsc::sync_channel(BATCH);
-        std::thread::scope(|scope| {
-            // Listed here, printed there: a batch is what has become known meanwhile.
-            scope.spawn(move || {
-                for item in digest {
-                    if to.send(item).is_err() {
-                        return;
-                    }
-                }
-            });
-            match self.args.sort {
-                None => self.streamed(from),
-                Some(SortKey::Name) => {
-                    let mut items: Vec<Item> = from.into_iter().collect();
-                    items.sort_by_cached_key(|item| match item {
-                        Ok(entry) => entry.name.clone(),
-                        Err(error) => error.name(),
-                    });
-                    let mut items = items.into_iter().peekable();
-                    while items.peek().is_some() {
-                        let batch = items.by_ref().take(BATCH).collect();
-                        self.batch(batch)?;
-                    }
-                    Ok(())
-                }
+    fn all(&mut self, set: &Set) -> io::Result<()> {
+        match self.args.sort {
+            None => listing::in_batches(set, |batch| {
+                self.batch(batch)?;
+                self.out.flush()
+            }),
+            Some(SortKey::Name) => {
+                let mut items: Vec<Item> = set.digest().collect();
+                items.sort_by_cached_key(|item| match item {
+                    Ok(entry) => entry.name.clone(),
+                    Err(error) => error.name(),
+                });
+                self.batch(items)
             }
-        })
-    }
-
-    fn streamed(&mut self, from: Receiver<Item>) -> io::Result<()> {
-        while let Ok(first) = from.recv() {
-            let batch: Vec<Item> =
-                std::iter::once(first).chain(from.try_iter().take(BATCH - 1)).collect();
-            self.batch(batch)?;
-            self.out.flush()?;
         }
-        Ok(())
     }
 
     fn batch(&mut self, batch: Vec<Item>) -> io::Result<()> {
@@ -228,32 +195,8 @@ impl Listing<'_> {
     /// The same with what listing left open, where it is to be shown or in doubt.
     fn looked_up(&self, batch: Vec<Item>) -> Vec<Item> {
         let shows = self.args.shows_properties();
-        let is_open = |item: &Item| {
-            item.as_ref().is_ok_and(|entry| {
-                entry.size.is_none() && (shows || self.explicit.contains(&entry.name))
-            })
-        };
-        if !batch.iter().any(is_open) {
-            return batch;
-        }
-        let at_once = self.args.jobs.given().unwrap_or(ASKED_AT_ONCE);
-        let asked = batch.into_iter().map(|item| {
-            let open = is_open(&item);
-            async move {
-                match item {
-                    Ok(entry) if open => stat(self.engine, entry).await.map_err(Arc::new),
-                    item => item,
-                }
-            }
-        });
-        let asked: Vec<_> = asked.collect();
-        let all = stream::iter(asked).buffered(at_once).collect();
-        let _entered = self.engine.handle().enter();
-        futures::executor::block_on(all)
+        let is_open =
+            |entry: &Entry| entry.size.is_none() && (shows || self.explicit.contains(&entry.name));
+        listing::looked_up(self.engine, batch, is_open, self.args.jobs.given())
     }
-}
-
-async fn stat(engine: &Engine, entry: Entry) -> Result<Entry, Error> {
-    let store = engine.stores().of(&entry.name)?;
-    store.stat(&entry.name).await
 }

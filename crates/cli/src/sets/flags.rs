@@ -16,49 +16,79 @@ use crate::asking::{AskFlags, seconds};
 /// Flags of commands that are about sets and nothing else.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct SetFlags {
-    /// Memory for what is fetched and not read yet: 64M, 2G; 256M by default
-    ///
-    /// What does not fit goes to disk (--spill), or waits.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
-    pub(crate) budget: Option<u64>,
+    /// Memory for what is fetched.
+    #[command(flatten)]
+    pub(crate) budget: BudgetFlag,
 
     /// Say on stderr what was read, from where, what was waited for, tried again and spilled
     #[arg(long, help_heading = "Fetching")]
     pub(crate) stats: bool,
 
-    /// How remote objects are fetched.
+    /// Where remote objects live.
     #[command(flatten)]
-    pub(crate) far: FarFlags,
+    pub(crate) stores: StoreFlags,
+
+    /// How they are fetched.
+    #[command(flatten)]
+    pub(crate) fetching: FetchFlags,
 
     /// Where data is, and how long to wait for the answer.
     #[command(flatten)]
     pub(crate) asking: AskFlags,
 }
 
-/// How objects that are not on this machine are found and fetched.
+/// `--budget`.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct BudgetFlag {
+    /// Memory for what is fetched and not read yet: 64M, 2G; 256M by default
+    ///
+    /// What does not fit goes to disk (--spill), or waits.
+    #[arg(id = "budget", long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
+    pub(crate) bytes: Option<u64>,
+}
+
+/// Where objects that are not on this machine live, and what their stores may do.
 #[derive(Args, Debug, Clone, Default)]
-pub(crate) struct FarFlags {
+pub(crate) struct StoreFlags {
     /// Run the programs that specs name
     ///
     /// Without this a spec like '/src/%find . -name x%' is refused: who gives the operands would
     /// otherwise decide what runs here. No shell sees the words.
-    #[arg(long, help_heading = "Fetching")]
+    #[arg(long, help_heading = "Stores")]
     allow_programs: bool,
 
     /// Follow links of public pages to private networks and to files of this machine
-    #[arg(long, help_heading = "Fetching")]
+    #[arg(long, help_heading = "Stores")]
     allow_private_links: bool,
 
     /// An option of object stores, over those of the environment: endpoint=http://127.0.0.1:9000
     ///
     /// May be given several times: `region`, `endpoint`, `access_key_id`, `secret_access_key` and
     /// what else the store knows. Others see the command line: keys belong in the environment.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = option, help_heading = "Fetching")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option, help_heading = "Stores")]
     storage_option: Vec<(String, String)>,
+}
 
+impl StoreFlags {
+    /// How stores are to be opened.
+    ///
+    /// # Errors
+    /// A table of bindings that cannot be understood.
+    pub(super) fn options(&self) -> Result<StoresOptions, nearfirst::Error> {
+        let storage: HashMap<String, String> = self.storage_option.iter().cloned().collect();
+        let permissions =
+            Permissions { programs: self.allow_programs, private_links: self.allow_private_links };
+        let bindings = Bindings::load()?;
+        Ok(StoresOptions { permissions, storage, bindings, ..StoresOptions::default() })
+    }
+}
+
+/// How objects that are not on this machine are fetched.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct FetchFlags {
     /// Where what the budget has no room for goes; the folder for temporary files by default
     #[arg(long, value_name = "DIR", help_heading = "Fetching")]
-    pub(crate) spill: Option<PathBuf>,
+    spill: Option<PathBuf>,
 
     /// How much may go there: 64M, 2G; 4G by default, 0 for nothing
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
@@ -79,27 +109,9 @@ pub(crate) struct FarFlags {
     window_max: Option<u32>,
 }
 
-impl FarFlags {
-    /// How stores are to be opened.
-    ///
-    /// # Errors
-    /// A table of bindings that cannot be understood.
-    pub(super) fn stores_options(&self) -> Result<StoresOptions, nearfirst::Error> {
-        let storage: HashMap<String, String> = self.storage_option.iter().cloned().collect();
-        let permissions =
-            Permissions { programs: self.allow_programs, private_links: self.allow_private_links };
-        let defaults = StoresOptions::default();
-        let answer_max = self.stall.unwrap_or(defaults.answer_max);
-        Ok(StoresOptions {
-            permissions,
-            storage,
-            answer_max,
-            bindings: Bindings::load()?,
-            ..defaults
-        })
-    }
-
-    pub(super) fn engine_options(&self, budget_bytes: Option<u64>) -> EngineOptions {
+impl FetchFlags {
+    /// How an engine is to be set up.
+    pub(crate) fn options(&self, budget_bytes: Option<u64>) -> EngineOptions {
         let defaults = Limits::default();
         let limits = Limits {
             budget_bytes: budget_bytes.unwrap_or(defaults.budget_bytes),

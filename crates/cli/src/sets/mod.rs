@@ -6,22 +6,25 @@
 pub(crate) mod decompress;
 pub(crate) mod flags;
 pub(crate) mod interrupt;
+pub(crate) mod listing;
 pub(crate) mod progress;
 mod stats;
 mod tally;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use nearfirst::{Engine, Error, Glob, Local, MemberError, Name, Set, SetOptions, Spec, Stores};
+use nearfirst::{
+    Costs, Engine, EngineOptions, Error, Glob, Local, MemberError, Name, Set, SetOptions, Spec,
+    Stores,
+};
 
-use crate::asking::AskFlags;
 use crate::{human, messages};
 
-use flags::FarFlags;
+use flags::{SetFlags, StoreFlags};
 pub(crate) use stats::say as say_stats;
 pub(crate) use tally::Tally;
 
@@ -46,18 +49,26 @@ pub(crate) struct Sets {
 }
 
 impl Sets {
+    /// As [`Sets::open`], for a command that is about sets and nothing else.
+    ///
+    /// # Errors
+    /// As [`Sets::open`].
+    pub(crate) fn begin(flags: &SetFlags) -> anyhow::Result<Self> {
+        let options = flags.fetching.options(flags.budget.bytes);
+        Self::open(&flags.stores, options, &Arc::new(flags.asking.costs()))
+    }
+
     /// Starts the engine; from now on an interrupt ends the run in good order.
     ///
     /// # Errors
     /// No threads; a storage option or a configuration that cannot be understood.
     pub(crate) fn open(
-        far: &FarFlags,
-        budget_bytes: Option<u64>,
-        asking: &AskFlags,
+        stores: &StoreFlags,
+        options: EngineOptions,
+        costs: &Arc<Costs>,
     ) -> anyhow::Result<Self> {
-        let costs = Arc::new(asking.costs());
-        let stores = Arc::new(Stores::new(Arc::clone(&costs), &far.stores_options()?));
-        let options = far.engine_options(budget_bytes);
+        let stores = Arc::new(Stores::new(Arc::clone(costs), &stores.options()?));
+        let costs = Arc::clone(costs);
         let engine = Engine::new(stores, costs, options).context("no threads can be started")?;
         interrupt::watch(engine.handle());
         Ok(Self { engine })
@@ -90,24 +101,46 @@ pub(crate) fn specs(local: &Local, operands: &[OsString]) -> Vec<Spec> {
     parsed.collect()
 }
 
-/// Whether an operand needs an engine: it is remote, a query, a program or a list.
+impl Drop for Sets {
+    fn drop(&mut self) {
+        // What fetches taught is worth keeping, but not worth failing for.
+        drop(self.engine.costs().save());
+    }
+}
+
+/// Whether an operand needs an engine: it is remote, a query, a program or a list in a file.
 ///
-/// What exists under the name as it stands is a path, whatever it looks like.
-pub(crate) fn needs_engine(local: &Local, operand: &OsString) -> bool {
-    match Spec::parse(operand.as_bytes()) {
-        Ok(Spec::Glob(glob)) => is_remote(&glob),
-        Ok(Spec::List(names)) => names.iter().any(|name| name.scheme().is_some()),
-        Ok(_) => operand != "-" && local.stat(Path::new(operand)).is_err(),
+/// What exists under the name as it stands is a path, whatever it looks like; `-` is the command's.
+pub(crate) fn needs_engine(local: &Local, operand: &OsStr) -> bool {
+    let text = operand.as_bytes();
+    // Paths by the million must not be parsed to find that they are paths.
+    let may_be = text.starts_with(b"@") || text.iter().any(|byte| b":\\%".contains(byte));
+    if !may_be || text == b"-" {
+        return false;
+    }
+    match Spec::parse(text) {
+        Ok(Spec::Glob(glob)) => is_remote(&glob) && !exists(local, operand),
+        Ok(_) => !exists(local, operand),
         // The path of a file may look like a broken spec.
         Err(_) => false,
     }
 }
 
+/// Whether an operand is the name of one object as it stands.
+pub(crate) fn is_one_name(operand: &OsStr) -> bool {
+    match Spec::parse(operand.as_bytes()) {
+        Ok(Spec::Glob(glob)) => glob.names().is_some_and(|names| names.len() == 1),
+        _ => false,
+    }
+}
+
+fn exists(local: &Local, operand: &OsStr) -> bool {
+    local.stat(Path::new(operand)).is_ok()
+}
+
 fn is_remote(glob: &Glob) -> bool {
-    glob.alternatives()
-        .iter()
-        .flatten()
-        .any(|pattern| Name::new(pattern.as_slice()).scheme().is_some())
+    let patterns = glob.alternatives();
+    patterns.iter().flatten().any(|pattern| Name::new(pattern.as_slice()).scheme().is_some())
 }
 
 /// Says why a member could not be read; the run goes on.
@@ -122,7 +155,7 @@ pub(crate) fn say_of(name: &Name, reason: impl std::fmt::Display) {
 
 /// A name for people, on one line.
 pub(crate) fn shown(name: &Name) -> String {
-    human::name(std::ffi::OsStr::from_bytes(name.as_bytes())).to_string()
+    human::name(OsStr::from_bytes(name.as_bytes())).to_string()
 }
 
 /// An error met while reading a member through [`std::io::Read`], as the member's.

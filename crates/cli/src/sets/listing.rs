@@ -1,0 +1,93 @@
+//! What is listed, in batches of what has become known meanwhile, and what listing left open.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+
+use futures::{StreamExt as _, stream};
+use nearfirst::{Engine, Entry, Error, Set, Sled, describe};
+
+/// Names that are looked at together, if so many are known.
+const BATCH: usize = 256;
+/// Names asked about at a time: a server answers many at once.
+const ASKED_AT_ONCE: usize = 32;
+
+/// What a set lists.
+pub(crate) type Item = Result<Entry, Arc<Error>>;
+
+/// Hands what a set lists to `take`, as it becomes known.
+///
+/// # Errors
+/// The first of `take`; nothing is listed after it.
+pub(crate) fn in_batches(
+    set: &Set,
+    mut take: impl FnMut(Vec<Item>) -> io::Result<()>,
+) -> io::Result<()> {
+    let (to, from) = mpsc::sync_channel(BATCH);
+    let digest = set.digest();
+    std::thread::scope(|scope| {
+        // Listed here, looked at there: a batch is what has become known meanwhile.
+        scope.spawn(move || {
+            for item in digest {
+                if to.send(item).is_err() {
+                    return;
+                }
+            }
+        });
+        let from: Receiver<Item> = from;
+        while let Ok(first) = from.recv() {
+            take(std::iter::once(first).chain(from.try_iter().take(BATCH - 1)).collect())?;
+        }
+        Ok(())
+    })
+}
+
+/// The same entries with what listing left open, where `is_open` says so.
+pub(crate) fn looked_up(
+    engine: &Engine,
+    batch: Vec<Item>,
+    is_open: impl Fn(&Entry) -> bool,
+    at_once: Option<usize>,
+) -> Vec<Item> {
+    if !batch.iter().flatten().any(&is_open) {
+        return batch;
+    }
+    let asked = batch.into_iter().map(|item| {
+        let open = item.as_ref().is_ok_and(&is_open);
+        async move {
+            match item {
+                Ok(entry) if open => stat(engine, &entry).await.map_err(Arc::new),
+                item => item,
+            }
+        }
+    });
+    several(engine, asked.collect(), at_once)
+}
+
+/// Entries with where their parts are and what those cost.
+pub(crate) fn described(
+    engine: &Engine,
+    batch: Vec<Item>,
+) -> Vec<Result<(Entry, Vec<Sled>), Arc<Error>>> {
+    let asked = batch.into_iter().map(|item| async move {
+        let entry = item?;
+        let entry = if entry.size.is_none() { stat(engine, &entry).await? } else { entry };
+        let store = engine.stores().of(&entry.name)?;
+        let extents = store.locate(&entry).await?;
+        let sleds = describe(extents, &engine.costs().table());
+        Ok((entry, sleds))
+    });
+    several(engine, asked.collect(), None)
+}
+
+async fn stat(engine: &Engine, entry: &Entry) -> Result<Entry, Error> {
+    let store = engine.stores().of(&entry.name)?;
+    store.stat(&entry.name).await
+}
+
+/// Waits for all answers, some at a time; in order.
+fn several<F: Future>(engine: &Engine, asked: Vec<F>, at_once: Option<usize>) -> Vec<F::Output> {
+    let all = stream::iter(asked).buffered(at_once.unwrap_or(ASKED_AT_ONCE)).collect();
+    let _entered = engine.handle().enter();
+    futures::executor::block_on(all)
+}
