@@ -8,11 +8,17 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use nearfirst::{Costs, Error, Plan, delivery_time};
+use nearfirst::{
+    Costs, EngineOptions, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time,
+};
 
 use crate::asking::AskFlags;
-use crate::specs::Specs;
+use crate::sets::flags::StoreFlags;
+use crate::sets::listing::{self, Item};
+use crate::sets::{self, Sets};
+use crate::specs::{self, Specs};
 use crate::{human, messages, outcome};
 
 use names::Batches;
@@ -33,13 +39,16 @@ const NAMES_PER_THREAD_MIN: usize = 256;
 ///
 ///     find . -type f -print0 | nearfirst order -0 | xargs -0 grep -l pattern
 ///
+/// Objects of servers and buckets are ordered by what the device table knows of those; what must be
+/// restored first is offline.
+///
 /// What is not a regular file passes through as if it were in memory. A name that does not exist
 /// is reported and left out; one that cannot be asked about is reported and comes last.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = outcome::EXIT_CODES, verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Files and patterns; names on stdin where there is none, or for `-`
-    #[arg(value_name = "SPEC", long_help = crate::specs::HELP)]
+    /// Files and objects; names on stdin where there is none, or for `-`
+    #[arg(value_name = "SPEC", long_help = sets::HELP)]
     specs: Vec<OsString>,
 
     /// Names end with NUL, not newline: on stdin and on stdout
@@ -49,20 +58,28 @@ pub(crate) struct Args {
     null: bool,
 
     #[command(flatten)]
+    stores: StoreFlags,
+
+    #[command(flatten)]
     ask: AskFlags,
 }
 
 pub(crate) fn run(args: Args) -> ExitCode {
-    let costs = args.ask.costs();
+    let costs = Arc::new(args.ask.costs());
     let out = BufWriter::new(io::stdout().lock());
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let end = if args.null { 0 } else { b'\n' };
-    let mut run = Run { costs: &costs, end, threads, queue: Queue::default(), out };
-    outcome::exit_code(run.all(args.specs))
+    let Args { specs, stores, .. } = args;
+    let mut run =
+        Run { costs: &costs, stores, sets: None, end, threads, queue: Queue::default(), out };
+    outcome::exit_code(run.all(specs))
 }
 
 struct Run<'a, W: Write> {
-    costs: &'a Costs,
+    costs: &'a Arc<Costs>,
+    stores: StoreFlags,
+    /// Begun by the first name that needs it.
+    sets: Option<Sets>,
     end: u8,
     threads: usize,
     queue: Queue,
@@ -102,7 +119,12 @@ impl<W: Write> Run<'_, W> {
                         .split(|byte| *byte == self.end)
                         .filter(|name| !name.is_empty())
                         .collect();
-                    self.ask(&names)?;
+                    let is_path = |name: &&[u8]| !specs::is_remote(OsStr::from_bytes(name));
+                    let (paths, urls): (Vec<_>, Vec<_>) = names.into_iter().partition(is_path);
+                    self.ask(&paths)?;
+                    if !urls.is_empty() {
+                        self.ask_about_objects(vec![Spec::list(urls.into_iter().map(Name::new))])?;
+                    }
                 }
                 Ok(None) => return Ok(()),
                 Err(error) => {
@@ -114,6 +136,51 @@ impl<W: Write> Run<'_, W> {
     }
 
     fn ask_about(&mut self, specs: Vec<OsString>) -> io::Result<()> {
+        let local = self.costs.local();
+        let (specs, objects): (Vec<_>, Vec<_>) =
+            specs.into_iter().partition(|spec| !sets::needs_engine(local, spec));
+        self.ask_about_paths(specs)?;
+        let objects = sets::specs(local, &objects);
+        self.ask_about_objects(objects)
+    }
+
+    /// What specs stand for that are not patterns of files.
+    fn ask_about_objects(&mut self, specs: Vec<Spec>) -> io::Result<()> {
+        if specs.is_empty() {
+            return Ok(());
+        }
+        if self.sets.is_none() {
+            match Sets::open(&self.stores, EngineOptions::default(), self.costs) {
+                Ok(sets) => self.sets = Some(sets),
+                Err(error) => {
+                    messages::error(format_args!("{error:#}"));
+                    return Ok(());
+                }
+            }
+        }
+        let sets = self.sets.as_ref().expect("opened above");
+        let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
+        let set = sets.open_set(specs, options);
+        let engine = sets.engine().clone();
+        listing::in_batches(&set, |batch| {
+            // Files have more to tell than a store does.
+            let is_file =
+                |item: &Item| item.as_ref().is_ok_and(|entry| entry.name.path().is_some());
+            let (files, objects): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_file);
+            let files: Vec<&[u8]> =
+                files.iter().flatten().map(|entry| entry.name.as_bytes()).collect();
+            self.ask(&files)?;
+            for object in listing::described(&engine, objects) {
+                match object {
+                    Ok((entry, sleds)) => self.queue.push(cost_of(&sleds), entry.name.as_bytes()),
+                    Err(error) => sets::say_of(&error.name(), error.reason()),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn ask_about_paths(&mut self, specs: Vec<OsString>) -> io::Result<()> {
         let mut paths: Vec<OsString> = Vec::new();
         let mut bytes = 0;
         for item in Specs::new(self.costs.local(), specs) {
@@ -179,13 +246,17 @@ fn cost(costs: &Costs, name: &[u8]) -> Option<Cost> {
             return (!is_missing).then_some(Cost::Unasked);
         }
     };
-    if sleds.iter().all(|sled| sled.place == nearfirst::Place::Near) {
-        return Some(Cost::Nothing);
+    Some(cost_of(&sleds))
+}
+
+fn cost_of(sleds: &[Sled]) -> Cost {
+    if sleds.iter().all(|sled| sled.place == Place::Near) {
+        return Cost::Nothing;
     }
-    let time = delivery_time(&sleds, Plan::Best);
-    Some(match (time.cold_bytes, time.unknown_bytes) {
+    let time = delivery_time(sleds, Plan::Best);
+    match (time.cold_bytes, time.unknown_bytes) {
         (0, 0) => Cost::Seconds(time.p50),
         (0, unknown) => Cost::Unknown(unknown),
         (cold, _) => Cost::Cold(cold),
-    })
+    }
 }

@@ -7,15 +7,20 @@ mod shares;
 mod tree;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use nearfirst::{Costs, Device, Kind, Place, Reason, Sled};
+use nearfirst::{Costs, Device, EngineOptions, Kind, Name, Order, Place, Reason, SetOptions, Sled};
 
 use crate::asking::AskFlags;
 use crate::flags::PlanFlag;
+use crate::sets::flags::StoreFlags;
+use crate::sets::listing::{self, Item};
+use crate::sets::{self, Sets};
 use crate::specs::Specs;
 use crate::{human, json, messages, outcome, progress};
 
@@ -28,12 +33,13 @@ use tree::Tree;
 /// with its latency, bandwidth and device; and the time to read all of it, in file order and near
 /// first. For each folder: how much of the files below it is in memory, and how long they take,
 /// one after the other. Nothing is read, and nothing is brought into memory or driven from it.
+/// Objects of servers are shown by what the device table knows of their server or bucket.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = outcome::EXIT_CODES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
-    /// Files, folders and patterns
-    #[arg(required = true, value_name = "SPEC", long_help = crate::specs::HELP)]
+    /// Files, folders and objects
+    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]
     specs: Vec<OsString>,
 
     /// One line for each file or folder
@@ -66,28 +72,47 @@ pub(crate) struct Args {
     other_mounts: bool,
 
     #[command(flatten)]
+    stores: StoreFlags,
+
+    #[command(flatten)]
     ask: AskFlags,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let costs = args.ask.costs();
+    let costs = Arc::new(args.ask.costs());
     let stdout = io::stdout().lock();
     let style = Style::of(&stdout);
     // Who watches sees each file as soon as it is known.
     let line_by_line = stdout.is_terminal();
     let out = BufWriter::new(stdout);
-    let mut run =
-        Run { args, costs: &costs, style, line_by_line, out, unmeasured: BTreeSet::new() };
+    let mut run = Run {
+        args,
+        costs: &costs,
+        sets: None,
+        style,
+        line_by_line,
+        out,
+        unmeasured: BTreeSet::new(),
+    };
     let written = run.all().and_then(|()| run.out.flush());
-    if !run.unmeasured.is_empty() && !args.json {
-        let names: Vec<_> = run.unmeasured.iter().map(Device::name).collect();
-        messages::note(format_args!(
-            "{} {} never measured: `nearfirst calibrate` does it",
-            names.join(", "),
-            if names.len() == 1 { "was" } else { "were" },
-        ));
+    if !args.json {
+        say_unmeasured(&run.unmeasured);
     }
     outcome::exit_code(written)
+}
+
+/// Says of which devices the table knows nothing, and what teaches it.
+fn say_unmeasured(devices: &BTreeSet<Device>) {
+    let is_remote = |device: &&Device| Name::from(device.name()).scheme().is_some();
+    let (remote, local): (Vec<_>, Vec<_>) = devices.iter().partition(is_remote);
+    let ways = [(local, "`nearfirst calibrate` does it"), (remote, "the first fetch does it")];
+    for (devices, way) in ways {
+        let names: Vec<_> = devices.iter().map(|device| device.name()).collect();
+        if !names.is_empty() {
+            let was = if names.len() == 1 { "was" } else { "were" };
+            messages::note(format_args!("{} {was} never measured: {way}", names.join(", ")));
+        }
+    }
 }
 
 /// A file and all that is known of its parts.
@@ -99,7 +124,9 @@ struct Report<'a> {
 
 struct Run<'a, W: Write> {
     args: &'a Args,
-    costs: &'a Costs,
+    costs: &'a Arc<Costs>,
+    /// Begun by the first operand that needs it.
+    sets: Option<Sets>,
     style: Style,
     line_by_line: bool,
     out: BufWriter<W>,
@@ -112,18 +139,69 @@ impl<W: Write> Run<'_, W> {
         if self.args.summary && !self.args.json {
             report::summary_head(&mut self.out)?;
         }
-        for item in Specs::new(self.costs.local(), self.args.specs.clone()) {
-            match item {
-                Ok(path) => self.one(&path)?,
-                Err(error) => {
-                    messages::error(format_args!("{}: {}", human::name(&error.spec), error.reason));
+        let mut specs = self.args.specs.iter().peekable();
+        while let Some(spec) = specs.next() {
+            let is_of_a_set = |spec: &&OsString| sets::needs_engine(self.costs.local(), spec);
+            if is_of_a_set(&spec) {
+                let mut together = vec![spec.clone()];
+                while let Some(next) = specs.next_if(is_of_a_set) {
+                    together.push(next.clone());
                 }
+                self.objects(&together)?;
+                continue;
             }
-            if self.line_by_line {
-                self.out.flush()?;
+            for item in Specs::new(self.costs.local(), vec![spec.clone()]) {
+                match item {
+                    Ok(path) => self.one(&path)?,
+                    Err(error) => {
+                        let spec = human::name(&error.spec);
+                        messages::error(format_args!("{spec}: {}", error.reason));
+                    }
+                }
+                self.let_see()?;
             }
         }
         Ok(())
+    }
+
+    fn let_see(&mut self) -> io::Result<()> {
+        if self.line_by_line { self.out.flush() } else { Ok(()) }
+    }
+
+    /// What specs stand for that are not patterns of files.
+    fn objects(&mut self, specs: &[OsString]) -> io::Result<()> {
+        if self.sets.is_none() {
+            match Sets::open(&self.args.stores, EngineOptions::default(), self.costs) {
+                Ok(sets) => self.sets = Some(sets),
+                Err(error) => {
+                    messages::error(format_args!("{error:#}"));
+                    return Ok(());
+                }
+            }
+        }
+        let sets = self.sets.as_ref().expect("opened above");
+        let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
+        let set = sets.open_set(sets.specs(specs), options);
+        let engine = sets.engine().clone();
+        listing::in_batches(&set, |batch| {
+            // Files have more to tell than a store does.
+            let is_file =
+                |item: &Item| item.as_ref().is_ok_and(|entry| entry.name.path().is_some());
+            let (files, objects): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_file);
+            for file in files.iter().flatten() {
+                self.one(file.name.path().expect("it has one"))?;
+            }
+            for object in listing::described(&engine, objects) {
+                match object {
+                    Ok((entry, sleds)) => {
+                        let name = OsStr::from_bytes(entry.name.as_bytes());
+                        self.described(Path::new(name), &sleds, None)?;
+                    }
+                    Err(error) => sets::say_of(&error.name(), error.reason()),
+                }
+            }
+            self.let_see()
+        })
     }
 
     fn one(&mut self, path: &Path) -> io::Result<()> {
@@ -154,15 +232,19 @@ impl<W: Write> Run<'_, W> {
         };
         let reason = located.reason;
         let sleds = self.costs.describe(located);
+        self.described(path, &sleds, reason)
+    }
+
+    fn described(&mut self, path: &Path, sleds: &[Sled], reason: Option<Reason>) -> io::Result<()> {
         let unmeasured = |sled: &&Sled| sled.estimate.is_none() && sled.place != Place::Unknown;
         self.unmeasured.extend(sleds.iter().filter(unmeasured).map(|sled| sled.device.clone()));
-        let report = Report { path, sleds: &sleds, reason };
+        let report = Report { path, sleds, reason };
         match (self.args.json, self.args.summary) {
             (true, false) => json::line(&mut self.out, &record::file(&report)),
             (false, false) => report::file(&mut self.out, &report, self.args, &self.style),
             (is_json, true) => {
                 let mut tree = Tree::default();
-                tree.add(&sleds, reason);
+                tree.add(sleds, reason);
                 if is_json {
                     json::line(&mut self.out, &record::tree("file_summary", path, &tree))
                 } else {

@@ -13,12 +13,6 @@ use nearfirst::Local;
 use set::{Glob, SpecError as GlobError};
 use store::{Name, Pattern, Walk};
 
-/// What the long help of a command says of its operands.
-pub(crate) const HELP: &str = "\
-A SPEC is a path, or a pattern in quotes: `*`, `?` and `[a-z]` within a name, `**` for any folders, \
-`{a,b}` for either, `~` for a home folder. Names that begin with a dot are met only by patterns \
-that do. What exists under the name as it stands is taken, pattern or not.";
-
 /// What is said of a pattern that no file matches: as of a file that is not there.
 const NO_MATCH: &str = "No such file or directory";
 
