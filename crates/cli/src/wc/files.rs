@@ -5,12 +5,15 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::sync::Arc;
 
 use nearfirst::{Costs, Kind};
 
 use super::count::Encoding;
+use super::objects::{self, Object};
 use super::quote;
 use crate::messages;
+use crate::sets::{self, Sets};
 use crate::specs::{Specs, is_remote, is_spec};
 
 /// Largest list of names read whole, so that the column width can be known first: GNU's limit.
@@ -26,12 +29,14 @@ pub(super) enum Size {
 }
 
 /// One thing to count.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Input {
     /// Standard input, with the name it was asked by.
     Stdin(Option<OsString>),
     /// The file of that name.
     File(OsString),
+    /// An object of a store.
+    Object(Object),
     /// Nothing: a name that cannot be one, and what to say of it.
     Bad(String),
 }
@@ -51,6 +56,7 @@ impl Input {
                     _ => Size::Unknown,
                 })
             }
+            Input::Object(_) => Some(Size::Unknown),
             Input::Bad(_) => None,
         }
     }
@@ -63,6 +69,7 @@ impl Input {
         match self {
             Input::Stdin(_) => stdin().map_err(|error| messages::reason(&error)),
             Input::File(name) => costs.open(name.as_ref()).map_err(|error| error.reason()),
+            Input::Object(_) => Err("it is no file".to_owned()),
             Input::Bad(message) => Err(message.clone()),
         }
     }
@@ -72,6 +79,7 @@ impl Input {
         match self {
             Input::Stdin(name) => name.as_deref(),
             Input::File(name) => Some(name),
+            Input::Object(object) => Some(&object.name),
             Input::Bad(_) => None,
         }
     }
@@ -87,7 +95,7 @@ pub(super) enum Inputs {
     /// All are known.
     Listed(Vec<Input>),
     /// Names arrive while others are counted.
-    Streamed(Names),
+    Streamed(Box<dyn Iterator<Item = Input> + Send>),
 }
 
 /// The inputs that operands name, patterns of names included; none means standard input.
@@ -120,6 +128,38 @@ pub(super) fn from_operands(operands: Vec<OsString>, encoding: Encoding, costs: 
     Inputs::Listed(inputs)
 }
 
+/// The inputs of operands of which some stand for objects of stores: one after the other, as they
+/// become known, in the order of the operands.
+pub(super) fn from_sets(
+    operands: Vec<OsString>,
+    encoding: Encoding,
+    costs: &Arc<Costs>,
+    sets: &Sets,
+    only_sizes: bool,
+) -> Inputs {
+    let mut inputs: Box<dyn Iterator<Item = Input> + Send> = Box::new(std::iter::empty());
+    let mut operands = operands.into_iter().peekable();
+    while let Some(operand) = operands.next() {
+        let is_of_a_set = |operand: &OsString| sets::needs_engine(costs.local(), operand);
+        if is_of_a_set(&operand) {
+            // One set of all that stand together: what comes later is fetched meanwhile.
+            let mut together = vec![operand];
+            while let Some(next) = operands.next_if(is_of_a_set) {
+                together.push(next);
+            }
+            let specs = sets.specs(&together);
+            inputs = if only_sizes {
+                Box::new(inputs.chain(objects::sizes(sets, specs, encoding)))
+            } else {
+                Box::new(inputs.chain(objects::inputs(sets, specs, encoding)))
+            };
+        } else if let Inputs::Listed(files) = from_operands(vec![operand], encoding, costs) {
+            inputs = Box::new(inputs.chain(files));
+        }
+    }
+    Inputs::Streamed(inputs)
+}
+
 /// The inputs named in a list of NUL-terminated names, `-` for the list on standard input.
 ///
 /// # Errors
@@ -139,7 +179,7 @@ pub(super) fn from_list(list: &OsStr, encoding: Encoding) -> Result<Inputs, Stri
         bytes: Box::new(BufReader::new(file)),
     };
     if !short {
-        return Ok(Inputs::Streamed(names));
+        return Ok(Inputs::Streamed(Box::new(names)));
     }
     let mut bytes = Vec::new();
     if let Err(error) = names.bytes.read_to_end(&mut bytes) {

@@ -11,6 +11,7 @@ mod files;
 mod glyph;
 mod locale;
 mod masks;
+mod objects;
 mod pieces;
 mod print;
 mod quote;
@@ -21,6 +22,7 @@ mod utf8;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use nearfirst::fetch::ScanOptions;
@@ -28,6 +30,8 @@ use nearfirst::{Costs, Plan};
 
 use crate::flags::{PlanFlag, ReadFlags};
 use crate::messages;
+use crate::sets::flags::{BudgetFlag, FetchFlags, StoreFlags};
+use crate::sets::{self, Sets};
 use count::{Encoding, Wanted};
 use files::{Input, Inputs, Size};
 use print::Shown;
@@ -45,6 +49,7 @@ const BYTES_PER_THREAD: u64 = 256 << 10;
 /// Prints newline, word and byte counts for each FILE, and a total line if more than one is named,
 /// as GNU wc does. A word is a run of printable characters between white space. Without FILE, or
 /// when FILE is `-`, reads standard input. What is in memory is counted while the rest is fetched.
+/// FILE may name objects of servers: 's3://logs/2026/**/*.txt'.
 #[derive(clap::Args, Debug)]
 #[command(
     version = concat!(env!("CARGO_PKG_VERSION"), " (nearfirst)"),
@@ -93,8 +98,17 @@ pub(crate) struct Args {
     #[command(flatten)]
     reading: ReadFlags,
 
-    /// Files to count; `-` is standard input
-    #[arg(value_name = "FILE")]
+    #[command(flatten)]
+    budget: BudgetFlag,
+
+    #[command(flatten)]
+    fetching: FetchFlags,
+
+    #[command(flatten)]
+    stores: StoreFlags,
+
+    /// Files and objects to count; `-` is standard input
+    #[arg(value_name = "FILE", long_help = sets::HELP)]
     files: Vec<OsString>,
 }
 
@@ -126,9 +140,23 @@ impl Args {
         shown
     }
 
-    fn inputs(&self, encoding: Encoding, costs: &Costs) -> Result<Inputs, String> {
+    fn inputs(
+        &self,
+        encoding: Encoding,
+        costs: &Arc<Costs>,
+    ) -> Result<(Inputs, Option<Sets>), String> {
         let Some(list) = &self.files0_from else {
-            return Ok(files::from_operands(self.files.clone(), encoding, costs));
+            let local = costs.local();
+            if !self.files.iter().any(|file| sets::needs_engine(local, file)) {
+                return Ok((files::from_operands(self.files.clone(), encoding, costs), None));
+            }
+            let options = self.fetching.options(self.budget.bytes);
+            let sets = Sets::open(&self.stores, options, costs);
+            let sets = sets.map_err(|error| format!("{error:#}"))?;
+            let only_sizes = wanted(self.shown(), encoding) == Wanted::default();
+            let files = self.files.clone();
+            let inputs = files::from_sets(files, encoding, costs, &sets, only_sizes);
+            return Ok((inputs, Some(sets)));
         };
         if let Some(operand) = self.files.first() {
             let operand = quote::always_quoted(operand, encoding);
@@ -138,7 +166,7 @@ impl Args {
                 messages::program()
             ));
         }
-        files::from_list(list, encoding)
+        Ok((files::from_list(list, encoding)?, None))
     }
 }
 
@@ -172,8 +200,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
-    let costs = args.reading.asking.costs();
-    let inputs = match args.inputs(encoding, &costs) {
+    let costs = Arc::new(args.reading.asking.costs());
+    let (inputs, sets) = match args.inputs(encoding, &costs) {
         Ok(inputs) => inputs,
         Err(message) => {
             messages::error(message);
@@ -200,7 +228,14 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
             let threads = threads.min(layout.threads);
             run::all(inputs.into_iter(), threads, &reader, &mut report)?;
         }
-        Inputs::Streamed(names) => run::all(names, threads, &reader, &mut report)?,
+        Inputs::Streamed(inputs) => {
+            // Names as they stand, and one count: nothing is to be aligned.
+            let is_one = matches!(args.files.as_slice(), [file] if sets::is_one_name(file));
+            if sets.is_some() && !only_total && !(is_one && shown.len() == 1) {
+                report.width = print::UNKNOWN_WIDTH;
+            }
+            run::all(inputs, threads, &reader, &mut report)?;
+        }
     }
     match args.total {
         Total::Only => report.total(None)?,
@@ -211,6 +246,9 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
     report.flush()?;
     if args.reading.stats {
         say(&reader.stats());
+        if let Some(sets) = &sets {
+            sets::say_stats(sets.engine(), &reader.objects);
+        }
     }
     // A home that cannot be written to costs the next run what this one learned, no more.
     drop(costs.save());

@@ -9,7 +9,7 @@ use super::files::Size;
 use super::quote;
 
 /// Width of a column when some input says nothing of its size.
-const UNKNOWN_WIDTH: usize = 7;
+pub(super) const UNKNOWN_WIDTH: usize = 7;
 
 /// Which columns are printed; their order is fixed.
 #[derive(Clone, Copy, Debug)]

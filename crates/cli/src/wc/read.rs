@@ -1,17 +1,18 @@
 //! Counting one open file: by its size, by a scan of its parts, or by reading it through.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use nearfirst::Costs;
 use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
+use nearfirst::{Costs, Member, MemberError};
 
 use super::count::{Counts, Encoding, Summary, Wanted};
 use super::pieces::Pieces;
 use crate::messages;
+use crate::sets::{self, Tally};
 
 /// Bytes read at a time: fits the second-level cache, where the counting finds them again.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -69,13 +70,20 @@ pub(super) struct Counted {
 pub(super) struct Reader<'a> {
     pub(super) task: Task<'a>,
     stats: Mutex<Stats>,
+    /// Objects of stores that were counted.
+    pub(super) objects: Tally,
     /// Held by the one scan at a time: it has threads of its own.
     scanning: Mutex<()>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(task: Task<'a>) -> Reader<'a> {
-        Reader { task, stats: Mutex::default(), scanning: Mutex::default() }
+        Reader {
+            task,
+            stats: Mutex::default(),
+            objects: Tally::default(),
+            scanning: Mutex::default(),
+        }
     }
 
     /// How the bytes of all files came.
@@ -118,6 +126,31 @@ impl<'a> Reader<'a> {
         Counted { counts, error: error.as_ref().map(messages::reason) }
     }
 
+    /// Counts all that a member of a set holds.
+    ///
+    /// # Errors
+    /// What kept some of it away: what there was of it counts for nothing.
+    pub(super) fn count_member(
+        &self,
+        member: Member,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Counts, MemberError> {
+        let name = member.name().clone();
+        let mut summary = Summary::empty(self.task.encoding);
+        match self.read(member, &mut summary, buffer) {
+            Ok(()) => {
+                let counts = summary.counts();
+                self.objects.done();
+                self.objects.read(counts.bytes);
+                Ok(counts)
+            }
+            Err(error) => {
+                self.objects.failed();
+                Err(sets::member_error(&name, error))
+            }
+        }
+    }
+
     fn scan(&self, mut file: &File, path: &Path) -> Counted {
         let Task { wanted, encoding, costs, options } = self.task;
         let pieces = Pieces::new(encoding);
@@ -147,7 +180,7 @@ impl<'a> Reader<'a> {
         Counted { counts: pieces.join().counts(), error }
     }
 
-    fn read(&self, mut file: &File, all: &mut Summary, buffer: &mut Vec<u8>) -> io::Result<()> {
+    fn read(&self, mut file: impl Read, all: &mut Summary, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.resize(BUFFER_BYTES, 0);
         loop {
             match file.read(buffer) {

@@ -8,6 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use super::count::{Counts, Encoding};
 use super::files::Input;
+use super::objects::{Content, Object};
 use super::print::{self, Shown};
 use super::quote;
 use super::read::Reader;
@@ -158,6 +159,9 @@ impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
             let messages = vec![message];
             return Outcome { name: None, messages, counts: None };
         }
+        if let Input::Object(object) = input {
+            return counted(object, reader, buffer);
+        }
         let shown = input.name().unwrap_or("standard input".as_ref());
         let complain = |reason: String| {
             vec![format!("{}: {reason}", quote::quoted(shown, reader.task.encoding))]
@@ -191,5 +195,26 @@ impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
         }
         self.next_turn.notify_all();
         turn.failed.is_none()
+    }
+}
+
+/// Counts an object of a store.
+fn counted(object: Object, reader: &Reader<'_>, buffer: &mut Vec<u8>) -> Outcome {
+    let Object { name, content } = object;
+    let member = match content {
+        Content::Size(bytes) => {
+            // Characters are wanted here only where each is a byte.
+            let counts = Counts { bytes, characters: bytes, ..Counts::default() };
+            return Outcome { name: Some(name), messages: Vec::new(), counts: Some(counts) };
+        }
+        Content::Bytes(member) => *member,
+    };
+    match reader.count_member(member, buffer) {
+        Ok(counts) => Outcome { name: Some(name), messages: Vec::new(), counts: Some(counts) },
+        Err(error) => {
+            let name = quote::quoted(&name, reader.task.encoding);
+            let messages = vec![format!("{name}: {}", error.cause.reason())];
+            Outcome { name: None, messages, counts: None }
+        }
     }
 }
