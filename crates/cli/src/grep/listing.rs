@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ignore::WalkState;
 
+use super::objects;
 use super::output::Output;
 use super::settings::Settings;
 use super::trouble::Trouble;
@@ -19,7 +20,6 @@ pub(super) fn files(
     output: &Output,
     trouble: &Trouble,
 ) -> anyhow::Result<bool> {
-    let builder = walk::builder(settings, trouble)?;
     let any = AtomicBool::new(false);
     let print = |haystack: &Haystack| -> io::Result<WalkState> {
         any.store(true, Ordering::Relaxed);
@@ -34,6 +34,10 @@ pub(super) fn files(
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(WalkState::Quit),
             other => other.map(|()| WalkState::Continue),
         }
+    };
+    let builder = (!settings.paths.all.is_empty()).then(|| walk::builder(settings, trouble));
+    let Some(builder) = builder.transpose()? else {
+        return objects::list(settings, output, trouble);
     };
     if settings.threads == 1 {
         let haystacks = builder.build().filter_map(|entry| Haystack::new(entry, settings, trouble));
@@ -60,7 +64,8 @@ pub(super) fn files(
             })
         });
     }
-    Ok(any.into_inner())
+    let listed = objects::list(settings, output, trouble)?;
+    Ok(any.into_inner() || listed)
 }
 
 /// Prints the known file types.

@@ -8,6 +8,7 @@ mod asked;
 mod flags;
 mod large;
 mod listing;
+mod objects;
 mod output;
 mod pattern;
 mod print;
@@ -31,6 +32,7 @@ use self::tree::{Reading, Run};
 use self::trouble::Trouble;
 use crate::flags::ReadFlags;
 use crate::messages;
+use crate::sets::flags::{FetchFlags, StoreFlags};
 
 const ABOUT: &str = "Search files for lines that match, what is near first";
 
@@ -40,7 +42,8 @@ of ripgrep.
 
 Folders are searched recursively, leaving out hidden and binary files and what .gitignore, \
 .ignore and .rgignore name. A large file is searched by several threads, the parts that are in \
-memory first, and printed in file order. The exit code is 0 if a line was selected, 1 if none \
+memory first, and printed in file order. Objects of servers and buckets are searched as they come: \
+'s3://logs/2026/**/*.gz' with -z, 'https://host/page.html\\a[href$=\".txt\"]\\'. The exit code is 0 if a line was selected, 1 if none \
 was, 2 if there was an error.";
 
 /// The flags and operands of `grep`.
@@ -48,11 +51,14 @@ was, 2 if there was an error.";
 pub(crate) struct Args {
     asked: Box<Asked>,
     read: ReadFlags,
+    stores: StoreFlags,
+    fetching: FetchFlags,
     stats: bool,
 }
 
 impl clap::Args for Args {
     fn augment_args(command: Command) -> Command {
+        let command = FetchFlags::augment_args(StoreFlags::augment_args(command));
         flags::augment(ReadFlags::augment_args(command)).about(ABOUT).long_about(LONG_ABOUT)
     }
 
@@ -66,7 +72,10 @@ impl FromArgMatches for Args {
         let asked = flags::parse(matches)
             .map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))?;
         let read = ReadFlags::from_arg_matches(matches)?;
-        Ok(Args { asked: Box::new(asked), read, stats: flags::stats_last(matches) })
+        let stores = StoreFlags::from_arg_matches(matches)?;
+        let fetching = FetchFlags::from_arg_matches(matches)?;
+        let stats = flags::stats_last(matches);
+        Ok(Args { asked: Box::new(asked), read, stores, fetching, stats })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -94,14 +103,15 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 /// Whether something was selected, and whether that alone decides the exit code.
 fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
-    let settings = Settings::new(*args.asked, &args.read, args.stats, trouble)?;
+    let settings =
+        Settings::new(*args.asked, &args.read, (args.stores, args.fetching), args.stats, trouble)?;
     let quiet = settings.asked.quiet;
     let output = Output::new(settings.file_separator.clone(), settings.by_line);
     let found = match settings.asked.mode {
-        Mode::Files if settings.paths.all.is_empty() => return Ok((false, quiet)),
+        Mode::Files if settings.paths.is_empty() => return Ok((false, quiet)),
         Mode::TypeList => return Ok((listing::types(&settings, &output)?, quiet)),
         Mode::Files => return Ok((listing::files(&settings, &output, trouble)?, quiet)),
-        _ if settings.pattern.is_none() || settings.paths.all.is_empty() => {
+        _ if settings.pattern.is_none() || settings.paths.is_empty() => {
             return Ok((false, quiet));
         }
         _ => Run::new(&settings, &output, trouble).search()?,

@@ -169,6 +169,20 @@ impl<'s> Worker<'s> {
         self.read(haystack.path(), nul, stream, &mut file)
     }
 
+    /// As [`Worker::search`], for what is no file: an object that was named so.
+    ///
+    /// # Errors
+    /// As [`Worker::search`].
+    pub(super) fn search_stream(
+        &mut self,
+        name: &Path,
+        reader: &mut dyn Read,
+        stream: Option<&FileOutput<'_>>,
+    ) -> io::Result<Outcome> {
+        self.out.clear();
+        self.read(name, self.settings.nul_named, stream, reader)
+    }
+
     fn search_file(
         &mut self,
         haystack: &Haystack,

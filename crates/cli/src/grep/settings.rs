@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, bail};
 use grep::matcher::LineTerminator;
@@ -21,6 +21,8 @@ use super::print::{Format, Kind, Nul};
 use super::trouble::Trouble;
 use crate::asking::AskFlags;
 use crate::flags::{PlanFlag, ReadFlags};
+use crate::sets;
+use crate::sets::flags::{FetchFlags, StoreFlags};
 use crate::specs::{Specs, is_spec};
 
 /// Up to this many named files, ripgrep maps them; then a NUL byte is text to
@@ -64,14 +66,19 @@ pub(super) struct Settings {
     pub(super) budget_bytes: u64,
     pub(super) current_folder: PathBuf,
     pub(super) clock: Clock,
+    /// Where objects live, and how they are fetched.
+    pub(super) stores: StoreFlags,
+    pub(super) fetching: FetchFlags,
     asking: AskFlags,
-    costs: OnceLock<Costs>,
+    costs: OnceLock<Arc<Costs>>,
 }
 
 /// What to search.
 #[derive(Debug)]
 pub(super) struct Paths {
     pub(super) all: Vec<PathBuf>,
+    /// Operands that stand for objects of stores.
+    pub(super) objects: Vec<OsString>,
     /// None was given.
     pub(super) is_default: bool,
     pub(super) is_one_file: bool,
@@ -79,16 +86,23 @@ pub(super) struct Paths {
 
 impl Paths {
     fn new(named: Option<Named>, search: bool, stdin_taken: bool) -> Paths {
-        if let Some(Named { paths: all, are_several }) = named {
+        if let Some(Named { paths: all, objects, are_several }) = named {
             let [first, ..] = all.as_slice() else {
-                return Paths { all, is_default: false, is_one_file: false };
+                let is_one_file =
+                    !are_several && matches!(objects.as_slice(), [one] if sets::is_one_name(one));
+                return Paths { all, objects, is_default: false, is_one_file };
             };
             let is_one_file = !are_several && (first == Path::new("-") || !first.is_dir());
-            return Paths { all, is_default: false, is_one_file };
+            return Paths { all, objects, is_default: false, is_one_file };
         }
         let stdin = search && !stdin_taken && grep::cli::is_readable_stdin();
         let path = if stdin { "-" } else { "./" };
-        Paths { all: vec![path.into()], is_default: true, is_one_file: stdin }
+        Paths { all: vec![path.into()], objects: Vec::new(), is_default: true, is_one_file: stdin }
+    }
+
+    /// Whether there is nothing to search.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.objects.is_empty()
     }
 
     fn is_only_stdin(&self) -> bool {
@@ -104,6 +118,7 @@ impl Settings {
     pub(super) fn new(
         mut asked: Asked,
         read: &ReadFlags,
+        (stores, fetching): (StoreFlags, FetchFlags),
         stats: bool,
         trouble: &Trouble,
     ) -> anyhow::Result<Settings> {
@@ -124,7 +139,7 @@ impl Settings {
         }
         let costs = OnceLock::new();
         let named = (!operands.is_empty()).then(|| {
-            let costs = costs.get_or_init(|| read.asking.costs());
+            let costs = costs.get_or_init(|| Arc::new(read.asking.costs()));
             named_paths(operands, costs, trouble)
         });
         let paths = Paths::new(named, search, stdin_taken);
@@ -175,6 +190,8 @@ impl Settings {
             budget_bytes: asked.budget_bytes.unwrap_or(BUDGET_BYTES),
             current_folder,
             clock: Clock::real(),
+            stores,
+            fetching,
             asking: read.asking.clone(),
             costs,
             format,
@@ -184,8 +201,8 @@ impl Settings {
     }
 
     /// What knows where files are, loaded by the first question.
-    pub(super) fn costs(&self) -> &Costs {
-        self.costs.get_or_init(|| self.asking.costs())
+    pub(super) fn costs(&self) -> &Arc<Costs> {
+        self.costs.get_or_init(|| Arc::new(self.asking.costs()))
     }
 
     /// Writes down what reading taught. It is worth keeping, but not worth failing for.
@@ -208,12 +225,15 @@ impl Settings {
 /// What operands stand for.
 struct Named {
     paths: Vec<PathBuf>,
+    objects: Vec<OsString>,
     are_several: bool,
 }
 
 /// What operands stand for, without those that cannot be asked about: a walk
 /// that began on a mount that does not answer would not return.
 fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Named {
+    let (objects, operands): (Vec<_>, Vec<_>) =
+        operands.into_iter().partition(|operand| sets::needs_engine(costs.local(), operand));
     let mut paths = Vec::new();
     for operand in operands {
         if !is_spec(&operand) {
@@ -230,7 +250,7 @@ fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Nam
         }
     }
     // Who names several is told which, also if only one answers.
-    let are_several = paths.len() > 1;
+    let are_several = paths.len() + objects.len() > 1;
     paths.retain(|path| match costs.local().stat(path) {
         Err(error @ Error::Stalled { .. }) => {
             trouble.say(error);
@@ -238,7 +258,7 @@ fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Nam
         }
         _ => true,
     });
-    Named { paths, are_several }
+    Named { paths, objects, are_several }
 }
 
 /// Takes the pattern from the operands, unless a flag gave it.

@@ -11,6 +11,7 @@ use ignore::WalkState;
 use nearfirst::fetch::ScanReport;
 
 use super::large::{self, Scanned};
+use super::objects;
 use super::output::{FileOutput, Output};
 use super::print::Outcome;
 use super::print::tally::Stats;
@@ -90,10 +91,13 @@ impl<'a> Run<'a> {
     /// # Errors
     /// A walk that cannot begin.
     pub(super) fn search(self) -> anyhow::Result<Found> {
-        if self.settings.threads == 1 {
-            self.in_order()?;
-        } else {
-            self.in_parallel()?;
+        match self.settings.threads {
+            _ if self.settings.paths.all.is_empty() => {}
+            1 => self.in_order()?,
+            _ => self.in_parallel()?,
+        }
+        if !self.settings.paths.objects.is_empty() && !self.is_settled() {
+            objects::search(&self)?;
         }
         self.settings.save_costs();
         let mut found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -287,6 +291,18 @@ impl<'a> Run<'a> {
 
     fn failed(&self, haystack: &Haystack, error: &dyn Display) {
         self.trouble.say(format_args!("{}: {error}", haystack.path().display()));
+    }
+
+    /// Notes what became of an object; whether the run goes on.
+    pub(super) fn note_object(&self, outcome: &Outcome) -> bool {
+        self.searched.store(true, Ordering::Relaxed);
+        if outcome.is_match {
+            self.is_match.store(true, Ordering::Relaxed);
+        }
+        if self.settings.stats {
+            lock(&self.found).stats += outcome.stats;
+        }
+        !self.is_settled()
     }
 
     fn add_reading(&self, report: &ScanReport) {

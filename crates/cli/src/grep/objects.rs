@@ -1,0 +1,277 @@
+//! Searches objects of stores: streams, several at a time, printed in the order of their listing.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions};
+
+use super::asked::SortBy;
+use super::output::{FileOutput, Output};
+use super::print::Outcome;
+use super::search::Worker;
+use super::settings::Settings;
+use super::tree::Run;
+use super::trouble::Trouble;
+use super::walk::printed_path;
+use crate::sets::decompress::Decompressor;
+use crate::sets::{self, Sets, Tally, progress};
+
+/// Objects whose results wait for their turn, at most.
+const AHEAD_MAX: u64 = 256;
+
+/// Searches the objects that operands stand for.
+///
+/// # Errors
+/// An engine that cannot begin; those of standard output.
+pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
+    let settings = run.settings;
+    if settings.asked.preprocessor.is_some() {
+        anyhow::bail!("--pre runs on files of this machine, not on objects");
+    }
+    let sets = open(settings)?;
+    let set = Arc::new(set(&sets, settings));
+    let tally = Arc::new(Tally::default());
+    let shown = progress::show(&set, &tally);
+    let search = Search {
+        run,
+        set: &set,
+        tally: &tally,
+        decompressor: settings.asked.search_zip.then(Decompressor::default),
+        next: Mutex::new(0),
+        turn: Mutex::new(Turn { next: 0, done: BTreeMap::new(), written: Ok(()) }),
+        moved: Condvar::new(),
+        stops: AtomicBool::new(false),
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..settings.file_threads {
+            scope.spawn(|| search.work());
+        }
+        search.work();
+    });
+    drop(shown);
+    if settings.stats {
+        sets::say_stats(sets.engine(), &tally);
+    }
+    search.turn.into_inner().unwrap_or_else(PoisonError::into_inner).written?;
+    Ok(())
+}
+
+/// Prints the names of the objects that would be searched; whether there is one.
+///
+/// # Errors
+/// An engine that cannot begin; those of standard output.
+pub(super) fn list(
+    settings: &Settings,
+    output: &Output,
+    trouble: &Trouble,
+) -> anyhow::Result<bool> {
+    if settings.paths.objects.is_empty() {
+        return Ok(false);
+    }
+    let sets = open(settings)?;
+    let mut any = false;
+    for entry in set(&sets, settings).digest() {
+        match entry {
+            Ok(entry) => {
+                any = true;
+                if settings.asked.quiet {
+                    break;
+                }
+                let mut line = Vec::new();
+                let path = printed_path(path(&entry.name), settings.asked.path_separator);
+                settings.format.lines.style.path.write(&path, &mut line);
+                line.push(settings.format.lines.path_terminator.unwrap_or(b'\n'));
+                output.write_file(&line)?;
+            }
+            Err(error) => {
+                let name = error.name();
+                trouble.say(format_args!("{}: {}", sets::shown(&name), error.reason()));
+            }
+        }
+    }
+    Ok(any)
+}
+
+fn open(settings: &Settings) -> anyhow::Result<Sets> {
+    let options = settings.fetching.options(settings.asked.budget_bytes);
+    Sets::open(&settings.stores, options, settings.costs())
+}
+
+fn set(sets: &Sets, settings: &Settings) -> Set {
+    let order = match settings.asked.sort {
+        Some(sort) if sort.by == SortBy::Path && !sort.reverse => Order::Name,
+        _ if settings.asked.unordered => Order::Ready,
+        _ => Order::Listed,
+    };
+    let specs = sets.specs(&settings.paths.objects);
+    sets.open_set(specs, SetOptions { order, ..SetOptions::default() })
+}
+
+fn path(name: &Name) -> &Path {
+    Path::new(OsStr::from_bytes(name.as_bytes()))
+}
+
+/// A search by several threads.
+struct Search<'a> {
+    run: &'a Run<'a>,
+    set: &'a Set,
+    tally: &'a Arc<Tally>,
+    decompressor: Option<Decompressor>,
+    /// The number of the next member: held while it is waited for, so that numbers are in order.
+    next: Mutex<u64>,
+    turn: Mutex<Turn>,
+    moved: Condvar,
+    stops: AtomicBool,
+}
+
+/// Whose turn it is to print.
+struct Turn {
+    next: u64,
+    /// What was found in those behind it, and is to be said of them.
+    done: BTreeMap<u64, Done>,
+    written: io::Result<()>,
+}
+
+/// What became of a member.
+struct Done {
+    bytes: Vec<u8>,
+    error: Option<MemberError>,
+}
+
+impl Search<'_> {
+    fn work(&self) {
+        let Some(mut worker) = Worker::new(self.run.settings) else { return };
+        while let Some((number, member)) = self.take() {
+            let outcome = member.and_then(|member| self.one(&mut worker, number, member));
+            let done = match outcome {
+                Ok(Some((outcome, bytes))) => {
+                    self.tally.done();
+                    if !self.run.note_object(&outcome) {
+                        self.stop();
+                    }
+                    Done { bytes, error: None }
+                }
+                Ok(None) => return self.stop(),
+                Err(error) => {
+                    self.tally.failed();
+                    Done { bytes: Vec::new(), error: Some(error) }
+                }
+            };
+            self.deliver(number, done);
+        }
+    }
+
+    fn take(&self) -> Option<(u64, Result<Member, MemberError>)> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.stops.load(Ordering::Relaxed) {
+            return None;
+        }
+        let member = self.set.next()?;
+        *next += 1;
+        Some((*next - 1, member))
+    }
+
+    /// Searches a member; returns what is still to be printed of it, or `None` if nobody reads the
+    /// output any more.
+    fn one(
+        &self,
+        worker: &mut Worker<'_>,
+        number: u64,
+        member: Member,
+    ) -> Result<Option<(Outcome, Vec<u8>)>, MemberError> {
+        let name = member.name().clone();
+        let failed = |error| sets::member_error(&name, error);
+        let output = FileOutput::new(self.run.output);
+        // Whose turn it is prints what it finds at once: it may be more than memory holds.
+        let stream = self.is_turn_of(number).then_some(&output);
+        let counted = Counted { member, tally: Arc::clone(self.tally) };
+        let mut reader: Box<dyn Read> = match &self.decompressor {
+            Some(decompressor) if decompressor.knows(&name) => {
+                let text = decompressor.read(&name, counted).map_err(failed)?;
+                Box::new(text.expect("it knows how"))
+            }
+            _ => Box::new(counted),
+        };
+        let searched = worker.search_stream(path(&name), &mut *reader, stream);
+        let searched = searched.and_then(|outcome| {
+            let rest = worker.output();
+            let kept = match stream {
+                Some(stream) => stream.write(rest).map(|()| Vec::new()),
+                None => Ok(rest.to_vec()),
+            };
+            kept.map(|kept| (outcome, kept))
+        });
+        match searched {
+            Ok(searched) => Ok(Some(searched)),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn is_turn_of(&self, number: u64) -> bool {
+        !self.is_unordered() && self.turn().next == number
+    }
+
+    fn is_unordered(&self) -> bool {
+        self.run.settings.asked.unordered
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prints this result and those that waited for it.
+    fn deliver(&self, number: u64, done: Done) {
+        let mut turn = self.turn();
+        if self.is_unordered() {
+            return self.print(&mut turn, &done);
+        }
+        turn = self
+            .moved
+            .wait_while(turn, |turn| number >= turn.next + AHEAD_MAX && turn.written.is_ok())
+            .unwrap_or_else(PoisonError::into_inner);
+        turn.done.insert(number, done);
+        let turn = &mut *turn;
+        while let Some(done) = turn.done.remove(&turn.next) {
+            turn.next += 1;
+            self.print(turn, &done);
+        }
+        self.moved.notify_all();
+    }
+
+    fn print(&self, turn: &mut Turn, done: &Done) {
+        if let Some(error) = &done.error {
+            let (name, reason) = (sets::shown(&error.name), error.cause.reason());
+            self.run.trouble.say(format_args!("{name}: {reason}"));
+        }
+        if turn.written.is_ok() {
+            turn.written = self.run.output.write_file(&done.bytes);
+            if turn.written.is_err() {
+                self.stop();
+            }
+        }
+    }
+
+    fn stop(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A member whose bytes are counted as they are read.
+struct Counted {
+    member: Member,
+    tally: Arc<Tally>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = Read::read(&mut self.member, buffer)?;
+        self.tally.read(read as u64);
+        Ok(read)
+    }
+}
