@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use nearfirst::{Plan, Sled};
+use nearfirst::{Device, Name, Plan, Sled};
 use rustix::fd::AsRawFd as _;
 use rustix::fs::{Statx, StatxFlags};
 
@@ -22,6 +22,20 @@ pub(crate) struct Cost {
     latency: Option<f64>,
     /// The devices that its parts are on, each once, in file order.
     devices: Vec<String>,
+}
+
+impl Cost {
+    /// Of what has these sleds.
+    pub(crate) fn of(sleds: &[Sled]) -> Self {
+        let mut devices = Vec::<String>::new();
+        for sled in sleds {
+            if devices.iter().all(|known| known != sled.device.name()) {
+                devices.push(sled.device.to_string());
+            }
+        }
+        let time = nearfirst::delivery_time(sleds, Plan::Best);
+        Self { latency: time.known().map(|time| time.p50), devices }
+    }
 }
 
 /// Asks for costs.
@@ -122,31 +136,35 @@ impl Costs {
         };
         let reason = located.reason;
         let sleds = costs.describe(located);
-        let mut devices = Vec::<String>::new();
-        for sled in &sleds {
-            if devices.iter().all(|known| known != sled.device.name()) {
-                devices.push(sled.device.to_string());
-            }
-        }
         let unknown = sleds.iter().find(|sled| sled.estimate.is_none());
         if let Some(sled) = unknown {
-            self.tell_unknown(sled, reason, entry);
+            self.tell_unknown(&sled.device, reason, entry.path);
         }
-        let time = nearfirst::delivery_time(&sleds, Plan::Best);
-        Cost { latency: time.known().map(|time| time.p50), devices }
+        Cost::of(&sleds)
+    }
+
+    /// Of an object of a store, with a word where it is unknown.
+    pub(crate) fn of_object(&mut self, sleds: &[Sled], path: &[u8]) -> Cost {
+        if let Some(sled) = sleds.iter().find(|sled| sled.estimate.is_none()) {
+            self.tell_unknown(&sled.device, None, path);
+        }
+        Cost::of(sleds)
     }
 
     /// Says once per device that a cost is unknown, and why.
-    fn tell_unknown(&mut self, sled: &Sled, reason: Option<nearfirst::Reason>, entry: &Entry<'_>) {
+    fn tell_unknown(&mut self, device: &Device, reason: Option<nearfirst::Reason>, path: &[u8]) {
         let why = reason.map_or_else(
-            || "it was never measured; `nearfirst calibrate` does".to_owned(),
+            || match Name::from(device.name()).scheme() {
+                None => "it was never measured; `nearfirst calibrate` does".to_owned(),
+                Some(_) => "it was never measured; the first fetch does".to_owned(),
+            },
             |reason| reason.to_string(),
         );
-        let device = sled.device.to_string();
+        let device = device.to_string();
         if self.told.insert((device.clone(), why.clone())) {
             messages::note(format_args!(
                 "{}: the cost of files on {device} is unknown, so that they match no -latency: {why}",
-                quoted(entry.path)
+                quoted(path)
             ));
         }
     }

@@ -11,6 +11,7 @@ mod exec;
 mod expr;
 mod glob;
 mod mode;
+mod objects;
 mod parse;
 mod print;
 mod printf;
@@ -25,10 +26,15 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use nearfirst::Local;
+
+use self::objects::Objects;
 use self::parse::{Parsed, Show};
 use self::session::Session;
 use self::time::Calendar;
 use crate::messages;
+use crate::sets;
+use crate::sets::flags::StoreFlags;
 
 /// Find files as GNU find does, also by how long reading them will take
 ///
@@ -39,11 +45,12 @@ use crate::messages;
 /// Examples:
 ///   nearfirst find /data -latency -1 -exec grep -l pattern {} +
 ///   nearfirst find . -name '*.fits' -device memory -print
+///   nearfirst find s3://bucket/2026 -name '*.gz' -size +1M -mtime -7
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "--help lists every test, action and operator.",
     after_long_help = LANGUAGE,
-    override_usage = "nearfirst find [--stats] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
+    override_usage = "nearfirst find [--stats] [--allow-programs] [--storage-option NAME=VALUE] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
 )]
 pub(crate) struct Args {
     /// Say on stderr how many files were seen, looked at and asked for their cost
@@ -51,6 +58,9 @@ pub(crate) struct Args {
     /// Must be the first word; whatever follows belongs to find's own language.
     #[arg(long)]
     stats: bool,
+
+    #[command(flatten)]
+    stores: StoreFlags,
 
     /// Where to start, and the expression
     #[arg(
@@ -120,7 +130,12 @@ Formats: \\a \\b \\c \\f \\n \\r \\t \\v \\0 \\\\ \\NNN and
   %{latency} seconds to read the file, ? where unknown   %{device} devices, with commas
   %% a percent sign; flags, width and precision as in printf(3)
 
-Only regular files have a delivery time. A file whose cost is unknown matches no -latency; that is
+A start point may be a name of a server or bucket, for all objects below it, or a pattern, query,
+program or list, as `nearfirst ls --help` describes them. Of objects it can be asked: -name, -path,
+-regex and their kin, -type, -size, -empty, -mtime, -mmin, -newer, -latency, -device; and done: -print,
+-print0, -printf, -quit. Everything else is refused.
+
+Only regular files and objects have a delivery time. A file whose cost is unknown matches no -latency; that is
 said once per device on stderr.
 
 The exit code is 1 if anything went wrong, otherwise 0.";
@@ -129,8 +144,8 @@ The exit code is 1 if anything went wrong, otherwise 0.";
 pub(crate) const USAGE_EXIT: u8 = 1;
 
 pub(crate) fn run(args: Args) -> ExitCode {
-    let Args { stats, words } = args;
-    match find(&words, stats) {
+    let Args { stats, stores, words } = args;
+    match find(&words, &stores, stats) {
         Ok(code) => code,
         Err(message) => {
             for line in message.lines() {
@@ -142,7 +157,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 /// The whole run; the error is a message that keeps it from starting.
-fn find(words: &[OsString], stats: bool) -> Result<ExitCode, String> {
+fn find(words: &[OsString], stores: &StoreFlags, stats: bool) -> Result<ExitCode, String> {
     let mut parsed = parse::parse(words).map_err(|error| explained(&error))?;
     match parsed.show {
         Some(Show::Help) => return Ok(show(LANGUAGE)),
@@ -165,12 +180,22 @@ fn find(words: &[OsString], stats: bool) -> Result<ExitCode, String> {
     }
     let starts = starts(&parsed)?;
     let mut session = Session::new(&parsed, calendar, now).map_err(|error| error.to_string())?;
+    let local = Local::default();
+    let is_of_a_set = |start: &OsString| sets::needs_engine(&local, start);
+    let objects = if starts.iter().any(is_of_a_set) {
+        Some(Objects::new(&parsed.expr, stores)?)
+    } else {
+        None
+    };
     let mut walk = walk::Walk::new(&parsed);
     for start in &starts {
         if session.quits {
             break;
         }
-        walk.run(start, &mut session);
+        match &objects {
+            Some(objects) if is_of_a_set(start) => objects.run(start, &mut session),
+            _ => walk.run(start, &mut session),
+        }
     }
     exec::finish(&mut session);
     session.flush();
