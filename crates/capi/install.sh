@@ -17,7 +17,9 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -
 lib=${DESTDIR:-}$libdir
 include=${DESTDIR:-}$includedir
 install -d "$lib/pkgconfig" "$include"
-install -m 644 "$here/include/nearfirst.h" "$here/include/sleds.h" "$include/"
+for header in nearfirst.h sets.h sleds.h; do
+    install -m 644 "$here/include/$header" "$include/"
+done
 install -m 644 "$built/libnearfirst_c.a" "$lib/libnearfirst.a"
 # The soname (build.rs) is libnearfirst.so.0.
 install -m 755 "$built/libnearfirst_c.so" "$lib/libnearfirst.so.$version"

@@ -1,9 +1,9 @@
 /* nearfirst.h: where the parts of a file are, what reading them costs, and in
- * which order to read them. See docs/c.md.
+ * which order to read them; and sets of objects, brought near. See docs/c.md.
  *
  * A call that fails answers -1 (or as its comment says), sets errno, and
  * leaves a message for nf_last_error(). All calls may be made from any thread.
- * The file offset of a descriptor is never moved.
+ * The file offset of a descriptor of the caller's is never moved.
  *
  * Generated from crates/capi/src; edits here are lost.
  */
@@ -16,6 +16,24 @@
 
 // In place of a separator: pieces are cut anywhere.
 #define NF_NO_RECORDS -1
+
+// What is ready first; of that the highest rank, then the largest.
+#define NF_ORDER_READY 0
+
+// As the names are listed: a slow member holds up all behind it.
+#define NF_ORDER_LISTED 1
+
+// By name, byte by byte: nothing comes before all names are known.
+#define NF_ORDER_NAME 2
+
+// By rank, the highest first, then by name: nothing comes before all names are known.
+#define NF_ORDER_RANK 3
+
+// Members of the same name are one: known before anything is fetched.
+#define NF_SAME_NAME 0
+
+// Members of the same content are one too: known when they have been fetched.
+#define NF_SAME_CONTENT 1
 
 // In memory, or a hole: nothing has to be fetched.
 #define NF_NEAR 0
@@ -51,6 +69,30 @@ struct nf_estimate {
   struct nf_spread bandwidth;
 };
 
+// The number of an open set: the lowest that is free from 1 up, as
+// descriptors have; a table of its own.
+typedef int nf_set;
+
+// What is known of an object without its bytes.
+struct nf_properties {
+  // Bytes; -1 where nobody told.
+  int64_t size;
+  // When its content last changed, in seconds since 1970; NAN where nobody told.
+  double modified;
+  // 1 if it must be recalled from a cold tier before it can be read; else 0.
+  int cold;
+};
+
+// Says whether a member belongs to a subset: 0 if not. Called as `nf_rank` is.
+typedef int (*nf_predicate)(const char *name,
+                            const struct nf_properties *properties,
+                            void *data);
+
+// Told that `data` is not used any more: by any thread, once, when the sets
+// that were made with it are closed and what they had under way has ended, or
+// the call that it was passed to has failed. It makes no calls on sets.
+typedef void (*nf_release)(void *data);
+
 // A pick under way: a positive number, never used twice in a process, so that
 // a finished pick is an error and not a crash.
 typedef int64_t nf_pick;
@@ -66,6 +108,41 @@ struct nf_piece {
   const char *device;
   // Where it was when last asked: `NF_NEAR`, `NF_FAR`, `NF_UNKNOWN` or `NF_COLD`.
   int place;
+};
+
+// Gives the priority of a member: higher is sooner; not a number is 0.
+//
+// The library's threads call it, several at once, before the member is
+// fetched; `name` and `properties` are valid until it returns. It makes no
+// calls on sets (`EDEADLK`), and throws nothing.
+typedef float (*nf_rank)(const char *name,
+                         const struct nf_properties *properties,
+                         void *data);
+
+// How a set is opened; all zero is the default.
+struct nf_set_options {
+  // `NF_ORDER_READY` or another `NF_ORDER_`.
+  int order;
+  // `NF_SAME_NAME` or `NF_SAME_CONTENT`.
+  int duplicates;
+  // Other than 0: programs that specs name are run. Otherwise they are `EPERM`.
+  int allow_programs;
+  // The priority of each member; null: all the same.
+  nf_rank rank;
+  // Passed to `rank` and `release`.
+  void *data;
+  // Called when `data` is not used any more, also if the set cannot be opened; may be null.
+  nf_release release;
+};
+
+// A member that was handed out.
+struct nf_member {
+  // The caller's to read and close; -1 if the member cannot be read.
+  int fd;
+  // Bytes of its name, without the NUL, however much room there was.
+  size_t name_bytes;
+  // Its size is known once it is handed out.
+  struct nf_properties properties;
 };
 
 // A byte range of a file with one estimate.
@@ -154,11 +231,69 @@ int64_t nf_device_of(int fd, char *buffer, size_t capacity);
 // `device` ends with a NUL; `estimate` may be written.
 int nf_device_estimate(const char *device, uint64_t bytes, struct nf_estimate *estimate);
 
+// Whether `name` is a member; waits until listing meets it, or ends.
+//
+// Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (null).
+//
+// The caller's part:
+// `name` ends with a NUL.
+int nf_set_member(nf_set set, const char *name);
+
+// How many members there are; waits until listing ends.
+//
+// Returns the number, or -1 with `errno` `EBADF`.
+int64_t nf_set_size(nf_set set);
+
+// The name and the properties of the `index`-th member, from 0 on in the order
+// that they become known, waiting for it. Nothing is fetched. Asking for one
+// after the other is quick; going back starts over.
+//
+// Writes at most `capacity` bytes of the name, the NUL among them, and
+// `properties` unless it is null. Returns the length of the whole name without
+// the NUL; 0 past the last; -1 with `errno`: `EBADF` (no such set), `EINVAL`
+// (`name` is null), or that of a listing which failed at this place: the next
+// index goes on.
+//
+// The caller's part:
+// `name` has room for `capacity` bytes; `properties` is null or may be written.
+int64_t nf_set_digest(nf_set set,
+                      uint64_t index,
+                      char *name,
+                      size_t capacity,
+                      struct nf_properties *properties);
+
 // The message of the last call that failed on this thread; empty if none has.
 //
 // Never null. It stays until the next call that fails on this thread, or the
 // thread's end; it is not to be freed.
 const char *nf_last_error(void);
+
+// Opens the set of what is in either set. Both stay open, and what was made of
+// them goes on when they are closed.
+//
+// Returns the new set, or -1 with `errno`: `EBADF` (no such set), `EMFILE`.
+nf_set nf_set_union(nf_set left, nf_set right);
+
+// Opens the set of what is in both sets; as `nf_set_union`.
+nf_set nf_set_intersect(nf_set left, nf_set right);
+
+// Opens the set of what is in `left` and not in `right`, which is listed whole
+// first; as `nf_set_union`.
+nf_set nf_set_difference(nf_set left, nf_set right);
+
+// Opens the set of those members of `set` of which `predicate` does not say 0.
+//
+// `release` (it may be null) is called when `data` is not used any more, also
+// if this call fails. Returns the new set, or -1 with `errno`: `EBADF`,
+// `EINVAL` (`predicate` is null), `EMFILE`.
+//
+// The caller's part:
+// `predicate`, `data` and `release` may be used from any thread until
+// `release` is called.
+nf_set nf_set_restrict(nf_set set,
+                       nf_predicate predicate,
+                       void *data,
+                       nf_release release);
 
 // Begins to pick from the regular file open at `fd`: the pieces that
 // `nf_pick_next` hands out are at most `piece_bytes` long (0 leaves the size
@@ -204,6 +339,84 @@ int nf_pick_refresh(nf_pick pick);
 //
 // Returns 0, or -1 with `errno` `EINVAL` if there is no such pick (any more).
 int nf_pick_finish(nf_pick pick);
+
+// Opens the set of the objects that `spec` stands for: a pattern over paths or
+// URLs, a query, a list. docs/c.md says how specs are written.
+//
+// Nothing is fetched before the first member is asked for. Relative names are
+// relative to the working directory at the time that they are read.
+//
+// Returns the set, or -1 with `errno`: `EINVAL` (null, or no spec), `EPERM` (it
+// names a program), `EMFILE` (4096 sets are open), `EOPNOTSUPP` (a fork of a
+// process that used sets), `EAGAIN` (no threads), or that of a configuration
+// that cannot be read. A spec that no object satisfies opens; its only member
+// is the error.
+//
+// The caller's part:
+// `spec` ends with a NUL.
+nf_set nf_set_open(const char *spec);
+
+// Opens the set of the objects that any of `count` specs stands for.
+//
+// Returns the set, or -1 with `errno`: as `nf_set_open`, `EINVAL` too for an
+// option that is none. With `options` null it opens as by default.
+//
+// The caller's part:
+// `specs` are `count` strings that end with a NUL. `rank`, `data` and
+// `release` may be used from any thread until `release` is called.
+nf_set nf_set_open_with(const char *const *specs,
+                        size_t count,
+                        const struct nf_set_options *options);
+
+// Waits for a member that was not handed out yet, whichever is ready, and
+// gives a descriptor at its beginning that can be read and sought in, the
+// caller's to close. Threads may share a set: each member goes to one of them.
+//
+// A file of this machine is open for reading itself; an object of a server is
+// whole in memory, or in a file without a name if it is large. A descriptor is
+// never 0 (nor 1 or 2), and is closed on exec.
+//
+// Returns a descriptor; 0 after the last member; -1 with `errno` and its name
+// in `nf_last_error` if a member, or a listing, cannot be read: the others go
+// on with the next call. -2 if the call is none: `errno` `EBADF` (no such set),
+// `EOPNOTSUPP` (a fork), `EDEADLK` (in a function that a set calls).
+int nf_set_iterate(nf_set set);
+
+// As `nf_set_iterate`, and says which member it is: in `member`, and its name
+// in `name`, of which at most `capacity` bytes are written, the NUL among them.
+// The name is there for a member that cannot be read too.
+//
+// Returns 1 with a member; 0 after the last; -1 and -2 as `nf_set_iterate`;
+// -2 with `errno` `EINVAL` too if `member` is null, or `name` is and has a capacity.
+//
+// The caller's part:
+// `member` may be written, and `name` has room for `capacity` bytes.
+int nf_set_iterate_member(nf_set set,
+                          struct nf_member *member,
+                          char *name,
+                          size_t capacity);
+
+// The name of the member that `set` gave the descriptor `fd` for.
+//
+// Writes at most `capacity` bytes, the NUL among them, and returns the length
+// of the whole name without the NUL, as snprintf does; -1 with `errno`: `EBADF`
+// (no such set, or `fd` is closed), `EINVAL` (`fd` is no member of it, or is
+// another file by now; `buffer` is null).
+//
+// The caller's part:
+// `buffer` has room for `capacity` bytes; with a capacity of 0 it may be null.
+int64_t nf_set_member_name(nf_set set, int fd, char *buffer, size_t capacity);
+
+// Begins `set` anew: its specs are evaluated again, and every member comes again.
+//
+// Calls under way go on with the old one. Returns 0, or -1 with `errno` `EBADF`.
+int nf_set_rewind(nf_set set);
+
+// Closes a set: what is on its way is given up. Descriptors that it gave stay
+// open, and sets that were made of it go on. Calls under way return as if it were open.
+//
+// Returns 0, or -1 with `errno` `EBADF` if there is no such set (any more).
+int nf_set_close(nf_set set);
 
 // The sleds of the regular file open at `fd`, in file order.
 //

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "C symbols are exported")]
 
 use std::ffi::{c_char, c_int};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use nearfirst::Costs;
 
@@ -11,9 +11,9 @@ use crate::error::answer;
 use crate::memory::put_text;
 
 /// The costs that all calls ask.
-pub(crate) fn costs() -> &'static Costs {
-    static COSTS: OnceLock<Costs> = OnceLock::new();
-    COSTS.get_or_init(Costs::load)
+pub(crate) fn costs() -> &'static Arc<Costs> {
+    static COSTS: OnceLock<Arc<Costs>> = OnceLock::new();
+    COSTS.get_or_init(|| Arc::new(Costs::load()))
 }
 
 /// Writes down what `nf_device_fill` set in the device table on disk: root's

@@ -4,10 +4,13 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::error::Error;
 use std::ffi::{CString, c_char, c_int};
 use std::fmt::Display;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use nearfirst::{MemberError, Name};
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +28,11 @@ impl Failure {
     pub(crate) fn of_descriptor(fd: c_int, error: impl Into<io::Error>) -> Self {
         let error = error.into();
         Self::new(errno_of(&error), format!("descriptor {fd}: {}", said(&error)))
+    }
+
+    /// A failed call on the descriptor of a member.
+    pub(crate) fn of_member(name: &Name, error: &io::Error) -> Self {
+        Self::new(errno_of(error), format!("{name}: {}", said(error)))
     }
 
     fn of_panic(panic: &(dyn Any + Send)) -> Self {
@@ -53,20 +61,57 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<nearfirst::Error> for Failure {
-    fn from(error: nearfirst::Error) -> Self {
-        let errno = match &error {
-            nearfirst::Error::Io { source, .. } => errno_of(source),
-            nearfirst::Error::Stalled { .. } => libc::ETIMEDOUT,
-            nearfirst::Error::Offline { .. } => libc::EREMOTEIO,
-            _ => libc::EIO,
-        };
-        Self::new(errno, said(&error))
+impl From<&nearfirst::Error> for Failure {
+    fn from(error: &nearfirst::Error) -> Self {
+        Self::new(errno_of_store(error), said(error))
     }
 }
 
+impl From<nearfirst::Error> for Failure {
+    fn from(error: nearfirst::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&MemberError> for Failure {
+    fn from(error: &MemberError) -> Self {
+        Self::new(errno_of_store(&error.cause), error.to_string())
+    }
+}
+
+fn errno_of_store(error: &nearfirst::Error) -> c_int {
+    use nearfirst::Error as E;
+    match error {
+        E::Io { source, .. } => errno_of(source),
+        E::Stalled { .. } => libc::ETIMEDOUT,
+        E::Offline { .. } | E::Cold { .. } => libc::EREMOTEIO,
+        E::NotFound { .. } => libc::ENOENT,
+        E::Denied { .. } => libc::EACCES,
+        E::Busy { .. } => libc::EBUSY,
+        E::Interrupted { .. } => libc::ECONNRESET,
+        E::Changed { .. } => libc::ESTALE,
+        E::Unsupported { .. } => libc::EOPNOTSUPP,
+        E::Refused { .. } => libc::EINVAL,
+        _ => libc::EIO,
+    }
+}
+
+/// The system's number, which may lie under errors that say what it was about.
 fn errno_of(error: &io::Error) -> c_int {
-    error.raw_os_error().unwrap_or(libc::EIO)
+    let mut under: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = under {
+        let number = error.downcast_ref().and_then(io::Error::raw_os_error);
+        if let Some(number) = number {
+            return number;
+        }
+        // An `io::Error` gives the source of what it wraps for its own.
+        let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
+        under = match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
+    }
+    libc::EIO
 }
 
 /// The text of an error without its number, which is in `errno`.

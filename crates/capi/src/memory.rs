@@ -60,13 +60,14 @@ pub(crate) unsafe fn put_all<T>(
 pub(crate) unsafe fn put_text(
     buffer: *mut c_char,
     capacity: usize,
-    text: &str,
+    text: impl AsRef<[u8]>,
 ) -> Result<i64, Failure> {
+    let text = text.as_ref();
     let length = text.len();
     if capacity == 0 {
         return Ok(i64::try_from(length).expect("a text in memory is shorter"));
     }
-    let shown = text.bytes().take(capacity - 1).chain([0]);
+    let shown = text.iter().copied().take(capacity - 1).chain([0]);
     let shown: Vec<c_char> = shown.map(|byte| c_char::from_ne_bytes([byte])).collect();
     // SAFETY: `shown` has at most `capacity` bytes, for which the caller promises room.
     unsafe { put_all(buffer, capacity, shown.into_iter()) }?;

@@ -7,16 +7,18 @@ use std::path::PathBuf;
 
 use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, Style};
 
-const NEARFIRST_H_FROM: [&str; 5] = ["costs", "device", "error", "picking", "sleds"];
+const NEARFIRST_H_FROM: [&str; 9] =
+    ["callback", "costs", "device", "digest", "error", "joins", "picking", "sets", "sleds"];
 const SLEDS_H_FROM: [&str; 1] = ["paper"];
+const SETS_H_FROM: [&str; 1] = ["paper_sets"];
 
 const NEARFIRST_H: &str = "\
 /* nearfirst.h: where the parts of a file are, what reading them costs, and in
- * which order to read them. See docs/c.md.
+ * which order to read them; and sets of objects, brought near. See docs/c.md.
  *
  * A call that fails answers -1 (or as its comment says), sets errno, and
  * leaves a message for nf_last_error(). All calls may be made from any thread.
- * The file offset of a descriptor is never moved.
+ * The file offset of a descriptor of the caller's is never moved.
  *
  * Generated from crates/capi/src; edits here are lost.
  */";
@@ -32,6 +34,40 @@ const SLEDS_H: &str = "\
  *
  * Generated from crates/capi/src/paper.rs; edits here are lost.
  */";
+
+const SETS_H: &str = "\
+/* sets.h: the calls on dynamic sets of D. C. Steere, \"Exploiting the
+ * Non-Determinism and Asynchrony of Set Iterators to Reduce Aggregate File I/O
+ * Latency\", SOSP 1997, section 3 and figure 1. See docs/c.md.
+ *
+ * A call that fails answers -1 (setIterate as it says), sets errno, and leaves a
+ * message for nf_last_error() of nearfirst.h. All calls may be made from any
+ * thread. Sets are numbers of one table: the calls of nearfirst.h take them too.
+ *
+ * Generated from crates/capi/src/paper_sets.rs; edits here are lost.
+ */";
+
+/// Inline, so that a program which has functions of these names and does not
+/// include the header can be linked with the static library.
+const SETS_H_NAMES: &str = r"
+/* The paper's names. It gives setOpen, setIterate and setClose in figure 1, and
+ * says of the others what they do.
+ */
+static inline int setOpen(const char *set_spec) { return sets_open(set_spec); }
+static inline int setIterate(int s) { return sets_iterate(s); }
+static inline int setClose(int s) { return sets_close(s); }
+static inline int setUnion(int s, int other) { return sets_union(s, other); }
+static inline int setIntersect(int s, int other) { return sets_intersect(s, other); }
+static inline int setRestrict(int s, SetPredicate predicate, void *data) {
+  return sets_restrict(s, predicate, data);
+}
+static inline int setMember(int s, const char *name) { return sets_member(s, name); }
+static inline long setSize(int s) { return sets_size(s); }
+static inline long setDigest(int s, long index, char *name, size_t capacity) {
+  return sets_digest(s, index, name, capacity);
+}
+static inline int setRewind(int s) { return sets_rewind(s); }
+";
 
 /// What a function cannot say: a number of arguments that varies, and pointers
 /// to integers of any size.
@@ -109,17 +145,35 @@ fn nearfirst_h_is_fresh() {
         ("Estimate", "nf_estimate"),
         ("Piece", "nf_piece"),
         ("PickId", "nf_pick"),
+        ("Member", "nf_member"),
+        ("Predicate", "nf_predicate"),
+        ("Properties", "nf_properties"),
+        ("Rank", "nf_rank"),
+        ("Release", "nf_release"),
+        ("SetId", "nf_set"),
+        ("SetOptions", "nf_set_options"),
     ]);
     let config = Config { export: renamed, ..config(NEARFIRST_H, "NEARFIRST_H") };
     is_committed("nearfirst.h", &generate(config, &NEARFIRST_H_FROM));
 }
 
+/// With what a generator cannot say inside the guard.
+fn with_end(text: &str, guard: &str, end: &str) -> String {
+    let last = format!("#endif  /* {guard} */");
+    assert!(text.contains(&last), "the guard ends the header");
+    text.replace(&last, &format!("{}\n\n{last}", end.trim()))
+}
+
 #[test]
 fn sleds_h_is_fresh() {
-    let config =
-        Config { export: names(&[("PaperSled", "sled")]), ..config(SLEDS_H, "NEARFIRST_SLEDS_H") };
-    let end = "#endif  /* NEARFIRST_SLEDS_H */";
-    let text = generate(config, &SLEDS_H_FROM);
-    assert!(text.contains(end), "the macros go inside the guard");
-    is_committed("sleds.h", &text.replace(end, &format!("{}\n\n{end}", SLEDS_H_MACROS.trim())));
+    let guard = "NEARFIRST_SLEDS_H";
+    let config = Config { export: names(&[("PaperSled", "sled")]), ..config(SLEDS_H, guard) };
+    is_committed("sleds.h", &with_end(&generate(config, &SLEDS_H_FROM), guard, SLEDS_H_MACROS));
+}
+
+#[test]
+fn sets_h_is_fresh() {
+    let guard = "NEARFIRST_SETS_H";
+    let text = generate(config(SETS_H, guard), &SETS_H_FROM);
+    is_committed("sets.h", &with_end(&text, guard, SETS_H_NAMES));
 }

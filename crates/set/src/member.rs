@@ -170,7 +170,7 @@ impl Member {
     /// The open file behind it, if there is one.
     fn opened(&mut self) -> io::Result<Option<&mut File>> {
         if let Content::Near(Near::File(near)) = &self.content {
-            let file = near.open().map_err(io::Error::other)?;
+            let file = near.open().map_err(|error| io::Error::other(Arc::new(error)))?;
             let held = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
             let Content::Near(near) = held else { unreachable!("it was near above") };
             self.content = Content::Opened { file, _near: near };

@@ -1,0 +1,77 @@
+//! What a set has, without fetching it: names, properties, membership and size.
+
+#![expect(unsafe_code, reason = "C symbols are exported, and caller's memory is filled")]
+
+use std::ffi::{c_char, c_int};
+
+use nearfirst::Name;
+
+use crate::callback::Properties;
+use crate::error::{Failure, answer};
+use crate::memory::{null, put, put_text, string};
+use crate::open_sets;
+use crate::sets::SetId;
+
+/// Whether `name` is a member; waits until listing meets it, or ends.
+///
+/// Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (null).
+///
+/// # Safety
+/// `name` ends with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nf_set_member(set: SetId, name: *const c_char) -> c_int {
+    answer(-1, || {
+        // SAFETY: the C caller promises a string.
+        let name = Name::new(unsafe { string(name, "name") }?.to_bytes());
+        Ok(c_int::from(open_sets::get(set)?.set().contains(&name)))
+    })
+}
+
+/// How many members there are; waits until listing ends.
+///
+/// Returns the number, or -1 with `errno` `EBADF`.
+#[unsafe(no_mangle)]
+pub extern "C" fn nf_set_size(set: SetId) -> i64 {
+    answer(-1, || {
+        let size = open_sets::get(set)?.set().size();
+        Ok(i64::try_from(size).expect("names in memory are fewer"))
+    })
+}
+
+/// The name and the properties of the `index`-th member, from 0 on in the order
+/// that they become known, waiting for it. Nothing is fetched. Asking for one
+/// after the other is quick; going back starts over.
+///
+/// Writes at most `capacity` bytes of the name, the NUL among them, and
+/// `properties` unless it is null. Returns the length of the whole name without
+/// the NUL; 0 past the last; -1 with `errno`: `EBADF` (no such set), `EINVAL`
+/// (`name` is null), or that of a listing which failed at this place: the next
+/// index goes on.
+///
+/// # Safety
+/// `name` has room for `capacity` bytes; `properties` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nf_set_digest(
+    set: SetId,
+    index: u64,
+    name: *mut c_char,
+    capacity: usize,
+    properties: *mut Properties,
+) -> i64 {
+    answer(-1, || {
+        if name.is_null() && capacity > 0 {
+            return Err(null("name"));
+        }
+        let Some(known) = open_sets::get(set)?.known(index) else {
+            // SAFETY: the C caller promises the room.
+            return unsafe { put_text(name, capacity, "") };
+        };
+        let entry = known.map_err(|error| Failure::from(&*error))?;
+        if !properties.is_null() {
+            // SAFETY: the C caller promises that it may be written.
+            unsafe { put(properties, "properties", Properties::of(&entry)) }?;
+        }
+        // SAFETY: the C caller promises the room.
+        unsafe { put_text(name, capacity, entry.name.as_bytes()) }
+    })
+}

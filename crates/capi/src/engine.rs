@@ -1,0 +1,54 @@
+//! The engine that the sets of this process share: made when the first set is
+//! opened, of the process that made the first call on sets, and of no fork of it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use nearfirst::{Bindings, Engine, EngineOptions, Permissions, Stores, StoresOptions};
+
+use crate::costs::costs;
+use crate::error::Failure;
+
+/// The process that made the first call on sets; 0 before it.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Claims sets for this process.
+///
+/// # Errors
+/// `EOPNOTSUPP` in a fork of a process that used sets: it has a copy of their
+/// locks, in whatever state they were, and none of the threads.
+pub(crate) fn own() -> Result<(), Failure> {
+    let this = std::process::id();
+    match OWNER.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
+        Err(owner) if owner != this => {
+            let message = format!(
+                "sets belong to process {owner}, which this is a fork of; \
+                 make the first call on sets after the fork, or exec"
+            );
+            Err(Failure::new(libc::EOPNOTSUPP, message))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// The engine; its threads start with the first call.
+///
+/// # Errors
+/// A configuration that cannot be read, or no threads: another call tries again.
+pub(crate) fn engine() -> Result<&'static Engine, Failure> {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(engine) = ENGINE.get() {
+        return Ok(engine);
+    }
+    let options = StoresOptions {
+        // Sets whose caller does not allow programs are refused when they are opened.
+        permissions: Permissions { programs: true, private_links: false },
+        bindings: Bindings::load()?,
+        ..StoresOptions::default()
+    };
+    let stores = Arc::new(Stores::new(Arc::clone(costs()), &options));
+    let engine = Engine::new(stores, Arc::clone(costs()), EngineOptions::default())?;
+    Ok(ENGINE.get_or_init(|| engine))
+}

@@ -1,0 +1,150 @@
+//! The sets of this process by number, as a process has its open files.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_int;
+use std::fmt;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nearfirst::{Entry, Error, Name, Set};
+
+use crate::callback::outside;
+use crate::descriptor::{Identity, regular_file};
+use crate::engine::own;
+use crate::error::Failure;
+
+/// Sets that may be open at once: a program that needs more forgets to close them.
+const SETS_MAX: c_int = 4096;
+
+static SETS: Mutex<BTreeMap<c_int, Arc<OpenSet>>> = Mutex::new(BTreeMap::new());
+
+/// An open set, and what its C caller may ask about what it got.
+#[derive(Debug)]
+pub(crate) struct OpenSet {
+    set: Set,
+    /// Which member a descriptor was given for; a number that is used again
+    /// takes the place of the one before, so there are no more than numbers.
+    names: Mutex<HashMap<c_int, (Identity, Name)>>,
+    digest: Mutex<Option<Digest>>,
+}
+
+type Known = Result<Entry, Arc<Error>>;
+
+/// Where a caller that asks for one member after the other is.
+struct Digest {
+    rest: Box<dyn Iterator<Item = Known> + Send>,
+    /// Members taken from `rest`.
+    taken: u64,
+    last: Option<Known>,
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Digest").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
+
+impl OpenSet {
+    pub(crate) fn new(set: Set) -> Self {
+        Self { set, names: Mutex::default(), digest: Mutex::default() }
+    }
+
+    pub(crate) fn set(&self) -> &Set {
+        &self.set
+    }
+
+    /// Remembers whose data a descriptor gives.
+    pub(crate) fn remember(&self, fd: &OwnedFd, name: Name) -> Result<(), Failure> {
+        let fd = fd.as_raw_fd();
+        let (_, identity) = regular_file(fd)?;
+        let before = lock(&self.names).insert(fd, (identity, name));
+        drop(before);
+        Ok(())
+    }
+
+    /// The member that a descriptor was given for.
+    pub(crate) fn name_of(&self, fd: c_int) -> Result<Name, Failure> {
+        let (_, identity) = regular_file(fd)?;
+        match lock(&self.names).get(&fd) {
+            Some((known, name)) if *known == identity => Ok(name.clone()),
+            _ => {
+                let message = format!("descriptor {fd} is no member of this set");
+                Err(Failure::new(libc::EINVAL, message))
+            }
+        }
+    }
+
+    /// What is known of the `index`-th member, waiting for it; `None` past the last.
+    pub(crate) fn known(&self, index: u64) -> Option<Known> {
+        let mut digest = lock(&self.digest);
+        let is_ahead = digest.as_ref().is_some_and(|digest| digest.taken > index + 1);
+        if digest.is_none() || is_ahead {
+            let rest = Box::new(self.set.digest());
+            *digest = Some(Digest { rest, taken: 0, last: None });
+        }
+        let digest = digest.as_mut().expect("made above");
+        while digest.taken <= index {
+            digest.last = Some(digest.rest.next()?);
+            digest.taken += 1;
+        }
+        digest.last.clone()
+    }
+}
+
+/// Gives a set the lowest number that is free.
+pub(crate) fn insert(set: Set) -> Result<c_int, Failure> {
+    let opened = Arc::new(OpenSet::new(set));
+    let mut sets = lock(&SETS);
+    let number = (1..).zip(sets.keys()).find(|(number, used)| number != *used);
+    let number = number.map_or_else(
+        || c_int::try_from(sets.len()).expect("at most the limit") + 1,
+        |(free, _)| free,
+    );
+    if number > SETS_MAX {
+        drop(sets);
+        let message = format!("{SETS_MAX} sets are open: close those that are done with");
+        return Err(Failure::new(libc::EMFILE, message));
+    }
+    sets.insert(number, opened);
+    Ok(number)
+}
+
+/// The set of this number, for the time of a call.
+pub(crate) fn get(number: c_int) -> Result<Arc<OpenSet>, Failure> {
+    outside()?;
+    own()?;
+    lock(&SETS).get(&number).map(Arc::clone).ok_or_else(|| no_such(number))
+}
+
+/// Puts `after` in the place of `before`, unless that was closed meanwhile.
+pub(crate) fn replace(number: c_int, before: &Arc<OpenSet>, after: Set) -> Result<(), Failure> {
+    let after = Arc::new(OpenSet::new(after));
+    let mut sets = lock(&SETS);
+    match sets.get_mut(&number) {
+        Some(place) if Arc::ptr_eq(place, before) => {
+            // What it held is dropped by the caller's `before`, not under the lock.
+            *place = after;
+            Ok(())
+        }
+        _ => {
+            drop(sets);
+            Err(no_such(number))
+        }
+    }
+}
+
+/// Takes a set out; it ends when calls under way on it have returned.
+pub(crate) fn remove(number: c_int) -> Result<(), Failure> {
+    outside()?;
+    own()?;
+    let removed = lock(&SETS).remove(&number);
+    removed.map(drop).ok_or_else(|| no_such(number))
+}
+
+fn no_such(number: c_int) -> Failure {
+    Failure::new(libc::EBADF, format!("there is no set {number}: not opened, or closed"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,168 @@
+//! The calls on dynamic sets that the SETS paper names or describes (SOSP 1997,
+//! section 3 and figure 1). `sets.h` gives them the paper's names.
+
+#![expect(unsafe_code, reason = "C symbols are exported, and caller's functions called")]
+
+use std::ffi::{c_char, c_int, c_long, c_void};
+
+use crate::callback::Properties;
+use crate::digest::{nf_set_digest, nf_set_member, nf_set_size};
+use crate::joins::{nf_set_intersect, nf_set_restrict, nf_set_union};
+use crate::memory::null;
+use crate::sets::{nf_set_close, nf_set_iterate, nf_set_open, nf_set_rewind};
+
+/// Says by its name whether a member belongs to a subset: 0 if not. The
+/// library's threads call it, several at once. It makes no calls on sets.
+pub type SetPredicate =
+    Option<unsafe extern "C" fn(name: *const c_char, data: *mut c_void) -> c_int>;
+
+/// `setOpen`: opens the set of the objects that `set_spec` stands for. Nothing
+/// is fetched before the first `setIterate`.
+///
+/// Returns a small number that is not 0, or -1 with `errno`: `EINVAL` (null, or
+/// no spec), `EPERM` (it names a program), `EMFILE` (too many sets are open).
+///
+/// # Safety
+/// `set_spec` ends with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sets_open(set_spec: *const c_char) -> c_int {
+    // SAFETY: as promised to this function.
+    unsafe { nf_set_open(set_spec) }
+}
+
+/// `setIterate`: a descriptor, at its beginning, of a member that is ready and
+/// was not handed out yet. The caller reads, seeks in and closes it.
+///
+/// Returns 0 after the last member. A member that cannot be read is -1 with
+/// `errno` and its name in `nf_last_error` of nearfirst.h, as open(2) would
+/// have answered: the others go on with the next call. What is no set has no
+/// members: 0, so that the loop of figure 1 ends, with `errno` `EBADF`, or
+/// `EOPNOTSUPP` in a fork of a process that used sets.
+#[unsafe(no_mangle)]
+pub extern "C" fn sets_iterate(s: c_int) -> c_int {
+    match nf_set_iterate(s) {
+        -2 => 0,
+        fd => fd,
+    }
+}
+
+/// `setClose`: closes a set. Descriptors that it gave stay open.
+///
+/// Returns 0, or -1 with `errno` `EBADF`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sets_close(s: c_int) -> c_int {
+    nf_set_close(s)
+}
+
+/// `setUnion`: opens the set of what is in either set.
+///
+/// Returns it, or -1 with `errno`: `EBADF`, `EMFILE`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sets_union(s: c_int, other: c_int) -> c_int {
+    nf_set_union(s, other)
+}
+
+/// `setIntersect`: opens the set of what is in both sets.
+///
+/// Returns it, or -1 with `errno`: `EBADF`, `EMFILE`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sets_intersect(s: c_int, other: c_int) -> c_int {
+    nf_set_intersect(s, other)
+}
+
+/// `setRestrict`: opens the subset of those members of which `predicate` does not say 0.
+///
+/// Returns it, or -1 with `errno`: `EBADF`, `EINVAL` (null), `EMFILE`.
+///
+/// # Safety
+/// `predicate` and `data` may be used from any thread until the process ends;
+/// `nf_set_restrict` says when they are not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sets_restrict(
+    s: c_int,
+    predicate: SetPredicate,
+    data: *mut c_void,
+) -> c_int {
+    let Some(predicate) = predicate else {
+        null("predicate").tell();
+        return -1;
+    };
+    let both = Box::into_raw(Box::new(Named { predicate, data }));
+    // SAFETY: `both` is a `Named` until it is released.
+    unsafe { nf_set_restrict(s, Some(by_name), both.cast(), Some(release)) }
+}
+
+/// `setMember`: whether `name` is a member; waits until listing meets it, or ends.
+///
+/// Returns 1 or 0, or -1 with `errno`: `EBADF`, `EINVAL` (null).
+///
+/// # Safety
+/// `name` ends with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sets_member(s: c_int, name: *const c_char) -> c_int {
+    // SAFETY: as promised to this function.
+    unsafe { nf_set_member(s, name) }
+}
+
+/// `setSize`: how many members there are; waits until listing ends.
+///
+/// Returns the number, or -1 with `errno` `EBADF`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sets_size(s: c_int) -> c_long {
+    nf_set_size(s)
+}
+
+/// `setDigest`: the name of the `index`-th member, from 0 on in the order that
+/// they become known, waiting for it. Nothing is fetched.
+///
+/// Writes at most `capacity` bytes, the NUL among them, and returns the length
+/// of the whole name; 0 past the last; -1 with `errno`: `EBADF`, `EINVAL` (a
+/// negative index, `name` is null), or that of a listing which failed at this
+/// place: the next index goes on.
+///
+/// # Safety
+/// `name` has room for `capacity` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sets_digest(
+    s: c_int,
+    index: c_long,
+    name: *mut c_char,
+    capacity: usize,
+) -> c_long {
+    let Ok(index) = u64::try_from(index) else {
+        crate::error::Failure::new(libc::EINVAL, format!("an index of {index}")).tell();
+        return -1;
+    };
+    // SAFETY: as promised to this function.
+    unsafe { nf_set_digest(s, index, name, capacity, std::ptr::null_mut()) }
+}
+
+/// `setRewind`: evaluates the spec anew; every member comes again.
+///
+/// Returns 0, or -1 with `errno` `EBADF`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sets_rewind(s: c_int) -> c_int {
+    nf_set_rewind(s)
+}
+
+/// A predicate that asks for names only.
+struct Named {
+    predicate: unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int,
+    data: *mut c_void,
+}
+
+unsafe extern "C" fn by_name(
+    name: *const c_char,
+    _: *const Properties,
+    both: *mut c_void,
+) -> c_int {
+    // SAFETY: made by `sets_restrict`, and not released before the last call.
+    let both = unsafe { &*both.cast::<Named>() };
+    // SAFETY: the C caller promises that it may be called from any thread.
+    unsafe { (both.predicate)(name, both.data) }
+}
+
+unsafe extern "C" fn release(both: *mut c_void) {
+    // SAFETY: made by `sets_restrict`, and released once.
+    drop(unsafe { Box::from_raw(both.cast::<Named>()) });
+}

@@ -1,0 +1,332 @@
+//! Opening, iterating and closing sets: `nf_set_` calls.
+
+#![expect(unsafe_code, reason = "C symbols are exported, and caller's memory is filled")]
+
+use std::ffi::{c_char, c_int, c_void};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
+
+use nearfirst::{Duplicates, MemberError, Name, Order, Set, Spec};
+
+use crate::callback::{Data, Properties, Rank, Release, outside, ranked};
+use crate::engine::{engine, own};
+use crate::error::{Failure, answer};
+use crate::memory::{null, put, put_text, string};
+use crate::open_sets::{self, OpenSet};
+
+/// What is ready first; of that the highest rank, then the largest.
+pub const NF_ORDER_READY: c_int = 0;
+/// As the names are listed: a slow member holds up all behind it.
+pub const NF_ORDER_LISTED: c_int = 1;
+/// By name, byte by byte: nothing comes before all names are known.
+pub const NF_ORDER_NAME: c_int = 2;
+/// By rank, the highest first, then by name: nothing comes before all names are known.
+pub const NF_ORDER_RANK: c_int = 3;
+
+/// Members of the same name are one: known before anything is fetched.
+pub const NF_SAME_NAME: c_int = 0;
+/// Members of the same content are one too: known when they have been fetched.
+pub const NF_SAME_CONTENT: c_int = 1;
+
+/// The number of an open set: the lowest that is free from 1 up, as
+/// descriptors have; a table of its own.
+pub type SetId = c_int;
+
+/// How a set is opened; all zero is the default.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct SetOptions {
+    /// `NF_ORDER_READY` or another `NF_ORDER_`.
+    pub order: c_int,
+    /// `NF_SAME_NAME` or `NF_SAME_CONTENT`.
+    pub duplicates: c_int,
+    /// Other than 0: programs that specs name are run. Otherwise they are `EPERM`.
+    pub allow_programs: c_int,
+    /// The priority of each member; null: all the same.
+    pub rank: Rank,
+    /// Passed to `rank` and `release`.
+    pub data: *mut c_void,
+    /// Called when `data` is not used any more, also if the set cannot be opened; may be null.
+    pub release: Release,
+}
+
+/// A member that was handed out.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Member {
+    /// The caller's to read and close; -1 if the member cannot be read.
+    pub fd: c_int,
+    /// Bytes of its name, without the NUL, however much room there was.
+    pub name_bytes: usize,
+    /// Its size is known once it is handed out.
+    pub properties: Properties,
+}
+
+/// Opens the set of the objects that `spec` stands for: a pattern over paths or
+/// URLs, a query, a list. docs/c.md says how specs are written.
+///
+/// Nothing is fetched before the first member is asked for. Relative names are
+/// relative to the working directory at the time that they are read.
+///
+/// Returns the set, or -1 with `errno`: `EINVAL` (null, or no spec), `EPERM` (it
+/// names a program), `EMFILE` (4096 sets are open), `EOPNOTSUPP` (a fork of a
+/// process that used sets), `EAGAIN` (no threads), or that of a configuration
+/// that cannot be read. A spec that no object satisfies opens; its only member
+/// is the error.
+///
+/// # Safety
+/// `spec` ends with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nf_set_open(spec: *const c_char) -> SetId {
+    // SAFETY: the C caller promises a string.
+    unsafe { nf_set_open_with(&raw const spec, 1, std::ptr::null()) }
+}
+
+/// Opens the set of the objects that any of `count` specs stands for.
+///
+/// Returns the set, or -1 with `errno`: as `nf_set_open`, `EINVAL` too for an
+/// option that is none. With `options` null it opens as by default.
+///
+/// # Safety
+/// `specs` are `count` strings that end with a NUL. `rank`, `data` and
+/// `release` may be used from any thread until `release` is called.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nf_set_open_with(
+    specs: *const *const c_char,
+    count: usize,
+    options: *const SetOptions,
+) -> SetId {
+    answer(-1, || {
+        // SAFETY: null, or the C caller promises that it may be read.
+        let options = (!options.is_null()).then(|| unsafe { options.read_unaligned() });
+        let data = options.map(|options| Data::new(options.data, options.release));
+        outside()?;
+        own()?;
+        // SAFETY: the C caller promises these strings.
+        let specs = unsafe { specs_of(specs, count) }?;
+        if !options.is_some_and(|options| options.allow_programs != 0) {
+            no_programs(&specs)?;
+        }
+        let options = match (options, data) {
+            (Some(options), Some(data)) => options_of(options, data)?,
+            _ => nearfirst::SetOptions::default(),
+        };
+        open_sets::insert(Set::open(engine()?, specs, options))
+    })
+}
+
+/// Waits for a member that was not handed out yet, whichever is ready, and
+/// gives a descriptor at its beginning that can be read and sought in, the
+/// caller's to close. Threads may share a set: each member goes to one of them.
+///
+/// A file of this machine is open for reading itself; an object of a server is
+/// whole in memory, or in a file without a name if it is large. A descriptor is
+/// never 0 (nor 1 or 2), and is closed on exec.
+///
+/// Returns a descriptor; 0 after the last member; -1 with `errno` and its name
+/// in `nf_last_error` if a member, or a listing, cannot be read: the others go
+/// on with the next call. -2 if the call is none: `errno` `EBADF` (no such set),
+/// `EOPNOTSUPP` (a fork), `EDEADLK` (in a function that a set calls).
+#[unsafe(no_mangle)]
+pub extern "C" fn nf_set_iterate(set: SetId) -> c_int {
+    answer(NO_CALL, || {
+        let opened = open_sets::get(set)?;
+        Ok(match next(&opened) {
+            None => 0,
+            Some(Ok(handed)) => handed.fd.into_raw_fd(),
+            Some(Err((_, failure))) => failed(failure),
+        })
+    })
+}
+
+/// As `nf_set_iterate`, and says which member it is: in `member`, and its name
+/// in `name`, of which at most `capacity` bytes are written, the NUL among them.
+/// The name is there for a member that cannot be read too.
+///
+/// Returns 1 with a member; 0 after the last; -1 and -2 as `nf_set_iterate`;
+/// -2 with `errno` `EINVAL` too if `member` is null, or `name` is and has a capacity.
+///
+/// # Safety
+/// `member` may be written, and `name` has room for `capacity` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nf_set_iterate_member(
+    set: SetId,
+    member: *mut Member,
+    name: *mut c_char,
+    capacity: usize,
+) -> c_int {
+    answer(NO_CALL, || {
+        if member.is_null() {
+            return Err(null("member"));
+        }
+        if name.is_null() && capacity > 0 {
+            return Err(null("name"));
+        }
+        let opened = open_sets::get(set)?;
+        let (answer, its_name, fd, properties) = match next(&opened) {
+            None => (0, Name::from(""), -1, Properties::UNKNOWN),
+            Some(Ok(handed)) => (1, handed.name, handed.fd.into_raw_fd(), handed.properties),
+            Some(Err((its_name, failure))) => (failed(failure), its_name, -1, Properties::UNKNOWN),
+        };
+        let name_bytes = its_name.as_bytes().len();
+        // SAFETY: the C caller promises that it may be written.
+        unsafe { put(member, "member", Member { fd, name_bytes, properties }) }?;
+        // SAFETY: the C caller promises the room.
+        unsafe { put_text(name, capacity, its_name.as_bytes()) }?;
+        Ok(answer)
+    })
+}
+
+/// The name of the member that `set` gave the descriptor `fd` for.
+///
+/// Writes at most `capacity` bytes, the NUL among them, and returns the length
+/// of the whole name without the NUL, as snprintf does; -1 with `errno`: `EBADF`
+/// (no such set, or `fd` is closed), `EINVAL` (`fd` is no member of it, or is
+/// another file by now; `buffer` is null).
+///
+/// # Safety
+/// `buffer` has room for `capacity` bytes; with a capacity of 0 it may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nf_set_member_name(
+    set: SetId,
+    fd: c_int,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> i64 {
+    answer(-1, || {
+        let name = open_sets::get(set)?.name_of(fd)?;
+        // SAFETY: the C caller promises the room.
+        unsafe { put_text(buffer, capacity, name.as_bytes()) }
+    })
+}
+
+/// Begins `set` anew: its specs are evaluated again, and every member comes again.
+///
+/// Calls under way go on with the old one. Returns 0, or -1 with `errno` `EBADF`.
+#[unsafe(no_mangle)]
+pub extern "C" fn nf_set_rewind(set: SetId) -> c_int {
+    answer(-1, || {
+        let before = open_sets::get(set)?;
+        let anew = before.set().rewind();
+        open_sets::replace(set, &before, anew)?;
+        Ok(0)
+    })
+}
+
+/// Closes a set: what is on its way is given up. Descriptors that it gave stay
+/// open, and sets that were made of it go on. Calls under way return as if it were open.
+///
+/// Returns 0, or -1 with `errno` `EBADF` if there is no such set (any more).
+#[unsafe(no_mangle)]
+pub extern "C" fn nf_set_close(set: SetId) -> c_int {
+    answer(-1, || open_sets::remove(set).map(|()| 0))
+}
+
+/// What iterating answers where no member is to blame.
+const NO_CALL: c_int = -2;
+
+/// A member as it goes to the caller.
+struct Handed {
+    fd: OwnedFd,
+    name: Name,
+    properties: Properties,
+}
+
+/// The next member, or the name of one that cannot be read, and why.
+fn next(opened: &OpenSet) -> Option<Result<Handed, (Name, Failure)>> {
+    let mut member = match opened.set().next()? {
+        Ok(member) => member,
+        Err(error) => return Some(Err(told(error))),
+    };
+    let name = member.name().clone();
+    let file = member.file().map_err(told);
+    Some(file.and_then(|file| {
+        let properties = Properties::of(member.entry());
+        handed(opened, &name, file, properties).map_err(|failure| (name, failure))
+    }))
+}
+
+fn handed(
+    opened: &OpenSet,
+    name: &Name,
+    file: File,
+    properties: Properties,
+) -> Result<Handed, Failure> {
+    let failed = |error: io::Error| Failure::of_member(name, &error);
+    let size = file.metadata().map_err(failed)?.len();
+    let size = i64::try_from(size).unwrap_or(i64::MAX);
+    let fd = above_standard(file).map_err(failed)?;
+    opened.remember(&fd, name.clone())?;
+    Ok(Handed { fd, name: name.clone(), properties: Properties { size, ..properties } })
+}
+
+/// The same file under a number that is not standard input's, output's or
+/// error's: 0 says that there are no more members, and others write to 1 and 2.
+fn above_standard(file: File) -> io::Result<OwnedFd> {
+    const FIRST: c_int = 3;
+    if file.as_raw_fd() >= FIRST {
+        return Ok(file.into());
+    }
+    Ok(rustix::io::fcntl_dupfd_cloexec(file, FIRST)?)
+}
+
+fn told(error: MemberError) -> (Name, Failure) {
+    let failure = Failure::from(&error);
+    (error.name, failure)
+}
+
+/// Tells of a member that cannot be read, after which iterating goes on.
+fn failed(failure: Failure) -> c_int {
+    failure.tell();
+    -1
+}
+
+/// # Safety
+/// `specs` is null or `count` strings, each null or ended by a NUL.
+unsafe fn specs_of(specs: *const *const c_char, count: usize) -> Result<Vec<Spec>, Failure> {
+    if specs.is_null() && count > 0 {
+        return Err(null("specs"));
+    }
+    let each = (0..count).map(|at| {
+        // SAFETY: below `count`, for which the caller promises strings.
+        let spec = unsafe { string(specs.add(at).read_unaligned(), "spec") }?;
+        let parsed = Spec::parse(spec.to_bytes());
+        parsed.map_err(|error| Failure::new(libc::EINVAL, error.to_string()))
+    });
+    each.collect()
+}
+
+fn no_programs(specs: &[Spec]) -> Result<(), Failure> {
+    match specs.iter().find(|spec| matches!(spec, Spec::Program { .. })) {
+        None => Ok(()),
+        Some(spec) => {
+            let message =
+                format!("{spec}: programs are not allowed; allow_programs of nf_set_options does");
+            Err(Failure::new(libc::EPERM, message))
+        }
+    }
+}
+
+fn options_of(options: SetOptions, data: Data) -> Result<nearfirst::SetOptions, Failure> {
+    let order = match options.order {
+        NF_ORDER_READY => Order::Ready,
+        NF_ORDER_LISTED => Order::Listed,
+        NF_ORDER_NAME => Order::Name,
+        NF_ORDER_RANK => Order::Rank,
+        other => {
+            let message = format!("{other} is no order: use one of the NF_ORDER_ numbers");
+            return Err(Failure::new(libc::EINVAL, message));
+        }
+    };
+    let duplicates = match options.duplicates {
+        NF_SAME_NAME => Duplicates::ByName,
+        NF_SAME_CONTENT => Duplicates::ByContent,
+        other => {
+            let message = format!("{other}: duplicates are NF_SAME_NAME or NF_SAME_CONTENT");
+            return Err(Failure::new(libc::EINVAL, message));
+        }
+    };
+    let rank = options.rank.map(|rank| ranked(rank, data));
+    Ok(nearfirst::SetOptions { order, rank, duplicates })
+}
