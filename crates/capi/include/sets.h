@@ -15,7 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct Option_SetPredicate;
+// Says by its name whether a member belongs to a subset: 0 if not. The
+// library's threads call it, several at once. It makes no calls on sets.
+typedef int (*SetPredicate)(const char *name, void *data);
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,7 +65,7 @@ int sets_intersect(int s, int other);
 // The caller's part:
 // `predicate` and `data` may be used from any thread until the process ends;
 // `nf_set_restrict` says when they are not used any more.
-int sets_restrict(int s, struct Option_SetPredicate predicate, void *data);
+int sets_restrict(int s, SetPredicate predicate, void *data);
 
 // `setMember`: whether `name` is a member; waits until listing meets it, or ends.
 //
