@@ -21,6 +21,8 @@ pub(super) struct Attempt {
     /// Bytes that it brought.
     pub(super) brought: u64,
     pub(super) is_hedge: bool,
+    /// It waits for `Action::Extend`, and takes no place in the window: its connection rests.
+    pub(super) rests: bool,
     pub(super) silent: Link,
     pub(super) unmet: Link,
 }

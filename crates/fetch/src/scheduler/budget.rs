@@ -7,8 +7,9 @@
 //! members *over* it. These are begun where otherwise a consumer would wait
 //! for ever: its set has nothing on its way, and all room is held by what
 //! other readers, or nobody, will read. There is at most one undelivered
-//! member over the limit for each set in which a consumer asks, and each
-//! member over it has one piece at a time: at most one and a half parts.
+//! member over the limit for each set in which a consumer asks, besides small
+//! ones that turn out larger than their listing told, and each member over it
+//! has one piece at a time: at most one and a half parts.
 
 use super::member::Member;
 
@@ -17,11 +18,12 @@ use super::member::Member;
 pub(super) struct Budget {
     pub(super) limit: u64,
     pub(super) part_bytes: u64,
-    /// Committed within the limit.
-    pub(super) committed: u64,
+    /// Committed within the limit. Counts that a broken driver gives may be of any size.
+    pub(super) committed: u128,
     /// Committed by members over the limit.
-    pub(super) over: u64,
-    pub(super) peak: u64,
+    pub(super) over: u128,
+    pub(super) over_members: u32,
+    pub(super) peak: u128,
     pub(super) spill_limit: u64,
     /// On disk, or about to be.
     pub(super) spilled: u64,
@@ -37,40 +39,60 @@ impl Budget {
 
     /// Whether a member may have so many bytes more within the limit.
     pub(super) fn fits(&self, member: &Member, bytes: u64) -> bool {
+        if bytes == 0 {
+            return true;
+        }
         let need = member.charge().saturating_add(bytes);
         if member.over {
-            return self.committed.saturating_add(need.max(member.commit)) <= self.limit;
+            return self.holds(self.committed, need.max(member.commit));
         }
-        need <= member.commit || (self.committed - member.commit).saturating_add(need) <= self.limit
+        need <= member.commit || self.holds(self.committed - u128::from(member.commit), need)
+    }
+
+    /// Whether so much more than what is committed is within the limit.
+    fn holds(&self, committed: u128, bytes: u64) -> bool {
+        committed + u128::from(bytes) <= u128::from(self.limit)
     }
 
     /// Brings a member's commitment up to date with what it has.
     pub(super) fn update(&mut self, member: &mut Member) {
         let commit = member.charge().max(self.reserve(member));
+        let before = std::mem::replace(&mut member.commit, commit);
         if member.over {
-            self.over = self.over - member.commit + commit;
+            self.over = self.over - u128::from(before) + u128::from(commit);
         } else {
-            self.committed -= member.commit;
-            if commit > member.commit && self.committed.saturating_add(commit) > self.limit {
+            self.committed -= u128::from(before);
+            if commit > before && !self.holds(self.committed, commit) {
                 member.over = true;
-                self.over += commit;
+                self.over_members += 1;
+                self.over += u128::from(commit);
             } else {
-                self.committed += commit;
+                self.committed += u128::from(commit);
             }
         }
-        self.freed |= commit < member.commit;
-        member.commit = commit;
+        self.freed |= commit < before;
         self.settle_over(member);
         self.peak = self.peak.max(self.committed + self.over);
     }
 
     /// A member over the limit comes under it as soon as there is room.
     fn settle_over(&mut self, member: &mut Member) {
-        if member.over && self.committed.saturating_add(member.commit) <= self.limit {
+        if member.over && self.holds(self.committed, member.commit) {
             member.over = false;
-            self.over -= member.commit;
-            self.committed += member.commit;
+            self.over_members -= 1;
+            self.over -= u128::from(member.commit);
+            self.committed += u128::from(member.commit);
         }
+    }
+
+    /// Bytes that are missing for so many more.
+    pub(super) fn missing(&self, bytes: u64) -> u64 {
+        saturated((self.committed + u128::from(bytes)).saturating_sub(u128::from(self.limit)))
+    }
+
+    /// Whether more than half is committed.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.committed > u128::from(self.limit / 2)
     }
 
     /// Room that a delivered member keeps for its next piece.
@@ -87,4 +109,9 @@ impl Budget {
     pub(super) fn spill_room(&self) -> u64 {
         self.spill_limit.saturating_sub(self.spilled)
     }
+}
+
+/// A sum as far as 64 bits tell it.
+pub(super) fn saturated(sum: u128) -> u64 {
+    u64::try_from(sum).unwrap_or(u64::MAX)
 }

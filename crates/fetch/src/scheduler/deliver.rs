@@ -135,10 +135,11 @@ impl Scheduler {
         if !member.is_delivered() {
             return;
         }
-        member.read = true;
         let from_disk = bytes.min(member.spilled_unread);
         member.spilled_unread -= from_disk;
-        member.held -= (bytes - from_disk).min(member.held);
+        let from_memory = (bytes - from_disk).min(member.held);
+        member.held -= from_memory;
+        member.early = member.early.saturating_add(bytes - from_disk - from_memory);
         self.room_changed(slot);
     }
 
@@ -183,15 +184,18 @@ impl Scheduler {
         (member.held, member.due, member.unlimited) = (0, 0, false);
         self.budget.update(member);
         self.budget.spilled -= member.spilled;
+        let (id, set_id) = (member.id, member.set);
         if let Some(bytes) = member.spilling.take() {
             self.budget.spilled -= bytes;
             self.spill_ended();
         }
-        let member = self.members.remove(slot);
-        self.names.remove(&member.id);
-        let set = self.sets.get_mut(&member.set).expect("a member's set");
+        self.members.remove(slot);
+        self.names.remove(&id);
+        let set = self.sets.get_mut(&set_id).expect("a member's set");
         set.lent -= 1;
-        self.forget_set_if_done(member.set);
+        if set.closed {
+            self.forget_set_if_done(set_id);
+        }
     }
 
     fn forget_set_if_done(&mut self, id: SetId) {

@@ -69,7 +69,7 @@ impl Device {
     /// spared are not: a general slowness would double the load.
     pub(super) fn may_hedge(&self, limits: &Limits) -> bool {
         let share = u64::from(limits.hedge_percent);
-        share > 0 && self.window.has_room() && self.hedges * 100 < 100 + self.requests * share
+        share > 0 && self.window.has_room() && self.hedges * 100 <= self.requests * share
     }
 
     /// How long a first byte is waited for before another attempt: what one
@@ -85,6 +85,11 @@ impl Device {
 
     pub(super) fn waits(&self) -> bool {
         self.lanes.iter().any(Lane::waits)
+    }
+
+    /// Whether something told waits.
+    pub(super) fn told_waits(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.told && lane.waits())
     }
 
     /// The lane of a set, made if it has none.
@@ -111,9 +116,11 @@ impl Device {
     }
 
     /// The lane has its turn; another comes first next time.
-    pub(super) fn serve(&mut self, lane: usize) {
+    pub(super) fn serve(&mut self, set: SetId) {
         self.turns += 1;
-        self.lanes[lane].served = self.turns;
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.set == set) {
+            lane.served = self.turns;
+        }
     }
 
     /// On a disk with a head: how many opened members may wait for a read

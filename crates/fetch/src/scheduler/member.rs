@@ -72,8 +72,8 @@ pub(super) struct Member {
     pub(super) streamable: bool,
     /// Whether one attempt brings all of it, however much: see `Action::Extend`.
     pub(super) unlimited: bool,
-    /// Whether its reader took anything.
-    pub(super) read: bool,
+    /// Bytes that its reader took before they were told of.
+    pub(super) early: u64,
     /// Whether its delivered reader waits for room: see `parked`.
     pub(super) parked: bool,
     /// In its set's undelivered members, then among those held by readers.
@@ -126,7 +126,7 @@ impl Member {
             moving: false,
             streamable: false,
             unlimited: false,
-            read: false,
+            early: 0,
             parked: false,
             link: Link::default(),
         }
@@ -179,8 +179,18 @@ impl Member {
             && self.size.is_none_or(|size| size > part_bytes)
     }
 
-    /// The bytes that nothing was begun for, and that need room together: a
-    /// small member is of use only whole.
+    /// Whether room is taken for all of it at once, as soon as contact has
+    /// told what that is: a small member is of use only whole.
+    pub(super) fn is_small(&self, part_bytes: u64) -> bool {
+        self.pinned && self.size.is_some_and(|size| size <= part_bytes)
+    }
+
+    /// Whether it can go on without more room.
+    pub(super) fn is_pressing(&self, part_bytes: u64) -> bool {
+        self.is_delivered() || self.idle > 0 || (self.is_small(part_bytes) && self.due > 0)
+    }
+
+    /// Bytes that nothing was begun for.
     pub(super) fn unbegun(&self) -> u64 {
         let ranges = self.far.iter().chain(std::iter::once(&self.rest));
         ranges.fold(0u64, |sum, range| sum.saturating_add(range.end.saturating_sub(range.start)))
@@ -272,20 +282,20 @@ mod tests {
         member
     }
 
-    fn pieces(mut member: Member, part_bytes: u64) -> Vec<Range<u64>> {
+    fn pieces(mut member: Member, part_bytes: u64) -> Vec<(u64, u64)> {
         let mut pieces = Vec::new();
         while let Some(piece) = member.next_piece(part_bytes) {
             member.take_piece(&piece);
-            pieces.push(piece);
+            pieces.push((piece.start, piece.end));
         }
         pieces
     }
 
     #[test]
     fn pieces_are_parts_and_the_last_takes_what_is_less_than_half_of_one() {
-        assert_eq!(pieces(member(0..15), 10), std::slice::from_ref(&(0..15)));
-        assert_eq!(pieces(member(0..16), 10), [0..10, 10..16]);
-        assert_eq!(pieces(member(0..34), 10), [0..10, 10..20, 20..34]);
+        assert_eq!(pieces(member(0..15), 10), [(0, 15)]);
+        assert_eq!(pieces(member(0..16), 10), [(0, 10), (10, 16)]);
+        assert_eq!(pieces(member(0..34), 10), [(0, 10), (10, 20), (20, 34)]);
         assert_eq!(pieces(member(0..0), 10), []);
     }
 
@@ -293,7 +303,7 @@ mod tests {
     fn far_ranges_are_taken_in_file_order() {
         let mut member = member(4..8);
         member.far = vec![40..65, 12..20];
-        assert_eq!(pieces(member, 10), [4..8, 12..20, 40..50, 50..65]);
+        assert_eq!(pieces(member, 10), [(4, 8), (12, 20), (40, 50), (50, 65)]);
     }
 
     #[test]

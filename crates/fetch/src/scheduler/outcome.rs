@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::event::{Action, AttemptId, Cause, Contact, Failure, Kind};
-use super::member::PARTS;
+use super::member::{PARTS, Part};
 use super::scheduler::Scheduler;
 use super::slab::List;
 
@@ -31,6 +31,16 @@ impl Scheduler {
         }
         self.first_byte(attempt);
         if self.members[slot].kind == Kind::Cache {
+            return;
+        }
+        let mut contact = contact;
+        if contact.covers.is_empty() {
+            let part = &self.parts[part];
+            let end = if contact.size.is_none() { u64::MAX } else { part.allowed };
+            contact.covers = part.done..end;
+        }
+        if contact.far.is_empty() {
+            self.found_empty(attempt);
             return;
         }
         if !self.members[slot].pinned {
@@ -60,55 +70,84 @@ impl Scheduler {
         self.check_whole(slot);
     }
 
+    /// The store says that there is nothing to fetch.
+    fn found_empty(&mut self, attempt: u32) {
+        let part = self.attempts[attempt].part;
+        let slot = self.parts[part].member;
+        if self.members[slot].pinned {
+            self.end_attempt(attempt);
+            self.part_failed(part, Failure::Transient, Cause::Failed);
+            return;
+        }
+        self.completed(attempt);
+        self.drop_parts(slot);
+        let member = &mut self.members[slot];
+        member.pinned = true;
+        member.size = Some(0);
+        member.rest = 0..0;
+        self.check_whole(slot);
+    }
+
     /// The first contact with a member of [`Kind::Bytes`] tells what there is to fetch.
     fn pin(&mut self, attempt: u32, contact: &Contact) {
         let part = self.attempts[attempt].part;
         let slot = self.parts[part].member;
         let device = self.device_slot(contact.device);
-        let is_empty = contact.far.is_empty();
-        let end = if is_empty { 0 } else { contact.size.unwrap_or(u64::MAX) };
+        let end = contact.size.unwrap_or(u64::MAX);
         let member = &mut self.members[slot];
         member.pinned = true;
         member.device = device;
         member.position = contact.position;
-        member.size = if is_empty { Some(0) } else { contact.size };
+        member.size = contact.size;
         member.rest = member.rest.start.min(end)..end;
         let covers = &contact.covers;
         let wider = covers.start < self.parts[part].start
             || covers.end.min(end) > self.parts[part].end.min(end);
-        if !is_empty && (contact.size.is_none() || (wider && !covers.is_empty())) {
+        if contact.size.is_none() || wider {
             self.take_whole(part, end);
         } else {
             self.cut_parts(slot, end);
         }
+        let member = &mut self.members[slot];
+        if member.is_small(self.limits.part_bytes) {
+            // More than its listing told.
+            member.due = member.due.saturating_add(member.unbegun());
+        }
         self.check_whole(slot);
     }
 
-    /// The server sends all of a member in one: this part brings it, the others end.
-    fn take_whole(&mut self, keep: u32, end: u64) {
-        let slot = self.parts[keep].member;
+    /// The server sends all of a member in one: an attempt at its beginning
+    /// brings it, the others end.
+    fn take_whole(&mut self, contacted: u32, end: u64) {
+        let slot = self.parts[contacted].member;
         let mut next = self.members[slot].parts.first();
         while let Some(part) = next {
             next = List::<PARTS>::after(&self.parts, part);
-            if part != keep {
-                // What it brought comes again.
-                let brought = self.parts[part].done - self.parts[part].start;
-                let member = &mut self.members[slot];
-                member.held = member.held.saturating_sub(brought);
-                member.here = member.here.saturating_sub(brought);
+            if part != contacted || self.parts[part].start > 0 {
                 self.cancel_attempts(part);
                 self.remove_part(part);
             }
         }
+        let kept = self.members[slot].parts.first();
+        let keep = kept.unwrap_or_else(|| {
+            let first = 0..self.limits.part_bytes;
+            let keep = self.parts.insert(Part::new(slot, first));
+            self.members[slot].parts.push(&mut self.parts, keep);
+            self.set_idle(keep, true);
+            keep
+        });
         let part = &mut self.parts[keep];
         let member = &mut self.members[slot];
-        member.due = member.due.saturating_sub(part.due());
-        (part.start, part.done, part.end) = (0, 0, end);
-        part.allowed = self.limits.part_bytes.min(end);
+        if kept.is_some() {
+            member.due = member.due.saturating_sub(part.due());
+        }
+        part.end = end;
+        part.allowed = part.allowed.min(end);
         member.due = member.due.saturating_add(part.due());
         member.rest = end..end;
         member.unlimited = part.allowed < part.end;
         self.budget.update(&mut self.members[slot]);
+        self.queue(slot);
     }
 
     /// A member ends here: what was begun beyond its end is not needed.
@@ -185,11 +224,23 @@ impl Scheduler {
             self.complete_part(part_slot);
             return;
         }
-        if part.done >= part.allowed && part.allowed < part.end {
-            // It waits for us, not we for it.
-            self.silent.remove(&mut self.attempts, attempt);
+        if reach >= part.allowed && part.allowed < part.end {
+            self.rest(attempt);
         }
         self.extend_if_due(part_slot);
+    }
+
+    /// An attempt brought what it may: it waits for us, not we for it.
+    fn rest(&mut self, attempt: u32) {
+        self.silent.remove(&mut self.attempts, attempt);
+        let known = &mut self.attempts[attempt];
+        if !std::mem::replace(&mut known.rests, true) {
+            let device = known.device;
+            self.devices[device as usize].window.ended(self.now);
+            self.look_at_device(device);
+            // Others rest, too, and wait for a place.
+            self.recheck = true;
+        }
     }
 
     /// The bytes of a part are here to this offset.
@@ -214,13 +265,18 @@ impl Scheduler {
     /// Bytes of a member came into memory.
     fn hold(&mut self, slot: u32, bytes: u64) {
         let member = &mut self.members[slot];
-        member.held = member.held.saturating_add(bytes);
-        let lent = member.is_delivered() && member.kind == Kind::Bytes;
+        let taken = bytes.min(member.early);
+        member.early -= taken;
+        member.held = member.held.saturating_add(bytes - taken);
+        let lent = member.is_delivered() && member.kind == Kind::Bytes && member.held > 0;
         self.budget.update(member);
         if lent {
             self.held.push(&mut self.members, slot);
         } else {
             self.look_at_member(slot);
+        }
+        if taken > 0 {
+            self.room_changed(slot);
         }
     }
 
@@ -350,10 +406,15 @@ impl Scheduler {
         let device = &mut self.devices[device_slot as usize];
         device.unmet.remove(&mut self.attempts, attempt);
         self.silent.remove(&mut self.attempts, attempt);
-        device.window.ended(self.now);
-        let ended = self.attempts.remove(attempt);
-        let part = &mut self.parts[ended.part];
-        *(if ended.is_hedge { &mut part.hedge } else { &mut part.attempt }) = None;
+        let ended = &self.attempts[attempt];
+        if !ended.rests {
+            device.window.ended(self.now);
+        }
+        let (part, is_hedge) = (ended.part, ended.is_hedge);
+        self.attempts.remove(attempt);
+        self.recheck |= !self.extends.is_empty();
+        let part = &mut self.parts[part];
+        *(if is_hedge { &mut part.hedge } else { &mut part.attempt }) = None;
         let set = self.members[part.member].set;
         if let Some(lane) = device.lanes.iter_mut().find(|lane| lane.set == set) {
             lane.in_flight -= 1;

@@ -9,10 +9,11 @@ use super::event::SetId;
 /// then as listed or by position. The last number is the member's slot.
 pub(super) type Key = (u8, u32, u64, u32);
 
-/// The first of [`Key`] for a member whose reader waits for more of it.
-pub(super) const READ: u8 = 0;
+/// The first of [`Key`] for a member whose reader waits for more of it, or of
+/// which a part is to be tried again: its room is kept, it must not wait for other room.
+pub(super) const FIRST: u8 = 0;
 /// The first of [`Key`] for any other.
-pub(super) const UNREAD: u8 = 1;
+pub(super) const THEN: u8 = 1;
 
 /// Where a member waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +51,9 @@ impl Lane {
         !self.waits() && self.in_flight == 0
     }
 
-    /// Whether a reader waits for more of a member.
-    pub(super) fn is_read(&self) -> bool {
-        self.begun.first().is_some_and(|key| key.0 == READ)
+    /// Whether a reader waits for more of a member, or a part waits again.
+    pub(super) fn is_pressing(&self) -> bool {
+        self.begun.first().is_some_and(|key| key.0 == FIRST)
     }
 
     /// The next to start: what was begun before what was not, among equal
@@ -68,7 +69,7 @@ impl Lane {
         match (begun, fresh) {
             (Some(begun), Some(fresh)) => {
                 let fresh_first = (fresh.0, fresh.1) < (begun.0, begun.1)
-                    || (begun.0 != READ && self.begun.len() < opens_ahead);
+                    || (begun.0 != FIRST && self.begun.len() < opens_ahead);
                 Some(if fresh_first { fresh } else { begun })
             }
             (begun, fresh) => begun.or(fresh),

@@ -94,18 +94,29 @@ impl Scheduler {
         let slot = part.member;
         let member = &mut self.members[slot];
         let step = self.limits.part_bytes.min(part.end - part.allowed);
-        let must = member.is_delivered() && member.charge() == 0;
-        if !must && (member.spilling.is_some() || !self.budget.fits(member, step)) {
+        let waits = member.is_delivered() && member.charge() == 0;
+        let must = waits || member.is_small(self.limits.part_bytes);
+        if member.spilling.is_some() || (!must && !self.budget.fits(member, step)) {
+            return false;
+        }
+        let attempts = [part.attempt, part.hedge].into_iter().flatten();
+        let resting = attempts.clone().filter(|&attempt| self.attempts[attempt].rests);
+        let places = super::scheduler::len_u32(resting.clone().count());
+        let room = |attempt| self.devices[self.attempts[attempt].device as usize].window.room();
+        if resting.map(room).any(|room| room < places) {
             return false;
         }
         part.allowed += step;
         member.due += step;
         member.unlimited = part.allowed < part.end;
         let end = part.allowed;
-        let attempts = [part.attempt, part.hedge];
         let is_stopped = !part.is_tried() && part.retry_at.is_none();
         self.budget.update(&mut self.members[slot]);
-        for attempt in attempts.into_iter().flatten() {
+        for attempt in attempts {
+            if std::mem::take(&mut self.attempts[attempt].rests) {
+                let device = self.attempts[attempt].device;
+                self.devices[device as usize].window.began(self.now);
+            }
             self.out.push(Action::Extend { attempt: AttemptId(self.attempts.name(attempt)), end });
             self.heard(attempt);
         }
@@ -125,14 +136,14 @@ impl Scheduler {
             return true;
         }
         let limit = self.budget.limit;
-        let missing = (self.budget.committed.saturating_add(bytes)).saturating_sub(limit);
+        let missing = self.budget.missing(bytes);
         if bytes > limit || self.now < self.spill_after {
             return false;
         }
         let mut freed = 0;
         while freed < missing {
             let Some(slot) = self.victim() else { break };
-            freed += self.members[slot].held;
+            freed = self.members[slot].held.saturating_add(freed);
             self.spill(slot);
         }
         self.spills > 0

@@ -13,7 +13,7 @@ use super::event::{
 use super::hash::NumberMap;
 use super::limits::Limits;
 use super::member::{MEMBERS, Member, Part, Stage, rank_key};
-use super::queue::{Place, READ, UNREAD};
+use super::queue::{FIRST, Place, THEN};
 use super::set::{Set, ready_key};
 use super::slab::{List, Slab};
 
@@ -64,6 +64,8 @@ pub struct Scheduler {
     /// Whether what was blocked may be so no more.
     pub(super) recheck: bool,
     pub(super) out: Vec<Action>,
+    /// The turns of a device's sets, kept for its room.
+    pub(super) turns: Vec<SetId>,
     serial: u64,
 }
 
@@ -101,6 +103,7 @@ impl Scheduler {
             dirty_devices: Vec::new(),
             recheck: false,
             out: Vec::new(),
+            turns: Vec::new(),
             serial: 0,
         }
     }
@@ -296,8 +299,8 @@ impl Scheduler {
     pub(super) fn look_at_member(&mut self, slot: u32) {
         let member = &mut self.members[slot];
         let Some(set) = self.sets.get_mut(&member.set) else { return };
-        let moving =
-            !member.is_delivered() && (!member.parts.is_empty() || member.stage == Stage::Ready);
+        let comes = !member.parts.is_empty() || member.due > 0 || member.stage == Stage::Ready;
+        let moving = comes && !member.is_delivered();
         if moving != member.moving {
             member.moving = moving;
             set.moving = if moving { set.moving + 1 } else { set.moving - 1 };
@@ -322,8 +325,9 @@ impl Scheduler {
     pub(super) fn queue(&mut self, slot: u32) {
         let member = &self.members[slot];
         let Some(set) = self.sets.get(&member.set) else { return };
-        let device = &self.devices[member.device as usize];
         let place = (set.started && wants_start(member)).then(|| {
+            // A name that was never listed as a member has no device.
+            let device = &self.devices[member.device as usize];
             let listed_order = set.is_listed_order() && !member.is_delivered();
             let order = if device.by_position && member.pinned && !listed_order {
                 member.position.saturating_add(member.rest.start)
@@ -334,7 +338,7 @@ impl Scheduler {
                 device: member.device,
                 fresh: member.stage == Stage::Waiting && !listed_order,
                 key: (
-                    if member.is_delivered() { READ } else { UNREAD },
+                    if member.is_pressing(self.limits.part_bytes) { FIRST } else { THEN },
                     if listed_order { 0 } else { member.rank },
                     order,
                     slot,
@@ -346,7 +350,11 @@ impl Scheduler {
         }
         let (id, told) = (member.set, set.is_told());
         if let Some(old) = self.members[slot].place.take() {
-            self.devices[old.device as usize].unqueue(id, &old);
+            let device = &mut self.devices[old.device as usize];
+            device.unqueue(id, &old);
+            if place.is_none_or(|place| place.device != old.device) {
+                device.drop_lane_if_empty(id);
+            }
         }
         if let Some(place) = place {
             let lane = self.devices[place.device as usize].lane(id, told);

@@ -37,10 +37,11 @@ impl<T> Slab<T> {
         slot
     }
 
-    pub(super) fn remove(&mut self, slot: u32) -> T {
-        let value = self.entries[slot as usize].value.take().expect("a slot in use");
+    pub(super) fn remove(&mut self, slot: u32) {
+        let entry = &mut self.entries[slot as usize];
+        debug_assert!(entry.value.is_some(), "a slot is freed once");
+        entry.value = None;
         self.free.push(slot);
-        value
     }
 
     /// A name for the present use of a slot, never given for another one.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::budget::saturated;
 use super::event::{DeviceId, MemberId, SetId};
 use super::member::{MEMBERS, Stage};
 use super::scheduler::Scheduler;
@@ -77,6 +78,8 @@ pub struct BudgetSnapshot {
     pub used: u64,
     /// Of those, what was begun beyond the limit so that no consumer waits for ever.
     pub over: u64,
+    /// How many members that were; each has one and a half parts at most.
+    pub over_members: u32,
     /// The most that was used at a time.
     pub peak: u64,
     /// On disk.
@@ -108,9 +111,10 @@ impl Scheduler {
             devices: self.device_snapshots().collect(),
             sets,
             budget: BudgetSnapshot {
-                used: self.budget.committed + self.budget.over,
-                over: self.budget.over,
-                peak: self.budget.peak,
+                used: saturated(self.budget.committed + self.budget.over),
+                over: saturated(self.budget.over),
+                over_members: self.budget.over_members,
+                peak: saturated(self.budget.peak),
                 spilled: self.budget.spilled,
                 spilled_total: self.budget.spilled_total,
             },

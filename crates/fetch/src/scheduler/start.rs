@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::event::{Action, Aim, AttemptId, Kind, SetId};
 use super::member::{PARTS, Part, Stage};
-use super::queue::Key;
+use super::queue::{FIRST, Key};
 use super::scheduler::Scheduler;
 use super::slab::{Link, List};
 
@@ -23,54 +23,67 @@ impl Scheduler {
     pub(super) fn serve_device(&mut self, slot: u32) {
         let device = &mut self.devices[slot as usize];
         device.dirty = false;
-        device.blocked = false;
+        device.blocked = device.lanes.iter().any(|lane| !lane.told && lane.waits());
         while self.devices[slot as usize].has_room(self.now) && self.start_one(slot) {}
         self.hedge(slot);
     }
 
     fn start_one(&mut self, device: u32) -> bool {
-        let mut passed = 0;
-        while let Some(lane) = self.next_lane(device, passed) {
-            let set = self.devices[device as usize].lanes[lane].set;
-            match self.start_in_lane(device, set) {
-                Turn::Started => return true,
-                Turn::Blocked => self.devices[device as usize].blocked = true,
-                Turn::Empty => {}
-            }
-            passed += 1;
-        }
-        false
+        let told_waited = self.devices[device as usize].told_waits();
+        let started = self.take_turns(device);
+        // What was told may have been parked for want of room: then guesses may go.
+        let gives_way = told_waited && !self.devices[device as usize].told_waits();
+        started || (gives_way && self.take_turns(device))
     }
 
-    /// The lane whose turn it is after so many were passed over: told before
-    /// guessed, then the one with a reader, with a consumer, with the least in
-    /// flight, the longest not served.
-    fn next_lane(&self, device: u32, passed: usize) -> Option<usize> {
-        let device = &self.devices[device as usize];
-        let told_waits = device.lanes.iter().any(|lane| lane.told && lane.waits());
-        let guesses = !told_waits && self.budget.committed <= self.budget.limit / 2;
-        let eligible = |at: &usize| {
-            let lane = &device.lanes[*at];
-            lane.waits() && (lane.told || guesses)
-        };
-        if device.lanes.len() == 1 {
-            return (passed == 0).then_some(0).filter(eligible);
-        }
-        let mut lanes: Vec<usize> = (0..device.lanes.len()).filter(eligible).collect();
-        lanes.sort_unstable_by_key(|&at| {
-            let lane = &device.lanes[at];
-            let asked = self.sets.get(&lane.set).is_some_and(|set| set.asked > 0);
-            (!lane.told, !lane.is_read(), !asked, lane.in_flight, lane.served)
+    fn take_turns(&mut self, device: u32) -> bool {
+        let mut turns = std::mem::take(&mut self.turns);
+        self.order_turns(device, &mut turns);
+        let started = turns.iter().any(|&set| match self.start_in_lane(device, set) {
+            Turn::Started => true,
+            Turn::Blocked => {
+                self.devices[device as usize].blocked = true;
+                false
+            }
+            Turn::Empty => false,
         });
-        lanes.get(passed).copied()
+        self.turns = turns;
+        started
+    }
+
+    /// The sets that wait for a device, in the order of their turns: told
+    /// before guessed, then the one with a reader, with a consumer, with the
+    /// least in flight, the longest not served.
+    fn order_turns(&self, device: u32, turns: &mut Vec<SetId>) {
+        let device = &self.devices[device as usize];
+        let told_waits = device.told_waits();
+        turns.clear();
+        turns.extend(device.lanes.iter().filter_map(|lane| {
+            let may = lane.told || !told_waits || lane.is_pressing();
+            (may && lane.waits()).then_some(lane.set)
+        }));
+        if turns.len() > 1 {
+            turns.sort_by_cached_key(|&id| {
+                let asked = self.sets.get(&id).is_some_and(|set| set.asked > 0);
+                let lane = device.lanes.iter().find(|lane| lane.set == id);
+                lane.map(|lane| {
+                    (!lane.told, !lane.is_pressing(), !asked, lane.in_flight, lane.served)
+                })
+            });
+        }
     }
 
     fn start_in_lane(&mut self, device: u32, set: SetId) -> Turn {
-        while let Some((lane, key)) = self.next_in_lane(device, set) {
-            let slot = key.3;
-            let turn = self.start_member(slot);
+        while let Some((key, begun)) = self.next_in_lane(device, set) {
+            let mut turn = self.start_member(key.3);
+            if turn == Turn::Blocked
+                && let Some(begun) = begun
+                && begun != key
+            {
+                turn = self.start_member(begun.3);
+            }
             match turn {
-                Turn::Started => self.devices[device as usize].serve(lane),
+                Turn::Started => self.devices[device as usize].serve(set),
                 // A reader without room is parked; the next may have some.
                 Turn::Empty => continue,
                 Turn::Blocked => {}
@@ -80,13 +93,16 @@ impl Scheduler {
         Turn::Empty
     }
 
-    fn next_in_lane(&self, device: u32, set: SetId) -> Option<(usize, Key)> {
+    /// The next of a lane, and the next of it of which something was begun.
+    fn next_in_lane(&self, device: u32, set: SetId) -> Option<(Key, Option<Key>)> {
         let device = &self.devices[device as usize];
-        let at = device.lanes.iter().position(|lane| lane.set == set)?;
+        let lane = device.lanes.iter().find(|lane| lane.set == set)?;
         let by_position = device.by_position && !self.sets.get(&set)?.is_listed_order();
         let (head, ahead) =
             if by_position { (Some(device.head), device.opens_ahead()) } else { (None, 0) };
-        device.lanes[at].next(head, ahead).map(|key| (at, key))
+        let (next, begun) = (lane.next(head, ahead)?, lane.begun.first().copied());
+        let may_begin = lane.told || next.0 == FIRST || !device.told_waits();
+        may_begin.then_some((next, begun))
     }
 
     fn start_member(&mut self, slot: u32) -> Turn {
@@ -97,6 +113,14 @@ impl Scheduler {
         }
         let delivered = member.is_delivered();
         let needy = !delivered && self.is_needy(slot);
+        // What is guessed leaves half the budget to what is told.
+        if !member.is_pressing(self.limits.part_bytes)
+            && !needy
+            && self.budget.is_half_full()
+            && self.sets.get(&member.set).is_some_and(|set| !set.is_told())
+        {
+            return Turn::Blocked;
+        }
         if member.stage == Stage::Waiting {
             let set = &self.sets[&member.set];
             if set.begun >= self.limits.ahead && !needy {
@@ -117,7 +141,9 @@ impl Scheduler {
                 self.park(slot);
                 return Turn::Empty;
             }
-            if !delivered && (!needy || charge > 0 || self.makes_room(room)) {
+            let longest = self.limits.part_bytes.saturating_add(self.limits.part_bytes / 2);
+            let too_much = charge.saturating_add(room) > longest;
+            if !delivered && (!needy || too_much || self.makes_room(room)) {
                 return Turn::Blocked;
             }
         }
@@ -131,8 +157,7 @@ impl Scheduler {
         let member = &self.members[slot];
         let piece = member.next_piece(self.limits.part_bytes)?;
         let len = piece.end - piece.start;
-        let is_small = member.size.is_some_and(|size| size <= self.limits.part_bytes);
-        let room = if member.kind == Kind::Cache && is_small {
+        let room = if member.is_small(self.limits.part_bytes) {
             member.unbegun().saturating_sub(self.prepaid(slot))
         } else {
             len
@@ -233,6 +258,7 @@ impl Scheduler {
             covers_end: part.allowed,
             brought: 0,
             is_hedge,
+            rests: false,
             silent: Link::default(),
             unmet: Link::default(),
         });

@@ -15,8 +15,9 @@ impl Scheduler {
         let spill = self.spill_since.map(|since| since.saturating_add(self.limits.stall));
         let spill = spill.filter(|&at| at > self.now);
         let devices = self.devices.iter().flat_map(|device| {
-            let paused = device.paused_until > self.now && device.waits();
-            let hedge = device.may_hedge(&self.limits).then(|| {
+            let waits = device.waits() || !device.unmet.is_empty();
+            let paused = device.paused_until > self.now && waits;
+            let hedge = (!paused && device.may_hedge(&self.limits)).then(|| {
                 let first = device.unmet.first()?;
                 Some(self.attempts[first].started.saturating_add(device.hedge_after()?))
             });

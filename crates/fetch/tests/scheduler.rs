@@ -1,0 +1,387 @@
+//! What the scheduler decides, case by case; `simulation.rs` shows that it holds together.
+
+use std::time::Duration;
+
+use nearfirst_fetch::scheduler::{
+    Action, Aim, AttemptId, Cause, Contact, Delivery, DeviceId, DeviceTerms, Event, Failure, Kind,
+    Limits, Listing, MemberId, Order, Origin, Scheduler, SetId, SetTerms,
+};
+use proptest::prelude::*;
+
+const SET: SetId = SetId(1);
+const GUESSES: SetId = SetId(2);
+const DEVICE: DeviceId = DeviceId(7);
+
+/// A scheduler, its time, and what it said last.
+struct Told {
+    scheduler: Scheduler,
+    now: Duration,
+    said: Vec<Action>,
+}
+
+impl Told {
+    fn new(limits: Limits, window: u32, order: Order) -> Self {
+        let mut told =
+            Self { scheduler: Scheduler::new(limits), now: Duration::ZERO, said: vec![] };
+        told.meet(window, false);
+        told.on(Event::SetOpened { set: SET, terms: SetTerms { origin: Origin::Told, order } });
+        let terms = SetTerms { origin: Origin::Guessed, order };
+        told.on(Event::SetOpened { set: GUESSES, terms });
+        told
+    }
+
+    fn meet(&mut self, window: u32, by_position: bool) {
+        let terms =
+            DeviceTerms { window_max: window, window_start: window, by_position, latency: None };
+        self.on(Event::DeviceMet { device: DEVICE, terms });
+    }
+
+    fn on(&mut self, event: Event) {
+        self.said.clear();
+        self.scheduler.on(event, self.now, &mut self.said);
+        self.said.retain(|action| !matches!(action, Action::Expand { .. }));
+    }
+
+    fn list(&mut self, set: SetId, member: u64, kind: Kind, size: u64, rank: f32) {
+        let listing = Listing { device: DEVICE, kind, size: Some(size), rank };
+        self.on(Event::Listed { set, member: MemberId(member), listing });
+    }
+
+    fn bytes(&mut self, member: u64, size: u64) {
+        self.list(SET, member, Kind::Bytes, size, 0.0);
+    }
+
+    fn ask(&mut self) {
+        self.on(Event::Asked { set: SET });
+    }
+
+    /// The attempts that were just started, with their members and aims.
+    fn started(&self) -> Vec<(AttemptId, u64, Aim)> {
+        let start = |action: &Action| match action {
+            Action::Start { attempt, member, aim } => Some((*attempt, member.0, aim.clone())),
+            _ => None,
+        };
+        self.said.iter().filter_map(start).collect()
+    }
+
+    fn started_members(&self) -> Vec<u64> {
+        self.started().into_iter().map(|(_, member, _)| member).collect()
+    }
+
+    fn contact(&mut self, attempt: AttemptId, size: u64, position: u64, far: &[(u64, u64)]) {
+        let far = far.iter().map(|&(start, end)| start..end).collect();
+        let contact = Contact { device: DEVICE, size: Some(size), far, covers: 0..0, position };
+        self.on(Event::Contacted { attempt, contact });
+    }
+
+    fn fail(&mut self, attempt: AttemptId, failure: Failure) {
+        self.on(Event::Failed { attempt, failure });
+    }
+
+    fn delivered(&self) -> Vec<(u64, Delivery)> {
+        let deliver = |action: &Action| match action {
+            Action::Deliver { member, state, .. } => Some((member.0, *state)),
+            _ => None,
+        };
+        self.said.iter().filter_map(deliver).collect()
+    }
+
+    fn pass_to_wake(&mut self) {
+        self.now = self.scheduler.wake_at().expect("something to wake for");
+        self.on(Event::Tick);
+    }
+}
+
+#[test]
+fn nothing_is_begun_before_the_first_ask() {
+    let mut told = Told::new(Limits::default(), 4, Order::Ready);
+    told.bytes(1, 100);
+    assert_eq!(told.said, []);
+    told.ask();
+    assert_eq!(told.started_members(), [1]);
+}
+
+#[test]
+fn the_highest_rank_is_begun_first_and_delivered_first_then_the_largest() {
+    let mut told = Told::new(Limits::default(), 4, Order::Ready);
+    for (member, size, rank) in [(1, 10, 0.0), (2, 20, 0.0), (3, 5, 1.0), (4, 30, -1.0)] {
+        told.list(SET, member, Kind::Bytes, size, rank);
+    }
+    told.ask();
+    let started = told.started();
+    assert_eq!(told.started_members(), [3, 1, 2, 4]);
+    told.on(Event::Unasked { set: SET });
+    for (attempt, ..) in started {
+        told.on(Event::Finished { attempt });
+    }
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        told.ask();
+        order.extend(told.delivered());
+    }
+    assert_eq!(order, [3, 2, 1, 4].map(|member| (member, Delivery::Whole)));
+}
+
+#[test]
+fn told_is_begun_before_guessed() {
+    let mut told = Told::new(Limits::default(), 1, Order::Ready);
+    told.on(Event::Asked { set: GUESSES });
+    told.list(GUESSES, 1, Kind::Bytes, 10, 0.0);
+    let (first, ..) = told.started()[0];
+    told.list(GUESSES, 2, Kind::Bytes, 10, 9.0);
+    told.ask();
+    told.bytes(3, 10);
+    told.bytes(4, 10);
+    told.on(Event::Finished { attempt: first });
+    assert_eq!(told.started_members(), [3]);
+    let (third, ..) = told.started()[0];
+    told.on(Event::Finished { attempt: third });
+    assert_eq!(told.started_members(), [4]);
+}
+
+#[test]
+fn a_disk_with_one_head_is_read_as_an_elevator_goes() {
+    let mut told = Told::new(Limits::default(), 1, Order::Ready);
+    told.meet(1, true);
+    for member in 1..=2 {
+        told.list(SET, member, Kind::Cache, 100, 0.0);
+    }
+    told.ask();
+    let (first, ..) = told.started()[0];
+    told.contact(first, 100, 5000, &[(0, 100)]);
+    let (second, member, aim) = told.started()[0].clone();
+    assert_eq!((member, aim), (2, Aim::Open), "positions are learned before the first read");
+    told.contact(second, 100, 200, &[(0, 100)]);
+    assert_eq!(told.started_members(), [2], "from the head on, that at 200 comes before 5000");
+}
+
+#[test]
+fn a_large_member_comes_in_parts_and_streams_as_soon_as_bytes_are_here() {
+    let limits = Limits { part_bytes: 10, ..Limits::default() };
+    let mut told = Told::new(limits, 8, Order::Ready);
+    told.bytes(1, 34);
+    told.ask();
+    let started = told.started();
+    let aims: Vec<Aim> = started.iter().map(|(_, _, aim)| aim.clone()).collect();
+    assert_eq!(aims, [Aim::Fetch(0..10), Aim::Fetch(10..20), Aim::Fetch(20..34)]);
+    let first = started[0].0;
+    told.contact(first, 34, 0, &[(0, 34)]);
+    assert_eq!(told.delivered(), []);
+    told.on(Event::Progressed { attempt: first, bytes: 4 });
+    assert_eq!(told.delivered(), [(1, Delivery::Streaming)]);
+    told.fail(first, Failure::Final);
+    let broken = Action::Break { member: MemberId(1), cause: Cause::Failed };
+    assert!(told.said.contains(&broken), "{:?}", told.said);
+}
+
+#[test]
+fn a_reset_part_goes_on_from_where_it_stopped_and_fails_after_its_attempts() {
+    let limits = Limits { attempts_max: 2, ..Limits::default() };
+    let mut told = Told::new(limits, 8, Order::Ready);
+    told.bytes(1, 100);
+    told.ask();
+    let (first, ..) = told.started()[0];
+    told.contact(first, 100, 0, &[(0, 100)]);
+    told.on(Event::Progressed { attempt: first, bytes: 40 });
+    told.fail(first, Failure::Transient);
+    assert_eq!(told.said, []);
+    told.pass_to_wake();
+    let (second, _, aim) = told.started()[0].clone();
+    assert_eq!(aim, Aim::Fetch(40..100));
+    told.fail(second, Failure::Transient);
+    assert_eq!(told.delivered(), [(1, Delivery::Failed(Cause::Failed))]);
+}
+
+#[test]
+fn silence_is_cut() {
+    let limits = Limits { attempts_max: 1, ..Limits::default() };
+    let mut told = Told::new(limits, 8, Order::Ready);
+    told.bytes(1, 100);
+    told.ask();
+    let (attempt, ..) = told.started()[0];
+    told.pass_to_wake();
+    assert_eq!(told.now, limits.stall);
+    assert_eq!(told.said[0], Action::Cancel { attempt });
+    assert_eq!(told.delivered(), [(1, Delivery::Failed(Cause::Stalled))]);
+}
+
+#[test]
+fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
+    let mut told = Told::new(Limits::default(), 8, Order::Ready);
+    told.ask();
+    for member in 0..40 {
+        told.bytes(member, 100);
+        let (attempt, ..) = told.started()[0];
+        told.now += Duration::from_millis(10);
+        told.contact(attempt, 100, 0, &[(0, 100)]);
+        told.on(Event::Finished { attempt });
+        told.on(Event::Released { member: MemberId(member) });
+        told.ask();
+    }
+    told.bytes(99, 100);
+    let (slow, ..) = told.started()[0];
+    let before = told.now;
+    told.pass_to_wake();
+    let waited = told.now.saturating_sub(before);
+    assert!(
+        waited >= Duration::from_millis(20) && waited < Duration::from_millis(30),
+        "{waited:?}"
+    );
+    let (hedge, member, aim) = told.started()[0].clone();
+    assert_eq!((member, aim), (99, Aim::Fetch(0..100)));
+    told.on(Event::Finished { attempt: hedge });
+    assert_eq!(told.said[0], Action::Cancel { attempt: slow });
+    assert_eq!(told.delivered(), [(99, Delivery::Whole)]);
+    assert_eq!(told.scheduler.snapshot().devices[0].hedges_won, 1);
+}
+
+#[test]
+fn a_full_budget_stops_what_nobody_waits_for_and_spills_for_who_waits() {
+    let limits = Limits { budget_bytes: 20, part_bytes: 10, spill_bytes: 100, ..Limits::default() };
+    let mut told = Told::new(limits, 8, Order::Ready);
+    (1..=3).for_each(|member| told.bytes(member, 10));
+    told.ask();
+    let started = told.started();
+    assert_eq!(started.len(), 2);
+    for (attempt, ..) in started {
+        told.on(Event::Finished { attempt });
+    }
+    told.ask();
+    assert_eq!(told.delivered(), [(2, Delivery::Whole)]);
+    assert_eq!(told.started(), []);
+    told.ask();
+    assert_eq!(told.said, [Action::Spill { member: MemberId(2) }]);
+    told.on(Event::Spilled { member: MemberId(2), bytes: 10 });
+    assert_eq!(told.started_members(), [3]);
+    assert!(told.scheduler.snapshot().budget.peak <= 20);
+}
+
+#[test]
+fn listing_order_is_kept_where_it_is_asked_for() {
+    let mut told = Told::new(Limits::default(), 8, Order::Listed);
+    told.bytes(1, 10);
+    told.bytes(2, 10);
+    told.on(Event::Unlisted { set: SET, member: MemberId(3) });
+    told.ask();
+    let started = told.started();
+    told.on(Event::Finished { attempt: started[1].0 });
+    assert_eq!(told.delivered(), []);
+    told.on(Event::Finished { attempt: started[0].0 });
+    assert_eq!(told.delivered(), [(1, Delivery::Whole)]);
+    told.ask();
+    assert_eq!(told.delivered(), [(2, Delivery::Whole)]);
+    told.on(Event::ListingEnded { set: SET });
+    told.ask();
+    assert_eq!(told.delivered(), [(3, Delivery::Failed(Cause::Unlisted))]);
+    assert!(told.said.contains(&Action::End { set: SET }));
+}
+
+fn any_range() -> impl Strategy<Value = std::ops::Range<u64>> {
+    let edge = prop_oneof![0..40u64, Just(u64::MAX)];
+    (edge.clone(), edge).prop_map(|(start, end)| start..end)
+}
+
+fn any_contact() -> impl Strategy<Value = Contact> {
+    let far = prop::collection::vec(any_range(), 0..3);
+    let size = prop::option::of(prop_oneof![0..40u64, Just(u64::MAX)]);
+    (0..3u32, size, far, any_range(), any::<u64>()).prop_map(
+        |(device, size, far, covers, position)| Contact {
+            device: DeviceId(device),
+            size,
+            far,
+            covers,
+            position,
+        },
+    )
+}
+
+/// Events of any kind in any order; attempts are named by when they started.
+fn any_event() -> impl Strategy<Value = Event> {
+    let set = (0..3u32).prop_map(SetId);
+    let member = (0..12u64).prop_map(MemberId);
+    let attempt = (0..20u64).prop_map(AttemptId);
+    let bytes = prop_oneof![0..30u64, Just(u64::MAX)];
+    let size = prop::option::of(prop_oneof![0..40u64, Just(u64::MAX)]);
+    let kind = prop_oneof![Just(Kind::Bytes), Just(Kind::Cache)];
+    let listing = (0..3u32, kind, size, -1.0..1.0f32).prop_map(|(device, kind, size, rank)| {
+        Listing { device: DeviceId(device), kind, size, rank }
+    });
+    let origin = prop_oneof![Just(Origin::Told), Just(Origin::Guessed)];
+    let order = prop_oneof![Just(Order::Ready), Just(Order::Listed)];
+    let terms = (origin, order).prop_map(|(origin, order)| SetTerms { origin, order });
+    let failure = prop_oneof![
+        Just(Failure::Transient),
+        Just(Failure::Final),
+        Just(Failure::Busy { retry_after: None }),
+    ];
+    prop_oneof![
+        2 => (set.clone(), terms).prop_map(|(set, terms)| Event::SetOpened { set, terms }),
+        6 => (set.clone(), member.clone(), listing)
+            .prop_map(|(set, member, listing)| Event::Listed { set, member, listing }),
+        1 => (set.clone(), member.clone()).prop_map(|(set, member)| Event::Unlisted { set, member }),
+        1 => set.clone().prop_map(|set| Event::ListingEnded { set }),
+        6 => set.clone().prop_map(|set| Event::Asked { set }),
+        1 => set.clone().prop_map(|set| Event::Unasked { set }),
+        6 => (attempt.clone(), any_contact())
+            .prop_map(|(attempt, contact)| Event::Contacted { attempt, contact }),
+        6 => (attempt.clone(), bytes.clone())
+            .prop_map(|(attempt, bytes)| Event::Progressed { attempt, bytes }),
+        4 => attempt.clone().prop_map(|attempt| Event::Finished { attempt }),
+        4 => (attempt, failure).prop_map(|(attempt, failure)| Event::Failed { attempt, failure }),
+        3 => (member.clone(), bytes.clone()).prop_map(|(member, bytes)| Event::Read { member, bytes }),
+        3 => member.clone().prop_map(|member| Event::Released { member }),
+        2 => (member.clone(), bytes).prop_map(|(member, bytes)| Event::Spilled { member, bytes }),
+        1 => member.prop_map(|member| Event::SpillFailed { member }),
+        1 => set.prop_map(|set| Event::SetClosed { set }),
+        3 => Just(Event::Tick),
+    ]
+}
+
+/// The same event about the attempt that was started so many starts ago.
+fn renamed(event: Event, attempts: &[AttemptId]) -> Event {
+    let name = |attempt: AttemptId| {
+        let back = usize::try_from(attempt.0).expect("small");
+        attempts.iter().rev().nth(back).copied().unwrap_or(attempt)
+    };
+    match event {
+        Event::Contacted { attempt, contact } => {
+            Event::Contacted { attempt: name(attempt), contact }
+        }
+        Event::Progressed { attempt, bytes } => Event::Progressed { attempt: name(attempt), bytes },
+        Event::Finished { attempt } => Event::Finished { attempt: name(attempt) },
+        Event::Failed { attempt, failure } => Event::Failed { attempt: name(attempt), failure },
+        other => other,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn no_events_make_it_panic_and_closing_forgets_all(
+        events in prop::collection::vec((any_event(), 0..200u64), 0..150),
+        budget in prop_oneof![Just(0u64), Just(25), Just(1000)],
+    ) {
+        let limits = Limits {
+            budget_bytes: budget, spill_bytes: 30, part_bytes: 10, lookahead: 6, ahead: 3,
+            ..Limits::default()
+        };
+        let mut scheduler = Scheduler::new(limits);
+        let (mut now, mut actions, mut attempts) = (Duration::ZERO, Vec::new(), Vec::new());
+        let closing = (0..3).map(|set| Event::SetClosed { set: SetId(set) });
+        let releasing = (0..12).map(|member| Event::Released { member: MemberId(member) });
+        let last = closing.chain(releasing).map(|event| (event, 0));
+        for (event, millis) in events.into_iter().chain(last) {
+            now += Duration::from_millis(millis);
+            scheduler.on(renamed(event, &attempts), now, &mut actions);
+            attempts.extend(actions.drain(..).filter_map(|action| match action {
+                Action::Start { attempt, .. } => Some(attempt),
+                _ => None,
+            }));
+            scheduler.wake_at();
+            let snapshot = scheduler.snapshot();
+            prop_assert!(snapshot.budget.used - snapshot.budget.over <= budget);
+        }
+        prop_assert!(scheduler.is_empty(), "{:?}", scheduler);
+    }
+}

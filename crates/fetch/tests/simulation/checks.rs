@@ -1,0 +1,202 @@
+//! What must hold in every life.
+
+use nearfirst_fetch::scheduler::{Aim, Delivery, Kind, Origin, Snapshot};
+
+use crate::servers::Trying;
+use crate::world::{Fortune, Happening, Set, World, at};
+
+impl World {
+    /// Lives it to its end.
+    pub(crate) fn live(&mut self) {
+        const EVENTS_MAX: u64 = 1_000_000;
+        let mut ticks_at_once = 0;
+        loop {
+            let wake = self.scheduler.wake_at();
+            let next = self.next_at();
+            let ticks = match (wake, next) {
+                (None, None) => {
+                    if self.go_on() {
+                        continue;
+                    }
+                    break;
+                }
+                (Some(wake), next) => next.is_none_or(|next| wake <= next),
+                (None, Some(_)) => false,
+            };
+            if ticks {
+                let wake = wake.expect("a tick has its time");
+                ticks_at_once = if wake > self.now { 0 } else { ticks_at_once + 1 };
+                assert!(ticks_at_once < 100, "wake_at stays at {wake:?}: {:?}", self.scheduler);
+                self.now = self.now.max(wake);
+                self.feed(nearfirst_fetch::scheduler::Event::Tick);
+            } else {
+                self.step();
+            }
+            self.check_bounds();
+            assert!(self.events < EVENTS_MAX, "it does not end: {:?}", self.scheduler);
+        }
+        self.check_end();
+    }
+
+    /// Nothing happens by itself any more: who waits now waits for ever.
+    fn go_on(&mut self) -> bool {
+        let told = |set: &&Set| set.plan.terms.origin == Origin::Told;
+        let told_open = self.sets.iter().filter(told).any(|set| !set.closed);
+        for set in 0..self.sets.len() {
+            let known = &self.sets[set];
+            let guessed = known.plan.terms.origin == Origin::Guessed;
+            let may_wait = guessed && told_open;
+            let asks = known.consumers.iter().any(|consumer| consumer.asks);
+            assert!(
+                !asks || may_wait || known.closed,
+                "a consumer of set {set} waits for ever: {:?}",
+                self.scheduler
+            );
+        }
+        for (number, member) in self.members.iter().enumerate() {
+            let waits = member.waits && member.fortune == Fortune::Lent;
+            assert!(!waits, "the reader of member {number} waits for ever: {:?}", self.scheduler);
+        }
+        let hoarded = self.members.iter().position(|member| member.fortune == Fortune::Lent);
+        if let Some(member) = hoarded {
+            self.after(std::time::Duration::ZERO, Happening::Release(member as u64));
+            return true;
+        }
+        let open = self.sets.iter().enumerate().filter(|(_, set)| !set.closed);
+        let open = open.min_by_key(|(_, set)| set.plan.terms.origin).map(|(number, _)| number);
+        if let Some(set) = open {
+            self.check_set_end(set);
+            self.close(set);
+            return true;
+        }
+        false
+    }
+
+    fn check_set_end(&self, set: usize) {
+        let known = &self.sets[set];
+        if known.consumers.iter().any(|consumer| consumer.plan.stops_after == u64::MAX) {
+            assert!(known.ended, "set {set} never ended: {:?}", self.scheduler);
+            let mut delivered = known.delivered.clone();
+            delivered.sort_unstable();
+            let all: Vec<u64> = known.members.clone().collect();
+            assert_eq!(delivered, all, "every member once");
+        }
+    }
+
+    pub(crate) fn check_start(&mut self, member: u64, aim: &Aim) {
+        let doubled = self.attempts.values().any(|trying| {
+            trying.member == member
+                && match (&trying.aim, aim) {
+                    (Aim::Fetch(_), Aim::Fetch(new)) => {
+                        (trying.at.min(new.start)..trying.allowed).contains(&new.start)
+                    }
+                    _ => false,
+                }
+        });
+        let limits = self.plan.limits;
+        let known = &mut self.members[at(member)];
+        let set = &self.sets[known.set];
+        assert!(set.asked_ever, "nothing before the first ask");
+        assert!(matches!(known.fortune, Fortune::Listed | Fortune::Lent), "{:?}", known.fortune);
+        assert!(!known.broken, "what is broken is left");
+        known.starts += 1;
+        known.hedges += u32::from(doubled);
+        let one_part = known.plan.kind == Kind::Bytes
+            && known.plan.told_size.is_none_or(|size| size == known.plan.size)
+            && known.plan.size <= limits.part_bytes;
+        let most = limits.attempts_max.max(1) + known.refusals + known.hedges;
+        assert!(!one_part || known.starts <= most, "{} attempts at {member}", known.starts);
+    }
+
+    pub(crate) fn check_delivery(&self, set: usize, member: u64, state: Delivery) {
+        let known = &self.members[at(member)];
+        assert_eq!(known.set, set);
+        assert_eq!(known.fortune, Fortune::Listed, "member {member} is delivered twice");
+        assert!(!self.sets[set].closed && !self.sets[set].ended);
+        let plan = &known.plan;
+        match (state, plan.kind) {
+            (Delivery::Whole, Kind::Bytes) => {
+                assert_eq!(known.arrived.from(0), plan.size, "member {member} is whole");
+            }
+            (Delivery::Whole, Kind::Cache) => {
+                let near = plan.far.iter().all(|range| known.arrived.holds(range));
+                assert!(near, "member {member} is near");
+            }
+            (Delivery::Streaming, _) => {
+                let large = plan.size_unknown || plan.size > self.plan.limits.part_bytes;
+                assert!(large && !plan.unlisted, "member {member} is small");
+            }
+            (Delivery::Failed(_), _) => {}
+        }
+        if self.is_listed_order(set) {
+            let next = self.sets[set].members.start + self.sets[set].delivered.len() as u64;
+            assert_eq!(member, next, "in listing order");
+        }
+    }
+
+    fn check_bounds(&self) {
+        let limits = self.plan.limits;
+        for device in 0..self.plan.devices.len() {
+            let in_flight = self.working(device);
+            let most = self.plan.devices[device].terms.window_max.min(limits.window_max).max(1);
+            assert!(in_flight <= u64::from(most), "{in_flight} in flight to device {device}");
+        }
+        let snapshot = self.scheduler.snapshot();
+        self.check_budget(&snapshot);
+        for device in &snapshot.devices {
+            let allowed = 1 + device.requests * u64::from(limits.hedge_percent) / 100;
+            assert!(device.hedges <= allowed, "{} hedges", device.hedges);
+            assert_eq!(self.working(device.device.0 as usize), u64::from(device.in_flight));
+        }
+    }
+
+    /// Attempts that keep a device busy: not those that wait for permission to go on.
+    fn working(&self, device: usize) -> u64 {
+        let of_device = self.attempts.values().filter(|trying| trying.device == device);
+        let rests = |trying: &&Trying| {
+            let unknown = self.members[at(trying.member)].plan.size_unknown;
+            trying.wide && trying.at >= trying.allowed && (unknown || trying.at < trying.end)
+        };
+        of_device.filter(|trying| !rests(trying)).count() as u64
+    }
+
+    fn check_budget(&self, snapshot: &Snapshot) {
+        let limits = self.plan.limits;
+        let budget = snapshot.budget;
+        assert!(budget.used - budget.over <= limits.budget_bytes, "{budget:?}");
+        let longest = limits.part_bytes + limits.part_bytes / 2;
+        assert!(budget.over <= u64::from(budget.over_members) * longest, "{budget:?}");
+        let lent = self.members.iter().filter(|member| member.fortune == Fortune::Lent).count();
+        let grown = self.members.iter().filter(|member| {
+            let told = member.plan.told_size.is_some_and(|told| told < member.plan.size);
+            told && member.fortune == Fortune::Listed
+        });
+        let most = lent + self.sets.len() + grown.count();
+        assert!(budget.over_members as usize <= most, "{budget:?} {:?}", self.scheduler);
+        assert!(budget.spilled <= limits.spill_bytes, "{budget:?}");
+        let really: u64 = self.members.iter().map(|member| member.in_memory).sum();
+        assert!(
+            really <= budget.used,
+            "{really} bytes in memory, {budget:?} {:?} {:?}",
+            self.members
+                .iter()
+                .enumerate()
+                .map(|(n, m)| (n, m.in_memory, m.disk_unread, m.read))
+                .filter(|m| m.1 > 0)
+                .collect::<Vec<_>>(),
+            self.scheduler
+        );
+        let on_disk: u64 = self.members.iter().map(|member| member.on_disk).sum();
+        assert!(on_disk <= budget.spilled, "{on_disk} bytes on disk, {budget:?}");
+    }
+
+    fn check_end(&self) {
+        assert!(self.attempts.is_empty(), "attempts outlive all sets");
+        let left = self
+            .members
+            .iter()
+            .filter(|member| matches!(member.fortune, Fortune::Listed | Fortune::Lent));
+        assert_eq!(left.count(), 0);
+        assert!(self.scheduler.is_empty(), "something is remembered: {:?}", self.scheduler);
+    }
+}

@@ -1,0 +1,206 @@
+//! Devices and servers: late, slow, broken, and lying.
+
+use std::time::Duration;
+
+use nearfirst_fetch::scheduler::{Aim, AttemptId, Contact, DeviceId, Event, Failure, Kind};
+
+use crate::world::{Happening, World, at};
+
+/// What will become of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Succeeds,
+    Fails(Failure),
+    Stalls,
+    /// After so many bytes.
+    Breaks(u64, Failure),
+    StallsAfter(u64),
+}
+
+/// An attempt in flight.
+#[derive(Debug)]
+pub(crate) struct Trying {
+    pub(crate) member: u64,
+    pub(crate) aim: Aim,
+    pub(crate) device: usize,
+    pub(crate) fate: Fate,
+    pub(crate) at: u64,
+    pub(crate) end: u64,
+    pub(crate) allowed: u64,
+    pub(crate) brought: u64,
+    pub(crate) paused: bool,
+    /// Whether its server goes on beyond what it was asked for.
+    pub(crate) wide: bool,
+}
+
+impl World {
+    pub(crate) fn start(&mut self, id: AttemptId, member: u64, aim: Aim) {
+        let known = &self.members[at(member)];
+        let device = known.device;
+        let plan = self.plan.devices[device];
+        self.in_flight[device] += 1;
+        let fate = if self.in_flight[device] > plan.patience {
+            Fate::Fails(Failure::Busy { retry_after: Some(Duration::from_millis(50)) })
+        } else {
+            self.fate()
+        };
+        let (from, to) = plan.latency_us;
+        let mut latency = self.chance.micros(from, to);
+        if self.chance.in_thousand(plan.tail_in_thousand) {
+            latency *= 40;
+        }
+        match fate {
+            Fate::Fails(failure) => self.after(latency, Happening::Fail(id, failure)),
+            Fate::Stalls => {}
+            _ => self.after(latency, Happening::Contact(id)),
+        }
+        let (at, allowed) = match &aim {
+            Aim::Open => (0, 0),
+            Aim::Fetch(range) => (range.start, range.end),
+        };
+        let trying = Trying {
+            member,
+            aim,
+            device,
+            fate,
+            at,
+            end: allowed,
+            allowed,
+            brought: 0,
+            paused: false,
+            wide: false,
+        };
+        assert!(self.attempts.insert(id, trying).is_none(), "{id:?} is used twice");
+    }
+
+    fn fate(&mut self) -> Fate {
+        let faults = self.plan.faults;
+        let failure = match self.chance.below(2) {
+            0 if self.chance.in_thousand(faults.last) => Failure::Final,
+            _ => Failure::Transient,
+        };
+        let some = self.chance.below(self.plan.limits.part_bytes + 1);
+        if self.chance.in_thousand(faults.transient) {
+            Fate::Fails(Failure::Transient)
+        } else if self.chance.in_thousand(faults.last) {
+            Fate::Fails(Failure::Final)
+        } else if self.chance.in_thousand(faults.busy) {
+            let retry_after = self.chance.in_thousand(500).then_some(Duration::from_millis(300));
+            Fate::Fails(Failure::Busy { retry_after })
+        } else if self.chance.in_thousand(faults.stall) {
+            Fate::Stalls
+        } else if self.chance.in_thousand(faults.reset) {
+            Fate::Breaks(some, failure)
+        } else if self.chance.in_thousand(faults.stall_midway) {
+            Fate::StallsAfter(some)
+        } else {
+            Fate::Succeeds
+        }
+    }
+
+    /// The attempt ends; it is out of the window.
+    pub(crate) fn end(&mut self, id: AttemptId) -> Option<Trying> {
+        let ended = self.attempts.remove(&id)?;
+        self.in_flight[ended.device] -= 1;
+        Some(ended)
+    }
+
+    pub(crate) fn fail(&mut self, id: AttemptId, failure: Failure) {
+        if let Some(ended) = self.end(id) {
+            let member = &mut self.members[at(ended.member)];
+            member.refusals += u32::from(matches!(failure, Failure::Busy { .. }));
+            self.feed(Event::Failed { attempt: id, failure });
+        }
+    }
+
+    pub(crate) fn contact(&mut self, id: AttemptId) {
+        let Some(trying) = self.attempts.get_mut(&id) else { return };
+        let member = &mut self.members[at(trying.member)];
+        let plan = &member.plan;
+        let device = DeviceId(plan.real_device);
+        let size = (!plan.size_unknown).then_some(plan.size);
+        let mut contact = Contact {
+            device,
+            size,
+            far: plan.far.clone(),
+            position: trying.member * 100,
+            covers: 0..0,
+        };
+        if trying.aim == Aim::Open {
+            member.device = plan.real_device as usize;
+            self.end(id);
+            self.feed(Event::Contacted { attempt: id, contact });
+            return;
+        }
+        if plan.kind == Kind::Bytes {
+            member.device = plan.real_device as usize;
+            contact.far =
+                (plan.size > 0).then_some(0..size.unwrap_or(u64::MAX)).into_iter().collect();
+            if plan.ignores_ranges {
+                trying.at = 0;
+            }
+            let whole = plan.ignores_ranges || plan.size_unknown;
+            let last = plan.size_unknown || trying.allowed < plan.size;
+            trying.wide = whole && last;
+            trying.end = if whole { plan.size } else { trying.end.min(plan.size) };
+            trying.end = trying.end.max(trying.at);
+            contact.covers = trying.at..if plan.size_unknown { u64::MAX } else { trying.end };
+        }
+        if contact.far.is_empty() && member.plan.kind == Kind::Bytes {
+            self.end(id);
+            self.feed(Event::Contacted { attempt: id, contact });
+            return;
+        }
+        self.feed(Event::Contacted { attempt: id, contact });
+        self.chunk_later(id);
+    }
+
+    /// The next bytes of an attempt come after what its share of the bandwidth needs.
+    pub(crate) fn chunk_later(&mut self, id: AttemptId) {
+        let Some(trying) = self.attempts.get(&id) else { return };
+        let device = trying.device;
+        let share = self.plan.limits.part_bytes / 4 + 1;
+        let millis = share * self.in_flight[device] as u64 / self.plan.devices[device].bytes_per_ms;
+        self.after(Duration::from_millis(millis.min(1000)), Happening::Chunk(id));
+    }
+
+    pub(crate) fn chunk(&mut self, id: AttemptId) {
+        let Some(trying) = self.attempts.get_mut(&id) else { return };
+        let member = trying.member;
+        let left = trying.end.min(trying.allowed).saturating_sub(trying.at);
+        let bytes = left.min(self.plan.limits.part_bytes / 4 + 1);
+        match trying.fate {
+            Fate::StallsAfter(after) if trying.brought + bytes > after => return,
+            Fate::Breaks(after, failure) if trying.brought + bytes > after => {
+                self.fail(id, failure);
+                return;
+            }
+            _ => {}
+        }
+        if trying.at >= trying.end {
+            self.end(id);
+            self.feed(Event::Finished { attempt: id });
+            self.wake_reader(member);
+            return;
+        }
+        if bytes == 0 {
+            trying.paused = true;
+            return;
+        }
+        let range = trying.at..trying.at + bytes;
+        trying.at += bytes;
+        trying.brought += bytes;
+        let known = &mut self.members[at(member)];
+        known.in_memory += known.arrived.add(range);
+        // Some drivers tell of small things only when they are here whole.
+        let plan = &known.plan;
+        if !plan.size_unknown && trying.at == trying.end && self.chance.in_thousand(200) {
+            self.end(id);
+            self.feed(Event::Finished { attempt: id });
+        } else {
+            self.feed(Event::Progressed { attempt: id, bytes });
+        }
+        self.wake_reader(member);
+        self.chunk_later(id);
+    }
+}
