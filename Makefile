@@ -11,7 +11,7 @@ export NEARFIRST_PEERS ?= $(CURDIR)/target/peers
 export NEARFIRST_RG ?= $(NEARFIRST_PEERS)/bin/rg
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test lint demo bench install uninstall fuzz clean
+.PHONY: help setup build test lint demo bench install uninstall fuzz soak clean
 
 help: ## list the targets
 	@echo 'nearfirst reads what is near first, while it fetches the rest.'
@@ -47,6 +47,10 @@ uninstall: ## remove what `make install` with the same PREFIX and DESTDIR instal
 
 fuzz: ## fuzz every target for a minute each (FUZZ_SECONDS); needs cargo-fuzz and a nightly compiler
 	@scripts/fuzz.sh
+
+soak: ## live simulated lives of sets for hours (NEARFIRST_LIVES), the scheduler optimised
+	NEARFIRST_LIVES=$${NEARFIRST_LIVES:-20000000} $(CARGO) --config 'profile.dev.package.nearfirst-fetch.opt-level=3' \
+		test -p nearfirst-fetch --test simulation -- --nocapture
 
 clean: ## remove what was built
 	$(CARGO) clean
