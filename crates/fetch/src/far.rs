@@ -12,7 +12,7 @@ use sled::{Device, Observation, SizeClass};
 use store::Costs;
 
 use crate::Error;
-use crate::sync::mpsc;
+use crate::apart::Apart;
 
 /// Bytes of the read that finds out a latency: one page.
 const FIRST_BYTES: usize = 4096;
@@ -60,17 +60,7 @@ enum Reads<'a> {
     /// In the caller's thread.
     Here(&'a File),
     /// In a thread of its own that can be left behind: the mount may not answer.
-    Apart { requests: mpsc::Sender<Request>, answers: mpsc::Receiver<Answer>, limit: Duration },
-}
-
-struct Request {
-    offset: u64,
-    buffer: Vec<u8>,
-}
-
-struct Answer {
-    buffer: Vec<u8>,
-    read: io::Result<usize>,
+    Apart(Apart),
 }
 
 impl<'a> FarReader<'a> {
@@ -80,7 +70,11 @@ impl<'a> FarReader<'a> {
         costs: &'a Costs,
         may_stall: bool,
     ) -> io::Result<Self> {
-        let reads = if may_stall { Reads::apart(file, costs)? } else { Reads::Here(file) };
+        let reads = if may_stall {
+            Reads::Apart(Apart::new("far", file, costs)?)
+        } else {
+            Reads::Here(file)
+        };
         Ok(Self {
             costs,
             file,
@@ -208,55 +202,11 @@ impl<'a> FarReader<'a> {
     }
 }
 
-impl<'a> Reads<'a> {
-    fn apart(file: &'a File, costs: &Costs) -> io::Result<Self> {
-        let file = file.try_clone()?;
-        let (requests, inbox) = mpsc::channel::<Request>();
-        let (outbox, answers) = mpsc::channel();
-        let serve = move || {
-            for Request { offset, mut buffer } in inbox {
-                let read = file.read_at(&mut buffer, offset);
-                if outbox.send(Answer { buffer, read }).is_err() {
-                    break;
-                }
-            }
-        };
-        std::thread::Builder::new().name("far".into()).spawn(serve)?;
-        Ok(Self::Apart { requests, answers, limit: costs.local().wait_max() })
-    }
-
-    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+impl Reads<'_> {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Here(file) => file.read_at(buffer, offset),
-            Self::Apart { requests, answers, limit } => {
-                let space = vec![0; buffer.len().min(STEP_BYTES)];
-                let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-                requests.send(Request { offset, buffer: space }).map_err(gone)?;
-                match wait_for(answers, *limit) {
-                    Ok(Answer { buffer: found, read }) => {
-                        let read = read?;
-                        buffer[..read].copy_from_slice(&found[..read]);
-                        Ok(read)
-                    }
-                    Err(_) => Err(io::ErrorKind::TimedOut.into()),
-                }
-            }
+            Self::Apart(apart) => apart.read_at(offset, buffer, STEP_BYTES),
         }
     }
-}
-
-/// Waits in steps, of which a process that was stopped meanwhile, as by
-/// Ctrl-Z, misses one: the time it did not run is not the device's.
-fn wait_for(
-    answers: &mpsc::Receiver<Answer>,
-    limit: Duration,
-) -> Result<Answer, mpsc::RecvTimeoutError> {
-    const STEPS: u32 = 20;
-    for _ in 1..STEPS {
-        match answers.recv_timeout(limit / STEPS) {
-            Err(mpsc::RecvTimeoutError::Timeout) => {}
-            answered => return answered,
-        }
-    }
-    answers.recv_timeout(limit / STEPS)
 }

@@ -25,10 +25,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod apart;
 pub mod engine;
 mod error;
 mod far;
 mod mapping;
+mod near;
 mod scan;
 pub mod scheduler;
 mod sync;

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sled::{DeliveryTime, Extent, Picker, Piece, Place, Plan, Sled, first_record_end, pull_edges};
@@ -14,6 +14,7 @@ use store::{Backing, Costs, Located, Status};
 use crate::Error;
 use crate::far::FarReader;
 use crate::mapping::Mapping;
+use crate::near::NearReader;
 use crate::sync::{Condvar, Mutex, lock};
 
 /// Preferred chunk: large enough that handing it out costs nothing, small
@@ -160,8 +161,10 @@ where
     let start = clock.now();
     let entry = source.costs.local().status(source.file).map_err(failed)?;
     let holes = large_holes(source, options, &entry);
-    let sleds = located(source, options, entry.size, &holes)
-        .map_err(|error| short_or_failed(source, entry.size, error))?;
+    let near_reader =
+        NearReader::new(source.file, source.costs, entry.backing.may_stall()).map_err(failed)?;
+    let sleds = located(source, &near_reader, options, entry.size, &holes)
+        .map_err(|error| short_or_failed(source, entry.size, 0, error))?;
     let read: Vec<Sled> =
         sleds.iter().filter(|sled| !is_within(&holes, &sled.range())).cloned().collect();
     let told = sled::delivery_time(&read, options.plan);
@@ -171,7 +174,7 @@ where
     let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
     // Reading a mapped hole of a file system in memory fills it, and fails where that is full.
     let may_map = entry.backing != Backing::Memory || entry.allocated >= entry.size;
-    let mapping = may_map.then(|| Mapping::of(source.file, entry.size)).flatten();
+    let mapping = may_map.then(|| Mapping::of(source.file, entry.size)).flatten().map(Arc::new);
     let options =
         ScanOptions { ahead: options.ahead && is_worth_fetching_ahead(near, &told), ..*options };
     let shared = Shared {
@@ -179,7 +182,7 @@ where
         holes,
         mapping,
         is_near_in_part: near < entry.size,
-        ..Shared::new(source, &options, entry.size, &sleds, far)
+        ..Shared::new(source, &options, entry.size, &sleds, far, near_reader)
     };
     shared.notice_what_leaves();
     let helpers = options.jobs.max(1).min(usize::try_from(chunks).unwrap_or(usize::MAX))
@@ -261,6 +264,7 @@ fn large_holes(source: &Source<'_>, options: &ScanOptions, entry: &Status) -> Ve
 /// The sleds of the file, with their edges at records and at `holes`.
 fn located(
     source: &Source<'_>,
+    near: &NearReader<'_>,
     options: &ScanOptions,
     size: u64,
     holes: &[Range<u64>],
@@ -276,9 +280,7 @@ fn located(
     }
     match options.separator {
         Some(separator) if options.plan == Plan::Best => {
-            pull_edges(&sleds, separator, |offset, buffer| {
-                source.file.read_exact_at(buffer, offset)
-            })
+            pull_edges(&sleds, separator, |offset, buffer| near.read_exact_at(buffer, offset))
         }
         // In file order a chunk that ends at a record starts the next one there.
         Some(_) => Ok(as_one(sleds)),
@@ -322,10 +324,15 @@ fn is_within(holes: &[Range<u64>], range: &Range<u64>) -> bool {
     holes.get(hole).is_some_and(|hole| hole.start <= range.start)
 }
 
-/// What a read that found less than the file had means.
-fn short_or_failed(source: &Source<'_>, size: u64, error: io::Error) -> Error {
+/// What a read at about `offset` that failed, or found less than the file had, means.
+fn short_or_failed(source: &Source<'_>, size: u64, offset: u64, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => shrunk(source, size),
+        io::ErrorKind::TimedOut => Error::Stalled {
+            path: source.path.to_owned(),
+            offset,
+            limit: source.costs.local().wait_max(),
+        },
         _ => Error::Io { path: source.path.to_owned(), source: error },
     }
 }
@@ -344,7 +351,8 @@ struct Shared<'a> {
     source: Source<'a>,
     options: ScanOptions,
     size: u64,
-    mapping: Option<Mapping>,
+    near: NearReader<'a>,
+    mapping: Option<Arc<Mapping>>,
     /// Only part of the file was in memory: then memory may be short.
     is_near_in_part: bool,
     /// In file order.
@@ -404,9 +412,11 @@ impl<'a> Shared<'a> {
         size: u64,
         sleds: &[Sled],
         far: FarReader<'a>,
+        near: NearReader<'a>,
     ) -> Self {
         Self {
             source: *source,
+            near,
             options: *options,
             size,
             mapping: None,
@@ -444,7 +454,9 @@ impl<'a> Shared<'a> {
             let work = match self.next_work() {
                 Ok(Some(work)) => work,
                 Ok(None) => return,
-                Err(error) => return self.fail(short_or_failed(&self.source, self.size, error)),
+                Err(error) => {
+                    return self.fail(short_or_failed(&self.source, self.size, 0, error));
+                }
             };
             let (range, near) = match work {
                 Work::Near(piece) if is_within(&self.holes, &piece.range()) => {
@@ -614,8 +626,7 @@ impl<'a> Shared<'a> {
         match self.options.separator {
             None => Ok(state.picker.take()),
             Some(separator) => {
-                let mut read =
-                    |offset, buffer: &mut [u8]| self.source.file.read_exact_at(buffer, offset);
+                let mut read = |offset, buffer: &mut [u8]| self.near.read_exact_at(buffer, offset);
                 let mut piece = state.picker.take_records(separator, &mut read)?;
                 if let Some(piece) =
                     piece.as_mut().filter(|piece| self.is_cut(state, piece.range().end))
@@ -658,7 +669,7 @@ impl<'a> Shared<'a> {
             return Ok(());
         }
         state.far_since_refresh = 0;
-        let sleds = located(&self.source, &self.options, self.size, &self.holes)?;
+        let sleds = located(&self.source, &self.near, &self.options, self.size, &self.holes)?;
         state.picker.refresh(&sleds);
         Ok(())
     }
@@ -666,15 +677,16 @@ impl<'a> Shared<'a> {
     /// Makes a near piece readable: mapped, or, where that cannot be, in `buffer`.
     fn bring_mapped(&self, piece: &Piece, buffer: &mut Vec<u8>) -> Result<(), Error> {
         buffer.clear();
-        if let Some(mapping) = &self.mapping {
-            if self.is_near_in_part {
-                mapping.hold(&piece.range());
+        let brought = if let Some(mapping) = &self.mapping {
+            if !self.is_near_in_part && !self.near.may_stall() {
+                return Ok(());
             }
-            return Ok(());
-        }
-        buffer.resize(usize::try_from(piece.length).expect("a piece fits in memory"), 0);
-        let read = self.source.file.read_exact_at(buffer, piece.offset);
-        read.map_err(|error| short_or_failed(&self.source, self.size, error))
+            self.near.hold(mapping, &piece.range())
+        } else {
+            buffer.resize(usize::try_from(piece.length).expect("a piece fits in memory"), 0);
+            self.near.read_exact_at(buffer, piece.offset)
+        };
+        brought.map_err(|error| short_or_failed(&self.source, self.size, piece.offset, error))
     }
 
     /// Unmaps what was read, with the other threads: one alone takes 8 ms for a GiB.
@@ -798,6 +810,7 @@ impl<'a> Shared<'a> {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::os::unix::fs::FileExt as _;
 
     use proptest::prelude::*;
     use sled::Observation;
@@ -978,7 +991,8 @@ mod tests {
         let device = sled::Device::new("disk:a");
         let far = Sled { offset: 0, length: size, device, place: Place::Far, estimate: None };
         let reader = FarReader::new(source.file, source.path, &costs, false).expect("here");
-        let shared = Shared::new(&source, &options, size, &[far], reader);
+        let near = NearReader::new(source.file, &costs, false).expect("here");
+        let shared = Shared::new(&source, &options, size, &[far], reader, near);
         let Ok(Some(Work::Far(piece, mut reader))) = shared.next_work() else {
             panic!("there is a far piece");
         };

@@ -3,13 +3,14 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nearfirst_fetch::{Error, ScanOptions, ScanReport, Source, scan};
 use sled::{Device, Plan};
 use slowfs::{Fault, Options, Profile, Rule};
 use store::{Clock, Costs, Local, TableFiles};
-use testkit::{Facility, SlowDir, hold, lines, skip_unless};
+use testkit::{Facility, SlowDir, hold, lines, make_near, skip_unless};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -133,6 +134,33 @@ fn a_device_that_stops_answering_is_given_up() {
     let result = scan(&source, &one_thread(), |_, _| (), |_, (), _| ());
     slow.mount().set_rules(Vec::new());
     assert!(matches!(result, Err(Error::Stalled { .. })), "{result:?}");
+}
+
+#[test]
+fn what_is_near_and_leaves_a_device_that_stops_answering_is_given_up() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    for separator in [None, Some(b'\n')] {
+        let slow = slow_dir(Profile::default());
+        let path = slow.create("file", lines(4 << 20, 8));
+        make_near(&path, 0..4 * MIB);
+        let answers = AtomicBool::new(true);
+        let costs = costs(Duration::from_millis(100));
+        let file = costs.open(&path).expect("opens");
+        let source = Source { file: &file, path: &path, costs: &costs };
+        let options = ScanOptions { separator, ..one_thread() };
+        let leave = |chunk: &nearfirst_fetch::Chunk<'_>, _: &nearfirst_fetch::Control<'_>| {
+            assert!(chunk.near);
+            if answers.swap(false, Ordering::Relaxed) {
+                let hang = Profile { hang: true, ..Profile::default() };
+                slow.mount().set_rules(vec![Rule::all(hang)]);
+                let advice = rustix::fs::Advice::DontNeed;
+                rustix::fs::fadvise(&file, 0, None, advice).expect("evicted");
+            }
+        };
+        let result = scan(&source, &options, leave, |_, (), _| ());
+        slow.mount().set_rules(Vec::new());
+        assert!(matches!(result, Err(Error::Stalled { .. })), "{result:?}");
+    }
 }
 
 #[test]
