@@ -1,0 +1,94 @@
+//! What a scan is made of before it begins: the sleds of its file, cut at records and at holes.
+
+use std::io;
+use std::ops::Range;
+
+use sled::{Place, Plan, Sled, pull_edges};
+use store::Status;
+
+use super::{ScanOptions, Source};
+use crate::near::NearReader;
+
+/// With longer chunks holes are read like data, rather than to hold that many zeros ready.
+const ZEROS_BYTES_MAX: usize = 64 << 20;
+
+/// The holes that are worth knowing: of a chunk or more, where asking is safe and cheap.
+///
+/// With a separator there are none: a hole is then part of a record.
+pub(super) fn large_holes(
+    source: &Source<'_>,
+    options: &ScanOptions,
+    entry: &Status,
+) -> Vec<Range<u64>> {
+    let bytes_min = options.chunk_bytes.max(1) as u64;
+    let sparse = entry.allocated.saturating_add(bytes_min) <= entry.size;
+    let zeros_fit = options.chunk_bytes <= ZEROS_BYTES_MAX;
+    if !sparse || !zeros_fit || options.separator.is_some() || entry.backing.may_stall() {
+        return Vec::new();
+    }
+    // What is not known to be a hole is read.
+    store::holes(source.file, entry.size, bytes_min).unwrap_or_default()
+}
+
+/// The sleds of the file, with their edges at records and at `holes`.
+pub(super) fn located(
+    source: &Source<'_>,
+    near: &NearReader<'_>,
+    options: &ScanOptions,
+    size: u64,
+    holes: &[Range<u64>],
+) -> io::Result<Vec<Sled>> {
+    let mut sleds = source.costs.file_sleds(source.file)?;
+    // The file may have grown since its size was pinned.
+    sleds.retain(|sled| sled.offset < size);
+    if let Some(last) = sleds.last_mut() {
+        last.length = size - last.offset;
+    }
+    if sleds.is_empty() && size > 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    match options.separator {
+        Some(separator) if options.plan == Plan::Best => {
+            pull_edges(&sleds, separator, |offset, buffer| near.read_exact_at(buffer, offset))
+        }
+        // In file order a chunk that ends at a record starts the next one there.
+        Some(_) => Ok(as_one(sleds)),
+        None => Ok(cut_at_holes(sleds, holes)),
+    }
+}
+
+/// The same sleds, cut so that what is near is either in a hole or outside, and no piece both.
+pub(super) fn cut_at_holes(sleds: Vec<Sled>, holes: &[Range<u64>]) -> Vec<Sled> {
+    if holes.is_empty() {
+        return sleds;
+    }
+    let mut cut = Vec::with_capacity(sleds.len() + 2 * holes.len());
+    for sled in sleds {
+        let Range { start, end } = sled.range();
+        let inside = |edge: &u64| start < *edge && *edge < end && sled.place == Place::Near;
+        let first = holes.partition_point(|hole| hole.end <= start);
+        let near = holes[first..].iter().take_while(|hole| hole.start < end);
+        let edges = near.flat_map(|hole| [hole.start, hole.end]).filter(inside);
+        let mut at = start;
+        for edge in edges.chain([end]) {
+            cut.push(Sled { offset: at, length: edge - at, ..sled.clone() });
+            at = edge;
+        }
+    }
+    cut
+}
+
+/// In file order a chunk that ends at a record starts the next one there, so
+/// that the edges between sleds do not matter: what is not wholly near is one stream.
+fn as_one(sleds: Vec<Sled>) -> Vec<Sled> {
+    let far = sleds.iter().find(|sled| sled.place != Place::Near);
+    let Some(far) = far.cloned() else { return sleds };
+    let end = sleds.last().map_or(0, |last| last.range().end);
+    vec![Sled { offset: 0, length: end, ..far }]
+}
+
+/// Whether all of `range` is in one of `holes`.
+pub(super) fn is_within(holes: &[Range<u64>], range: &Range<u64>) -> bool {
+    let hole = holes.partition_point(|hole| hole.end < range.end);
+    holes.get(hole).is_some_and(|hole| hole.start <= range.start)
+}

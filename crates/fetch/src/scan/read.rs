@@ -1,0 +1,158 @@
+//! Reads the pieces of a scan, to the end of their last record, and says what failed.
+
+use std::io;
+use std::ops::Range;
+
+use sled::{Piece, Place};
+
+use super::Source;
+use super::work::Shared;
+use crate::Error;
+use crate::far::FarReader;
+use crate::sync::lock;
+
+/// A record longer than this is not copied: it is brought into the page cache and handed out mapped.
+const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// What a read at about `offset` that failed, or found less than the file had, means.
+pub(super) fn short_or_failed(
+    source: &Source<'_>,
+    size: u64,
+    offset: u64,
+    error: io::Error,
+) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => shrunk(source, size),
+        io::ErrorKind::TimedOut => Error::Stalled {
+            path: source.path.to_owned(),
+            offset,
+            limit: source.costs.local().wait_max(),
+        },
+        _ => Error::Io { path: source.path.to_owned(), source: error },
+    }
+}
+
+pub(super) fn shrunk(source: &Source<'_>, size: u64) -> Error {
+    let path = source.path.to_owned();
+    let found = source.file.metadata().map_or(0, |metadata| metadata.len());
+    if found < size {
+        Error::Truncated { path, expected: size, found }
+    } else {
+        Error::Io { path, source: io::Error::from_raw_os_error(libc::EIO) }
+    }
+}
+
+impl Shared<'_> {
+    /// Makes a near piece readable: mapped, or, where that cannot be, in `buffer`.
+    pub(super) fn bring_mapped(&self, piece: &Piece, buffer: &mut Vec<u8>) -> Result<(), Error> {
+        buffer.clear();
+        let brought = if let Some(mapping) = &self.mapping {
+            if !self.is_near_in_part && !self.near.may_stall() {
+                return Ok(());
+            }
+            self.near.hold(mapping, &piece.range())
+        } else {
+            buffer.resize(usize::try_from(piece.length).expect("a piece fits in memory"), 0);
+            self.near.read_exact_at(buffer, piece.offset)
+        };
+        brought.map_err(|error| short_or_failed(&self.source, self.size, piece.offset, error))
+    }
+
+    /// Reads a far piece into `buffer`, to the end of its last record; what
+    /// is left over goes back. A record too long to copy is left to the mapping.
+    pub(super) fn read_far(
+        &self,
+        piece: &Piece,
+        far: &mut FarReader<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Range<u64>, Error> {
+        self.read_part(far, piece, piece.range(), buffer)?;
+        let mut end = piece.range().end;
+        let goes_on = {
+            let mut state = lock(&self.state);
+            state.far_since_refresh += piece.length;
+            state.picker.follows(end) || self.is_cut(&state, end)
+        };
+        let Some(separator) = self.options.separator.filter(|_| goes_on) else {
+            return Ok(piece.range());
+        };
+        let mut searched = 0;
+        let mut is_beyond = false;
+        loop {
+            // Beyond a stop only the end of the record is ours.
+            let unsearched = &buffer[searched..];
+            let found = if is_beyond {
+                memchr::memchr(separator, unsearched)
+            } else {
+                memchr::memrchr(separator, unsearched)
+            };
+            if let Some(at) = found {
+                let cut = searched + at + 1;
+                let cut_at = piece.offset + cut as u64;
+                buffer.truncate(cut);
+                self.give_back(piece, cut_at..end);
+                far.continue_at(cut_at);
+                return Ok(piece.offset..cut_at);
+            }
+            searched = buffer.len();
+            let (more, is_cut) = self.take_on(end);
+            if more.is_empty() {
+                return Ok(piece.offset..end);
+            }
+            is_beyond = is_cut;
+            end = more.end;
+            if buffer.len() > RECORD_BYTES_MAX && self.mapping.is_some() {
+                return self.bring_long_record(far, piece, more, separator, buffer);
+            }
+            self.read_part(far, piece, more, buffer)?;
+        }
+    }
+
+    /// Brings the rest of a record that began with `piece` into the page cache and leaves it there.
+    fn bring_long_record(
+        &self,
+        far: &mut FarReader<'_>,
+        piece: &Piece,
+        mut part: Range<u64>,
+        separator: u8,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Range<u64>, Error> {
+        loop {
+            buffer.clear();
+            self.read_part(far, piece, part.clone(), buffer)?;
+            let found = memchr::memchr(separator, buffer).map(|at| part.start + at as u64 + 1);
+            if let Some(cut) = found {
+                buffer.clear();
+                self.give_back(piece, cut..part.end);
+                return Ok(piece.offset..cut);
+            }
+            let (more, _) = self.take_on(part.end);
+            if more.is_empty() {
+                buffer.clear();
+                return Ok(piece.offset..part.end);
+            }
+            part = more;
+        }
+    }
+
+    /// Appends a part of the file to `buffer`.
+    fn read_part(
+        &self,
+        far: &mut FarReader<'_>,
+        piece: &Piece,
+        part: Range<u64>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let kept = if part.start == piece.offset { 0 } else { buffer.len() };
+        buffer.truncate(kept);
+        let bytes = usize::try_from(part.end - part.start).expect("a part fits in memory");
+        buffer.resize(kept + bytes, 0);
+        // Of what may be in memory a read says nothing about the device.
+        let learn = (piece.place == Place::Far).then_some(&piece.device);
+        far.is_left(lock(&self.state).picker.far_end(part.end) - part.start);
+        if far.read(learn, part.start, &mut buffer[kept..])? < bytes {
+            return Err(shrunk(&self.source, self.size));
+        }
+        Ok(())
+    }
+}

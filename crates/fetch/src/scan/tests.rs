@@ -1,0 +1,412 @@
+//! Scans of files on the disk of the tests, and of parts of them.
+
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+
+use proptest::prelude::*;
+use sled::{Observation, Piece};
+
+use super::layout::cut_at_holes;
+use super::work::{Alarm, Work};
+use super::*;
+use crate::sync::{Mutex, lock};
+
+type Delivered = Vec<(Range<u64>, Vec<u8>)>;
+
+/// A file of lines, synced, of which the given share at the front is evicted.
+fn file_of(content: &[u8], evicted: f64) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(content).expect("written");
+    file.as_file().sync_all().expect("synced");
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
+    let bytes = (content.len() as f64 * evicted) as u64;
+    if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
+        let advice = rustix::fs::Advice::DontNeed;
+        rustix::fs::fadvise(file.as_file(), 0, Some(bytes), advice).expect("evicted");
+    }
+    file
+}
+
+fn scanned(
+    file: &tempfile::NamedTempFile,
+    options: &ScanOptions,
+) -> Result<(Delivered, ScanReport), Error> {
+    let costs =
+        Costs::with(store::Local::default(), store::TableFiles::default(), store::Clock::manual());
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    let found = Mutex::new(Vec::new());
+    let report = scan(
+        &source,
+        options,
+        |chunk, _| (chunk.offset, chunk.bytes.to_vec()),
+        |range, (offset, bytes), _| {
+            assert_eq!(range.start, offset);
+            assert_eq!(range.end - range.start, bytes.len() as u64);
+            lock(&found).push((range, bytes));
+        },
+    )?;
+    let mut found = found.into_inner().expect("no panic");
+    found.sort_by_key(|(range, _)| range.start);
+    Ok((found, report))
+}
+
+fn whole(found: &[(Range<u64>, Vec<u8>)]) -> Vec<u8> {
+    found.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_byte_comes_once_and_chunks_are_whole_records(
+        lines in proptest::collection::vec(0_usize..9000, 0..60),
+        evicted in 0.0_f64..1.0,
+        chunk_bytes in 1_usize..40_000,
+        jobs in 1_usize..4,
+        records in any::<bool>(),
+        linear in any::<bool>(),
+        ahead in any::<bool>(),
+    ) {
+        let mut content = Vec::new();
+        for (index, length) in lines.iter().enumerate() {
+            content.extend((0..*length).map(|at| b'a' + u8::try_from((at + index) % 26).expect("a letter")));
+            content.push(b'\n');
+        }
+        content.pop();
+        let options = ScanOptions {
+            chunk_bytes,
+            separator: records.then_some(b'\n'),
+            jobs,
+            plan: if linear { Plan::Linear } else { Plan::Best },
+            ahead,
+        };
+        let file = file_of(&content, evicted);
+        let (found, report) = scanned(&file, &options).expect("it can be read");
+        prop_assert_eq!(whole(&found), content.clone());
+        prop_assert_eq!(report.near_bytes + report.far_bytes, content.len() as u64);
+        prop_assert!(!report.stopped);
+        if records {
+            for (range, bytes) in &found {
+                let ends = bytes.last() == Some(&b'\n') || range.end == report.size;
+                prop_assert!(ends, "{range:?}");
+            }
+        } else {
+            prop_assert!(found.iter().all(|(_, bytes)| bytes.len() <= chunk_bytes));
+        }
+    }
+
+    #[test]
+    fn a_file_with_holes_is_read_whole(
+        islands in proptest::collection::vec((0_usize..64, 1_usize..6), 0..6),
+        chunk_bytes in 1000_usize..40_000,
+        jobs in 1_usize..4,
+        linear in any::<bool>(),
+        evicted in any::<bool>(),
+    ) {
+        const PAGE: usize = 4096;
+        let mut content = vec![0; 70 * PAGE + 11];
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        file.as_file().set_len(content.len() as u64).expect("made long");
+        for (start, pages) in islands {
+            let range = start * PAGE..(start + pages) * PAGE;
+            file.as_file().write_all_at(&vec![b'x'; range.len()], range.start as u64).expect("written");
+            content[range].fill(b'x');
+        }
+        if evicted {
+            file.as_file().sync_all().expect("synced");
+            let all = std::num::NonZeroU64::new(content.len() as u64);
+            rustix::fs::fadvise(file.as_file(), 0, all, rustix::fs::Advice::DontNeed).expect("evicted");
+        }
+        let plan = if linear { Plan::Linear } else { Plan::Best };
+        let options = ScanOptions { chunk_bytes, jobs, plan, ..ScanOptions::default() };
+        let (found, report) = scanned(&file, &options).expect("it can be read");
+        prop_assert!(whole(&found) == content);
+        prop_assert_eq!(report.near_bytes + report.far_bytes, content.len() as u64);
+        prop_assert!(report.hole_bytes <= memchr::memchr_iter(0, &content).count() as u64);
+    }
+
+    #[test]
+    fn nothing_before_a_stop_is_missing(
+        evicted in 0.0_f64..1.0,
+        stop in 0_u64..300_000,
+        jobs in 1_usize..4,
+        records in any::<bool>(),
+    ) {
+        let content: Vec<u8> = b"0123456789abcde\n".repeat(16_384);
+        let file = file_of(&content, evicted);
+        let costs = Costs::with(
+            store::Local::default(),
+            store::TableFiles::default(),
+            store::Clock::manual(),
+        );
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        let options = ScanOptions {
+            chunk_bytes: 5000,
+            separator: records.then_some(b'\n'),
+            jobs,
+            ..ScanOptions::default()
+        };
+        let delivered = Mutex::new(Vec::new());
+        scan(
+            &source,
+            &options,
+            |_, control| control.stop_before(stop),
+            |range, (), _| lock(&delivered).push(range),
+        )
+        .expect("it can be read");
+        let mut delivered = delivered.into_inner().expect("no panic");
+        delivered.sort_by_key(|range| range.start);
+        let mut reached = 0;
+        for range in delivered {
+            prop_assert!(!records || range.end % 16 == 0, "{range:?} ends within a record");
+            if range.start == reached {
+                reached = range.end;
+            }
+        }
+        prop_assert!(reached >= stop.min(content.len() as u64), "{reached} {stop}");
+    }
+}
+
+/// A scan of records of 16 bytes, all far, in chunks of 5000, of which one was taken to be read.
+fn with_a_far_chunk_taken(check: impl FnOnce(&Shared<'_>, &Piece, &mut FarReader<'_>)) {
+    let file = file_of(&b"0123456789abcde\n".repeat(16_384), 0.0);
+    let costs =
+        Costs::with(store::Local::default(), store::TableFiles::default(), store::Clock::manual());
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    let options =
+        ScanOptions { chunk_bytes: 5000, separator: Some(b'\n'), ..ScanOptions::default() };
+    let size = 16 * 16_384;
+    let device = sled::Device::new("disk:a");
+    let far = Sled { offset: 0, length: size, device, place: Place::Far, estimate: None };
+    let reader = FarReader::new(source.file, source.path, &costs, false).expect("here");
+    let near = NearReader::new(source.file, &costs, false).expect("here");
+    let shared = Shared::new(&source, &options, size, &[far], reader, near);
+    let Ok(Some(Work::Far(piece, mut reader))) = shared.next_work() else {
+        panic!("there is a far piece");
+    };
+    check(&shared, &piece, &mut reader);
+}
+
+#[test]
+fn what_follows_a_far_chunk_is_not_near_while_its_last_record_is_not_found() {
+    with_a_far_chunk_taken(|shared, piece, _| {
+        let mut state = lock(&shared.state);
+        state.far_since_refresh = u64::MAX;
+        shared.refresh(&mut state).expect("asked");
+        let next = state.picker.peek().expect("there is more");
+        assert_eq!((next.offset, next.place), (piece.range().end, Place::Far));
+    });
+}
+
+#[test]
+fn a_far_chunk_is_whole_records_though_what_follows_is_no_longer_needed() {
+    for (stop, whole) in [(4000, 0..4992), (4995, 0..5008)] {
+        with_a_far_chunk_taken(|shared, piece, far| {
+            shared.stop_before(stop);
+            let mut ranges = vec![shared.read_far(piece, far, &mut Vec::new()).expect("read")];
+            let next = || lock(&shared.state).picker.take();
+            while let Some(piece) = next() {
+                ranges.push(shared.read_far(&piece, far, &mut Vec::new()).expect("read"));
+            }
+            let end = ranges.last().expect("the first").end;
+            assert_eq!(0..end, whole, "{ranges:?}");
+            assert!(ranges.iter().all(|range| range.end % 16 == 0), "{ranges:?}");
+        });
+    }
+}
+
+#[test]
+fn a_panic_in_one_thread_ends_the_work_of_all() {
+    with_a_far_chunk_taken(|shared, _, _| {
+        std::thread::scope(|scope| {
+            let panics = scope.spawn(|| {
+                let _alarm = Alarm(shared);
+                panic!("as a callback does");
+            });
+            // Nothing is near, and who reads what is far does not come back.
+            assert!(shared.next_work().is_ok_and(|work| work.is_none()));
+            panics.join().expect_err("it panics");
+        });
+    });
+}
+
+#[test]
+fn a_hole_is_zeros_for_which_nothing_is_read() {
+    let file = file_of(&vec![b'x'; 3 << 20], 0.0);
+    let size = (1 << 40) + 5;
+    file.as_file().set_len(size).expect("made long");
+    file.as_file().write_all_at(b"end", size - 3).expect("written");
+    let costs = Costs::load();
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    for plan in [Plan::Best, Plan::Linear] {
+        let options =
+            ScanOptions { chunk_bytes: 32 << 20, jobs: 2, plan, ..ScanOptions::default() };
+        let outside = Mutex::new(Vec::new());
+        let report = scan(
+            &source,
+            &options,
+            |chunk, _| (!chunk.hole).then(|| chunk.bytes.to_vec()),
+            |range, bytes, _| lock(&outside).extend(bytes.map(|bytes| (range.start, bytes))),
+        )
+        .expect("it can be read");
+        let mut outside = outside.into_inner().expect("no panic");
+        outside.sort();
+        let bytes: u64 = outside.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        assert_eq!(report.hole_bytes + bytes, size);
+        assert!(bytes < 64 << 20, "{bytes} bytes were read");
+        assert!(outside[0].1[..3 << 20].iter().all(|&byte| byte == b'x'));
+        assert!(outside.last().is_some_and(|(_, bytes)| bytes.ends_with(b"end")));
+    }
+}
+
+#[test]
+fn what_was_near_saved_what_its_device_would_have_taken() {
+    let file = file_of(&vec![b'x'; 1 << 20], 0.0);
+    file.as_file().set_len(9 << 20).expect("made long");
+    let costs =
+        Costs::with(store::Local::default(), store::TableFiles::default(), store::Clock::manual());
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    let entry = costs.local().status(&file).expect("asked");
+    if matches!(entry.backing, Backing::Memory) {
+        return; // Temporary files lie on no device here.
+    }
+    let near = (1 << 20) + (8 << 20);
+    assert_eq!(saved(&source, &entry, near), (entry.allocated, None), "holes are on no device");
+    let seen = Observation { bytes: 1 << 20, first_byte: Some(2.0), whole: 3.0 };
+    costs.observe(&entry.device, seen);
+    let (bytes, seconds) = saved(&source, &entry, 1 << 20);
+    assert_eq!(bytes, 1 << 20);
+    assert!(seconds.is_some_and(|seconds| (seconds - 3.0).abs() < 0.1), "{seconds:?}");
+    assert_eq!(saved(&source, &entry, 0), (0, Some(0.0)));
+}
+
+#[test]
+fn what_is_cut_at_holes_is_near_and_covers_the_same() {
+    let sled = |offset, length, place| {
+        let device = sled::Device::memory();
+        Sled { offset, length, device, place, estimate: None }
+    };
+    let sleds = vec![sled(0, 100, Place::Near), sled(100, 50, Place::Far)];
+    let cut = cut_at_holes(sleds, &[10..20, 30..40, 90..120]);
+    let ranges: Vec<_> = cut.iter().map(Sled::range).collect();
+    assert_eq!(ranges, [0..10, 10..20, 20..30, 30..40, 40..90, 90..100, 100..150]);
+}
+
+#[test]
+fn what_leaves_memory_before_its_turn_is_fetched_in_order_with_what_is_far() {
+    // Large enough that one folio is a small part of it.
+    let content: Vec<u8> = b"0123456789abcde\n".repeat(1 << 20);
+    for separator in [None, Some(b'\n')] {
+        let file = file_of(&content, 0.5);
+        let halves = [0..8 << 20, 8 << 20..16 << 20];
+        let found = store::resident_ranges(file.as_file(), &halves).expect("it can be asked");
+        if found != [(halves[0].clone(), false), (halves[1].clone(), true)] {
+            // A file system that evicts nothing, such as tmpfs, or does not tell.
+            return;
+        }
+        let costs = Costs::load();
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        let options = ScanOptions {
+            chunk_bytes: 1 << 20,
+            separator,
+            jobs: 1,
+            ahead: false,
+            ..ScanOptions::default()
+        };
+        let order = Mutex::new(Vec::new());
+        let report = scan(
+            &source,
+            &options,
+            |chunk, _| {
+                if chunk.near {
+                    let advice = rustix::fs::Advice::DontNeed;
+                    rustix::fs::fadvise(source.file, 0, None, advice).expect("evicted");
+                }
+                assert_eq!(
+                    chunk.bytes,
+                    &content[usize::try_from(chunk.offset).unwrap()..][..chunk.bytes.len()]
+                );
+            },
+            |range, (), _| lock(&order).push(range),
+        )
+        .expect("it can be read");
+        let order = order.into_inner().expect("no panic");
+        assert_eq!(order.iter().map(|range| range.end - range.start).sum::<u64>(), report.size);
+        // First what was near, of which a folio in use stays; the end of the file left and comes last.
+        assert!(order[0].start >= report.size / 2, "{order:?}");
+        assert_eq!(order.last().map(|range| range.end), Some(report.size), "{order:?}");
+        assert!(report.near_bytes < report.size / 4, "{report:?}");
+    }
+}
+
+#[test]
+fn it_is_fetched_ahead_only_of_devices_that_keep_up_with_computing() {
+    let of = |seconds| DeliveryTime { p50: seconds, p90: seconds, ..DeliveryTime::default() };
+    // 1 GB in memory and 1 GB on an SSD, a disk and a server.
+    assert!(is_worth_fetching_ahead(1_000_000_000, &of(0.4)));
+    assert!(!is_worth_fetching_ahead(1_000_000_000, &of(8.0)));
+    assert!(!is_worth_fetching_ahead(1_000_000_000, &of(1000.0)));
+}
+
+#[test]
+fn an_empty_file_is_no_chunk() {
+    let (found, report) = scanned(&file_of(b"", 0.0), &ScanOptions::default()).expect("read");
+    assert!(found.is_empty());
+    assert_eq!(report.size, 0);
+}
+
+#[test]
+fn a_hole_that_is_cut_off_while_it_is_read_is_an_error() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    file.as_file().set_len(1 << 20).expect("made long");
+    let costs = Costs::load();
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    let options = ScanOptions { chunk_bytes: 1 << 16, jobs: 1, ..ScanOptions::default() };
+    let shorten = |_: &Chunk<'_>, _: &Control<'_>| source.file.set_len(5).expect("shortened");
+    let result = scan(&source, &options, shorten, |_, (), _| panic!("delivered"));
+    assert!(matches!(result, Err(Error::Truncated { found: 5, .. })), "{result:?}");
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read_is_an_error_and_void_results_are_not_delivered() {
+    for (evicted, separator) in [(0.0, None), (1.0, None), (0.0, Some(b'x'))] {
+        let file = file_of(&vec![b'x'; 1 << 20], evicted);
+        let costs = Costs::load();
+        let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+        let options =
+            ScanOptions { chunk_bytes: 1 << 16, separator, jobs: 1, ..ScanOptions::default() };
+        let result = scan(
+            &source,
+            &options,
+            |chunk, _| {
+                source.file.set_len(1 << 17).expect("shortened");
+                chunk.bytes.iter().all(|&byte| byte == b'x')
+            },
+            |_, sound, _| assert!(sound),
+        );
+        assert!(matches!(result, Err(Error::Truncated { found: 0x2_0000, .. })), "{result:?}");
+    }
+}
+
+#[test]
+fn a_panic_over_bytes_that_vanished_is_the_truncation() {
+    let file = file_of(&vec![b'x'; 1 << 20], 0.0);
+    let costs = Costs::load();
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    let panics = |chunk: &Chunk<'_>, _: &Control<'_>| {
+        source.file.set_len(5).expect("shortened");
+        assert_eq!(chunk.bytes.last(), Some(&b'x'), "as they were");
+    };
+    let result = scan(&source, &ScanOptions::default(), panics, |_, (), _| {});
+    assert!(matches!(result, Err(Error::Truncated { found: 5, .. })), "{result:?}");
+}
+
+#[test]
+#[should_panic(expected = "its own")]
+fn a_panic_over_sound_bytes_goes_on() {
+    let file = file_of(b"x", 0.0);
+    let costs = Costs::load();
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    let options = ScanOptions { jobs: 1, ..ScanOptions::default() };
+    drop(scan(&source, &options, |_, _| panic!("its own"), |_, (): (), _| {}));
+}

@@ -1,0 +1,368 @@
+//! What the threads of a scan share, and how each of them finds its next piece.
+
+use std::io;
+use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sled::{Picker, Piece, Place, Plan, Sled, first_record_end};
+
+use super::layout::{is_within, located};
+use super::read::{short_or_failed, shrunk};
+use super::{Chunk, Control, ScanOptions, Source};
+use crate::Error;
+use crate::far::FarReader;
+use crate::mapping::Mapping;
+use crate::near::NearReader;
+use crate::sync::{Condvar, Mutex, lock};
+
+/// Far bytes read after which it is asked again where data is: by then others may have brought some near.
+const REFRESH_BYTES: u64 = 64 << 20;
+
+pub(super) struct Shared<'a> {
+    pub(super) source: Source<'a>,
+    pub(super) options: ScanOptions,
+    pub(super) size: u64,
+    pub(super) near: NearReader<'a>,
+    pub(super) mapping: Option<Arc<Mapping>>,
+    /// Only part of the file was in memory: then memory may be short.
+    pub(super) is_near_in_part: bool,
+    /// In file order.
+    pub(super) holes: Vec<Range<u64>>,
+    /// What a chunk of a hole holds. Memory that is only read takes no page of its own.
+    pub(super) zeros: Vec<u8>,
+    pub(super) state: Mutex<State<'a>>,
+    pub(super) changed: Condvar,
+}
+
+impl std::fmt::Debug for Shared<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+pub(super) struct State<'a> {
+    pub(super) picker: Picker,
+    /// A far piece as others are, if what leaves memory before its turn is to be one of them.
+    pub(super) like_far: Option<Piece>,
+    /// Who takes the reader may read what is far; `None` while somebody does.
+    pub(super) far: Option<FarReader<'a>>,
+    pub(super) far_since_refresh: u64,
+    /// Near pieces that are taken and not delivered yet.
+    pub(super) near_at_work: usize,
+    /// Nothing that starts at or after this is needed.
+    pub(super) limit: u64,
+    pub(super) failed: Option<Error>,
+    pub(super) near_bytes: u64,
+    pub(super) hole_bytes: u64,
+    pub(super) far_bytes: u64,
+    pub(super) waited: Duration,
+    pub(super) stopped: bool,
+}
+
+pub(super) enum Work<'a> {
+    Near(Piece),
+    Far(Piece, FarReader<'a>),
+}
+
+/// Ends the scan for all when a callback panics in one thread.
+pub(super) struct Alarm<'a, 'b>(pub(super) &'a Shared<'b>);
+
+impl Drop for Alarm<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let source = io::Error::other("a thread panicked");
+            self.0.fail(Error::Io { path: self.0.source.path.to_owned(), source });
+        }
+    }
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(
+        source: &Source<'a>,
+        options: &ScanOptions,
+        size: u64,
+        sleds: &[Sled],
+        far: FarReader<'a>,
+        near: NearReader<'a>,
+    ) -> Self {
+        Self {
+            source: *source,
+            near,
+            options: *options,
+            size,
+            mapping: None,
+            is_near_in_part: false,
+            holes: Vec::new(),
+            zeros: Vec::new(),
+            state: Mutex::new(State {
+                picker: Picker::with_plan(sleds, options.chunk_bytes as u64, options.plan),
+                like_far: None,
+                far: Some(far),
+                far_since_refresh: 0,
+                near_at_work: 0,
+                limit: u64::MAX,
+                failed: None,
+                near_bytes: 0,
+                hole_bytes: 0,
+                far_bytes: 0,
+                waited: Duration::ZERO,
+                stopped: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn work<T, F, D>(&self, each: &F, deliver: &D)
+    where
+        F: Fn(&Chunk<'_>, &Control<'_>) -> T + Sync,
+        D: Fn(Range<u64>, T, &Control<'_>) + Sync,
+    {
+        let stop_before = |offset| self.stop_before(offset);
+        let control = Control { stop_before: &stop_before };
+        let _alarm = Alarm(self);
+        let mut buffer = Vec::new();
+        loop {
+            let work = match self.next_work() {
+                Ok(Some(work)) => work,
+                Ok(None) => return,
+                Err(error) => {
+                    return self.fail(short_or_failed(&self.source, self.size, 0, error));
+                }
+            };
+            let (range, near) = match work {
+                Work::Near(piece) if is_within(&self.holes, &piece.range()) => {
+                    (piece.range(), true)
+                }
+                Work::Near(piece) => match self.bring_mapped(&piece, &mut buffer) {
+                    Ok(()) => (piece.range(), true),
+                    Err(error) => return self.fail(error),
+                },
+                Work::Far(piece, mut far) => {
+                    let read = self.read_far(&piece, &mut far, &mut buffer);
+                    let is_needed = {
+                        let mut state = lock(&self.state);
+                        state.far = Some(far);
+                        state.stopped |= piece.offset >= state.limit;
+                        piece.offset < state.limit
+                    };
+                    self.changed.notify_all();
+                    if !is_needed && read.is_ok() {
+                        continue;
+                    }
+                    match read {
+                        Ok(range) => (range, false),
+                        Err(error) => return self.fail(error),
+                    }
+                }
+            };
+            let length = range.end - range.start;
+            let hole = near && is_within(&self.holes, &range);
+            let mapped = self.mapping.as_ref().filter(|_| !hole && buffer.is_empty());
+            let bytes = match mapped {
+                Some(mapping) => mapping.bytes(&range),
+                None if hole => &self.zeros[..usize::try_from(length).expect("at most a chunk")],
+                None => &buffer,
+            };
+            let chunk = Chunk { offset: range.start, bytes, near, hole };
+            // What vanishes under `each` may break what it relies on: that is no panic of its own.
+            let result = panic::catch_unwind(AssertUnwindSafe(|| each(&chunk, &control)));
+            let sound = match mapped {
+                Some(mapping) => mapping.is_sound(),
+                None => !hole || self.reaches(range.end),
+            };
+            if !sound {
+                return self.fail(shrunk(&self.source, self.size));
+            }
+            let result = result.unwrap_or_else(|panic| panic::resume_unwind(panic));
+            {
+                let mut state = lock(&self.state);
+                if near {
+                    state.near_bytes += length;
+                } else {
+                    state.far_bytes += length;
+                }
+                if hole {
+                    state.hole_bytes += length;
+                }
+            }
+            // Unmapping interrupts all processors, so only where memory may be short.
+            if let Some(mapping) = mapped.filter(|_| self.is_near_in_part) {
+                mapping.is_done_with(&range);
+            }
+            deliver(range, result, &control);
+            if near {
+                lock(&self.state).near_at_work -= 1;
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// Whether the file is still that long.
+    fn reaches(&self, end: u64) -> bool {
+        self.source.file.metadata().is_ok_and(|metadata| metadata.len() >= end)
+    }
+
+    /// Waits for something to do; `None` when there will be nothing more.
+    pub(super) fn next_work(&self) -> io::Result<Option<Work<'a>>> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.failed.is_some() {
+                return Ok(None);
+            }
+            self.refresh(&mut state)?;
+            if self.options.ahead
+                && self.options.jobs > 1
+                && let Some(work) = Self::take_far(&mut state)
+            {
+                return Ok(Some(work));
+            }
+            match state.picker.peek() {
+                Some(piece) if piece.place == Place::Near => {
+                    let piece = self.take_near(&mut state)?;
+                    let Some(left) = piece.as_ref().filter(|piece| self.has_left(&state, piece))
+                    else {
+                        state.near_at_work += 1;
+                        return Ok(piece.map(Work::Near));
+                    };
+                    if let Some(far) = state.like_far.clone() {
+                        state.picker.give_back(&far, left.range());
+                    }
+                    continue;
+                }
+                // The answer may be in what is at work.
+                Some(_) if !self.options.ahead && state.near_at_work > 0 => {}
+                Some(_) => {
+                    if let Some(far) = state.far.take() {
+                        let piece = state.picker.take().expect("it was just seen");
+                        return Ok(Some(Work::Far(piece, far)));
+                    }
+                }
+                // Who reads what is far may give back the end of it.
+                None if state.far.is_some() => return Ok(None),
+                None => {}
+            }
+            state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    /// Lets pieces that leave memory before their turn be fetched with the far ones, in file order.
+    ///
+    /// Where memory is short, what is fetched drives out what is near. A page
+    /// fault would bring that back with what lies around it, beside the stream
+    /// of the device, and so drive out the next piece just before its turn.
+    pub(super) fn notice_what_leaves(&self) {
+        let mut state = lock(&self.state);
+        let Some(near) = state.picker.peek().filter(|piece| piece.place == Place::Near) else {
+            return;
+        };
+        // Some file systems do not tell what is in memory in this way.
+        if !self.is_resident(&near) {
+            return;
+        }
+        if let Some(far) = state.picker.take_far() {
+            state.picker.give_back(&far, far.range());
+            state.like_far = Some(far);
+        }
+    }
+
+    fn has_left(&self, state: &State<'_>, piece: &Piece) -> bool {
+        state.like_far.is_some()
+            && !is_within(&self.holes, &piece.range())
+            && !self.is_resident(piece)
+    }
+
+    fn is_resident(&self, piece: &Piece) -> bool {
+        store::resident_ranges(self.source.file, &[piece.range()])
+            .is_ok_and(|ranges| ranges.iter().all(|(_, resident)| *resident))
+    }
+
+    pub(super) fn stop_before(&self, offset: u64) {
+        let mut state = lock(&self.state);
+        state.limit = state.limit.min(offset);
+        state.stopped |= state.picker.stop_before(offset);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn take_far(state: &mut State<'a>) -> Option<Work<'a>> {
+        let far = state.far.take()?;
+        if let Some(piece) = state.picker.take_far() {
+            return Some(Work::Far(piece, far));
+        }
+        state.far = Some(far);
+        None
+    }
+
+    fn take_near(&self, state: &mut State<'_>) -> io::Result<Option<Piece>> {
+        match self.options.separator {
+            None => Ok(state.picker.take()),
+            Some(separator) => {
+                let mut read = |offset, buffer: &mut [u8]| self.near.read_exact_at(buffer, offset);
+                let mut piece = state.picker.take_records(separator, &mut read)?;
+                if let Some(piece) =
+                    piece.as_mut().filter(|piece| self.is_cut(state, piece.range().end))
+                {
+                    // From its last byte on: that may be the separator.
+                    let last = piece.range().end - 1;
+                    let end = first_record_end(last, self.size, separator, &mut read)?;
+                    piece.length = end.unwrap_or(self.size) - piece.offset;
+                }
+                Ok(piece)
+            }
+        }
+    }
+
+    /// Whether a piece ends at `end` because nothing that starts there is needed:
+    /// its last record may well end later.
+    pub(super) fn is_cut(&self, state: &State<'_>, end: u64) -> bool {
+        end >= state.limit && end < self.size
+    }
+
+    /// Takes what follows `end`, for a record that goes on there (empty if
+    /// nothing does), and whether that lies beyond a stop.
+    pub(super) fn take_on(&self, end: u64) -> (Range<u64>, bool) {
+        let to = end.saturating_add(self.options.chunk_bytes as u64);
+        let mut state = lock(&self.state);
+        if self.is_cut(&state, end) {
+            return (end..to.min(self.size), true);
+        }
+        (end..state.picker.take_on(end, to), false)
+    }
+
+    /// Asks again where data is, now and then, but not while something far is
+    /// being read: until its last record is found, what follows it starts in
+    /// the middle of one and must not be taken for near.
+    fn refresh(&self, state: &mut State<'_>) -> io::Result<()> {
+        if state.far.is_none()
+            || state.far_since_refresh < REFRESH_BYTES.max(self.size / 32)
+            || self.options.plan == Plan::Linear
+        {
+            return Ok(());
+        }
+        state.far_since_refresh = 0;
+        let sleds = located(&self.source, &self.near, &self.options, self.size, &self.holes)?;
+        state.picker.refresh(&sleds);
+        Ok(())
+    }
+
+    /// Unmaps what was read, with the other threads: one alone takes 8 ms for a GiB.
+    pub(super) fn end_mapping(&self) {
+        if let Some(mapping) = &self.mapping {
+            mapping.help_unmap();
+        }
+    }
+
+    pub(super) fn give_back(&self, piece: &Piece, range: Range<u64>) {
+        let mut state = lock(&self.state);
+        state.picker.give_back(piece, range);
+        let limit = state.limit;
+        state.stopped |= state.picker.stop_before(limit);
+    }
+
+    pub(super) fn fail(&self, error: Error) {
+        lock(&self.state).failed.get_or_insert(error);
+        self.changed.notify_all();
+    }
+}
