@@ -271,7 +271,9 @@ static void a_fork_is_told(void) {
         FAILS(nf_set_iterate(set), -2, EOPNOTSUPP, "fork");
         FAILS(setIterate(set), 0, EOPNOTSUPP, "fork");
         FAILS(setClose(set), -1, EOPNOTSUPP, "fork");
-        _exit(0);
+        /* Valgrind calls lost what only the threads that the fork lacks point to. */
+        execl("/bin/true", "true", (char *)NULL);
+        _exit(1);
     }
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(taken(set) == 0xffffff && setClose(set) == 0);
