@@ -105,7 +105,7 @@ pub unsafe extern "C" fn nf_set_open_with(
         own()?;
         // SAFETY: the C caller promises these strings.
         let specs = unsafe { specs_of(specs, count) }?;
-        if !options.is_some_and(|options| options.allow_programs != 0) {
+        if options.is_none_or(|options| options.allow_programs == 0) {
             no_programs(&specs)?;
         }
         let options = match (options, data) {
