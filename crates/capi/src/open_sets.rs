@@ -13,8 +13,9 @@ use crate::descriptor::{Identity, regular_file};
 use crate::engine::own;
 use crate::error::Failure;
 
-/// Sets that may be open at once: a program that needs more forgets to close them.
-const SETS_MAX: c_int = 4096;
+/// Sets that may be open at once, as many as descriptors by default: a program
+/// that needs more forgets to close them.
+const SETS_MAX: c_int = 1024;
 
 static SETS: Mutex<BTreeMap<c_int, Arc<OpenSet>>> = Mutex::new(BTreeMap::new());
 

@@ -141,9 +141,10 @@ fn passes_under_valgrind(name: &str) {
     run(&program, &VALGRIND, &format!("{name}.valgrind"));
 }
 
-const VALGRIND: [&str; 6] = [
+const VALGRIND: [&str; 7] = [
     "valgrind",
     "--quiet",
+    "--fair-sched=try",
     "--error-exitcode=99",
     "--leak-check=full",
     "--errors-for-leak-kinds=definite,indirect",
@@ -153,7 +154,7 @@ const VALGRIND: [&str; 6] = [
 /// Texts of members, and their contents all together in a fixed order.
 fn contents() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let text = |number: usize| {
-        let lines = (0..2000 * number + 1).map(|line| format!("{number} {line}\n"));
+        let lines = (0..=2000 * number).map(|line| format!("{number} {line}\n"));
         lines.collect::<String>().into_bytes()
     };
     let texts: Vec<Vec<u8>> = (0..6).map(text).collect();

@@ -232,7 +232,7 @@ static void what_is_wrong_is_an_error(void) {
     CHECK(nf_set_close(set) == 0);
     int most = 0;
     while ((set = setOpen("files/00.txt")) > 0) CHECK(set == ++most);
-    CHECK(errno == EMFILE && most == 4096);
+    CHECK(errno == EMFILE && most == 1024);
     for (int i = 1; i <= most; i++) CHECK(setClose(i) == 0);
 }
 
