@@ -1,7 +1,6 @@
 //! Specs as text, and operands as patterns, those taken from the command's own sources: a program
 //! has no library.
 
-#[expect(dead_code, reason = "the command uses the rest")]
 #[path = "../../cli/src/specs/mod.rs"]
 mod sources;
 

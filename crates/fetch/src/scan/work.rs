@@ -334,7 +334,7 @@ impl<'a> Shared<'a> {
     /// Asks again where data is, now and then, but not while something far is
     /// being read: until its last record is found, what follows it starts in
     /// the middle of one and must not be taken for near.
-    fn refresh(&self, state: &mut State<'_>) -> io::Result<()> {
+    pub(super) fn refresh(&self, state: &mut State<'_>) -> io::Result<()> {
         if state.far.is_none()
             || state.far_since_refresh < REFRESH_BYTES.max(self.size / 32)
             || self.options.plan == Plan::Linear
