@@ -208,6 +208,22 @@ fn a_mount_that_does_not_answer_is_given_up_and_others_still_answer() {
 }
 
 #[test]
+fn an_open_file_is_asked_about_without_its_mount() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    // The kernel may believe nothing for long, so that it would ask for the size again.
+    let options = slowfs::Options { time_to_live: Duration::ZERO, ..slowfs::Options::default() };
+    let slow = SlowDir::new(options);
+    let path = slow.create("file", noise(1 << 20, 13));
+    let _held = hold(&path, 0..MIB);
+    let (local, file) = (Local::default(), File::open(&path).expect("opens"));
+    let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+    slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+    assert_eq!(local.status(&file).expect("it is open").size, MIB);
+    assert_eq!(local.locate(&file).expect("it is open").extents[0].place, Place::Near);
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn a_store_keeps_no_mount_from_being_unmounted() {
     skip_unless!(Facility::Root);
     let tmpfs = Tmpfs::new(MIB);

@@ -1,5 +1,6 @@
 //! The local store: files of mounted file systems.
 
+mod attributes;
 mod block;
 mod bounded;
 mod canary;
@@ -38,6 +39,7 @@ pub use probe::{Probe, Progress, probe, probe_memory};
 pub use residency::resident_ranges;
 pub use walk::Walk;
 
+use attributes::Attributes;
 use canary::Canaries;
 use locate::{locate_on, whole_extent};
 use mounts::absolute;
@@ -173,7 +175,7 @@ impl Local {
             Ok((file, stat))
         })?;
         let entry =
-            self.status_of(file.as_fd(), &stat).map_err(|source| Error::io(path, source))?;
+            self.status_of(file.as_fd(), &stat.into()).map_err(|source| Error::io(path, source))?;
         Ok((entry, Handle { file, device: stat.st_dev, inode: stat.st_ino }))
     }
 
@@ -198,7 +200,7 @@ impl Local {
             Ok((File::from(file), stat))
         })?;
         let status =
-            self.status_of(file.as_fd(), &stat).map_err(|source| Error::io(path, source))?;
+            self.status_of(file.as_fd(), &stat.into()).map_err(|source| Error::io(path, source))?;
         Ok((file, status))
     }
 
@@ -208,13 +210,12 @@ impl Local {
     /// The system's, if the descriptor cannot be asked about at all.
     pub fn locate(&self, file: &impl AsFd) -> io::Result<Located> {
         let file = file.as_fd();
-        let stat = sysfs::fstat(file)?;
-        if !sysfs::FileType::from_raw_mode(stat.st_mode).is_file() {
+        let known = Attributes::known(file)?;
+        if known.kind() != Kind::File {
             return Ok(Located::default());
         }
-        let size = u64::try_from(stat.st_size).unwrap_or(0);
-        let ground = self.ground(file, stat.st_dev)?;
-        Ok(locate_on(file, size, &ground.device, ground.backing))
+        let ground = self.ground(file, known.device)?;
+        Ok(locate_on(file, known.size, &ground.device, ground.backing))
     }
 
     /// Where the parts of the file at `path` are, of which `entry` is known and
@@ -267,27 +268,23 @@ impl Local {
                 .is_ok_and(|cached| cached >= size.div_ceil(sys::page_bytes()))
     }
 
-    /// What an open file is, and on what device.
+    /// What an open file is, and on what device; on a mount that may not answer, what the kernel
+    /// last heard of it.
     ///
     /// # Errors
     /// The system's, if the descriptor cannot be asked about at all.
     pub fn status(&self, file: &impl AsFd) -> io::Result<Status> {
         let file = file.as_fd();
-        self.status_of(file, &sysfs::fstat(file)?)
+        self.status_of(file, &Attributes::known(file)?)
     }
 
-    fn status_of(&self, file: BorrowedFd<'_>, stat: &sysfs::Stat) -> io::Result<Status> {
-        let ground = self.ground(file, stat.st_dev)?;
+    fn status_of(&self, file: BorrowedFd<'_>, known: &Attributes) -> io::Result<Status> {
+        let ground = self.ground(file, known.device)?;
         Ok(Status {
-            kind: match sysfs::FileType::from_raw_mode(stat.st_mode) {
-                sysfs::FileType::RegularFile => Kind::File,
-                sysfs::FileType::Directory => Kind::Folder,
-                sysfs::FileType::Symlink => Kind::Link,
-                _ => Kind::Stream,
-            },
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-            allocated: u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512),
-            modified_s: stat.st_mtime,
+            kind: known.kind(),
+            size: known.size,
+            allocated: known.allocated,
+            modified_s: known.modified_s,
             device: ground.device.clone(),
             backing: ground.backing,
             mount: ground.mount.clone(),

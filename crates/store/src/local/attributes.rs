@@ -1,0 +1,70 @@
+//! What the kernel knows of a file, without a question to its server.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{self as sysfs, AtFlags, FileType, Stat, StatxFlags};
+
+use super::Kind;
+
+/// Bytes of a block as `st_blocks` counts them.
+const BLOCK_BYTES: u64 = 512;
+
+/// What is used of a file's attributes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attributes {
+    mode: u32,
+    /// As `st_dev`.
+    pub(super) device: u64,
+    pub(super) size: u64,
+    pub(super) allocated: u64,
+    pub(super) modified_s: i64,
+}
+
+impl Attributes {
+    /// Of an open file, as the kernel last heard of it: `fstat` asks the server of the file once
+    /// more where that is some time ago, and waits for ever if it does not answer.
+    ///
+    /// # Errors
+    /// The system's, if the descriptor cannot be asked about at all.
+    pub(super) fn known(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let known = match sysfs::statx(file, "", flags, StatxFlags::BASIC_STATS) {
+            Ok(known) => known,
+            // A sandbox that knows no statx.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
+                return Ok(sysfs::fstat(file)?.into());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self {
+            mode: known.stx_mode.into(),
+            device: sysfs::makedev(known.stx_dev_major, known.stx_dev_minor),
+            size: known.stx_size,
+            allocated: known.stx_blocks.saturating_mul(BLOCK_BYTES),
+            modified_s: known.stx_mtime.tv_sec,
+        })
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match FileType::from_raw_mode(self.mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Folder,
+            FileType::Symlink => Kind::Link,
+            _ => Kind::Stream,
+        }
+    }
+}
+
+impl From<Stat> for Attributes {
+    fn from(stat: Stat) -> Self {
+        let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        Self {
+            mode: stat.st_mode,
+            device: stat.st_dev,
+            size: count(stat.st_size),
+            allocated: count(stat.st_blocks).saturating_mul(BLOCK_BYTES),
+            modified_s: stat.st_mtime,
+        }
+    }
+}
