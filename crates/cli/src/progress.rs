@@ -47,16 +47,11 @@ impl Line {
             self.next = Some(now + PAUSE);
         }
     }
-
-    /// Takes the line away, so that something else can be written.
-    pub(crate) fn clear(&mut self) {
-        wipe();
-    }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.clear();
+        wipe();
     }
 }
 

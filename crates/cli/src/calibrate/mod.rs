@@ -75,7 +75,7 @@ fn measure_all(
         let found = measure(costs, target, args.seconds, |step| {
             line.show(|| format!("{of}, {}: {}", target.name(), step_text(step)));
         });
-        line.clear();
+        progress::wipe();
         match found {
             Ok((probe, path)) => {
                 let device = probe.device.clone();

@@ -15,19 +15,22 @@ use crate::sets::{self, Sets, Tally, progress};
 /// Bytes taken from a decompressing program at a time.
 const BUFFER_BYTES: usize = 128 << 10;
 
+const LONG_ABOUT: &str = "\
+Write the bytes of objects to stdout, while the next are fetched
+
+Each member comes whole and by itself, in the order of the operands unless --unordered is given.
+A large one is written while the rest of it is on its way: if that breaks, what was written
+stays written, and the exit code says so.
+
+Unlike cat, `-` is a list of names on stdin, and not what stdin holds.
+
+Examples:
+  nearfirst cat 's3://logs/2026/**/*.gz' | zcat | sort
+  nearfirst cat --unordered -z 's3://logs/2026/**/*.gz' | grep -c ERROR";
+
 /// Write the bytes of objects to stdout, while the next are fetched
-///
-/// Each member comes whole and by itself, in the order of the operands unless --unordered is given.
-/// A large one is written while the rest of it is on its way: if that breaks, what was written
-/// stays written, and the exit code says so.
-///
-/// Unlike cat, `-` is a list of names on stdin, and not what stdin holds.
-///
-/// Examples:
-///   nearfirst cat 's3://logs/2026/**/*.gz' | zcat | sort
-///   nearfirst cat --unordered -z 's3://logs/2026/**/*.gz' | grep -c ERROR
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = outcome::EXIT_CODES, verbatim_doc_comment)]
+#[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     /// What to write
     #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]

@@ -85,20 +85,18 @@ impl<'a> Copier<'a> {
     /// Copies what is ready, until nothing is left.
     pub(super) fn work(&self, set: &Set) {
         loop {
-            if let Some((entry, task)) = self.plan.next_resumed() {
+            while let Some((entry, task)) = self.plan.next_resumed() {
                 self.go_on(&entry, &task);
-            } else if let Some(member) = set.next() {
-                match member {
-                    Ok(member) => self.copy(member),
-                    Err(error) => {
-                        self.tally.failed();
-                        sets::complain(&error);
-                    }
+            }
+            match set.next() {
+                Some(Ok(member)) => self.copy(member),
+                Some(Err(error)) => {
+                    self.tally.failed();
+                    sets::complain(&error);
                 }
-            } else if let Some((entry, task)) = self.plan.next_resumed() {
-                self.go_on(&entry, &task);
-            } else {
-                return;
+                // The last names may have been of such.
+                None if self.plan.has_resumed() => {}
+                None => return,
             }
         }
     }

@@ -26,24 +26,27 @@ use copy::Copier;
 use place::Target;
 use plan::{Existing, Plan};
 
+const LONG_ABOUT: &str = "\
+Copy objects to this machine, several at a time
+
+A pattern keeps the folders below its first wildcard: 's3://logs/2026/**/*.gz' makes DIR/01/a.gz
+of s3://logs/2026/01/a.gz. Names that are given, listed or answered to a query become files of
+their own last component; names that a program prints keep the folders below its own. Of two
+objects that would become one file, the second is an error. With one SPEC that is a name, and a
+DEST that is no folder, DEST is the file.
+
+A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it.
+The same command again goes on where that ends, if the object is still the same. Nothing is
+replaced unless --force or --update says so. Lengths are checked, and MD5 sums where the
+store gives them.
+
+Examples:
+  nearfirst cp 's3://logs/2026/**/*.gz' logs/
+  nearfirst cp 'https://host/papers.html\\a[href$=\".pdf\"]\\' papers/";
+
 /// Copy objects to this machine, several at a time
-///
-/// A pattern keeps the folders below its first wildcard: 's3://logs/2026/**/*.gz' makes DIR/01/a.gz
-/// of s3://logs/2026/01/a.gz. Names that are given, listed or answered to a query become files of
-/// their own last component; names that a program prints keep the folders below its own. Of two
-/// objects that would become one file, the second is an error. With one SPEC that is a name, and a
-/// DEST that is no folder, DEST is the file.
-///
-/// A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it.
-/// The same command again goes on where that ends, if the object is still the same. Nothing is
-/// replaced unless --force or --update says so. Lengths are checked, and MD5 sums where the
-/// store gives them.
-///
-/// Examples:
-///   nearfirst cp 's3://logs/2026/**/*.gz' logs/
-///   nearfirst cp 'https://host/papers.html\a[href$=".pdf"]\' papers/
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = outcome::EXIT_CODES, verbatim_doc_comment)]
+#[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
     /// What to copy

@@ -60,12 +60,10 @@ impl Part {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).custom_flags(libc::O_NOFOLLOW);
         let file = options.open(beside(dest, PART))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => {
-                return Err(io::Error::other("another run is writing it"));
-            }
-            // Where locks are not known, two runs at once are the user's to avoid.
-            Ok(()) | Err(_) => {}
+        // Where locks are not known, two runs at once are the user's to avoid.
+        let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        if locked == Err(Errno::WOULDBLOCK) {
+            return Err(io::Error::other("another run is writing it"));
         }
         let mut part = Self { file, dest: dest.to_owned(), keeps: version.is_some() };
         if version.is_none_or(|version| resumable(dest, version, size) == 0) {

@@ -89,6 +89,11 @@ impl Plan {
         std::mem::take(&mut self.state().resumed)
     }
 
+    /// Whether an object is to be gone on with.
+    pub(super) fn has_resumed(&self) -> bool {
+        !self.state().resumed.is_empty()
+    }
+
     /// One object that is to be gone on with.
     pub(super) fn next_resumed(&self) -> Option<(Entry, Task)> {
         self.state().resumed.pop()

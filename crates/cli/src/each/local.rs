@@ -21,7 +21,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// A private folder for copies of remote members, gone with this value or with the run.
 #[derive(Debug)]
 pub(super) struct Folder {
-    folder: tempfile::TempDir,
+    place: tempfile::TempDir,
     next: AtomicU64,
     _removed: Prepared,
 }
@@ -46,7 +46,7 @@ impl Folder {
         let path = folder.path().to_owned();
         // A child that is ending may still make files.
         let removed = interrupt::prepare(move || drop(fs::remove_dir_all(&path)));
-        Ok(Self { folder, next: AtomicU64::new(0), _removed: removed })
+        Ok(Self { place: folder, next: AtomicU64::new(0), _removed: removed })
     }
 
     /// The file of a member: its own, or a copy.
@@ -62,7 +62,7 @@ impl Folder {
         let name = member.name().clone();
         // Names may be the same: each copy has a folder of its own.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let own = self.folder.path().join(number.to_string());
+        let own = self.place.path().join(number.to_string());
         let path = own.join(OsStr::from_bytes(file_name(name.file_name())));
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };
         match file.fill(member, tally) {

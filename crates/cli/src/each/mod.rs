@@ -25,19 +25,22 @@ use local::Folder;
 use print::Printer;
 use words::Words;
 
+const LONG_ABOUT: &str = "\
+Run a command on each object as it becomes ready
+
+In CMD's words, `{}` stands for a path of this machine with the object's own file name: that of
+the file itself, or of a copy in a private folder that is removed when CMD ends. `{name}` is the
+whole name, `{size}` the number of bytes. Where no word has `{}`, the path is added at the end.
+CMD's stdin is empty; NEARFIRST_NAME in its environment is the whole name. No shell sees the
+words: for one, run it, as in `sh -c 'zcat \"$1\" | wc -l' sh {}`.
+
+Examples:
+  nearfirst each 's3://bucket/*.fits' -- fitsverify -q {}
+  nearfirst each --ordered 'https://host/papers.html\\a[href$=\".pdf\"]\\' -- pdftotext {} -";
+
 /// Run a command on each object as it becomes ready
-///
-/// In CMD's words, `{}` stands for a path of this machine with the object's own file name: that of
-/// the file itself, or of a copy in a private folder that is removed when CMD ends. `{name}` is the
-/// whole name, `{size}` the number of bytes. Where no word has `{}`, the path is added at the end.
-/// CMD's stdin is empty; NEARFIRST_NAME in its environment is the whole name. No shell sees the
-/// words: for one, run it, as in `sh -c 'zcat "$1" | wc -l' sh {}`.
-///
-/// Examples:
-///   nearfirst each 's3://bucket/*.fits' -- fitsverify -q {}
-///   nearfirst each --ordered 'https://host/papers.html\a[href$=".pdf"]\' -- pdftotext {} -
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = EXIT_CODES, verbatim_doc_comment)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// The objects
     #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]

@@ -45,7 +45,9 @@ impl Printer {
             .wait_while(state, |state| number >= state.next + WAITING_MAX && state.written.is_ok())
             .unwrap_or_else(PoisonError::into_inner);
         state.waiting.insert(number, output);
-        while let Some(output) = state.take_next() {
+        loop {
+            let turn = state.next;
+            let Some(output) = state.waiting.remove(&turn) else { break };
             state.put(output);
             state.next += 1;
         }
@@ -64,10 +66,6 @@ impl Printer {
 }
 
 impl State {
-    fn take_next(&mut self) -> Option<Option<Output>> {
-        self.waiting.remove(&self.next)
-    }
-
     fn put(&mut self, output: Option<Output>) {
         if let (Some(output), Ok(())) = (output, &self.written) {
             progress::wipe();

@@ -45,15 +45,12 @@ fn replaced(word: &OsStr, stands_for: &[(&[u8], &[u8])]) -> OsString {
     let mut rest = word.as_bytes();
     let mut made = Vec::with_capacity(rest.len());
     while let Some((first, after)) = rest.split_first() {
-        match stands_for.iter().find(|(mark, _)| rest.starts_with(mark)) {
-            Some((mark, value)) => {
-                made.extend_from_slice(value);
-                rest = &rest[mark.len()..];
-            }
-            None => {
-                made.push(*first);
-                rest = after;
-            }
+        if let Some((mark, value)) = stands_for.iter().find(|(mark, _)| rest.starts_with(mark)) {
+            made.extend_from_slice(value);
+            rest = &rest[mark.len()..];
+        } else {
+            made.push(*first);
+            rest = after;
         }
     }
     OsString::from_vec(made)

@@ -40,12 +40,12 @@ use crate::sets::flags::StoreFlags;
 ///
 /// Walks the given folders (by default the current one) and evaluates an expression for every file:
 /// GNU find's language, with two tests of our own. `-latency` compares the time that reading the
-/// whole file will take, `-device` names where its parts are.
+/// whole file will take, `-device` names where its parts are. A start point may be the name of a
+/// server, a bucket or a part of one.
 ///
 /// Examples:
 ///   nearfirst find /data -latency -1 -exec grep -l pattern {} +
 ///   nearfirst find . -name '*.fits' -device memory -print
-///   nearfirst find s3://bucket/2026 -name '*.gz' -size +1M -mtime -7
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "--help lists every test, action and operator.",

@@ -50,19 +50,12 @@ impl Objects {
     pub(super) fn run(&self, start: &OsStr, session: &mut Session<'_>) {
         let specs = self.sets.specs(&[start.to_owned()]);
         let [spec] = specs.as_slice() else { return };
-        let name = match spec {
-            Spec::Glob(glob) => match glob.names().as_deref() {
-                Some([name]) => Some(name.clone()),
-                _ => None,
-            },
-            _ => None,
-        };
-        match name {
-            Some(name) => self.below(&name, session),
-            None => {
-                let errors = self.listed(self.set(spec.clone()), 0, session);
-                errors.iter().for_each(|error| say(error));
-            }
+        if let Spec::Glob(glob) = spec
+            && let Some([name]) = glob.names().as_deref()
+        {
+            self.below(name, session);
+        } else {
+            say_all(&self.listed(&self.set(spec.clone()), 0, session));
         }
     }
 
@@ -79,13 +72,13 @@ impl Objects {
         }
         pattern.extend_from_slice(b"**");
         let seen = session.stats.entries;
-        let errors = self.listed(self.set(Spec::glob(&pattern)), name.as_bytes().len(), session);
+        let errors = self.listed(&self.set(Spec::glob(&pattern)), name.as_bytes().len(), session);
         if session.stats.entries > seen {
-            return errors.iter().for_each(|error| say(error));
+            return say_all(&errors);
         }
         let itself = self.set(Spec::list([name.clone()]));
         let whole = name.as_bytes().len();
-        let missing = self.listed(itself, whole, session);
+        let missing = self.listed(&itself, whole, session);
         // That nothing is below it says less than that it is not there.
         let is_missing = |error: &Arc<Error>| matches!(**error, Error::NotFound { .. });
         let told = errors.iter().filter(|error| !is_missing(error)).chain(&missing);
@@ -94,15 +87,15 @@ impl Objects {
             for error in told {
                 by_reason.entry(error.reason()).or_insert(error);
             }
-            by_reason.values().for_each(|error| say(error));
+            say_all(by_reason.into_values());
         }
     }
 
     /// Evaluates the expression for each member; returns what could not be listed.
-    fn listed(&self, set: Set, start_len: usize, session: &mut Session<'_>) -> Vec<Arc<Error>> {
+    fn listed(&self, set: &Set, start_len: usize, session: &mut Session<'_>) -> Vec<Arc<Error>> {
         let engine = self.sets.engine();
         let mut errors = Vec::new();
-        let batches = listing::in_batches(&set, |batch| {
+        let batches = listing::in_batches(set, |batch| {
             if session.quits {
                 return Err(std::io::ErrorKind::Interrupted.into());
             }
@@ -179,8 +172,10 @@ impl Objects {
     }
 }
 
-fn say(error: &Error) {
-    sets::say_of(&error.name(), error.reason());
+fn say_all<'a>(errors: impl IntoIterator<Item = &'a Arc<Error>>) {
+    for error in errors {
+        sets::say_of(&error.name(), error.reason());
+    }
 }
 
 /// What is known of an object, as of a regular file.

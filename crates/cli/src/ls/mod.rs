@@ -16,17 +16,20 @@ use crate::sets::listing::{self, Item};
 use crate::sets::{self, Sets};
 use crate::{human, json, messages, outcome};
 
+const LONG_ABOUT: &str = "\
+List the objects that specs name, as they become known
+
+Prints one name a line. Nothing is read: what is not known from listing is asked for with -l,
+--json and --sort alone. Names given as they stand are looked up, so that one that is not there
+is an error.
+
+Examples:
+  nearfirst ls -l 's3://logs/2026/**/*.gz'
+  nearfirst ls 'https://host/papers.html\\a[href$=\".pdf\"]\\'";
+
 /// List the objects that specs name, as they become known
-///
-/// Prints one name a line. Nothing is read: what is not known from listing is asked for with -l,
-/// --json and --sort alone. Names given as they stand are looked up, so that one that is not there
-/// is an error.
-///
-/// Examples:
-///   nearfirst ls -l 's3://logs/2026/**/*.gz'
-///   nearfirst ls 'https://host/papers.html\a[href$=".pdf"]\'
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = outcome::EXIT_CODES, verbatim_doc_comment)]
+#[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     /// What to list
     #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]

@@ -15,6 +15,9 @@ const ASKED_AT_ONCE: usize = 32;
 /// What a set lists.
 pub(crate) type Item = Result<Entry, Arc<Error>>;
 
+/// An entry with where its parts are and what those cost.
+pub(crate) type Described = Result<(Entry, Vec<Sled>), Arc<Error>>;
+
 /// Hands what a set lists to `take`, as it becomes known.
 ///
 /// # Errors
@@ -65,10 +68,7 @@ pub(crate) fn looked_up(
 }
 
 /// Entries with where their parts are and what those cost.
-pub(crate) fn described(
-    engine: &Engine,
-    batch: Vec<Item>,
-) -> Vec<Result<(Entry, Vec<Sled>), Arc<Error>>> {
+pub(crate) fn described(engine: &Engine, batch: Vec<Item>) -> Vec<Described> {
     let asked = batch.into_iter().map(|item| async move {
         let entry = item?;
         let entry = if entry.size.is_none() { stat(engine, &entry).await? } else { entry };

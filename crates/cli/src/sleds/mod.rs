@@ -257,7 +257,7 @@ impl<W: Write> Run<'_, W> {
     fn folder(&mut self, path: &Path) -> io::Result<()> {
         let mut line = progress::Line::new(self.costs.clock());
         let tree = tree::sum_up(self.costs, path, self.args.other_mounts, &mut line);
-        line.clear();
+        progress::wipe();
         self.unmeasured.extend(tree.unmeasured.iter().cloned());
         if self.args.json {
             json::line(&mut self.out, &record::tree("folder", path, &tree))

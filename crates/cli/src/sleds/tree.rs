@@ -100,7 +100,6 @@ pub(super) fn sum_up(
             Task::Rest(folder, path) => (path.clone(), walk.batch(folder, path, &mut tree, line)),
         };
         if let Err(error) = outcome {
-            line.clear();
             messages::error(format_args!("{}: {}", human::name(&at), error.reason()));
             if matches!(error, Error::Stalled { .. }) {
                 // The rest lies on the same mount, and would be waited for as long, name by name.
@@ -155,7 +154,7 @@ impl Walk<'_> {
         for name in files {
             file.push(&name);
             if !self.below.contains(&file) {
-                self.add_file(&file, tree, line)?;
+                self.add_file(&file, tree)?;
             }
             file.pop();
             line.show(|| {
@@ -172,12 +171,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn add_file(
-        &self,
-        path: &Path,
-        tree: &mut Tree,
-        line: &mut progress::Line,
-    ) -> Result<(), Error> {
+    fn add_file(&self, path: &Path, tree: &mut Tree) -> Result<(), Error> {
         match self.costs.path_located(path) {
             Ok(located) => {
                 let reason = located.reason;
@@ -188,7 +182,6 @@ impl Walk<'_> {
             // Deleted since its folder was read.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => {
-                line.clear();
                 messages::error(format_args!("{}: {}", human::name(path), error.reason()));
                 Ok(())
             }

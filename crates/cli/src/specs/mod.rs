@@ -64,12 +64,6 @@ impl<'a> Specs<'a> {
         if self.local.stat(Path::new(&spec)).is_ok() {
             return Some(Ok(PathBuf::from(spec)));
         }
-        if let Some(scheme) = Name::new(spec.as_bytes()).scheme() {
-            let reason = format!(
-                "{scheme}:// is not supported: only local paths and globs are in this version"
-            );
-            return Some(Err(SpecError::new(spec, reason)));
-        }
         self.plain = Glob::new(spec.as_bytes()).alternatives();
         self.plain.reverse();
         self.spec = spec;
@@ -223,15 +217,6 @@ mod tests {
         std::os::unix::fs::symlink("..", folder.path().join("d/up")).expect("linked");
         assert_eq!(found(&folder, "**/x"), ["d/x"]);
         assert_eq!(found(&folder, "d/*/d/x"), ["d/up/d/x"]);
-    }
-
-    #[test]
-    fn remote_schemes_are_refused() {
-        let local = Local::default();
-        let mut specs = Specs::new(&local, vec!["s3://bucket/*.gz".into()]);
-        let error = specs.next().expect("one item").expect_err("refused");
-        assert!(error.reason.contains("only local paths and globs"), "{}", error.reason);
-        assert!(specs.next().is_none());
     }
 
     #[test]

@@ -49,7 +49,7 @@ const BYTES_PER_THREAD: u64 = 256 << 10;
 /// Prints newline, word and byte counts for each FILE, and a total line if more than one is named,
 /// as GNU wc does. A word is a run of printable characters between white space. Without FILE, or
 /// when FILE is `-`, reads standard input. What is in memory is counted while the rest is fetched.
-/// FILE may name objects of servers: 's3://logs/2026/**/*.txt'.
+/// FILE may stand for objects of servers and buckets, too.
 #[derive(clap::Args, Debug)]
 #[command(
     version = concat!(env!("CARGO_PKG_VERSION"), " (nearfirst)"),

@@ -1,0 +1,254 @@
+//! The commands over objects of servers, through the built program: good days and bad ones.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod ground;
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use ground::{Ground, objects, stderr, stdout};
+use testkit::server::{Answer, Misbehaving, Nginx, S3};
+use testkit::{skip_unless, until};
+
+/// A server of three compressed logs and a larger object.
+struct Logs {
+    ground: Ground,
+    s3: S3,
+    large: Vec<u8>,
+}
+
+impl Logs {
+    fn new() -> Self {
+        let s3 = S3::new();
+        s3.create_bucket("logs");
+        for (day, lines) in
+            [("01", "ERROR one\nfine\n"), ("02", "fine\n"), ("03", "ERROR a\nERROR b\n")]
+        {
+            s3.put(&format!("logs/2026/{day}.gz"), gzipped(lines));
+        }
+        let large: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        s3.put("logs/large/numbers.bin", &large);
+        Self { ground: Ground::new(), s3, large }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.ground.command(args);
+        command.envs(self.s3.env());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+}
+
+fn gzipped(text: &str) -> Vec<u8> {
+    let mut gzip = Command::new("gzip");
+    let mut child = gzip.arg("-n").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    child.wait_with_output().unwrap().stdout
+}
+
+#[test]
+fn compressed_logs_of_a_bucket_are_searched_in_the_order_of_their_listing() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    let output = logs.run(&["grep", "-z", "-c", "ERROR", "s3://logs/2026/**/*.gz"]);
+    let expected = "s3://logs/2026/01.gz:1\ns3://logs/2026/03.gz:2\n";
+    assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+    assert!(output.status.success());
+    let output = logs.run(&["grep", "-z", "-n", "ERROR", "s3://logs/2026/03.gz"]);
+    assert_eq!(stdout(&output), "1:ERROR a\n2:ERROR b\n");
+    let output = logs.run(&["grep", "-z", "nothing", "s3://logs/2026/*.gz"]);
+    assert_eq!(output.status.code(), Some(1));
+    let output =
+        logs.run(&["grep", "-z", "-l", "ERROR", "s3://logs/none.gz", "s3://logs/2026/01.gz"]);
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(2), "s3://logs/2026/01.gz\n")
+    );
+    assert_eq!(stderr(&output), "nearfirst grep: s3://logs/none.gz: not found\n");
+    let output = logs.run(&["grep", "--files", "s3://logs/2026/*"]);
+    assert_eq!(stdout(&output).lines().count(), 3);
+}
+
+#[test]
+fn objects_are_counted_and_their_sizes_asked_for_without_reading() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    logs.s3.put("logs/t/a.txt", "one two\nthree\n");
+    logs.ground.create("local.txt", "four\n");
+    let output = logs.run(&["wc", "s3://logs/t/*.txt", "local.txt"]);
+    let expected = "      2       3      14 s3://logs/t/a.txt\n      1       1       5 local.txt\n      3       4      19 total\n";
+    assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+    let proxy = Misbehaving::in_front_of(logs.s3.address(), testkit::server::Link::default());
+    let mut command = logs.command(&["wc", "-c", "s3://logs/large/*"]);
+    let output = command.envs(S3::env_at(&proxy.endpoint())).output().unwrap();
+    assert_eq!(stdout(&output), format!("{:>7} s3://logs/large/numbers.bin\n", logs.large.len()));
+    assert!(proxy.total().bytes < 100_000, "{:?}", proxy.total());
+}
+
+#[test]
+fn objects_are_found_listed_and_ordered_by_what_is_known_of_them() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    let output = logs.run(&["find", "s3://logs", "-size", "+1M", "-printf", "%s %P\\n"]);
+    assert_eq!(stdout(&output), "12000000 large/numbers.bin\n", "{}", stderr(&output));
+    let output = logs.run(&["find", "s3://logs/2026", "-name", "0[12]*", "-mtime", "-1"]);
+    assert_eq!(stdout(&output), "s3://logs/2026/01.gz\ns3://logs/2026/02.gz\n");
+    let output = logs.run(&["find", "s3://logs", "-perm", "644"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("objects have no permissions"), "{}", stderr(&output));
+    let output = logs.run(&["find", "s3://logs/none"]);
+    assert_eq!(stderr(&output), "nearfirst find: s3://logs/none: not found\n");
+
+    let [object] = &objects(&logs.run(&["sleds", "--json", "s3://logs/large/*"]))[..] else {
+        panic!("one")
+    };
+    assert_eq!(object["far_bytes"], 12_000_000);
+    assert_eq!(object["sleds"][0]["device"], "s3://logs");
+    assert!(object["sleds"][0]["latency_s"].is_null(), "an unknown cost is said to be unknown");
+    let order = ["order", "s3://logs/large/numbers.bin", "s3://logs/2026/02.gz"];
+    assert_eq!(stdout(&logs.run(&order)), "s3://logs/2026/02.gz\ns3://logs/large/numbers.bin\n");
+    let [object] = &objects(&logs.run(&["ls", "--json", "s3://logs/large/*"]))[..] else {
+        panic!("one")
+    };
+    assert_eq!(object["bytes"], 12_000_000);
+    assert!(object["version"].is_string());
+}
+
+#[test]
+fn what_was_fetched_teaches_the_device_table() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    let found = ["find", "s3://logs/2026", "-latency", "-1000"];
+    assert_eq!(stdout(&logs.run(&found)), "");
+    assert!(logs.run(&["cat", "s3://logs/2026/*"]).status.success());
+    assert_eq!(stdout(&logs.run(&found)).lines().count(), 3);
+}
+
+#[test]
+fn members_are_whole_and_in_order() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    let output = logs.run(&["cat", "s3://logs/large/numbers.bin", "s3://logs/2026/02.gz"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let small = gzipped("fine\n");
+    assert!(output.stdout == [logs.large.as_slice(), &small].concat());
+    let output = logs.run(&["cat", "-z", "s3://logs/2026/*"]);
+    assert_eq!(stdout(&output), "ERROR one\nfine\nfine\nERROR a\nERROR b\n");
+}
+
+#[test]
+fn each_gives_a_command_a_file_with_the_objects_own_name() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    logs.s3.put("logs/other/01.gz", gzipped("other\n"));
+    let script = "basename \"$1\"; zcat \"$1\"; echo \"$1\" >> paths";
+    let specs = ["s3://logs/2026/01.gz", "s3://logs/other/01.gz"];
+    let args = ["each", "--ordered", specs[0], specs[1], "--", "sh", "-c", script, "sh", "{}"];
+    let output = logs.run(&args);
+    assert_eq!(stdout(&output), "01.gz\nERROR one\nfine\n01.gz\nother\n", "{}", stderr(&output));
+    let paths = fs::read_to_string(logs.ground.path().join("paths")).unwrap();
+    assert_eq!(paths.lines().count(), 2);
+    for path in paths.lines() {
+        assert!(!fs::exists(path).unwrap(), "{path} is left over");
+    }
+}
+
+#[test]
+fn a_copy_that_was_broken_off_goes_on_where_it_ended() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    let proxy = Misbehaving::in_front_of(logs.s3.address(), testkit::server::Link::default());
+    // Slow enough to be met in the middle.
+    proxy.answer("/logs/large/numbers.bin", Answer::forwarded().paced(4_000_000));
+    let args = ["cp", "s3://logs/large/*", "to"];
+    let mut command = logs.command(&args);
+    let child = command.envs(S3::env_at(&proxy.endpoint())).spawn().unwrap();
+    let part = logs.ground.path().join("to/.numbers.bin.nearfirst-part");
+    until("a part is here", || part.metadata().is_ok_and(|about| about.len() > 0));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    let kept = part.metadata().unwrap().len();
+    let dest = logs.ground.path().join("to/numbers.bin");
+    assert!(kept > 0 && !dest.exists());
+
+    proxy.answer("/logs/large/numbers.bin", Answer::forwarded());
+    proxy.reset_counts();
+    let mut command = logs.command(&["cp", "--stats", "s3://logs/large/*", "to"]);
+    let output = command.envs(S3::env_at(&proxy.endpoint())).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 gone on with"), "{}", stderr(&output));
+    assert!(fs::read(&dest).unwrap() == logs.large);
+    // The server's tags look like MD5 sums and are none: it is then read once more to be sure.
+    let is_get = |request: &&testkit::server::Request| {
+        request.method == "GET" && request.target.starts_with("/logs/large/")
+    };
+    let requests = proxy.requests();
+    let range = requests.iter().find(is_get).unwrap().header("range").unwrap().to_owned();
+    assert!(range.starts_with(&format!("bytes={kept}-")), "{range} of {kept} that were here");
+    assert_eq!(fs::read_dir(logs.ground.path().join("to")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_part_of_another_version_is_not_gone_on_with() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    logs.ground.create("to/.02.gz.nearfirst-part", "old");
+    logs.ground.create("to/.02.gz.nearfirst-version", "\"old\"");
+    let output = logs.run(&["cp", "s3://logs/2026/02.gz", "to/"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read(logs.ground.path().join("to/02.gz")).unwrap(), gzipped("fine\n"));
+}
+
+#[test]
+fn pages_are_sets_of_their_links() {
+    skip_unless!(Nginx::NEEDS);
+    let (ground, nginx) = (Ground::new(), Nginx::new());
+    nginx.put("page.html", "<a href='a.txt'>a</a> <a href='b.bin'>b</a> <a href=\"d/c.txt\">c</a>");
+    nginx.put("a.txt", "in a\n");
+    nginx.put("d/c.txt", "in c\n");
+    let spec = format!("{}\\a[href$=\".txt\"]\\", nginx.url("page.html"));
+    let output = ground.run(&["ls", &spec]);
+    let expected = format!("{}\n{}\n", nginx.url("a.txt"), nginx.url("d/c.txt"));
+    assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+    assert_eq!(stdout(&ground.run(&["cat", &spec])), "in a\nin c\n");
+    assert!(ground.run(&["cp", &spec, "to"]).status.success());
+    assert_eq!(fs::read(ground.path().join("to/c.txt")).unwrap(), b"in c\n");
+}
+
+#[test]
+fn a_bad_member_is_named_and_the_others_are_read() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let busy = Answer::status(503).header("Retry-After", "0");
+    server.answers("/busy", [busy.clone(), busy.clone(), Answer::bytes("patience\n")]);
+    server.answer("/short", Answer::bytes("cut short\n").ends_after(4));
+    server.answer("/gone", Answer::status(404));
+    server.answer("/good", Answer::bytes("good\n"));
+    let urls = ["/busy", "/short", "/gone", "/good"].map(|path| server.url(path));
+    let specs: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let run = |first: &[&str], last: &[&str]| ground.run(&[first, &specs, last].concat());
+
+    let output = run(&["cat", "--attempts=2", "--stall=2"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    for url in [&urls[1], &urls[2]] {
+        assert!(told.contains(&format!("nearfirst cat: {url}: ")), "{told}");
+    }
+    assert!(stdout(&output).ends_with("good\n"), "{}", stdout(&output));
+
+    server.answers("/busy", [busy, Answer::bytes("patience\n")]);
+    let output = run(&["wc", "--attempts=4", "-l"], &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("1 http"), "{}", stdout(&output));
+    assert!(stdout(&output).ends_with("2 total\n"), "{}", stdout(&output));
+
+    let output = run(&["cp", "--attempts=2"], &["to"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(fs::read(ground.path().join("to/good")).unwrap(), b"good\n");
+    assert!(!ground.path().join("to/short").exists() && !ground.path().join("to/gone").exists());
+}

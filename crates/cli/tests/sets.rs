@@ -1,0 +1,235 @@
+//! `ls`, `cat`, `cp` and `each` through the built program, over files of this machine.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod ground;
+
+use std::fs;
+use std::io::Read as _;
+use std::process::Stdio;
+
+use ground::{Ground, objects, stderr, stdout};
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::until;
+
+/// A folder with a few small files.
+fn ground() -> Ground {
+    let ground = Ground::new();
+    for name in ["a.txt", "b.txt", "d/c.txt"] {
+        ground.create(name, format!("in {name}\n"));
+    }
+    ground
+}
+
+#[test]
+fn ls_streams_names_and_says_what_is_not_there() {
+    let ground = ground();
+    let output = ground.run(&["ls", "**/*.txt"]);
+    assert_eq!(stdout(&output), "a.txt\nb.txt\nd/c.txt\n", "{}", stderr(&output));
+    let output = ground.run(&["ls", "-0", "b.txt", "missing", "a.txt", "a*"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stdout, b"b.txt\0a.txt\0");
+    assert_eq!(stderr(&output), "nearfirst ls: missing: No such file or directory\n");
+    assert_eq!(stdout(&ground.run(&["ls", "--sort=name", "b.txt", "a.txt"])), "a.txt\nb.txt\n");
+}
+
+#[test]
+fn ls_long_and_json_tell_size_time_and_version() {
+    let ground = ground();
+    let output = ground.run(&["ls", "-l", "a.txt"]);
+    let text = stdout(&output);
+    let words: Vec<_> = text.split_whitespace().collect();
+    assert_eq!((words[0], words[3], words[5]), ("9", "-", "a.txt"), "{text}");
+    let [object] = &objects(&ground.run(&["ls", "--json", "a.txt"]))[..] else { panic!("one") };
+    assert_eq!((&object["type"], &object["tier"]), (&"object".into(), &"online".into()));
+    assert_eq!((&object["name"]["text"], &object["bytes"]), (&"a.txt".into(), &9.into()));
+    assert!(object["modified_unix_s"].as_f64().unwrap() > 1e9, "{object}");
+}
+
+#[test]
+fn a_list_of_names_is_a_spec() {
+    let ground = ground();
+    ground.create("list", "b.txt\na.txt\n");
+    assert_eq!(stdout(&ground.run(&["cat", "@list"])), "in b.txt\nin a.txt\n");
+    let output = ground.run_with_stdin(&["cat", "-"], b"a.txt\0d/c.txt\0");
+    assert_eq!(stdout(&output), "in a.txt\nin d/c.txt\n");
+    assert_eq!(
+        stdout(&ground.run(&["wc", "-l", "@list"])),
+        "      1 b.txt\n      1 a.txt\n      2 total\n"
+    );
+}
+
+#[test]
+fn programs_run_only_where_they_are_allowed() {
+    let ground = ground();
+    let spec = "./%find . -name '*.txt'%";
+    let refused = ground.run(&["ls", spec]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("--allow-programs"), "{}", stderr(&refused));
+    let output = ground.run(&["ls", "--sort=name", "--allow-programs", spec]);
+    assert_eq!(stdout(&output).lines().count(), 3, "{}", stderr(&output));
+    let output = ground.run(&["wc", "--allow-programs", "-l", "--total=only", spec]);
+    assert_eq!(stdout(&output), "3\n", "{}", stderr(&output));
+    let output = ground.run(&["grep", "--allow-programs", "-l", "in d", spec]);
+    assert!(stdout(&output).ends_with("d/c.txt\n"), "{}", stdout(&output));
+}
+
+#[test]
+fn cat_keeps_the_order_of_the_operands_and_goes_on_after_what_is_missing() {
+    let ground = ground();
+    let output = ground.run(&["cat", "b.txt", "missing", "a.txt"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "in b.txt\nin a.txt\n");
+    assert_eq!(stderr(&output), "nearfirst cat: missing: No such file or directory\n");
+    let output = ground.run(&["cat", "--unordered", "--stats", "b.txt", "a.txt"]);
+    let mut lines: Vec<_> = stdout(&output).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["in a.txt", "in b.txt"]);
+    assert!(stderr(&output).contains("2 members read, 0 failed: 18 B"), "{}", stderr(&output));
+}
+
+#[test]
+fn cat_ends_quietly_when_nobody_reads() {
+    let ground = Ground::new();
+    ground.create("large", vec![b'x'; 8 << 20]);
+    let mut command = ground.command(&["cat", "large", "large"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 10];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn cat_decompresses_by_name() {
+    let ground = ground();
+    let mut gzip = std::process::Command::new("gzip");
+    assert!(gzip.arg(ground.path().join("a.txt")).status().unwrap().success());
+    ground.create("broken.gz", "no gzip");
+    let output = ground.run(&["cat", "-z", "a.txt.gz", "b.txt", "broken.gz"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "in a.txt\nin b.txt\n");
+    assert!(stderr(&output).starts_with("nearfirst cat: broken.gz: "), "{}", stderr(&output));
+}
+
+#[test]
+fn cp_keeps_the_tree_below_the_first_wildcard_and_the_times() {
+    let ground = ground();
+    let output = ground.run(&["cp", "**/*.txt", "to"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for name in ["a.txt", "b.txt", "d/c.txt"] {
+        let (from, to) = (ground.path().join(name), ground.path().join("to").join(name));
+        assert_eq!(fs::read(&to).unwrap(), fs::read(&from).unwrap());
+        let modified = |path: &std::path::Path| path.metadata().unwrap().modified().unwrap();
+        assert_eq!(modified(&to), modified(&from));
+    }
+    assert_eq!(fs::read_dir(ground.path().join("to")).unwrap().count(), 3, "nothing is left over");
+    let output = ground.run(&["cp", "d/c.txt", "one"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read(ground.path().join("one")).unwrap(), b"in d/c.txt\n");
+}
+
+#[test]
+fn cp_replaces_only_what_it_is_told_to() {
+    let ground = ground();
+    let copied = ground.create("to/a.txt", "mine");
+    let output = ground.run(&["cp", "a.txt", "b.txt", "to"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("nearfirst cp: a.txt: to/a.txt is there: "));
+    assert_eq!(fs::read(&copied).unwrap(), b"mine");
+    assert_eq!(fs::read(ground.path().join("to/b.txt")).unwrap(), b"in b.txt\n");
+    let output = ground.run(&["cp", "--skip-existing", "a.txt", "b.txt", "to"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert_eq!(fs::read(&copied).unwrap(), b"mine");
+    let output = ground.run(&["cp", "--update", "a.txt", "to"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read(&copied).unwrap(), b"in a.txt\n", "it was of another size");
+    fs::write(&copied, "IN A.TXT\n").unwrap();
+    assert!(ground.run(&["cp", "--update", "a.txt", "to"]).status.success());
+    assert_eq!(fs::read(&copied).unwrap(), b"IN A.TXT\n", "it is newer");
+    assert!(ground.run(&["cp", "--force", "a.txt", "to"]).status.success());
+    assert_eq!(fs::read(&copied).unwrap(), b"in a.txt\n");
+}
+
+#[test]
+fn cp_refuses_two_objects_of_one_name_and_shows_what_it_would_do() {
+    let ground = ground();
+    ground.create("e/c.txt", "other");
+    let output = ground.run(&["cp", "-n", "d/c.txt", "a.txt", "to"]);
+    let mut lines: Vec<_> = stdout(&output).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["a.txt -> to/a.txt", "d/c.txt -> to/c.txt"]);
+    assert!(!ground.path().join("to").exists());
+    let output = ground.run(&["cp", "d/c.txt", "e/c.txt", "to"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = "nearfirst cp: e/c.txt: to/c.txt would be that of d/c.txt, too\n";
+    assert_eq!(stderr(&output), told);
+    assert_eq!(fs::read(ground.path().join("to/c.txt")).unwrap(), b"in d/c.txt\n");
+    assert_eq!(ground.run(&["cp", "a.txt", "b.txt", "e/c.txt"]).status.code(), Some(2));
+}
+
+#[test]
+fn each_runs_a_command_on_every_member_and_groups_its_output() {
+    let ground = ground();
+    let script = "cat \"$1\"; echo $NEARFIRST_NAME; cat; echo done >&2";
+    let args = ["each", "--ordered", "-j3", "**/*.txt", "--", "sh", "-c", script, "sh"];
+    let output = ground.run(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let names = ["a.txt", "b.txt", "d/c.txt"];
+    let expected: String = names.map(|name| format!("in {name}\n{name}\n")).concat();
+    assert_eq!(stdout(&output), expected);
+    assert_eq!(stderr(&output), "done\ndone\ndone\n");
+    let output = ground.run(&["each", "a.txt", "--", "echo", "{size}:{name}", "<{}>"]);
+    assert_eq!(stdout(&output), "9:a.txt <a.txt>\n");
+}
+
+#[test]
+fn each_says_which_command_failed_and_can_stop_there() {
+    let ground = ground();
+    let output = ground.run(&["each", "a.txt", "b.txt", "--", "grep", "b"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "in b.txt\n");
+    assert_eq!(stderr(&output), "nearfirst each: a.txt: grep ended with 1\n");
+    let killed = ground.run(&["each", "a.txt", "--", "sh", "-c", "kill -9 $$"]);
+    assert!(stderr(&killed).contains("sh was ended by signal 9"), "{}", stderr(&killed));
+    let args = ["each", "--halt-on-error", "-j1", "--ordered", "missing", "a.txt", "--", "cat"];
+    let output = ground.run(&args);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+    let output = ground.run(&["each", "a.txt", "b.txt", "--", "no-such-program"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stderr(&output), "nearfirst each: no-such-program: No such file or directory\n");
+}
+
+#[test]
+fn an_interrupt_ends_the_children_with_the_run() {
+    let ground = ground();
+    let script = "echo $$ > pid; exec sleep 1000";
+    let mut command = ground.command(&["each", "a.txt", "--", "sh", "-c", script]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = ground.path().join("pid");
+    let read = || fs::read_to_string(&pid).ok()?.trim().parse::<i32>().ok();
+    until("the command runs", || read().is_some());
+    let sleeper = Pid::from_raw(read().unwrap()).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(130), ""));
+    until("the child is gone", || rustix::process::test_kill_process(sleeper).is_err());
+}
+
+#[test]
+fn what_cannot_be_understood_is_usage() {
+    let ground = ground();
+    for args in [
+        &["cp", "a.txt"][..],
+        &["each", "a.txt"],
+        &["cat"],
+        &["ls", "--budget=much", "a.txt"],
+        &["cat", "--storage-option=region", "a.txt"],
+    ] {
+        assert_eq!(ground.run(args).status.code(), Some(2), "{args:?}");
+    }
+    let output = ground.run(&["cat", "xyz://host/a", "a.txt"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "in a.txt\n"));
+    assert!(stderr(&output).contains("no store knows the scheme"), "{}", stderr(&output));
+}
