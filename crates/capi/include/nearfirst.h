@@ -347,7 +347,7 @@ int nf_pick_finish(nf_pick pick);
 // relative to the working directory at the time that they are read.
 //
 // Returns the set, or -1 with `errno`: `EINVAL` (null, or no spec), `EPERM` (it
-// names a program), `EMFILE` (4096 sets are open), `EOPNOTSUPP` (a fork of a
+// names a program), `EMFILE` (1024 sets are open), `EOPNOTSUPP` (a fork of a
 // process that used sets), `EAGAIN` (no threads), or that of a configuration
 // that cannot be read. A spec that no object satisfies opens; its only member
 // is the error.
