@@ -1,7 +1,5 @@
 //! `ls`, `cat`, `cp` and `each` through the built program, over files of this machine.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 mod ground;
 
 use std::fs;
