@@ -233,6 +233,13 @@ impl Scheduler {
     /// An attempt brought what it may: it waits for us, not we for it.
     fn rest(&mut self, attempt: u32) {
         self.silent.remove(&mut self.attempts, attempt);
+        let part = &self.parts[self.attempts[attempt].part];
+        // Of two at the same, the first to come this far goes on; both might never find room.
+        for other in [part.attempt, part.hedge].into_iter().flatten() {
+            if other != attempt {
+                self.cancel(other);
+            }
+        }
         let known = &mut self.attempts[attempt];
         if !std::mem::replace(&mut known.rests, true) {
             let device = known.device;
