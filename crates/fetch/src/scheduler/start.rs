@@ -289,7 +289,9 @@ impl Scheduler {
             let device = &mut self.devices[slot as usize];
             device.unmet.remove(&mut self.attempts, attempt);
             let part = self.attempts[attempt].part;
-            if self.parts[part].hedge.is_none()
+            let stayed = self.members[self.parts[part].member].device == slot;
+            if stayed
+                && self.parts[part].hedge.is_none()
                 && self.devices[slot as usize].may_hedge(&self.limits)
             {
                 self.devices[slot as usize].hedges += 1;
