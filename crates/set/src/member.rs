@@ -1,5 +1,7 @@
 //! One object of a set, delivered once, its data near.
 
+mod awaited;
+
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};

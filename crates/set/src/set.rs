@@ -150,12 +150,17 @@ impl Set {
 
     /// Whether a name is a member; waits for the listing to meet it, or to end.
     pub fn contains(&self, name: &Name) -> bool {
+        self.wait(self.lists(name))
+    }
+
+    /// As [`Set::contains`], for a task of the engine's runtime.
+    pub async fn lists(&self, name: &Name) -> bool {
         let mut known = 0;
         loop {
             if self.listing.contains(name) {
                 return true;
             }
-            if !self.wait(self.listing.beyond(known)) {
+            if !self.listing.beyond(known).await {
                 return false;
             }
             known = self.listing.known().len();
@@ -164,7 +169,12 @@ impl Set {
 
     /// How many members there are; waits for the listing to end.
     pub fn size(&self) -> u64 {
-        self.wait(self.listing.all());
+        self.wait(self.listed())
+    }
+
+    /// As [`Set::size`], for a task of the engine's runtime.
+    pub async fn listed(&self) -> u64 {
+        self.listing.all().await;
         let known = self.listing.known();
         (known.len() - known.errors()) as u64
     }
@@ -177,13 +187,13 @@ impl Set {
     /// The names and properties of the members, as they become known, from the
     /// first; what could not be listed is an error. Nothing is fetched.
     pub fn digest(&self) -> impl Iterator<Item = Result<Entry, Arc<Error>>> + use<> {
-        let (listing, engine) = (Arc::clone(&self.listing), self.engine.clone());
-        let mut index = 0;
-        std::iter::from_fn(move || {
-            wait(&engine, listing.beyond(index)).then_some(())?;
-            index += 1;
-            Some(listing.known().get(index - 1))
-        })
+        let (mut entries, engine) = (Box::pin(self.entries()), self.engine.clone());
+        std::iter::from_fn(move || wait(&engine, entries.next()))
+    }
+
+    /// As [`Set::digest`], for a task of the engine's runtime.
+    pub fn entries(&self) -> impl Stream<Item = Result<Entry, Arc<Error>>> + Send + 'static + use<> {
+        self.listing.walk().map(|(_, entry)| entry)
     }
 
     /// The names delivered so far, in the order they were: what [`crate::Order::Replay`] takes.

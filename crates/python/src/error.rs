@@ -1,0 +1,70 @@
+//! The one place where an error of the library becomes an exception.
+
+use std::sync::Arc;
+
+use nearfirst::{Error, MemberError, Name, SpecError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::name;
+
+/// The class in `nearfirst.errors` for an error.
+fn class(error: &Error) -> &'static str {
+    match error {
+        Error::Io { source, .. } => match source.kind() {
+            std::io::ErrorKind::NotFound => "NotFound",
+            std::io::ErrorKind::PermissionDenied => "Denied",
+            std::io::ErrorKind::TimedOut => "Stalled",
+            _ => "Io",
+        },
+        Error::Stalled { .. } => "Stalled",
+        Error::Offline { .. } | Error::Cold { .. } => "Cold",
+        Error::NotFound { .. } => "NotFound",
+        Error::Denied { .. } => "Denied",
+        Error::Busy { .. } => "Busy",
+        Error::Interrupted { .. } => "Interrupted",
+        Error::Changed { .. } => "Changed",
+        Error::Unsupported { .. } => "Unsupported",
+        Error::NothingToRead { .. } | Error::Refused { .. } => "Refused",
+        _ => "NearfirstError",
+    }
+}
+
+/// An exception of `nearfirst.errors`: its name, what it is about, why, and the system's number.
+fn raised(
+    py: Python<'_>,
+    class: &str,
+    about: &Bound<'_, PyString>,
+    reason: String,
+    errno: Option<i32>,
+) -> PyErr {
+    let made = py
+        .import("nearfirst.errors")
+        .and_then(|errors| errors.getattr(class))
+        .and_then(|class| class.call1((about, reason, errno)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// Of an object, by the name that it was asked for.
+pub(crate) fn of(py: Python<'_>, about: &Name, error: &Error) -> PyErr {
+    let errno = match error {
+        Error::Io { source, .. } => source.raw_os_error(),
+        _ => None,
+    };
+    raised(py, class(error), &name::to_python(py, about), error.reason(), errno)
+}
+
+/// Of a member.
+pub(crate) fn of_member(py: Python<'_>, error: &MemberError) -> PyErr {
+    of(py, &error.name, &error.cause)
+}
+
+/// Of what could not be listed.
+pub(crate) fn of_listing(py: Python<'_>, error: &Arc<Error>) -> PyErr {
+    of(py, &error.name(), error)
+}
+
+/// Of text that is no spec.
+pub(crate) fn of_spec(py: Python<'_>, error: SpecError) -> PyErr {
+    raised(py, "SpecError", &name::to_python(py, &error.spec), error.reason, None)
+}

@@ -1,0 +1,36 @@
+//! The Python module `nearfirst._nearfirst`: sets and sleds, their waits and their errors for Python.
+//!
+//! It converts, calls, and converts the error; what can be said in Python stands in `python/nearfirst`.
+
+mod bell;
+mod buffer;
+mod callback;
+mod engine;
+mod entry;
+mod error;
+mod file;
+mod member;
+mod name;
+mod options;
+mod owned;
+mod reading;
+mod set;
+mod spec;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// Sets and sleds; use them through the package `nearfirst`.
+#[pymodule]
+mod _nearfirst {
+    #[pymodule_export]
+    use crate::bell::Bell;
+    #[pymodule_export]
+    use crate::entry::Entry;
+    #[pymodule_export]
+    use crate::member::Member;
+    #[pymodule_export]
+    use crate::set::{Names, Set, open};
+    #[pymodule_export]
+    use crate::spec::Spec;
+}

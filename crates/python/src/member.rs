@@ -1,0 +1,225 @@
+//! A member, for Python.
+
+use std::ffi::{OsStr, c_int};
+use std::fs::File;
+use std::os::fd::IntoRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use nearfirst::{Engine, MemberError};
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+use tempfile::TempDir;
+
+use crate::owned::Owned;
+use crate::reading::Reading;
+use crate::{buffer, entry, error, name};
+
+/// One object of a set, delivered once, its data near.
+#[pyclass(frozen, module = "nearfirst")]
+#[derive(Debug)]
+pub(crate) struct Member {
+    entry: nearfirst::Entry,
+    state: Mutex<State>,
+    /// What is lent to buffers: it stays as long as the member.
+    lent: OnceLock<Bytes>,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Box<Owned<Held>>),
+    /// A thread reads it.
+    Busy,
+    Closed,
+}
+
+/// What a member holds on to until it is closed.
+#[derive(Debug)]
+struct Held {
+    reading: Reading,
+    /// A copy under the member's own file name.
+    folder: Option<TempDir>,
+}
+
+impl Member {
+    pub(crate) fn new(member: nearfirst::Member, engine: Engine) -> Self {
+        let entry = member.entry().clone();
+        Self::of(entry, Reading::new(member, engine))
+    }
+
+    pub(crate) fn failed(error: MemberError) -> Self {
+        Self::of(nearfirst::Entry::named(error.name.clone()), Reading::failed(error))
+    }
+
+    fn of(entry: nearfirst::Entry, reading: Reading) -> Self {
+        let held = Owned::new(Held { reading, folder: None });
+        Self { entry, state: Mutex::new(State::Open(Box::new(held))), lent: OnceLock::new() }
+    }
+
+    fn replaced(&self, state: State) -> State {
+        let mut held = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut held, state)
+    }
+
+    /// Uses what it holds; meanwhile other threads are told that it is in use.
+    fn using<T>(&self, work: impl FnOnce(&mut Held) -> PyResult<T>) -> PyResult<T> {
+        match self.replaced(State::Busy) {
+            State::Open(mut held) => {
+                let done = held.get_mut().and_then(work);
+                self.put_back(held);
+                done
+            }
+            State::Busy => Err(PyRuntimeError::new_err("another thread is reading this member")),
+            State::Closed => {
+                self.replaced(State::Closed);
+                Err(PyValueError::new_err("the member is closed"))
+            }
+        }
+    }
+
+    /// Ends its use, unless it was closed meanwhile.
+    fn put_back(&self, held: Box<Owned<Held>>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::Busy) {
+            *state = State::Open(held);
+        }
+    }
+
+    /// The bytes that are lent to buffers.
+    fn lent(&self, py: Python<'_>) -> PyResult<&Bytes> {
+        if self.lent.get().is_none() {
+            let whole = self.using(|held| held.reading.whole(py))?;
+            let _first = self.lent.set(whole);
+        }
+        Ok(self.lent.get().expect("set above, or by another thread"))
+    }
+}
+
+/// A descriptor as a file object of Python's.
+fn file_object<'py>(py: Python<'py>, file: File) -> PyResult<Bound<'py, PyAny>> {
+    py.import("io")?.getattr("open")?.call1((file.into_raw_fd(), "rb"))
+}
+
+#[pymethods]
+impl Member {
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        name::to_python(py, &self.entry.name)
+    }
+
+    #[getter]
+    fn url<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        entry::url(py, &self.entry.name)
+    }
+
+    #[getter]
+    fn size(&self) -> Option<u64> {
+        self.entry.size
+    }
+
+    #[getter]
+    fn version(&self) -> Option<&str> {
+        self.entry.version.as_ref().map(nearfirst::Version::as_str)
+    }
+
+    #[getter]
+    fn modified(&self) -> Option<f64> {
+        entry::modified(&self.entry)
+    }
+
+    #[getter]
+    fn error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let error = match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Open(held) => held.get()?.reading.error().cloned(),
+            State::Busy | State::Closed => None,
+        };
+        Ok(error.map(|error| error::of_member(py, &error).into_value(py).into_bound(py).into_any()))
+    }
+
+    #[pyo3(signature = (size = None, /))]
+    fn read<'py>(&self, py: Python<'py>, size: Option<isize>) -> PyResult<Bound<'py, PyBytes>> {
+        // As of Python's files: what is negative is all.
+        let size = size.and_then(|size| usize::try_from(size).ok());
+        let taken = self.using(|held| held.reading.take(py, size))?;
+        Ok(PyBytes::new(py, &taken))
+    }
+
+    #[pyo3(signature = (buffer, /))]
+    fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let buffer = PyUntypedBuffer::get(buffer)?;
+        buffer::writable(&buffer)?;
+        let taken = self.using(|held| held.reading.take_into(py, buffer.len_bytes()))?;
+        buffer::fill(&buffer, &taken)?;
+        Ok(taken.len())
+    }
+
+    fn open<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let file = self.using(|held| held.reading.file(py))?;
+        file_object(py, file)
+    }
+
+    fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        let own = OsStr::from_bytes(self.entry.name.file_name());
+        let file_name = if own.is_empty() { OsStr::new("member") } else { own };
+        self.using(|held| {
+            if let Some(error) = held.reading.error() {
+                return Err(error::of_member(py, error));
+            }
+            if let Some(path) = self.entry.name.path() {
+                let Ok(path) = path.as_os_str().into_pyobject(py);
+                return Ok(path);
+            }
+            let path = match &held.folder {
+                Some(folder) => folder.path().join(file_name),
+                None => {
+                    let mut source = held.reading.file(py)?;
+                    let folder = tempfile::Builder::new().prefix("nearfirst-").tempdir()?;
+                    let path = folder.path().join(file_name);
+                    py.detach(|| std::io::copy(&mut source, &mut File::create_new(&path)?))?;
+                    held.folder = Some(folder);
+                    path
+                }
+            };
+            let Ok(path) = path.as_os_str().into_pyobject(py);
+            Ok(path)
+        })
+    }
+
+    fn close(&self, py: Python<'_>) {
+        let held = self.replaced(State::Closed);
+        py.detach(|| drop(held));
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) {
+        self.close(py);
+    }
+
+    #[expect(unsafe_code, reason = "Python's buffer protocol is a C interface")]
+    unsafe fn __getbuffer__(
+        slf: &Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let bytes = slf.get().lent(slf.py())?;
+        // SAFETY: Python passes the view; what is lent is set once and lives as long as the member.
+        unsafe { buffer::lend(slf.as_any(), bytes, view, flags) }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("<nearfirst.Member {}>", self.name(py).repr()?))
+    }
+}

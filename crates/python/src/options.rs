@@ -1,0 +1,62 @@
+//! How sets are opened, from Python's arguments.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use nearfirst::{Bindings, EngineOptions, Limits, Name, Order, Permissions, StoresOptions};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// What an engine is made with: equal options share one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) budget_bytes: Option<u64>,
+    pub(crate) jobs: Option<u32>,
+    pub(crate) spill_bytes: Option<u64>,
+    pub(crate) spill_folder: Option<PathBuf>,
+    pub(crate) allow_programs: bool,
+    pub(crate) storage: BTreeMap<String, String>,
+}
+
+impl Options {
+    pub(crate) fn engine(&self) -> EngineOptions {
+        let defaults = Limits::default();
+        let limits = Limits {
+            budget_bytes: self.budget_bytes.unwrap_or(defaults.budget_bytes),
+            spill_bytes: self.spill_bytes.unwrap_or(defaults.spill_bytes),
+            window_max: self.jobs.unwrap_or(defaults.window_max),
+            ..defaults
+        };
+        EngineOptions { limits, spill_folder: self.spill_folder.clone() }
+    }
+
+    /// # Errors
+    /// A table of bindings that cannot be understood.
+    pub(crate) fn stores(&self) -> Result<StoresOptions, nearfirst::Error> {
+        Ok(StoresOptions {
+            permissions: Permissions { programs: self.allow_programs, private_links: false },
+            storage: self.storage.clone().into_iter().collect(),
+            bindings: Bindings::load()?,
+            ..StoresOptions::default()
+        })
+    }
+}
+
+/// An order by its name, or the names to come first.
+///
+/// # Errors
+/// Another word.
+pub(crate) fn order(word: &str, replay: Option<Vec<Vec<u8>>>) -> PyResult<Order> {
+    if let Some(names) = replay {
+        return Ok(Order::Replay(names.into_iter().map(Name::new).collect()));
+    }
+    match word {
+        "ready" => Ok(Order::Ready),
+        "listed" => Ok(Order::Listed),
+        "name" => Ok(Order::Name),
+        "rank" => Ok(Order::Rank),
+        other => Err(PyValueError::new_err(format!(
+            "order is 'ready', 'listed', 'name', 'rank' or a list of names, not {other:?}"
+        ))),
+    }
+}

@@ -1,0 +1,339 @@
+//! A set, for Python.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures::stream::BoxStream;
+use futures::{Stream as _, StreamExt as _};
+use nearfirst::{Engine, MemberError, SetOptions};
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::bell::Bell;
+use crate::callback::{self, Trouble};
+use crate::engine::Shared;
+use crate::member::Member;
+use crate::options::{self, Options};
+use crate::owned::Owned;
+use crate::spec::Spec;
+use crate::wait::wait;
+use crate::{error, name};
+
+/// An open dynamic set.
+#[pyclass(frozen, module = "nearfirst")]
+#[derive(Debug)]
+pub(crate) struct Set {
+    open: Mutex<Option<Arc<Open>>>,
+    yields_errors: bool,
+}
+
+/// What an open set is made of.
+#[derive(Debug)]
+pub(crate) struct Open {
+    set: Owned<nearfirst::Set>,
+    closed: AtomicBool,
+    grounds: Vec<Ground>,
+}
+
+/// What a set stands on, and those that are made of it.
+#[derive(Debug, Clone)]
+struct Ground {
+    shared: Arc<Shared>,
+    /// Of its rank or filter function.
+    trouble: Arc<Trouble>,
+}
+
+impl Open {
+    fn set(&self) -> PyResult<&nearfirst::Set> {
+        self.set.get()
+    }
+
+    fn engine(&self) -> PyResult<&Engine> {
+        self.grounds[0].shared.engine()
+    }
+
+    /// # Errors
+    /// It was closed; a function of its raised.
+    fn goes_on(&self) -> PyResult<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        self.grounds.iter().try_for_each(|ground| ground.trouble.check())
+    }
+}
+
+fn closed() -> PyErr {
+    PyValueError::new_err("the set is closed")
+}
+
+impl Set {
+    fn new(set: nearfirst::Set, grounds: Vec<Ground>, yields_errors: bool) -> Self {
+        let open = Open { set: Owned::new(set), closed: AtomicBool::new(false), grounds };
+        Self { open: Mutex::new(Some(Arc::new(open))), yields_errors }
+    }
+
+    fn open(&self) -> PyResult<Arc<Open>> {
+        callback::not_within_one()?;
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = open.as_ref().map(Arc::clone).ok_or_else(closed)?;
+        open.set()?;
+        Ok(open)
+    }
+
+    /// A member for Python, or the exception for its error.
+    fn given(
+        &self,
+        py: Python<'_>,
+        open: &Open,
+        member: Result<nearfirst::Member, MemberError>,
+    ) -> PyResult<Member> {
+        match member {
+            Ok(member) => Ok(Member::new(member, open.engine()?.clone())),
+            Err(error) if self.yields_errors => Ok(Member::failed(error)),
+            Err(error) => Err(error::of_member(py, &error)),
+        }
+    }
+
+    /// A set made of this one and perhaps another.
+    fn made(
+        &self,
+        py: Python<'_>,
+        other: Option<&Self>,
+        ground: Option<Ground>,
+        make: impl FnOnce(&nearfirst::Set, Option<&nearfirst::Set>) -> nearfirst::Set + Send,
+    ) -> PyResult<Self> {
+        let this = self.open()?;
+        let other = other.map(Self::open).transpose()?;
+        let (left, right) = (this.set()?, other.as_ref().map(|other| other.set()).transpose()?);
+        let set = py.detach(|| make(left, right));
+        let others = other.iter().flat_map(|other| other.grounds.iter());
+        let grounds = this.grounds.iter().chain(others).cloned().chain(ground).collect();
+        Ok(Self::new(set, grounds, self.yields_errors))
+    }
+}
+
+#[pymethods]
+impl Set {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Member>> {
+        let open = self.open()?;
+        let mut members = pin!(open.set()?.stream());
+        let next = wait(py, open.engine()?, || open.goes_on(), members.next())?;
+        open.goes_on()?;
+        next.map(|member| self.given(py, &open, member)).transpose()
+    }
+
+    fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        py.import("nearfirst._asyncio")?.getattr("Members")?.call1((slf,))
+    }
+
+    /// The next member if it is ready; else `None`, and the bell rings when it is worth to ask again.
+    fn _poll(&self, py: Python<'_>, bell: &Bell) -> PyResult<Option<Member>> {
+        let open = self.open()?;
+        let (set, engine, waker) = (open.set()?, open.engine()?, bell.waker());
+        let polled = py.detach(|| {
+            let _entered = engine.handle().enter();
+            let mut members = pin!(set.stream());
+            members.as_mut().poll_next(&mut Context::from_waker(&waker))
+        });
+        open.goes_on()?;
+        match polled {
+            Poll::Pending => Ok(None),
+            Poll::Ready(None) => Err(PyStopAsyncIteration::new_err(())),
+            Poll::Ready(Some(member)) => self.given(py, &open, member).map(Some),
+        }
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let open = self.open()?;
+        let size = wait(py, open.engine()?, || open.goes_on(), open.set()?.listed())?;
+        open.goes_on()?;
+        Ok(usize::try_from(size)?)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        let open = self.open()?;
+        let mut entries = Box::pin(open.set()?.entries());
+        loop {
+            let next = wait(py, open.engine()?, || open.goes_on(), entries.next())?;
+            open.goes_on()?;
+            match next {
+                None => return Ok(false),
+                Some(Ok(_)) => return Ok(true),
+                Some(Err(_)) => {}
+            }
+        }
+    }
+
+    fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let open = self.open()?;
+        let bytes = py.import("os")?.getattr("fsencode")?.call1((name,))?;
+        let name = name::from_bytes(bytes.extract()?);
+        let found = wait(py, open.engine()?, || open.goes_on(), open.set()?.lists(&name))?;
+        open.goes_on()?;
+        Ok(found)
+    }
+
+    fn names(&self) -> PyResult<Names> {
+        let open = self.open()?;
+        let entries = open.set()?.entries().boxed();
+        let entries = Owned::new(Mutex::new(Some(entries)));
+        Ok(Names { open, entries, yields_errors: self.yields_errors })
+    }
+
+    fn filter(&self, py: Python<'_>, keep: Py<PyAny>) -> PyResult<Self> {
+        if !keep.bind(py).is_callable() {
+            return Err(PyTypeError::new_err("filter takes a function of an entry"));
+        }
+        let trouble = Arc::<Trouble>::default();
+        let predicate = callback::predicate(keep, Arc::clone(&trouble));
+        let shared = Arc::clone(&self.open()?.grounds[0].shared);
+        let ground = Ground { shared, trouble };
+        self.made(py, None, Some(ground), |set, _| set.subset(predicate))
+    }
+
+    fn rewind(&self, py: Python<'_>) -> PyResult<Self> {
+        self.made(py, None, None, |set, _| set.rewind())
+    }
+
+    fn __and__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        let both = nearfirst::Set::intersection;
+        self.made(py, Some(other), None, |set, other| {
+            other.map_or_else(|| set.rewind(), |o| both(set, o))
+        })
+    }
+
+    fn __or__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        let either = nearfirst::Set::union;
+        self.made(py, Some(other), None, |set, other| {
+            other.map_or_else(|| set.rewind(), |o| either(set, o))
+        })
+    }
+
+    fn __sub__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        let less = nearfirst::Set::difference;
+        self.made(py, Some(other), None, |set, other| {
+            other.map_or_else(|| set.rewind(), |o| less(set, o))
+        })
+    }
+
+    #[getter]
+    fn known(&self, py: Python<'_>) -> PyResult<u64> {
+        let open = self.open()?;
+        let set = open.set()?;
+        Ok(py.detach(|| set.known()))
+    }
+
+    #[getter]
+    fn order_taken<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyString>>> {
+        let open = self.open()?;
+        let set = open.set()?;
+        let taken = py.detach(|| set.order_taken());
+        Ok(taken.iter().map(|taken| name::to_python(py, taken)).collect())
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    fn close(&self, py: Python<'_>) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(open) = open {
+            open.closed.store(true, Ordering::Release);
+            py.detach(|| drop(open));
+        }
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) {
+        self.close(py);
+    }
+}
+
+/// The names of a set, as they become known.
+#[pyclass(frozen, module = "nearfirst._nearfirst")]
+pub(crate) struct Names {
+    open: Arc<Open>,
+    entries: Owned<Mutex<Option<Entries>>>,
+    yields_errors: bool,
+}
+
+type Entries = BoxStream<'static, Result<nearfirst::Entry, Arc<nearfirst::Error>>>;
+
+#[pymethods]
+impl Names {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+        callback::not_within_one()?;
+        let taken = self.entries.get()?;
+        loop {
+            self.open.goes_on()?;
+            let in_use = || PyRuntimeError::new_err("another thread is waiting for these names");
+            let lock = || taken.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut entries = lock().take().ok_or_else(in_use)?;
+            let next = wait(py, self.open.engine()?, || self.open.goes_on(), entries.next());
+            *lock() = Some(entries);
+            let next = next?;
+            self.open.goes_on()?;
+            match next {
+                None => return Ok(None),
+                Some(Ok(entry)) => return Ok(Some(name::to_python(py, &entry.name))),
+                Some(Err(_)) if self.yields_errors => {}
+                Some(Err(error)) => return Err(error::of_listing(py, &error)),
+            }
+        }
+    }
+}
+
+/// Opens a set; see `nearfirst.open`.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+pub(crate) fn open(
+    py: Python<'_>,
+    specs: Vec<Py<Spec>>,
+    rank: Option<Py<PyAny>>,
+    order: &str,
+    replay: Option<Vec<Vec<u8>>>,
+    budget: Option<u64>,
+    jobs: Option<u32>,
+    spill_bytes: Option<u64>,
+    spill_folder: Option<PathBuf>,
+    allow_programs: bool,
+    storage: BTreeMap<String, String>,
+    yields_errors: bool,
+) -> PyResult<Set> {
+    callback::not_within_one()?;
+    let order = options::order(order, replay)?;
+    let options =
+        Options { budget_bytes: budget, jobs, spill_bytes, spill_folder, allow_programs, storage };
+    let shared = Shared::with(py, options)?;
+    let trouble = Arc::<Trouble>::default();
+    let rank = rank.map(|rank| callback::rank(rank, Arc::clone(&trouble)));
+    let specs: Vec<_> = specs.iter().map(|spec| spec.get().0.clone()).collect();
+    let engine = shared.engine()?;
+    let options = SetOptions { order, rank, ..SetOptions::default() };
+    let set = py.detach(|| nearfirst::Set::open(engine, specs, options));
+    Ok(Set::new(set, vec![Ground { shared, trouble }], yields_errors))
+}

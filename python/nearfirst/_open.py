@@ -1,0 +1,148 @@
+"""Opens sets: Python's arguments, as the library wants them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from nearfirst import _nearfirst
+from nearfirst._nearfirst import Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from nearfirst._nearfirst import Entry, Set
+
+Name: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
+Order: TypeAlias = "Literal['ready', 'listed', 'name', 'rank']"
+
+
+def open(  # noqa: A001, PLR0913
+    *specs: Name | Spec,
+    rank: Callable[[Entry], float] | None = None,
+    order: Order | Iterable[Name] = "ready",
+    budget: int | None = None,
+    jobs: int | None = None,
+    spill: int | str | os.PathLike[str] | None = None,
+    allow_programs: bool = False,
+    storage_options: Mapping[str, object] | None = None,
+    errors: Literal["raise", "yield"] = "raise",
+) -> Set:
+    """Open the set of the objects that specs stand for.
+
+    Text is a spec as the command line takes it: a pattern over paths or URLs
+    (`s3://logs/**/*.gz`), a query, a program, `@file`. A `pathlib.Path` is the
+    file of that name, whatever is in it. Nothing is listed or fetched before
+    something is asked for.
+
+    Args:
+        specs: What is wanted.
+        rank: The priority of a member by what listing told of it; higher is
+            sooner. A hint, never a reason to wait.
+        order: `ready` first, as `listed`, by `name`, by `rank`, or these names
+            first and then others.
+        budget: Bytes that may be fetched and not yet read, in memory.
+        jobs: Requests in flight to one server or bucket, at most.
+        spill: Bytes that may lie on disk beyond the budget (0: none), or the
+            folder for them.
+        allow_programs: Run the programs that specs name.
+        storage_options: Options of object stores (`region`, `endpoint`,
+            `access_key_id`), over those of the environment.
+        errors: Whether a member that cannot be read is raised (the next call
+            goes on), or yielded with its `error`.
+
+    Raises:
+        SpecError: Text that is no spec.
+        TypeError: Arguments of a wrong type.
+        ValueError: Arguments out of range.
+    """
+    if errors not in ("raise", "yield"):
+        raise ValueError(f"errors is 'raise' or 'yield', not {errors!r}")
+    if rank is not None and not callable(rank):
+        raise TypeError(f"rank is a function of an entry, not {type(rank).__name__}")
+    word, replay = _order(order)
+    spill_bytes, spill_folder = _spill(spill)
+    return _nearfirst.open(
+        [_spec(spec) for spec in specs],
+        rank,
+        word,
+        replay,
+        None if budget is None else _count("budget", budget, 1),
+        None if jobs is None else _count("jobs", jobs, 1),
+        spill_bytes,
+        spill_folder,
+        bool(allow_programs),
+        _options(storage_options),
+        errors == "yield",
+    )
+
+
+def glob(pattern: Name) -> Spec:
+    """Name what matches a csh pattern over a path or a URL."""
+    return Spec.glob(os.fsencode(pattern))
+
+
+def query(prefix: Name, text: str, suffix: str = "") -> Spec:
+    """Name what the store of `prefix` answers to `text` with, each with `suffix` appended."""
+    return Spec.query(os.fsencode(prefix), text, os.fsencode(suffix))
+
+
+def links(page: str, selector: str) -> Spec:
+    """Name the links of a page that a CSS selector meets: `a[href$=".pdf"]`."""
+    return query(page, selector)
+
+
+def program(*words: Name, folder: Name = "", suffix: str = "") -> Spec:
+    """Name what a program prints, run in `folder` without a shell."""
+    encoded = [os.fsencode(word) for word in words]
+    return Spec.program(os.fsdecode(folder), encoded, os.fsencode(suffix))
+
+
+def list_of(names: Iterable[Name]) -> Spec:
+    """Name these objects as they stand: nothing in them is a wildcard."""
+    if isinstance(names, str | bytes | os.PathLike):
+        raise TypeError("list_of takes several names; open takes one as it stands")
+    return Spec.list([os.fsencode(name) for name in names])
+
+
+def _spec(spec: Name | Spec) -> Spec:
+    if isinstance(spec, Spec):
+        return spec
+    if isinstance(spec, str | bytes):
+        return Spec.parse(os.fsencode(spec))
+    if isinstance(spec, os.PathLike):
+        return Spec.list([os.fsencode(spec)])
+    raise TypeError(f"a spec is text, a path or a Spec, not {type(spec).__name__}")
+
+
+def _order(order: Order | Iterable[Name]) -> tuple[str, list[bytes] | None]:
+    if isinstance(order, str):
+        return order, None
+    if isinstance(order, bytes | os.PathLike):
+        raise TypeError("order is a word or several names")
+    return "listed", [os.fsencode(name) for name in order]
+
+
+def _spill(spill: int | str | os.PathLike[str] | None) -> tuple[int | None, str | None]:
+    if spill is None:
+        return None, None
+    if isinstance(spill, str | os.PathLike):
+        return None, os.fspath(spill)
+    return _count("spill", spill, 0), None
+
+
+def _count(what: str, count: int, least: int) -> int:
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"{what} is a whole number, not {type(count).__name__}")
+    if count < least:
+        raise ValueError(f"{what} is at least {least}, not {count}")
+    return count
+
+
+def _options(options: Mapping[str, object] | None) -> dict[str, str]:
+    given = {} if options is None else dict(options)
+    return {name: _option(value) for name, value in given.items()}
+
+
+def _option(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,98 @@
+"""What keeps an object away, by what the caller can do next."""
+
+from __future__ import annotations
+
+import errno as _errno
+
+__all__ = [
+    "Busy",
+    "Changed",
+    "Cold",
+    "Denied",
+    "Interrupted",
+    "Io",
+    "NearfirstError",
+    "NotFound",
+    "Refused",
+    "SpecError",
+    "Stalled",
+    "Unsupported",
+]
+
+
+class NearfirstError(Exception):
+    """An object that could not be listed, asked about or read.
+
+    Attributes:
+        name: The object.
+        reason: What is wrong, without the name.
+    """
+
+    _errno: int | None = None
+
+    def __init__(self, name: str, reason: str, errno: int | None = None) -> None:
+        """Of an object, for a reason, with the system's number if it has one."""
+        if isinstance(self, OSError):
+            super().__init__(self._errno if errno is None else errno, reason, name)
+        else:
+            super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Name and reason."""
+        return f"{self.name}: {self.reason}"
+
+    def __reduce__(self) -> tuple[type[NearfirstError], tuple[str, str, int | None]]:
+        """So that it passes between processes."""
+        return type(self), (self.name, self.reason, getattr(self, "errno", None))
+
+
+class NotFound(NearfirstError, FileNotFoundError):
+    """There is no such object (any more)."""
+
+    _errno = _errno.ENOENT
+
+
+class Denied(NearfirstError, PermissionError):
+    """Its server, or the system, does not let this user read it."""
+
+    _errno = _errno.EACCES
+
+
+class Busy(NearfirstError):
+    """The server asks for patience, and was given all there is."""
+
+
+class Interrupted(NearfirstError):
+    """The connection broke or the server failed, in every attempt."""
+
+
+class Changed(NearfirstError):
+    """It is not the version any more that reading it began with."""
+
+
+class Cold(NearfirstError):
+    """It must be recalled from a cold tier before it can be read."""
+
+
+class Unsupported(NearfirstError):
+    """Its store cannot do that."""
+
+
+class Refused(NearfirstError):
+    """It will fail again if tried again: a bad query, a bad name, an answer that is none."""
+
+
+class Stalled(NearfirstError, TimeoutError):
+    """The mount did not answer in time."""
+
+    _errno = _errno.ETIMEDOUT
+
+
+class Io(NearfirstError, OSError):
+    """The system refused; `errno` says why."""
+
+
+class SpecError(NearfirstError, ValueError):
+    """Text that is no spec, and why."""
