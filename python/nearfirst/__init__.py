@@ -12,7 +12,7 @@ what is ready:
 from __future__ import annotations
 
 from nearfirst._nearfirst import Entry, Member, Set, Spec
-from nearfirst._open import glob, links, list_of, open, program, query
+from nearfirst._open import glob, links, list_of, open, program, query  # noqa: A004
 from nearfirst.errors import (
     Busy,
     Changed,

@@ -99,8 +99,17 @@ impl Member {
     }
 }
 
+/// A folder with a copy of a member under this name.
+fn copied(py: Python<'_>, reading: &mut Reading, file_name: &OsStr) -> PyResult<TempDir> {
+    let mut source = reading.file(py)?;
+    let folder = tempfile::Builder::new().prefix("nearfirst-").tempdir()?;
+    let path = folder.path().join(file_name);
+    py.detach(|| std::io::copy(&mut source, &mut File::create_new(&path)?))?;
+    Ok(folder)
+}
+
 /// A descriptor as a file object of Python's.
-fn file_object<'py>(py: Python<'py>, file: File) -> PyResult<Bound<'py, PyAny>> {
+fn file_object(py: Python<'_>, file: File) -> PyResult<Bound<'_, PyAny>> {
     py.import("io")?.getattr("open")?.call1((file.into_raw_fd(), "rb"))
 }
 
@@ -173,17 +182,12 @@ impl Member {
                 let Ok(path) = path.as_os_str().into_pyobject(py);
                 return Ok(path);
             }
-            let path = match &held.folder {
-                Some(folder) => folder.path().join(file_name),
-                None => {
-                    let mut source = held.reading.file(py)?;
-                    let folder = tempfile::Builder::new().prefix("nearfirst-").tempdir()?;
-                    let path = folder.path().join(file_name);
-                    py.detach(|| std::io::copy(&mut source, &mut File::create_new(&path)?))?;
-                    held.folder = Some(folder);
-                    path
-                }
+            let folder = match held.folder.take() {
+                Some(folder) => folder,
+                None => copied(py, &mut held.reading, file_name)?,
             };
+            let path = folder.path().join(file_name);
+            held.folder = Some(folder);
             let Ok(path) = path.as_os_str().into_pyobject(py);
             Ok(path)
         })

@@ -64,7 +64,7 @@ impl Reading {
         let next = match &mut self.source {
             Source::Ended => Ok(Bytes::new()),
             Source::Failed(error) => Err(error.clone()),
-            Source::Kept(_) => return Ok(self.from_kept(py, FILE_READ_BYTES)?),
+            Source::Kept(_) => return Ok(self.kept_piece(py)?),
             Source::Member(member, _) if member.name().path().is_some() => {
                 py.detach(|| file_piece(member))
             }
@@ -91,10 +91,10 @@ impl Reading {
         }
     }
 
-    fn from_kept(&mut self, py: Python<'_>, bytes: usize) -> io::Result<bool> {
+    fn kept_piece(&mut self, py: Python<'_>) -> io::Result<bool> {
         let Source::Kept(file) = &mut self.source else { return Ok(false) };
         let mut piece = Vec::new();
-        py.detach(|| file.take(bytes as u64).read_to_end(&mut piece))?;
+        py.detach(|| file.take(FILE_READ_BYTES as u64).read_to_end(&mut piece))?;
         let is_more = !piece.is_empty();
         if is_more {
             self.pieces.push_back(piece.into());
@@ -170,8 +170,8 @@ impl Reading {
         if !matches!(self.source, Source::Kept(_)) {
             self.not_begun()?;
             let file = self.gathered(py)?;
-            self.pieces.clear();
             self.source = Source::Kept(file);
+            self.begun = false;
         }
         let Source::Kept(file) = &self.source else { unreachable!("it was kept above") };
         Ok(crate::file::again(file)?)
@@ -191,14 +191,25 @@ impl Reading {
         };
         let mut file =
             crate::file::temporary(size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX))?;
-        self.copy_to(py, &mut file)?;
+        if let Err(error) = self.copy_to(py, &mut file) {
+            self.break_off();
+            return Err(error);
+        }
         file.rewind()?;
         Ok(file)
     }
 
-    /// Writes all that was not read yet; an interrupted write leaves a broken member, and no short one.
-    pub(crate) fn copy_to(&mut self, py: Python<'_>, file: &mut File) -> PyResult<()> {
-        self.begun = true;
+    /// What was copied in part is gone: the rest must not pass for the whole.
+    fn break_off(&mut self) {
+        if let Source::Member(member, _) = &self.source {
+            let name = member.name().clone();
+            let cause = nearfirst::Error::interrupted(name.clone(), "copying it was broken off");
+            self.source = Source::Failed(MemberError { name, cause: cause.into() });
+        }
+    }
+
+    /// Writes all that was not read yet.
+    fn copy_to(&mut self, py: Python<'_>, file: &mut File) -> PyResult<()> {
         loop {
             while let Some(piece) = self.pieces.pop_front() {
                 py.detach(|| file.write_all(&piece))?;

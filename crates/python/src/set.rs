@@ -309,7 +309,11 @@ impl Names {
 
 /// Opens a set; see `nearfirst.open`.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+#[expect(
+    clippy::too_many_arguments,
+    clippy::needless_pass_by_value,
+    reason = "they are Python's arguments, converted"
+)]
 pub(crate) fn open(
     py: Python<'_>,
     specs: Vec<Py<Spec>>,

@@ -1,0 +1,94 @@
+"""A folder and a web server, for tests."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of whoever runs the tests is read or written."""
+    home = tmp_path_factory.mktemp("home")
+    for variable in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(variable, str(home))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three files."""
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.txt").write_text(f"text of {name}")
+    return tmp_path
+
+
+class Server:
+    """A web server of a few objects; what is held is answered in part, and ends when released."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.held: set[str] = set()
+        self.released = threading.Event()
+        self.asked = threading.Event()
+        handler = type("Handler", (_Handler,), {"of": self})
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/{name}"
+
+    def put(self, name: str, content: bytes, *, hold: bool = False) -> str:
+        self.objects[name] = content
+        if hold:
+            self.held.add(name)
+        return self.url(name)
+
+    def close(self) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    of: Server
+
+    def do_GET(self) -> None:
+        name = self.path.lstrip("/")
+        content = self.of.objects.get(name)
+        if content is None:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        first = len(content) // 2 if name in self.of.held else len(content)
+        self.wfile.write(content[:first])
+        self.wfile.flush()
+        if name in self.of.held:
+            self.of.asked.set()
+            self.of.released.wait()
+            try:
+                self.wfile.write(content[first:])
+            except OSError:
+                return
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A web server."""
+    server = Server()
+    yield server
+    server.close()

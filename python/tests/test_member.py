@@ -1,0 +1,131 @@
+"""How a member's bytes are had: near and remote alike."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nearfirst
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Server
+
+CONTENT = bytes(range(256)) * 2000
+
+
+@pytest.fixture(params=["local", "remote"])
+def member(request: pytest.FixtureRequest, tmp_path: Path, server: Server) -> nearfirst.Member:
+    """A member with CONTENT."""
+    if request.param == "remote":
+        return next(nearfirst.open(server.put("data.bin", CONTENT)))
+    (tmp_path / "data.bin").write_bytes(CONTENT)
+    return next(nearfirst.open(tmp_path / "data.bin"))
+
+
+def test_it_is_read_forwards(member: nearfirst.Member) -> None:
+    assert member.size in (None, len(CONTENT))
+    assert member.read(10) == CONTENT[:10]
+    assert member.read(0) == b""
+    buffer = bytearray(300_000)
+    filled = member.readinto(buffer)
+    assert 0 < filled <= len(buffer)
+    assert buffer[:filled] == CONTENT[10 : 10 + filled]
+    assert member.read() == CONTENT[10 + filled :]
+    assert member.read() == b""
+    assert member.readinto(buffer) == 0
+
+
+def test_what_was_read_is_let_go(member: nearfirst.Member) -> None:
+    member.read(1)
+    uses: list[Callable[[], Any]] = [member.open, lambda: memoryview(member)]
+    for use in uses:
+        with pytest.raises(ValueError, match="let go"):
+            use()
+
+
+def test_it_is_a_buffer(member: nearfirst.Member) -> None:
+    view = memoryview(member)
+    assert view.readonly
+    assert view == CONTENT
+    with memoryview(member) as again:
+        assert again == view
+    assert member.read(3) == CONTENT[:3]
+    member.close()
+    assert view == CONTENT
+
+
+def test_it_is_a_file(member: nearfirst.Member) -> None:
+    with member.open() as file, member.open() as other:
+        assert isinstance(file, io.BufferedReader)
+        assert file.seekable()
+        assert file.seek(-10, io.SEEK_END) == len(CONTENT) - 10
+        assert file.read() == CONTENT[-10:]
+        assert other.read() == CONTENT
+    assert member.read() == CONTENT
+
+
+def test_it_has_a_path_with_its_own_file_name(member: nearfirst.Member) -> None:
+    path = Path(member.path())
+    assert path.name == "data.bin"
+    assert path.read_bytes() == CONTENT
+    assert member.path() == str(path)
+    is_a_copy = member.url.startswith("http")
+    member.close()
+    assert path.exists() != is_a_copy
+    assert path.parent.exists() != is_a_copy
+
+
+def test_archives_are_opened(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("inside", "text")
+    with next(nearfirst.open(tmp_path / "a.zip")).open() as file, zipfile.ZipFile(file) as archive:
+        assert archive.read("inside") == b"text"
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    assert next(nearfirst.open(tmp_path / "empty")).read() == b""
+    assert memoryview(next(nearfirst.open(tmp_path / "empty"))).nbytes == 0
+
+
+def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
+    content = CONTENT * 40
+    (tmp_path / "large").write_bytes(content)
+    assert next(nearfirst.open(tmp_path / "large")).read() == content
+
+
+def test_a_closed_member_says_so(member: nearfirst.Member) -> None:
+    with member:
+        pass
+    uses: list[Callable[[], Any]] = [member.read, member.open, member.path]
+    for use in uses:
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    member.close()
+
+
+def test_buffers_that_cannot_be_filled(member: nearfirst.Member) -> None:
+    bad: list[Any] = [b"constant", "text", memoryview(bytearray(8))[::2]]
+    for buffer in bad:
+        with pytest.raises((TypeError, BufferError)):
+            member.readinto(buffer)
+    assert member.read() == CONTENT
+
+
+def test_errors_pass_between_processes(tmp_path: Path) -> None:
+    (failed,) = nearfirst.open(tmp_path / "none", errors="yield")
+    error = pickle.loads(pickle.dumps(failed.error))  # noqa: S301
+    assert isinstance(error, nearfirst.NotFound)
+    assert str(error) == str(failed.error)
+    assert error.errno == 2
+
+
+def test_what_a_server_lacks_is_not_found(server: Server) -> None:
+    with pytest.raises(nearfirst.NotFound):
+        next(nearfirst.open(server.url("none")))

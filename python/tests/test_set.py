@@ -1,0 +1,185 @@
+"""What sets are, over local files."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import nearfirst
+import pytest
+
+
+def names(members: nearfirst.Set) -> list[str]:
+    return sorted(Path(name).name for name in members.names())
+
+
+def test_each_member_comes_once_with_its_bytes(folder: Path) -> None:
+    members = nearfirst.open(f"{folder}/*.txt", f"{folder}/a*")
+    found = [(member.name, member.read()) for member in members]
+    assert sorted(found) == [(f"{folder}/{n}.txt", f"text of {n}".encode()) for n in "abc"]
+    assert next(iter(members), None) is None
+
+
+def test_a_set_says_what_is_in_it_without_fetching(folder: Path) -> None:
+    members = nearfirst.open(f"{folder}/*.txt")
+    assert len(members) == 3
+    assert members.known == 3
+    assert f"{folder}/a.txt" in members
+    assert folder / "b.txt" in members
+    assert "elsewhere" not in members
+    assert names(members) == ["a.txt", "b.txt", "c.txt"]
+    assert members.order_taken == []
+    assert members
+
+
+def test_an_empty_pattern_is_false_and_not_found(tmp_path: Path) -> None:
+    members = nearfirst.open(f"{tmp_path}/*.none")
+    assert not members
+    with pytest.raises(nearfirst.NotFound, match=r"\*\.none"):
+        next(members)
+
+
+def test_sets_of_sets(folder: Path) -> None:
+    left, right = nearfirst.open(f"{folder}/[ab].txt"), nearfirst.open(f"{folder}/[bc].txt")
+    assert names(left & right) == ["b.txt"]
+    assert names(left | right) == ["a.txt", "b.txt", "c.txt"]
+    assert names(left - right) == ["a.txt"]
+    assert names((left | right).filter(lambda entry: entry.name.endswith("c.txt"))) == ["c.txt"]
+    assert sorted(member.read() for member in left - right) == [b"text of a"]
+
+
+def test_the_sets_that_a_set_is_made_of_may_go(folder: Path) -> None:
+    made = nearfirst.open(f"{folder}/a*", budget=1 << 20) | nearfirst.open(f"{folder}/b*", jobs=2)
+    gc.collect()
+    assert len(made) == 2
+
+
+def test_a_rewound_set_begins_anew(folder: Path) -> None:
+    members = nearfirst.open(f"{folder}/*.txt")
+    assert len([member.name for member in members]) == 3
+    (folder / "d.txt").touch()
+    assert len(members) == 3
+    assert len([member.name for member in members.rewind()]) == 4
+
+
+def test_orders(folder: Path) -> None:
+    spec = f"{folder}/*.txt"
+
+    def taken(**options: Any) -> str:
+        return "".join(Path(member.name).stem for member in nearfirst.open(spec, **options))
+
+    assert taken(order="name") == "abc"
+    assert taken(order="rank", rank=lambda entry: ord(Path(entry.name).stem)) == "cba"
+    assert taken(order=[folder / "b.txt"])[0] == "b"
+    assert sorted(taken()) == ["a", "b", "c"]
+
+
+def test_a_path_is_a_name_and_text_is_a_pattern(tmp_path: Path) -> None:
+    (tmp_path / "[a].txt").write_text("odd")
+    (tmp_path / "a.txt").write_text("even")
+    assert names(nearfirst.open(tmp_path / "[a].txt")) == ["[a].txt"]
+    assert names(nearfirst.open(f"{tmp_path}/[a].txt")) == ["a.txt"]
+    assert names(nearfirst.open(nearfirst.list_of([tmp_path / "[a].txt"]))) == ["[a].txt"]
+
+
+def test_names_need_not_be_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "\udcff.bin").write_bytes(b"x")
+    members = nearfirst.open(bytes(tmp_path) + b"/*.bin")
+    (member,) = members
+    assert Path(member.name) == tmp_path / "\udcff.bin"
+    assert member.url.endswith("/%FF.bin")
+    assert tmp_path / "\udcff.bin" in members
+
+
+def test_programs_run_only_where_allowed(folder: Path) -> None:
+    printed = nearfirst.program("echo", folder / "a.txt", folder=folder)
+    with pytest.raises(nearfirst.NearfirstError, match="program"):
+        next(nearfirst.open(printed))
+    (member,) = nearfirst.open(printed, allow_programs=True)
+    assert member.read() == b"text of a"
+
+
+def test_an_error_is_raised_and_the_others_follow(folder: Path) -> None:
+    members = nearfirst.open(folder / "a.txt", folder / "none", order="listed")
+    assert next(members).read() == b"text of a"
+    with pytest.raises(FileNotFoundError) as raised:
+        next(members)
+    assert raised.value.filename == str(folder / "none")
+    assert isinstance(raised.value, nearfirst.NotFound)
+    with pytest.raises(StopIteration):
+        next(members)
+
+
+def test_an_error_can_be_yielded(folder: Path) -> None:
+    members = nearfirst.open(folder / "a.txt", folder / "none", errors="yield")
+    errors = {Path(member.name).name: member.error for member in members}
+    assert errors["a.txt"] is None
+    assert isinstance(errors["none"], nearfirst.NotFound)
+    (failed,) = nearfirst.open(folder / "none", errors="yield")
+    for use in (failed.read, failed.open, failed.path, lambda: memoryview(failed)):
+        with pytest.raises(nearfirst.NotFound):
+            use()
+
+
+def test_what_a_function_raises_is_raised_to_who_waits(folder: Path) -> None:
+    members = nearfirst.open(f"{folder}/*.txt")
+    with pytest.raises(ZeroDivisionError):
+        len(members.filter(lambda _: 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        next(nearfirst.open(f"{folder}/*.txt", rank=lambda _: 1 / 0))
+    wrong: Any = lambda _: "high"  # noqa: E731
+    with pytest.raises(TypeError):
+        next(nearfirst.open(f"{folder}/*.txt", rank=wrong))
+
+
+def test_a_function_that_uses_its_set_is_told_off(folder: Path) -> None:
+    members = nearfirst.open(f"{folder}/*.txt")
+    with pytest.raises(RuntimeError, match="must not use sets"):
+        len(members.filter(lambda _: len(members)))
+
+
+def test_a_closed_set_says_so(folder: Path) -> None:
+    with nearfirst.open(f"{folder}/*.txt") as members:
+        member = next(members)
+    assert members.closed
+    assert member.read().startswith(b"text of")
+    for use in (lambda: next(members), lambda: len(members), members.names, members.rewind):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    members.close()
+
+
+@pytest.mark.parametrize(
+    ("specs", "options", "error"),
+    [
+        ([1], {}, TypeError),
+        ([None], {}, TypeError),
+        ([["a"]], {}, TypeError),
+        (["x\\select 1"], {}, nearfirst.SpecError),
+        (["x"], {"order": "best"}, ValueError),
+        (["x"], {"order": b"name"}, TypeError),
+        (["x"], {"errors": "ignore"}, ValueError),
+        (["x"], {"budget": "1G"}, TypeError),
+        (["x"], {"budget": -1}, ValueError),
+        (["x"], {"budget": 1 << 70}, OverflowError),
+        (["x"], {"jobs": 0}, ValueError),
+        (["x"], {"jobs": True}, TypeError),
+        (["x"], {"rank": 3}, TypeError),
+        (["x"], {"storage_options": 3}, TypeError),
+        (["x"], {"what": 1}, TypeError),
+    ],
+)
+def test_bad_arguments(specs: list[Any], options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        nearfirst.open(*specs, **options)
+
+
+def test_bad_operands(folder: Path) -> None:
+    members: Any = nearfirst.open(f"{folder}/*.txt")
+    with pytest.raises(TypeError):
+        members & {"a"}
+    with pytest.raises(TypeError):
+        members.filter("a")
+    with pytest.raises(TypeError):
+        3 in members  # noqa: B015

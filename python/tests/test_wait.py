@@ -1,0 +1,232 @@
+"""Waiting: others run meanwhile, Ctrl-C is heard, tasks wait without a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nearfirst
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Server
+
+LARGE = bytes(1 << 20)
+# Longer than any machine needs; what takes so long has failed.
+PATIENCE_S = 30
+
+
+def interrupted(server: Server, wait: Callable[[], object]) -> None:
+    """Has Ctrl-C come while `wait` waits for the server."""
+
+    def press() -> None:
+        server.asked.wait(PATIENCE_S)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        wait()
+    presser.join()
+
+
+def test_ctrl_c_is_heard_while_a_member_is_waited_for(server: Server) -> None:
+    members = nearfirst.open(server.put("held", b"ab", hold=True))
+    interrupted(server, lambda: next(members).read())
+    server.released.set()
+
+
+def test_ctrl_c_is_heard_while_a_list_is_waited_for(server: Server) -> None:
+    members = nearfirst.open("@" + server.put("names", b"a\nb\n", hold=True))
+    interrupted(server, lambda: len(members))
+    server.released.set()
+    assert len(members) == 2
+
+
+def test_nothing_is_lost_by_an_interrupted_read(server: Server) -> None:
+    member = next(nearfirst.open(server.put("held", LARGE, hold=True)))
+    interrupted(server, member.read)
+    server.released.set()
+    assert member.read() == LARGE
+
+
+def test_a_copy_that_was_broken_off_does_not_pass_for_the_whole(server: Server) -> None:
+    member = next(nearfirst.open(server.put("held", LARGE, hold=True)))
+    interrupted(server, member.open)
+    server.released.set()
+    with pytest.raises(nearfirst.Interrupted):
+        member.read()
+
+
+def test_other_threads_run_and_close_what_is_waited_for(server: Server) -> None:
+    members = nearfirst.open("@" + server.put("names", b"a\nb\n", hold=True))
+
+    def close() -> None:
+        server.asked.wait(PATIENCE_S)
+        members.close()
+
+    closer = threading.Thread(target=close)
+    closer.start()
+    with pytest.raises(ValueError, match="closed"):
+        next(members)
+    closer.join()
+
+
+def test_threads_share_a_set(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number}").write_text(str(number))
+    members = nearfirst.open(f"{tmp_path}/*")
+    found: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: found.extend(member.read() for member in members))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(int(text) for text in found) == list(range(300))
+
+
+def test_a_member_is_read_by_one_thread_at_a_time(server: Server) -> None:
+    member = next(nearfirst.open(server.put("held", LARGE, hold=True)))
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(member.read()))
+    reader.start()
+    while True:
+        try:
+            read.append(member.read(1))
+        except RuntimeError as error:
+            assert "another thread" in str(error)  # noqa: PT017
+            break
+    server.released.set()
+    reader.join()
+    assert b"".join(sorted(read)) == LARGE
+
+
+def test_tasks_wait_without_a_thread(folder: Path, server: Server) -> None:
+    remote = server.put("held", b"text of d", hold=True)
+
+    async def main() -> set[bytes]:
+        found = set()
+        members = nearfirst.open(f"{folder}/*.txt", "@" + server.put("names", remote.encode()))
+        threads = threading.active_count()
+        async for member in members:
+            server.released.set()
+            assert threading.active_count() <= threads + 2
+            found.add(await asyncio.to_thread(member.read))
+        return found
+
+    assert asyncio.run(main()) == {f"text of {name}".encode() for name in "abcd"}
+
+
+def test_a_task_that_waits_is_cancelled(server: Server) -> None:
+    async def main() -> None:
+        members = nearfirst.open("@" + server.put("names", b"a\nb\n", hold=True))
+        task = asyncio.ensure_future(anext(aiter(members)))
+        await asyncio.to_thread(server.asked.wait, PATIENCE_S)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_errors_of_tasks(folder: Path) -> None:
+    async def main() -> list[Any]:
+        members = nearfirst.open(folder / "none", folder / "a.txt", errors="yield")
+        return [member.error async for member in members]
+
+    errors = asyncio.run(main())
+    assert sorted(type(error).__name__ for error in errors) == ["NoneType", "NotFound"]
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def tasks() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def use(folder: Path, server: Server) -> None:
+    members = nearfirst.open(f"{folder}/*.txt", server.put("data", LARGE))
+    first = next(members)
+    first.open().close()
+    Path(first.path())
+    for member in members:
+        with member.open() as file:
+            file.read()
+
+    async def main() -> None:
+        async for member in members.rewind():
+            member.read()
+
+    asyncio.run(main())
+
+
+def test_no_thread_and_no_descriptor_is_left(folder: Path, server: Server) -> None:
+    use(folder, server)
+    gc.collect()
+    # Threads end by themselves once nothing needs them: this waits for it, not for a time.
+    waited = threading.Event()
+    for _ in range(PATIENCE_S * 20):
+        if tasks() <= threading.active_count():
+            break
+        waited.wait(0.05)
+    assert tasks() <= threading.active_count()
+    before = descriptors()
+    use(folder, server)
+    gc.collect()
+    for _ in range(PATIENCE_S * 20):
+        if tasks() <= threading.active_count() and descriptors() <= before:
+            break
+        waited.wait(0.05)
+    assert tasks() <= threading.active_count()
+    assert descriptors() <= before
+
+
+FORK = """
+import gc, os, sys, nearfirst
+members = nearfirst.open(sys.argv[1])
+first = next(members)
+child = os.fork()
+if child == 0:
+    for use in (lambda: next(members), lambda: len(members), first.read, members.rewind):
+        try:
+            use()
+        except RuntimeError as error:
+            assert "fork" in str(error), error
+        else:
+            os._exit(1)
+    del members, first
+    gc.collect()
+    anew = sorted(member.read() for member in nearfirst.open(sys.argv[1]))
+    os._exit(0 if anew == [b"text of a", b"text of b", b"text of c"] else 2)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert len([first.read(), *(member.read() for member in members)]) == 3
+"""
+
+
+def test_a_fork_is_told_and_opens_its_own(folder: Path) -> None:
+    command = [sys.executable, "-c", FORK, f"{folder}/*.txt"]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+
+
+def test_python_ends_while_a_set_is_waited_for(server: Server) -> None:
+    url = server.put("held", b"ab", hold=True)
+    code = (
+        "import sys, threading, nearfirst\n"
+        "members = nearfirst.open(*sys.argv[1:], rank=lambda entry: 1.0)\n"
+        "threading.Thread(target=lambda: next(members).read(), daemon=True).start()\n"
+        "while not members.known: pass\n"
+    )
+    subprocess.run([sys.executable, "-c", code, url], check=True, timeout=PATIENCE_S)
