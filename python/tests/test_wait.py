@@ -19,17 +19,21 @@ if TYPE_CHECKING:
 
     from conftest import Server
 
-LARGE = bytes(1 << 20)
+# More than one part: it is yielded before its last byte is here.
+LARGE = bytes(24 << 20)
 # Longer than any machine needs; what takes so long has failed.
 PATIENCE_S = 30
 
 
 def interrupted(server: Server, wait: Callable[[], object]) -> None:
     """Has Ctrl-C come while `wait` waits for the server."""
+    main = threading.main_thread().ident or 0
 
     def press() -> None:
         server.asked.wait(PATIENCE_S)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        while sys._current_frames()[main].f_code.co_name != "<lambda>":  # noqa: SLF001
+            pass
+        signal.pthread_kill(main, signal.SIGINT)
 
     presser = threading.Thread(target=press)
     presser.start()
@@ -53,14 +57,14 @@ def test_ctrl_c_is_heard_while_a_list_is_waited_for(server: Server) -> None:
 
 def test_nothing_is_lost_by_an_interrupted_read(server: Server) -> None:
     member = next(nearfirst.open(server.put("held", LARGE, hold=True)))
-    interrupted(server, member.read)
+    interrupted(server, lambda: member.read())  # noqa: PLW0108
     server.released.set()
     assert member.read() == LARGE
 
 
 def test_a_copy_that_was_broken_off_does_not_pass_for_the_whole(server: Server) -> None:
     member = next(nearfirst.open(server.put("held", LARGE, hold=True)))
-    interrupted(server, member.open)
+    interrupted(server, lambda: member.open())  # noqa: PLW0108
     server.released.set()
     with pytest.raises(nearfirst.Interrupted):
         member.read()
