@@ -20,6 +20,18 @@ for suite in tests/foreign/*.sh; do
     esac
 done
 
+printf '\nscripts/python.sh\n'
+code=0
+scripts/python.sh </dev/null || code=$?
+case $code in
+0) ;;
+2)
+    echo 'skipped: the Python package was not tested'
+    [ "${NEARFIRST_REQUIRE_ALL:-}" != 1 ] || failed+=(scripts/python.sh)
+    ;;
+*) failed+=(scripts/python.sh) ;;
+esac
+
 echo
 code=0
 cargo test --workspace --no-fail-fast </dev/null || code=$?

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from nearfirst._nearfirst import Entry, Set
 
-Name: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
-Order: TypeAlias = "Literal['ready', 'listed', 'name', 'rank']"
+Name: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+Order: TypeAlias = Literal["ready", "listed", "name", "rank"]
 
 
 def open(  # noqa: A001, PLR0913
