@@ -11,8 +11,9 @@ what is ready:
 
 from __future__ import annotations
 
-from nearfirst._nearfirst import Entry, Member, Set, Spec
+from nearfirst._nearfirst import DeliveryTime, Device, Entry, Member, Piece, Set, Sled, Spec
 from nearfirst._open import glob, links, list_of, open, program, query  # noqa: A004
+from nearfirst._sleds import delivery_time, devices, order, pick, sleds
 from nearfirst.errors import (
     Busy,
     Changed,
@@ -32,23 +33,32 @@ __all__ = [
     "Busy",
     "Changed",
     "Cold",
+    "DeliveryTime",
     "Denied",
+    "Device",
     "Entry",
     "Interrupted",
     "Io",
     "Member",
     "NearfirstError",
     "NotFound",
+    "Piece",
     "Refused",
     "Set",
+    "Sled",
     "Spec",
     "SpecError",
     "Stalled",
     "Unsupported",
+    "delivery_time",
+    "devices",
     "glob",
     "links",
     "list_of",
     "open",
+    "order",
+    "pick",
     "program",
     "query",
+    "sleds",
 ]

@@ -3,12 +3,30 @@
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from io import BufferedReader
+from pathlib import Path
 from types import TracebackType
-from typing import Self, final
+from typing import Literal, Self, final
 
 from typing_extensions import Buffer
 
-__all__ = ["Bell", "Entry", "Member", "Names", "Set", "Spec", "open"]
+__all__ = [
+    "Bell",
+    "DeliveryTime",
+    "Device",
+    "Entry",
+    "Member",
+    "Names",
+    "Piece",
+    "Pieces",
+    "Set",
+    "Sled",
+    "Spec",
+    "delivery_time",
+    "devices",
+    "open",
+    "pick",
+    "sleds",
+]
 
 @final
 class Entry:
@@ -191,6 +209,124 @@ class Spec:
     def __eq__(self, other: object, /) -> bool: ...
 
 @final
+class Sled:
+    """A byte range of a file with one estimate."""
+
+    @property
+    def offset(self) -> int:
+        """First byte."""
+
+    @property
+    def length(self) -> int:
+        """Bytes; never 0."""
+
+    @property
+    def device(self) -> str:
+        """Where it would be fetched from: `memory`, `disk:vda`, `nfs:host:/export`."""
+
+    @property
+    def place(self) -> Literal["near", "far", "unknown", "cold"]:
+        """How far away it is."""
+
+    @property
+    def latency(self) -> float | None:
+        """Seconds to the first byte, in the median; `None` where nobody knows."""
+
+    @property
+    def latency_p90(self) -> float | None:
+        """Seconds to the first byte that nine in ten do not exceed."""
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes per second once flowing, in the median."""
+
+    @property
+    def bandwidth_p90(self) -> float | None:
+        """Bytes per second that nine in ten reach."""
+
+@final
+class DeliveryTime:
+    """Estimated time to read a whole file."""
+
+    @property
+    def p50(self) -> float:
+        """Seconds for the part whose cost is known, in the median."""
+
+    @property
+    def p90(self) -> float:
+        """Seconds for the part whose cost is known that nine in ten do not exceed."""
+
+    @property
+    def unknown_bytes(self) -> int:
+        """Bytes whose cost nobody knows; they come on top."""
+
+    @property
+    def cold_bytes(self) -> int:
+        """Bytes that must be recalled first."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the times cover all of the file."""
+
+@final
+class Device:
+    """Anything with one latency and one bandwidth."""
+
+    @property
+    def name(self) -> str:
+        """As sleds name it."""
+
+    @property
+    def latency(self) -> float | None:
+        """Seconds to the first byte, in the median; `None` where nobody knows."""
+
+    @property
+    def latency_p90(self) -> float | None:
+        """Seconds to the first byte that nine in ten do not exceed."""
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes per second of a read of 4 MiB, in the median."""
+
+    @property
+    def updated(self) -> int | None:
+        """When it was last measured, in seconds since 1970."""
+
+    @property
+    def mounted_on(self) -> list[Path]:
+        """Where it is mounted."""
+
+@final
+class Piece:
+    """A piece of a file, and its bytes."""
+
+    @property
+    def offset(self) -> int:
+        """First byte."""
+
+    @property
+    def place(self) -> Literal["near", "far", "unknown", "cold"]:
+        """Where it was when it was picked."""
+
+    @property
+    def device(self) -> str:
+        """Where it would be fetched from."""
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+
+    def __bytes__(self) -> bytes: ...
+    def __len__(self) -> int: ...
+
+@final
+class Pieces:
+    """The pieces of a file, each byte once."""
+
+    def __iter__(self) -> Iterator[Piece]: ...
+    def __next__(self) -> Piece: ...
+
+@final
 class Bell:
     """A descriptor that is readable once something has happened."""
 
@@ -211,3 +347,7 @@ def open(  # noqa: A001
     storage: dict[str, str],
     yields_errors: bool,
 ) -> Set: ...
+def sleds(name: bytes) -> list[Sled]: ...
+def delivery_time(name: bytes, plan: str) -> DeliveryTime: ...
+def devices() -> list[Device]: ...
+def pick(name: bytes, piece_bytes: int, record: bytes | None, plan: str) -> Pieces: ...

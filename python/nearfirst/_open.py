@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from nearfirst._nearfirst import Entry, Set
 
 Name: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-Order: TypeAlias = Literal["ready", "listed", "name", "rank"]
+_Order: TypeAlias = Literal["ready", "listed", "name", "rank"]
 
 
 def open(  # noqa: A001, PLR0913
     *specs: Name | Spec,
     rank: Callable[[Entry], float] | None = None,
-    order: Order | Iterable[Name] = "ready",
+    order: _Order | Iterable[Name] = "ready",
     budget: int | None = None,
     jobs: int | None = None,
     spill: int | str | os.PathLike[str] | None = None,
@@ -115,7 +115,7 @@ def _spec(spec: Name | Spec) -> Spec:
     raise TypeError(f"a spec is text, a path or a Spec, not {type(spec).__name__}")
 
 
-def _order(order: Order | Iterable[Name]) -> tuple[str, list[bytes] | None]:
+def _order(order: _Order | Iterable[Name]) -> tuple[str, list[bytes] | None]:
     if isinstance(order, str):
         return order, None
     if isinstance(order, bytes | os.PathLike):

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use nearfirst::{Costs, Engine, Stores};
+use nearfirst::{Engine, Stores};
 use pyo3::prelude::*;
 
+use crate::costs::costs;
 use crate::error;
 use crate::options::Options;
 use crate::owned::Owned;
@@ -46,7 +47,7 @@ impl Shared {
             return Ok(engine);
         }
         let stores = options.stores().map_err(Failure::Configuration)?;
-        let costs = Arc::new(Costs::load());
+        let costs = costs();
         let stores = Arc::new(Stores::new(Arc::clone(&costs), &stores));
         let engine = Engine::new(stores, costs, options.engine()).map_err(Failure::Threads)?;
         let shared = Arc::new(Self { options, engine: Owned::new(engine) });

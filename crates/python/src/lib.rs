@@ -5,6 +5,7 @@
 mod bell;
 mod buffer;
 mod callback;
+mod costs;
 mod engine;
 mod entry;
 mod error;
@@ -13,8 +14,10 @@ mod member;
 mod name;
 mod options;
 mod owned;
+mod pick;
 mod reading;
 mod set;
+mod sled;
 mod spec;
 mod wait;
 
@@ -30,7 +33,11 @@ mod _nearfirst {
     #[pymodule_export]
     use crate::member::Member;
     #[pymodule_export]
+    use crate::pick::{Piece, Pieces, pick};
+    #[pymodule_export]
     use crate::set::{Names, Set, open};
+    #[pymodule_export]
+    use crate::sled::{DeliveryTime, Device, Sled, delivery_time, devices, sleds};
     #[pymodule_export]
     use crate::spec::Spec;
 }

@@ -61,6 +61,8 @@ impl Reading {
 
     /// Brings at least one more byte here; `false` at the end.
     fn more(&mut self, py: Python<'_>) -> PyResult<bool> {
+        // Before, not after: what has arrived must not be lost by a signal.
+        py.check_signals()?;
         let next = match &mut self.source {
             Source::Ended => Ok(Bytes::new()),
             Source::Failed(error) => Err(error.clone()),
@@ -73,7 +75,6 @@ impl Reading {
                 wait(py, engine, || Ok(()), next)?
             }
         };
-        py.check_signals()?;
         match next {
             Ok(piece) if piece.is_empty() => {
                 self.source = Source::Ended;

@@ -126,9 +126,13 @@ impl Set {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Member>> {
         let open = self.open()?;
         let mut members = pin!(open.set()?.stream());
-        let next = wait(py, open.engine()?, || open.goes_on(), members.next())?;
         open.goes_on()?;
-        next.map(|member| self.given(py, &open, member)).transpose()
+        let Some(member) = wait(py, open.engine()?, || open.goes_on(), members.next())? else {
+            open.goes_on()?;
+            return Ok(None);
+        };
+        // What its functions raised meanwhile is the next call's: this member must not be lost.
+        self.given(py, &open, member).map(Some)
     }
 
     fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -139,16 +143,19 @@ impl Set {
     /// The next member if it is ready; else `None`, and the bell rings when it is worth to ask again.
     fn _poll(&self, py: Python<'_>, bell: &Bell) -> PyResult<Option<Member>> {
         let open = self.open()?;
+        open.goes_on()?;
         let (set, engine, waker) = (open.set()?, open.engine()?, bell.waker());
         let polled = py.detach(|| {
             let _entered = engine.handle().enter();
             let mut members = pin!(set.stream());
             members.as_mut().poll_next(&mut Context::from_waker(&waker))
         });
-        open.goes_on()?;
         match polled {
-            Poll::Pending => Ok(None),
-            Poll::Ready(None) => Err(PyStopAsyncIteration::new_err(())),
+            Poll::Pending => open.goes_on().map(|()| None),
+            Poll::Ready(None) => {
+                open.goes_on()?;
+                Err(PyStopAsyncIteration::new_err(()))
+            }
             Poll::Ready(Some(member)) => self.given(py, &open, member).map(Some),
         }
     }
