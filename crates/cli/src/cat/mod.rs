@@ -33,7 +33,7 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     /// What to write
-    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]
+    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST)]
     specs: Vec<OsString>,
 
     /// Decompress what its name says is compressed: .gz, .xz, .zst, .bz2, .lz4, .br, .Z

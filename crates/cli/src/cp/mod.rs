@@ -50,7 +50,7 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
     /// What to copy
-    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]
+    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST)]
     specs: Vec<OsString>,
 
     /// The folder to copy to, made if it is not there; or a file, for one name

@@ -120,7 +120,10 @@ impl Plan {
         }
         let there = fs::symlink_metadata(&dest).ok();
         let is_left = part::is_left(&dest);
-        let asks = is_left || (there.is_some() && self.existing == Existing::ReplaceOlder);
+        // First contact tells of an object; a file is only opened.
+        let is_file = entry.name.path().is_some();
+        let asks =
+            is_file || is_left || (there.is_some() && self.existing == Existing::ReplaceOlder);
         let is_known = entry.version.is_some() && entry.size.is_some();
         let entry = if asks && !is_known { self.asked(entry).await? } else { entry };
         if let Some(there) = there

@@ -43,7 +43,7 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// The objects
-    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]
+    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST)]
     specs: Vec<OsString>,
 
     /// The command and its arguments

@@ -32,7 +32,7 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     /// What to list
-    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]
+    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST)]
     specs: Vec<OsString>,
 
     /// Size, time of the last change, tier and version besides

@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use nearfirst::{
-    Costs, Engine, EngineOptions, Error, Glob, Local, MemberError, Name, Set, SetOptions, Spec,
-    Stores,
+    Costs, Engine, EngineOptions, Error, Glob, ListSource, Local, MemberError, Name, Set,
+    SetOptions, Spec, Stores,
 };
 
 use crate::{human, messages};
@@ -28,19 +28,34 @@ use flags::{SetFlags, StoreFlags};
 pub(crate) use stats::say as say_stats;
 pub(crate) use tally::Tally;
 
-/// What the long help of a command says of its operands, where any spec may stand.
-pub(crate) const HELP: &str = "\
+/// The text of [`HELP`].
+macro_rules! spec_help {
+    () => {
+        "\
 A SPEC names objects of this machine, of an object store or of a web server:
 
-  PATH or URL            one object: notes.txt, s3://bucket/key, https://host/file
-  pattern                in quotes: `*`, `?` and `[a-z]` within a name, `**` for any folders, \
-`{a,b}` for either, `~` for a home folder: 's3://logs/2026/**/*.gz'
-  PREFIX\\QUERY\\SUFFIX    the names that a database or a page answers with: SQL for a database, a CSS \
-selector for a page: 'https://host/papers.html\\a[href$=\".pdf\"]\\'
-  FOLDER/%PROGRAM%SUFFIX the names that a program prints, if --allow-programs is given
-  @FILE, -               the names listed in a file or on stdin, one a line or NUL-separated
+  notes.txt  s3://bucket/key  https://host/file
+      one object
+  's3://logs/2026/**/*.gz'
+      what matches: `*`, `?` and `[a-z]` within a name, `**` for any folders, `{a,b}` for either,
+      `~` for a home folder
+  'https://host/papers.html\\a[href$=\".pdf\"]\\'  'staff.db\\select photo from staff\\'
+      what a page or a database answers to a query between backslashes: a CSS selector, SQL
+  '/src/%find . -name *.c%'
+      the names that a program prints, if --allow-programs is given
+  @FILE
+      the names that a file lists, one a line or NUL-separated
 
-What exists under the name as it stands is taken, whatever it looks like.";
+What exists under the name as it stands is taken, whatever it looks like."
+    };
+}
+
+/// What the long help of a command says of its operands, where any spec may stand.
+pub(crate) const HELP: &str = spec_help!();
+
+/// As [`HELP`], for commands to which `-` is a list of names.
+pub(crate) const HELP_WITH_LIST: &str =
+    concat!(spec_help!(), " A `-` is a list of names on stdin.");
 
 /// An engine, as flags ask for it, for the sets of one run.
 #[derive(Debug)]
@@ -120,6 +135,10 @@ pub(crate) fn needs_engine(local: &Local, operand: &OsStr) -> bool {
     }
     match Spec::parse(text) {
         Ok(Spec::Glob(glob)) => is_remote(&glob) && !exists(local, operand),
+        // Names may begin with an `@`: one that is not there is no list, either.
+        Ok(Spec::ListFile(ListSource::Object(list))) => {
+            list.path().is_none_or(|list| local.stat(list).is_ok()) && !exists(local, operand)
+        }
         Ok(_) => !exists(local, operand),
         // The path of a file may look like a broken spec.
         Err(_) => false,
