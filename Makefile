@@ -37,6 +37,8 @@ demo: ## show the main job on a large text of this machine, in a minute
 	@demo/demo.sh
 
 bench: build ## race the peers and write bench/README.md
+	$(CARGO) build --release --workspace --examples
+	bench/peers
 	bench/run
 
 install: ## install under PREFIX (/usr/local), staged under DESTDIR if given

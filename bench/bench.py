@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peers import Peers
 
 Data: TypeAlias = dict[str, Any]
-"""What was measured, as it stands in the JSON file."""
+"""What was measured, as it stands in the JSON file; `conditions` in it is told in README.md."""
 
 
 @dataclass(frozen=True)

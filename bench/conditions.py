@@ -82,6 +82,35 @@ class Device:
         return text if self.speed_up == 1 else f"{text}, all times divided by {self.speed_up:g}"
 
 
+@dataclass(frozen=True)
+class Far:
+    """A server at the other end of a network: requests overlap, and share its bandwidth."""
+
+    name: str
+    round_trip_s: float
+    bandwidth: float
+    speed_up: float
+
+    def rule(self) -> str:
+        """As slowfs takes it."""
+        trip_us = self.round_trip_s / self.speed_up * 1e6
+        bandwidth = self.bandwidth * self.speed_up
+        return f"*: latency={trip_us:.0f}us, metadata={trip_us:.0f}us, bandwidth={bandwidth:.0f}"
+
+    def __str__(self) -> str:
+        """With its numbers, for the conditions of a result."""
+        trip = f"{self.round_trip_s * 1e3:g} ms"
+        return (
+            f"{self.name}: {trip} for each request, {self.bandwidth / 1e6:g} MB/s, "
+            f"all times divided by {self.speed_up:g}"
+        )
+
+
+def server(speed_up: float) -> Far:
+    """The SETS paper's NFS server on its Ethernet of 10 Mb/s (section 5): 21 ms for 16 KB."""
+    return Far("server", 4e-3, 1.25e6, speed_up)
+
+
 def disk() -> Device:
     """A disk of today's spinning kind, seen sequentially through the outer half."""
     return Device("disk", 8e-3, 50e6, streams=1)
@@ -100,10 +129,10 @@ def cdrom(speed_up: float) -> Device:
 class SlowFolder:
     """A folder on a slow device: slowfs mounted over an empty one."""
 
-    def __init__(self, slowfs: Path, at: Path, device: Device) -> None:
+    def __init__(self, slowfs: Path, at: Path, device: Device | Far) -> None:
         source, self.path = at / "source", at / "slow"
         for folder in (source, self.path):
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)
         self.device = device
         # A session of its own: a Ctrl-C must not unmount it before those above it are gone.
         self._server = subprocess.Popen(
@@ -183,7 +212,7 @@ class SlowDisk:
         self._exits.close()
 
     @property
-    def device(self) -> Device:
+    def device(self) -> Device | Far:
         """How slow it is."""
         return self.below.device
 

@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import page_cache
 
@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913
     """
     enter = None if procs is None else (lambda: _enter(procs))
     with _OUTPUT.open("w+b") as output:
-        busy = _busy_s()
+        busy = busy_s()
         start = time.perf_counter()
         child = subprocess.Popen(
             argv,
@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913
             child.wait()
             raise
         seconds = time.perf_counter() - start
-        others_s = _busy_s() - busy - usage.ru_utime - usage.ru_stime
+        others_s = busy_s() - busy - usage.ru_utime - usage.ru_stime
         child.returncode = os.waitstatus_to_exitcode(status)
         assert child.stderr is not None
         complaint = child.stderr.read().decode(errors="replace").strip()
@@ -133,7 +133,7 @@ def output_forgotten() -> Iterator[None]:
         _OUTPUT.unlink(missing_ok=True)
 
 
-def _busy_s() -> float:
+def busy_s() -> float:
     """Processor time of everybody since boot, that of the machine's other guests included."""
     user, nice, system, _idle, _wait, interrupts, soft, stolen = map(
         int, Path("/proc/stat").read_text().split()[1:9]
@@ -151,21 +151,31 @@ def _digest(output: bytes, *, unordered: bool) -> str:
     return hashlib.blake2b(output, digest_size=8).hexdigest()
 
 
+class Timed(Protocol):
+    """What one run gives, at the least."""
+
+    seconds: float
+    others_s: float
+
+
+Run = TypeVar("Run", bound=Timed)
+
+
 def interleaved(
     contestants: Sequence[str],
     runs: int,
     rng: random.Random,
-    once: Callable[[str, int], Sample],
+    once: Callable[[str, int], Run],
     *,
     alone: bool = False,
-) -> dict[str, list[Sample]]:
+) -> dict[str, list[Run]]:
     """Rounds in which everyone runs once, in an order drawn anew for each round.
 
     What slows the machine for a while slows all of them, and nobody always profits from who ran
     before. A run during which somebody dropped the whole page cache is repeated; if `alone` also
     one during which other programs took much of a processor, a few times.
     """
-    samples: dict[str, list[Sample]] = {name: [] for name in contestants}
+    samples: dict[str, list[Run]] = {name: [] for name in contestants}
     for number in range(runs):
         order = rng.sample(contestants, len(contestants))
         for name in order:
@@ -173,7 +183,7 @@ def interleaved(
     return samples
 
 
-def _undisturbed(once: Callable[[], Sample], *, alone: bool) -> Sample:
+def _undisturbed(once: Callable[[], Run], *, alone: bool) -> Run:
     dropped = 0
     for attempt in itertools.count():
         before = page_cache.drops()
@@ -187,7 +197,7 @@ def _undisturbed(once: Callable[[], Sample], *, alone: bool) -> Sample:
     raise FailedError("somebody keeps dropping the page cache of this machine")
 
 
-def _others_max_s(sample: Sample) -> float:
+def _others_max_s(sample: Timed) -> float:
     # The kernel counts in hundredths of a second, on every processor.
     return 0.02 + 0.15 * sample.seconds
 

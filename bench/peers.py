@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -13,6 +14,33 @@ ROOT = Path(__file__).resolve().parent.parent
 
 class MissingError(Exception):
     """A program that an experiment needs is not on this machine."""
+
+
+_INSTALLED = ROOT / "target" / "peers"
+_RELEASE = ROOT / "target" / "release"
+
+
+@dataclass(frozen=True)
+class ObjectPeers:
+    """An S3 server, and what else reads its objects; bench/peers installs the readers."""
+
+    server: Path
+    python: Path
+    readers: Path
+    rclone: Path
+    s5cmd: Path
+
+    def versions(self) -> dict[str, str]:
+        """What each program and library calls itself."""
+        names = ("boto3", "obstore", "s3fs", "smart_open", "s3torchconnectorclient")
+        ask = "import importlib.metadata as m, sys; [print(n, m.version(n)) for n in sys.argv[1:]]"
+        command: list[str | Path] = [self.python, "-c", ask, *names]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        s5cmd = subprocess.run([self.s5cmd, "version"], capture_output=True, text=True, check=True)
+        versions = dict(line.split() for line in told.splitlines())
+        versions["rclone"] = _version(self.rclone).removeprefix("rclone ")
+        versions["s5cmd"] = s5cmd.stdout.strip()
+        return versions
 
 
 @dataclass(frozen=True)
@@ -27,6 +55,39 @@ class Peers:
     grep: Path
     find: Path
 
+    @cached_property
+    def object_peers(self) -> ObjectPeers:
+        """What races over the objects of a server.
+
+        Raises:
+            MissingError: if bench/peers did not install them, or there is no versitygw.
+        """
+        python = _INSTALLED / "venv" / "bin" / "python"
+        # The package has a program beside a script that starts it, half a second later.
+        inside = _INSTALLED.glob("venv/lib/python*/site-packages/s5cmd/bin/s5cmd")
+        s5cmd = next(inside, _INSTALLED / "s5cmd")
+        for path in (python, s5cmd):
+            if not path.exists():
+                raise MissingError(f"{path}: not there; run bench/peers")
+        return ObjectPeers(
+            server=_find("versitygw", "NEARFIRST_VERSITYGW", _INSTALLED / "bin" / "versitygw"),
+            python=python,
+            readers=Path(__file__).resolve().parent / "readers.py",
+            rclone=_find("rclone", "NEARFIRST_RCLONE", _INSTALLED / "bin" / "rclone"),
+            s5cmd=s5cmd,
+        )
+
+    def example(self, name: str) -> Path:
+        """An example program of ours.
+
+        Raises:
+            MissingError: if it is not built.
+        """
+        path = _RELEASE / "examples" / name
+        if not path.exists():
+            raise MissingError(f"{path}: not built; run make bench")
+        return path
+
     def versions(self) -> dict[str, str]:
         """What each program calls itself."""
         programs = {"nearfirst": self.nearfirst, "ripgrep": self.rg}
@@ -40,12 +101,11 @@ def locate() -> Peers:
     Raises:
         MissingError: with what was looked for and how to provide it.
     """
-    release = ROOT / "target" / "release"
     return Peers(
-        nearfirst=_find("nearfirst", "NEARFIRST_BIN", release / "nearfirst"),
-        slowfs=_find("slowfs", "NEARFIRST_SLOWFS", release / "slowfs"),
-        asking=_find("asking", "NEARFIRST_ASKING", release / "examples" / "asking"),
-        rg=_find("rg", "NEARFIRST_RG", ROOT / "target" / "peers" / "bin" / "rg"),
+        nearfirst=_find("nearfirst", "NEARFIRST_BIN", _RELEASE / "nearfirst"),
+        slowfs=_find("slowfs", "NEARFIRST_SLOWFS", _RELEASE / "slowfs"),
+        asking=_find("asking", "NEARFIRST_ASKING", _RELEASE / "examples" / "asking"),
+        rg=_find("rg", "NEARFIRST_RG", _INSTALLED / "bin" / "rg"),
         wc=_gnu("wc"),
         grep=_gnu("grep"),
         find=_gnu("find"),
