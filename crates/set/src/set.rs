@@ -192,7 +192,9 @@ impl Set {
     }
 
     /// As [`Set::digest`], for a task of the engine's runtime.
-    pub fn entries(&self) -> impl Stream<Item = Result<Entry, Arc<Error>>> + Send + 'static + use<> {
+    pub fn entries(
+        &self,
+    ) -> impl Stream<Item = Result<Entry, Arc<Error>>> + Send + 'static + use<> {
         self.listing.walk().map(|(_, entry)| entry)
     }
 
