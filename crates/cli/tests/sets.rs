@@ -209,10 +209,22 @@ fn an_interrupt_ends_the_children_with_the_run() {
     let read = || fs::read_to_string(&pid).ok()?.trim().parse::<i32>().ok();
     until("the command runs", || read().is_some());
     let sleeper = Pid::from_raw(read().unwrap()).unwrap();
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    // Not INT: where these tests run in the background of a shell, that is ignored.
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(130), ""));
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(143), ""));
     until("the child is gone", || rustix::process::test_kill_process(sleeper).is_err());
+}
+
+#[test]
+fn an_interrupt_that_is_ignored_from_the_start_stays_ignored() {
+    let ground = ground();
+    let script = "trap '' INT; exec \"$0\" each a.txt -- sh -c 'kill -INT $PPID; echo done'";
+    let nearfirst = env!("CARGO_BIN_EXE_nearfirst");
+    let mut command = std::process::Command::new("sh");
+    let output =
+        command.args(["-c", script, nearfirst]).current_dir(ground.path()).output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "done\n"));
 }
 
 #[test]

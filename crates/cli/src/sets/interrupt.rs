@@ -41,12 +41,17 @@ impl Drop for Prepared {
     }
 }
 
-/// Listens, in this runtime, for the signals that break a run off; once in a process.
+/// Listens, in this runtime, for the signals that break a run off; once in a process. One that
+/// whoever started us ignores, as `nohup` and shells in the background do, stays ignored.
 pub(crate) fn watch(runtime: &Handle) {
     static WATCHING: Once = Once::new();
     WATCHING.call_once(|| {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let ignored = ignored();
         for kind in kinds {
+            if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+                continue;
+            }
             let entered = runtime.enter();
             // A signal that cannot be caught ends the program as it ends any.
             if let Ok(mut signals) = signal(kind) {
@@ -55,6 +60,13 @@ pub(crate) fn watch(runtime: &Handle) {
             drop(entered);
         }
     });
+}
+
+/// The signals that are ignored, a bit for each from 1 on; none where the kernel does not tell.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 async fn break_off_at(signals: &mut Signal, kind: SignalKind) {
