@@ -90,7 +90,7 @@ fn main() -> ExitCode {
     let parsed = commands.try_get_matches_from_mut(&arguments);
     let understood = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     match understood.map_err(|error| error.format(&mut commands)) {
-        Ok(cli) => run(cli.command),
+        Ok(cli) => sets::interrupt::settled(run(cli.command)),
         Err(error) if error.use_stderr() => {
             match error.to_string().strip_prefix("error: ") {
                 Some(text) => messages::error(text.trim_end()),

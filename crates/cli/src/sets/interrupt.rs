@@ -1,7 +1,7 @@
 //! A run that is broken off leaves nothing behind: children, temporary files, a line on the terminal.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use tokio::runtime::Handle;
@@ -12,6 +12,8 @@ use crate::progress;
 /// What is undone when the run is broken off, the last made first.
 static UNDONE: Mutex<Vec<(u64, Undo)>> = Mutex::new(Vec::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
+/// The signal that breaks the run off; 0: none has come.
+static BROKEN_OFF_BY: AtomicI32 = AtomicI32::new(0);
 
 type Undo = Box<dyn FnOnce() + Send>;
 
@@ -74,10 +76,23 @@ async fn break_off_at(signals: &mut Signal, kind: SignalKind) {
         return;
     }
     let signal = kind.as_raw_value();
+    BROKEN_OFF_BY.store(signal, Ordering::Release);
     // Undoing may wait for children; other tasks of the runtime are not held up.
     let undone = tokio::task::spawn_blocking(undo_all);
     drop(undone.await);
     end(signal);
+}
+
+/// The exit code of a run that came to its end: of one that is being broken off, that of its
+/// signal, since ending its children may have been what let it come to its end.
+pub(crate) fn settled(exit: ExitCode) -> ExitCode {
+    match BROKEN_OFF_BY.load(Ordering::Acquire) {
+        0 => exit,
+        signal => {
+            undo_all();
+            end(signal)
+        }
+    }
 }
 
 fn undo_all() {
