@@ -26,7 +26,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     together = "\n".join(examples)
     names: dict[str, object] = {}
     exec(compile(together, DOCS, "exec"), names)  # noqa: S102
-    # A set is not collected while its own rank function refers to it, as all that one module holds does.
+    # A set is not collected while its own rank function refers to it, as it does here.
     names.clear()
 
 
