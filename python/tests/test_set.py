@@ -189,3 +189,10 @@ def test_bad_operands(folder: Path) -> None:
         members.filter("a")
     with pytest.raises(TypeError):
         3 in members  # noqa: B015
+
+
+def test_many_errors_are_all_yielded(tmp_path: Path) -> None:
+    missing = [f"{tmp_path}/{number}" for number in range(10_000)]
+    members = nearfirst.open(nearfirst.list_of(missing), errors="yield")
+    kinds = {member.name: type(member.error) for member in members}
+    assert kinds == dict.fromkeys(missing, nearfirst.NotFound)

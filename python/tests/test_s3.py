@@ -1,0 +1,100 @@
+"""Sets of objects of an S3 server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nearfirst
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE_S = 30
+# The server checks no signature, only that there is one.
+SIGNED = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request, "
+    "SignedHeaders=host, Signature=0"
+}
+
+
+def program() -> str | None:
+    peers = Path(os.environ.get("NEARFIRST_PEERS", "target/peers")).resolve()
+    return shutil.which("moto_server", path=f"{peers}/venv/bin") or shutil.which("moto_server")
+
+
+def put(url: str, body: bytes, headers: dict[str, str] | None = None) -> None:
+    kind = {"Content-Type": "binary/octet-stream"} if body else {}
+    request = urllib.request.Request(  # noqa: S310
+        url, data=body, method="PUT", headers={**SIGNED, **kind, **(headers or {})}
+    )
+    urllib.request.urlopen(request).close()  # noqa: S310
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    moto = program()
+    if moto is None:
+        assert os.environ.get("NEARFIRST_REQUIRE_ALL") != "1", "there is no moto_server"
+        pytest.skip("there is no moto_server")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [moto, "-H", "127.0.0.1", "-p", str(port)]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=quiet, stderr=quiet) as server:
+        url = f"http://127.0.0.1:{port}"
+        waited = threading.Event()
+        for _ in range(PATIENCE_S * 20):
+            with contextlib.suppress(ConnectionError):
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            waited.wait(0.05)
+        put(f"{url}/bucket", b"")
+        yield url
+        server.kill()
+
+
+@pytest.fixture
+def options(endpoint: str) -> dict[str, str]:
+    return {
+        "endpoint": endpoint,
+        "region": "us-east-1",
+        "access_key_id": "k",
+        "secret_access_key": "s",
+    }
+
+
+def test_objects_come_with_their_bytes_and_file_names(
+    endpoint: str, options: dict[str, str]
+) -> None:
+    contents = {f"s3://bucket/logs/{number}.gz": os.urandom(number) for number in range(40)}
+    for name, content in contents.items():
+        put(name.replace("s3://", f"{endpoint}/"), content)
+    members = nearfirst.open("s3://bucket/logs/*.gz", storage_options=options)
+    assert len(members) == 40
+    found = {}
+    for member in members:
+        assert member.url == member.name
+        assert member.version
+        with member.open() as file:
+            found[member.name] = file.read()
+        path = Path(member.path())
+        assert path.name == member.name.rsplit("/", 1)[1]
+        assert path.read_bytes() == found[member.name]
+    assert found == contents
+
+
+def test_what_is_archived_is_cold(endpoint: str, options: dict[str, str]) -> None:
+    put(f"{endpoint}/bucket/cold/object", b"x", {"x-amz-storage-class": "GLACIER"})
+    members = nearfirst.open("s3://bucket/cold/*", storage_options=options)
+    assert list(members.filter(lambda entry: entry.is_cold).names()) == ["s3://bucket/cold/object"]
+    with pytest.raises(nearfirst.Cold, match="GLACIER"):
+        next(members)
