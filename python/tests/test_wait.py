@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import subprocess
@@ -159,8 +160,27 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def tasks() -> int:
-    return len(list(Path("/proc/self/task").iterdir()))
+def threads() -> list[str]:
+    """The names of the threads that are the library's."""
+    mine = {thread.native_id for thread in threading.enumerate()}
+    tasks = [task for task in Path("/proc/self/task").iterdir() if int(task.name) not in mine]
+    found = []
+    for task in tasks:
+        with contextlib.suppress(OSError):
+            found.append((task / "comm").read_text().strip())
+    return found
+
+
+def ended(before: int) -> None:
+    """Waits until what the library began has ended: for that, not for a time."""
+    gc.collect()
+    waited = threading.Event()
+    for _ in range(PATIENCE_S * 20):
+        if not threads() and descriptors() <= before:
+            return
+        waited.wait(0.05)
+    assert threads() == []
+    assert descriptors() <= before
 
 
 def use(folder: Path, server: Server) -> None:
@@ -181,23 +201,10 @@ def use(folder: Path, server: Server) -> None:
 
 def test_no_thread_and_no_descriptor_is_left(folder: Path, server: Server) -> None:
     use(folder, server)
-    gc.collect()
-    # Threads end by themselves once nothing needs them: this waits for it, not for a time.
-    waited = threading.Event()
-    for _ in range(PATIENCE_S * 20):
-        if tasks() <= threading.active_count():
-            break
-        waited.wait(0.05)
-    assert tasks() <= threading.active_count()
+    ended(1 << 20)
     before = descriptors()
     use(folder, server)
-    gc.collect()
-    for _ in range(PATIENCE_S * 20):
-        if tasks() <= threading.active_count() and descriptors() <= before:
-            break
-        waited.wait(0.05)
-    assert tasks() <= threading.active_count()
-    assert descriptors() <= before
+    ended(before)
 
 
 FORK = """
