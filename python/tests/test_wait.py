@@ -207,6 +207,27 @@ def test_no_thread_and_no_descriptor_is_left(folder: Path, server: Server) -> No
     ended(before)
 
 
+class Reader:
+    """Holds a set whose functions hold it."""
+
+    def __init__(self, folder: Path) -> None:
+        opened = nearfirst.open(f"{folder}/*.txt", rank=self.rank)
+        self.members = opened.filter(lambda entry: self.rank(entry) > 0)
+        self.names = self.members.names()
+
+    def rank(self, entry: nearfirst.Entry) -> float:
+        assert self
+        return len(entry.name)
+
+
+def test_a_set_that_its_own_function_holds_is_garbage(folder: Path) -> None:
+    reader = Reader(folder)
+    assert len(list(reader.names)) == 3
+    assert next(reader.members).read()
+    del reader
+    ended(1 << 20)
+
+
 FORK = """
 import gc, os, sys, nearfirst
 members = nearfirst.open(sys.argv[1])

@@ -8,7 +8,9 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use pyo3::types::PyWeakrefReference;
 
 use crate::entry::Entry;
 
@@ -33,41 +35,89 @@ impl Trouble {
     }
 }
 
-/// Calls a function with an entry; `None` if it raised, or Python ends.
-fn call<T>(
-    function: &Py<PyAny>,
-    entry: &nearfirst::Entry,
-    trouble: &Trouble,
-    answer: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
-) -> Option<T> {
-    let called = || {
-        Python::try_attach(|py| {
-            CALLING.set(true);
-            let entry = Bound::new(py, Entry(entry.clone()));
-            let answered = entry.and_then(|entry| answer(&function.bind(py).call1((entry,))?));
-            CALLING.set(false);
-            answered.map_err(|error| trouble.keep(error)).ok()
-        })
-    };
-    tokio::task::block_in_place(called).flatten()
+/// A function as sets hold it: Python's garbage collector sees through it.
+///
+/// The library's closures refer to it weakly. A function that refers to its
+/// set, as a method of who holds the set does, would otherwise keep it for ever.
+#[pyclass(frozen, weakref, module = "nearfirst._nearfirst")]
+#[derive(Debug)]
+pub(crate) struct Function(Mutex<Option<Py<PyAny>>>);
+
+#[pymethods]
+impl Function {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.0.try_lock() {
+            Ok(held) => held.as_ref().map_or(Ok(()), |function| visit.call(function)),
+            // In use, so no garbage.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(held);
+    }
 }
 
-/// The rank that a function gives; the lowest to what it fails on.
-pub(crate) fn rank(function: Py<PyAny>, trouble: Arc<Trouble>) -> nearfirst::Rank {
-    Arc::new(move |entry| {
-        let number = |value: &Bound<'_, PyAny>| value.extract::<f32>();
-        call(&function, entry, &trouble, number).unwrap_or(f32::NEG_INFINITY)
-    })
+impl Function {
+    fn get(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().map(|function| function.clone_ref(py))
+    }
 }
 
-/// Whether a function keeps an entry; not if it fails on it.
-pub(crate) fn predicate(
-    function: Py<PyAny>,
+/// A function that the library calls while some set holds it.
+#[derive(Debug)]
+pub(crate) struct Callback {
+    function: Py<PyWeakrefReference>,
     trouble: Arc<Trouble>,
-) -> impl Fn(&nearfirst::Entry) -> bool + Send + Sync + 'static {
-    move |entry| {
-        let truth = |value: &Bound<'_, PyAny>| value.is_truthy();
-        call(&function, entry, &trouble, truth).unwrap_or(false)
+}
+
+impl Callback {
+    /// What the library calls, and what its sets hold.
+    pub(crate) fn new(
+        function: Bound<'_, PyAny>,
+        trouble: &Arc<Trouble>,
+    ) -> PyResult<(Self, Py<Function>)> {
+        let held = Bound::new(function.py(), Function(Mutex::new(Some(function.unbind()))))?;
+        let function = PyWeakrefReference::new(&held)?.unbind();
+        Ok((Self { function, trouble: Arc::clone(trouble) }, held.unbind()))
+    }
+
+    /// Calls it with an entry; `None` if it raised, its sets are gone, or Python ends.
+    fn call<T>(
+        &self,
+        entry: &nearfirst::Entry,
+        answer: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Option<T> {
+        let called = || {
+            Python::try_attach(|py| {
+                let held = self.function.bind(py).upgrade_as::<Function>().ok()??;
+                let function = held.get().get(py)?;
+                CALLING.set(true);
+                let entry = Bound::new(py, Entry(entry.clone()));
+                let answered = entry.and_then(|entry| answer(&function.bind(py).call1((entry,))?));
+                CALLING.set(false);
+                answered.map_err(|error| self.trouble.keep(error)).ok()
+            })
+        };
+        tokio::task::block_in_place(called).flatten()
+    }
+
+    /// As a rank; the lowest to what it fails on.
+    pub(crate) fn rank(self) -> nearfirst::Rank {
+        Arc::new(move |entry| {
+            let number = |value: &Bound<'_, PyAny>| value.extract::<f32>();
+            self.call(entry, number).unwrap_or(f32::NEG_INFINITY)
+        })
+    }
+
+    /// As a filter, which keeps nothing that it fails on.
+    pub(crate) fn predicate(self) -> impl Fn(&nearfirst::Entry) -> bool + Send + Sync + 'static {
+        move |entry| {
+            let truth = |value: &Bound<'_, PyAny>| value.is_truthy();
+            self.call(entry, truth).unwrap_or(false)
+        }
     }
 }
 

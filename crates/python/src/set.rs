@@ -11,11 +11,12 @@ use futures::stream::BoxStream;
 use futures::{Stream as _, StreamExt as _};
 use nearfirst::{Engine, MemberError, SetOptions};
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::bell::Bell;
-use crate::callback::{self, Trouble};
+use crate::callback::{self, Callback, Function, Trouble};
 use crate::engine::Shared;
 use crate::member::Member;
 use crate::options::{self, Options};
@@ -29,6 +30,8 @@ use crate::{error, name};
 #[derive(Debug)]
 pub(crate) struct Set {
     open: Mutex<Option<Arc<Open>>>,
+    /// Its rank and filter functions, and those of the sets that it is made of.
+    functions: Vec<Py<Function>>,
     yields_errors: bool,
 }
 
@@ -72,9 +75,18 @@ fn closed() -> PyErr {
 }
 
 impl Set {
-    fn new(set: nearfirst::Set, grounds: Vec<Ground>, yields_errors: bool) -> Self {
+    fn new(
+        set: nearfirst::Set,
+        grounds: Vec<Ground>,
+        functions: Vec<Py<Function>>,
+        yields_errors: bool,
+    ) -> Self {
         let open = Open { set: Owned::new(set), closed: AtomicBool::new(false), grounds };
-        Self { open: Mutex::new(Some(Arc::new(open))), yields_errors }
+        Self { open: Mutex::new(Some(Arc::new(open))), functions, yields_errors }
+    }
+
+    fn functions(&self, py: Python<'_>) -> Vec<Py<Function>> {
+        self.functions.iter().map(|function| function.clone_ref(py)).collect()
     }
 
     fn open(&self) -> PyResult<Arc<Open>> {
@@ -104,16 +116,21 @@ impl Set {
         &self,
         py: Python<'_>,
         other: Option<&Self>,
-        ground: Option<Ground>,
+        more: Option<(Ground, Py<Function>)>,
         make: impl FnOnce(&nearfirst::Set, Option<&nearfirst::Set>) -> nearfirst::Set + Send,
     ) -> PyResult<Self> {
         let this = self.open()?;
-        let other = other.map(Self::open).transpose()?;
+        let other_set = other;
+        let other = other_set.map(Self::open).transpose()?;
         let (left, right) = (this.set()?, other.as_ref().map(|other| other.set()).transpose()?);
         let set = py.detach(|| make(left, right));
+        let mut functions = self.functions(py);
+        functions.extend(other_set.iter().flat_map(|other| other.functions(py)));
+        let (ground, function) = more.unzip();
+        functions.extend(function);
         let others = other.iter().flat_map(|other| other.grounds.iter());
         let grounds = this.grounds.iter().chain(others).cloned().chain(ground).collect();
-        Ok(Self::new(set, grounds, self.yields_errors))
+        Ok(Self::new(set, grounds, functions, self.yields_errors))
     }
 }
 
@@ -190,22 +207,29 @@ impl Set {
         Ok(found)
     }
 
-    fn names(&self) -> PyResult<Names> {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.functions.iter().try_for_each(|function| visit.call(function))
+    }
+
+    fn names(&self, py: Python<'_>) -> PyResult<Names> {
         let open = self.open()?;
         let entries = open.set()?.entries().boxed();
         let entries = Owned::new(Mutex::new(Some(entries)));
-        Ok(Names { open, entries, yields_errors: self.yields_errors })
+        let functions = self.functions(py);
+        Ok(Names { open, entries, functions, yields_errors: self.yields_errors })
     }
 
-    fn filter(&self, py: Python<'_>, keep: Py<PyAny>) -> PyResult<Self> {
-        if !keep.bind(py).is_callable() {
+    fn filter(&self, keep: Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = keep.py();
+        if !keep.is_callable() {
             return Err(PyTypeError::new_err("filter takes a function of an entry"));
         }
         let trouble = Arc::<Trouble>::default();
-        let predicate = callback::predicate(keep, Arc::clone(&trouble));
+        let (keep, function) = Callback::new(keep, &trouble)?;
+        let predicate = keep.predicate();
         let shared = Arc::clone(&self.open()?.grounds[0].shared);
         let ground = Ground { shared, trouble };
-        self.made(py, None, Some(ground), |set, _| set.subset(predicate))
+        self.made(py, None, Some((ground, function)), |set, _| set.subset(predicate))
     }
 
     fn rewind(&self, py: Python<'_>) -> PyResult<Self> {
@@ -281,6 +305,7 @@ impl Set {
 pub(crate) struct Names {
     open: Arc<Open>,
     entries: Owned<Mutex<Option<Entries>>>,
+    functions: Vec<Py<Function>>,
     yields_errors: bool,
 }
 
@@ -288,6 +313,10 @@ type Entries = BoxStream<'static, Result<nearfirst::Entry, Arc<nearfirst::Error>
 
 #[pymethods]
 impl Names {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.functions.iter().try_for_each(|function| visit.call(function))
+    }
+
     fn __iter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
@@ -324,7 +353,7 @@ impl Names {
 pub(crate) fn open(
     py: Python<'_>,
     specs: Vec<Py<Spec>>,
-    rank: Option<Py<PyAny>>,
+    rank: Option<Bound<'_, PyAny>>,
     order: &str,
     replay: Option<Vec<Vec<u8>>>,
     budget: Option<u64>,
@@ -341,10 +370,12 @@ pub(crate) fn open(
         Options { budget_bytes: budget, jobs, spill_bytes, spill_folder, allow_programs, storage };
     let shared = Shared::with(py, options)?;
     let trouble = Arc::<Trouble>::default();
-    let rank = rank.map(|rank| callback::rank(rank, Arc::clone(&trouble)));
+    let called = rank.map(|rank| Callback::new(rank, &trouble)).transpose()?;
+    let (rank, function) = called.map(|(rank, function)| (rank.rank(), function)).unzip();
     let specs: Vec<_> = specs.iter().map(|spec| spec.get().0.clone()).collect();
     let engine = shared.engine()?;
     let options = SetOptions { order, rank, ..SetOptions::default() };
     let set = py.detach(|| nearfirst::Set::open(engine, specs, options));
-    Ok(Set::new(set, vec![Ground { shared, trouble }], yields_errors))
+    let functions = function.into_iter().collect();
+    Ok(Set::new(set, vec![Ground { shared, trouble }], functions, yields_errors))
 }
