@@ -74,12 +74,14 @@ impl Item {
     /// Pins what first contact found; a later contact must have found the same version.
     pub(crate) fn pin(&self, found: &Entry) -> Result<(), store::Error> {
         let mut known = lock(&self.known);
+        let was_met = known.contact.is_some();
         let entry = &mut known.entry;
         if entry.version.is_some() && found.version.is_some() && entry.version != found.version {
             return Err(store::Error::Changed { name: entry.name.clone() });
         }
-        let lies = entry.size.is_some() && found.size.is_some() && entry.size != found.size;
-        if lies && entry.version.is_some() {
+        let differs = entry.size.is_some() && found.size.is_some() && entry.size != found.size;
+        // A listing may be older than the object; what was read of it may not.
+        if differs && (was_met || entry.version.is_some()) {
             return Err(store::Error::Changed { name: entry.name.clone() });
         }
         if found.version.is_some() {
@@ -135,5 +137,32 @@ impl Item {
     /// The last error of its attempts.
     pub(crate) fn error(&self) -> Option<Arc<store::Error>> {
         lock(&self.known).error.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sled::Device;
+    use store::Name;
+
+    use super::*;
+    use crate::scheduler::DeviceId;
+
+    #[test]
+    fn what_has_no_version_is_told_from_another_by_its_size_once_it_was_met() {
+        let of = |size| Entry { size, ..Entry::named(Name::from("http://host/x")) };
+        let item = Item::new(0, of(Some(10)), Source::Nowhere);
+        assert!(item.pin(&of(Some(12))).is_ok(), "the listing was older");
+        let contact = Contact {
+            device: DeviceId(0),
+            size: Some(12),
+            far: Vec::new(),
+            covers: 0..12,
+            position: 0,
+        };
+        item.set_contact(contact);
+        let device = Some(Device::new("http://host"));
+        assert!(item.pin(&Entry { device, ..of(Some(12)) }).is_ok());
+        assert!(matches!(item.pin(&of(Some(13))), Err(store::Error::Changed { .. })));
     }
 }
