@@ -23,13 +23,20 @@ def save(out: Path, name: str, conditions: Data, data: Data) -> None:
 
 
 def write(out: Path, bench_folder: Path, experiments: Sequence[Experiment]) -> None:
-    """Draws the plots and replaces the results in README.md by those of all saved measurements."""
+    """Draws the plots and replaces the results in README.md by those of all saved measurements.
+
+    Of an experiment that was not measured here, what README.md says stays.
+    """
+    readme = bench_folder / "README.md"
+    said = _sections(readme)
     parts = []
     plots = bench_folder / "plots"
     plots.mkdir(exist_ok=True)
     for experiment in experiments:
         path = out / f"{experiment.name}.json"
         if not path.exists():
+            if experiment.title in said:
+                parts.append(said[experiment.title])
             continue
         saved = json.loads(path.read_text())
         drawn = experiment.plots(saved["data"])
@@ -37,7 +44,14 @@ def write(out: Path, bench_folder: Path, experiments: Sequence[Experiment]) -> N
             (plots / f"{name}.svg").write_text(text)
         rows = experiment.rows(saved["data"])
         parts.append(_section(experiment.title, saved["conditions"], rows, list(drawn)))
-    _replace(bench_folder / "README.md", "\n".join(parts))
+    _replace(readme, "\n".join(parts))
+
+
+def _sections(readme: Path) -> dict[str, str]:
+    """The results that README.md has, by their titles."""
+    results = readme.read_text().split(BEGIN)[1].split(END)[0]
+    sections = results.split("### ")[1:]
+    return {section.split("\n", 1)[0]: "### " + section.rstrip() + "\n" for section in sections}
 
 
 def _section(title: str, conditions: Data, rows: Sequence[Row], plots: Sequence[str]) -> str:
