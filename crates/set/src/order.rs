@@ -35,8 +35,11 @@ pub(crate) fn wants(listing: &Arc<Listing>, options: &SetOptions) -> Wants {
             let sorted = async move {
                 listing.all().await;
                 let indices = sorted(&listing, &order, rank.as_ref());
-                let taken = stream::iter(indices)
-                    .map(move |index| want(index, listing.known().get(index), rank.as_ref()));
+                let taken = stream::iter(indices).map(move |index| {
+                    // A rank is asked for without the lock: its function may look at the list.
+                    let entry = listing.known().get(index);
+                    want(index, entry, rank.as_ref())
+                });
                 Ok::<_, (u64, Error)>(taken)
             };
             stream::once(sorted).try_flatten().boxed()
@@ -56,15 +59,13 @@ fn want(
 }
 
 fn sorted(listing: &Listing, order: &Order, rank: Option<&Rank>) -> Vec<usize> {
+    let ranks = if matches!(order, Order::Rank) { ranks(listing, rank) } else { Vec::new() };
     let known = listing.known();
     let mut indices: Vec<usize> = (0..known.len()).collect();
     match order {
         Order::Ready | Order::Listed => {}
         Order::Name => indices.sort_by(|&a, &b| known.name(a).cmp(known.name(b))),
         Order::Rank => {
-            let of =
-                |index| known.get(index).map_or(0.0, |entry| rank.map_or(0.0, |rank| rank(&entry)));
-            let ranks: Vec<f32> = indices.iter().map(|&index| of(index)).collect();
             indices.sort_by(|&a, &b| {
                 let by_rank = ranks[b].partial_cmp(&ranks[a]).unwrap_or(Ordering::Equal);
                 by_rank.then_with(|| known.name(a).cmp(known.name(b)))
@@ -78,4 +79,14 @@ fn sorted(listing: &Listing, order: &Order, rank: Option<&Rank>) -> Vec<usize> {
         }
     }
     indices
+}
+
+/// The ranks of all that is listed, each asked for without the lock on the list.
+fn ranks(listing: &Listing, rank: Option<&Rank>) -> Vec<f32> {
+    let count = listing.known().len();
+    let of = |index| {
+        let entry = listing.known().get(index);
+        entry.map_or(0.0, |entry| rank.map_or(0.0, |rank| rank(&entry)))
+    };
+    (0..count).map(of).collect()
 }

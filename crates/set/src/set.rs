@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
-use fetch::engine::{Arrival, Engine, Feed};
+use fetch::engine::{Arrival, Engine, Feed, Turn};
 use fetch::scheduler::{Origin, SetTerms};
 use futures::{Stream, StreamExt as _, stream};
 use store::{Entries, Entry, Error, Name};
@@ -95,19 +96,7 @@ impl Set {
 
     /// The members as a stream, for a task of any runtime.
     pub fn stream(&self) -> impl Stream<Item = Result<Member, MemberError>> + Send + '_ {
-        stream::poll_fn(|context| {
-            loop {
-                match self.feed().poll_next(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(None) => return Poll::Ready(None),
-                    Poll::Ready(Some(arrival)) => {
-                        if let Some(member) = self.accepted(arrival) {
-                            return Poll::Ready(Some(member));
-                        }
-                    }
-                }
-            }
-        })
+        Members { set: self, turn: Turn::default() }
     }
 
     /// What is in either set: a new set, of names that become known in both.
@@ -277,6 +266,37 @@ impl<'a> IntoIterator for &'a Set {
 
     fn into_iter(self) -> Iter<'a> {
         self.iter()
+    }
+}
+
+/// The members of a set for a task, which counts as one that waits until this is dropped.
+struct Members<'a> {
+    set: &'a Set,
+    turn: Turn,
+}
+
+impl Stream for Members<'_> {
+    type Item = Result<Member, MemberError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match ready!(self.set.feed().poll_next(context, &mut self.turn)) {
+                None => return Poll::Ready(None),
+                Some(arrival) => {
+                    if let Some(member) = self.set.accepted(arrival) {
+                        return Poll::Ready(Some(member));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Members<'_> {
+    fn drop(&mut self) {
+        if let Some(feed) = self.set.feed.get() {
+            feed.leave(&mut self.turn);
+        }
     }
 }
 

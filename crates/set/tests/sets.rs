@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use fetch::engine::{Engine, EngineOptions};
 use futures::StreamExt as _;
@@ -99,6 +99,24 @@ fn a_stream_gives_the_same() {
 }
 
 #[test]
+fn each_stream_that_waits_asks_for_a_member_of_its_own() {
+    let engine = engine();
+    let nothing_yet = Arc::new(|| futures::stream::pending().boxed());
+    let set = Set::from_source(&engine, nothing_yet, SetOptions::default());
+    let mut waits = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut wait = |stream: &mut (dyn futures::Stream<Item = _> + Unpin)| {
+        assert!(std::pin::Pin::new(stream).poll_next(&mut waits).is_pending());
+        engine.snapshot().sets[0].asked
+    };
+    let (mut first, mut second, mut third) = (set.stream(), set.stream(), set.stream());
+    assert_eq!(wait(&mut first), 1);
+    assert_eq!(wait(&mut first), 1, "polled again, it is still the same consumer");
+    assert_eq!(wait(&mut second), 2);
+    drop(first);
+    assert_eq!(wait(&mut third), 2, "what the first asked for is the third's");
+}
+
+#[test]
 fn sets_make_new_sets() {
     let folder = folder(&["a1", "a2", "b1", "b2"]);
     let engine = engine();
@@ -171,6 +189,17 @@ fn an_order_that_is_asked_for_is_kept_and_one_taken_can_be_replayed() {
         ..SetOptions::default()
     };
     assert_eq!(named(&set(&engine, &folder, "*", rank)), ["b", "a", "c"]);
+    let asked: Arc<OnceLock<Weak<Set>>> = Arc::default();
+    let same = Arc::clone(&asked);
+    let curious = move |_: &_| {
+        let set = same.get().and_then(Weak::upgrade).expect("it is iterated");
+        if set.known() == 3 { 1.0 } else { 0.0 }
+    };
+    let rank =
+        SetOptions { order: Order::Rank, rank: Some(Arc::new(curious)), ..SetOptions::default() };
+    let looked_at = Arc::new(set(&engine, &folder, "*", rank));
+    asked.set(Arc::downgrade(&looked_at)).expect("set once");
+    assert_eq!(named(&looked_at), ["a", "b", "c"], "a rank function may look at its set");
     let mut taken = by_name.order_taken();
     taken.reverse();
     let replay = SetOptions { order: Order::Replay(taken), ..SetOptions::default() };

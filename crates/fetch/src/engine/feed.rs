@@ -26,6 +26,22 @@ pub struct Feed {
     pump: tokio::task::AbortHandle,
 }
 
+/// A task's place among the consumers that wait: each of those asks for a member of its own.
+#[derive(Debug, Default)]
+pub struct Turn {
+    waits: bool,
+}
+
+impl Turn {
+    fn end(&mut self, set: Option<&mut SetState>) {
+        if std::mem::take(&mut self.waits)
+            && let Some(set) = set
+        {
+            set.waiting -= 1;
+        }
+    }
+}
+
 /// A member that arrived, or what kept it away.
 #[derive(Debug)]
 pub struct Arrival {
@@ -90,17 +106,25 @@ impl Feed {
         }
     }
 
-    /// As [`Feed::next`], for a task.
-    pub fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Arrival>> {
-        let (polled, mut state) = self.try_next(lock(&self.engine.state));
+    /// As [`Feed::next`], for a task, which keeps `turn` from one poll to the next.
+    pub fn poll_next(&self, context: &Context<'_>, turn: &mut Turn) -> Poll<Option<Arrival>> {
+        let mut state = lock(&self.engine.state);
+        turn.end(state.sets.get_mut(&self.set));
+        let (polled, mut state) = self.try_next(state);
         if polled.is_pending()
             && let Some(set) = state.sets.get_mut(&self.set)
         {
-            // A task polls again before it is woken as it likes: it does not count as one more.
-            set.waiting -= 1;
-            set.wakers.push(context.waker().clone());
+            turn.waits = true;
+            if !set.wakers.iter().any(|known| known.will_wake(context.waker())) {
+                set.wakers.push(context.waker().clone());
+            }
         }
         polled
+    }
+
+    /// A task that polled does not wait any more: what it asked for is another's.
+    pub fn leave(&self, turn: &mut Turn) {
+        turn.end(lock(&self.engine.state).sets.get_mut(&self.set));
     }
 
     /// The next member if one is here; else asks for one, and counts as waiting.

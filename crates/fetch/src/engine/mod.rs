@@ -28,7 +28,7 @@ use crate::sync::{AtomicUsize, Mutex, lock};
 use files::Pool;
 use state::State;
 
-pub use feed::{Arrival, Feed};
+pub use feed::{Arrival, Feed, Turn};
 pub use near::{BytesReader, Near, NearFile};
 pub use pump::Want;
 
