@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$PWD/target/python
 bin=$folder/venv/bin
-pins='maturin==1.16.0 mypy==2.4.1 pytest==9.2.0 ruff==0.17.6'
+pins='maturin==1.16.0 mypy==2.4.1 pytest==9.2.0 ruff==0.17.6
+fsspec==2026.9.0'
 
 if ! [ -x "$bin/python" ] || [ "$(cat "$folder/pins" 2>/dev/null)" != "$pins $folder" ]; then
     echo 'python: installing what tests the package (half a minute)'
@@ -30,6 +31,7 @@ code=0
 "$bin/ruff" format --check -q python || code=1
 "$bin/ruff" check -q python || code=1
 "$bin/mypy" || code=1
-"$bin/python" -m mypy.stubtest nearfirst --allowlist python/stubtest.txt --ignore-unused-allowlist || code=1
+"$bin/python" -m mypy.stubtest nearfirst --mypy-config-file pyproject.toml \
+    --allowlist python/stubtest.txt --ignore-unused-allowlist || code=1
 timeout 600 "$bin/pytest" -q || code=1
 exit $code

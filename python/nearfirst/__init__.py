@@ -14,6 +14,7 @@ from __future__ import annotations
 from nearfirst._nearfirst import DeliveryTime, Device, Entry, Member, Piece, Set, Sled, Spec
 from nearfirst._open import glob, links, list_of, open, program, query  # noqa: A004
 from nearfirst._sleds import delivery_time, devices, order, pick, sleds
+from nearfirst._store import Store
 from nearfirst.errors import (
     Busy,
     Changed,
@@ -49,6 +50,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "Stalled",
+    "Store",
     "Unsupported",
     "delivery_time",
     "devices",

@@ -9,8 +9,12 @@ from typing import Literal, Self, final
 
 from typing_extensions import Buffer
 
+from nearfirst._store import Store
+
 __all__ = [
     "Bell",
+    "Call",
+    "Calls",
     "DeliveryTime",
     "Device",
     "Entry",
@@ -30,8 +34,17 @@ __all__ = [
 
 @final
 class Entry:
-    """What listing told of an object: what rank and filter functions are given."""
+    """What listing told of an object: what rank and filter functions are given, and stores give."""
 
+    def __new__(
+        cls,
+        name: str | bytes | os.PathLike[str],
+        size: int | None = None,
+        *,
+        version: str | None = None,
+        modified: float | None = None,
+        is_cold: bool = False,
+    ) -> Self: ...
     @property
     def name(self) -> str:
         """Its name: a path as it was given, or a URL."""
@@ -327,6 +340,35 @@ class Pieces:
     def __next__(self) -> Piece: ...
 
 @final
+class Calls:
+    """The calls of a store written in Python, for the threads that answer them."""
+
+    def take(self) -> Call | None: ...
+
+@final
+class Call:
+    """One call of a store written in Python."""
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def starts_another(self) -> bool: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def is_listing(self) -> bool: ...
+    @property
+    def recursive(self) -> bool: ...
+    @property
+    def listing(self) -> Iterator[Entry] | None: ...
+    @property
+    def part(self) -> tuple[Entry, int, int] | None:
+        """What `read` is called with."""
+
+    def answer(self, given: object) -> None: ...
+    def fail(self, error: BaseException) -> None: ...
+
+@final
 class Bell:
     """A descriptor that is readable once something has happened."""
 
@@ -346,6 +388,8 @@ def open(  # noqa: A001
     allow_programs: bool,
     storage: dict[str, str],
     yields_errors: bool,
+    stores: list[tuple[str, object]],
+    stall: float | None,
 ) -> Set: ...
 def sleds(name: bytes) -> list[Sled]: ...
 def delivery_time(name: bytes, plan: str) -> DeliveryTime: ...

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nearfirst import _nearfirst
+from nearfirst._fsspec_store import fsspec_store
 from nearfirst._nearfirst import Spec
+from nearfirst._store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from fsspec import AbstractFileSystem
+
     from nearfirst._nearfirst import Entry, Set
 
 Name: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*")
 _Order: TypeAlias = Literal["ready", "listed", "name", "rank"]
 
 
@@ -26,6 +33,8 @@ def open(  # noqa: A001, PLR0913
     spill: int | str | os.PathLike[str] | None = None,
     allow_programs: bool = False,
     storage_options: Mapping[str, object] | None = None,
+    stores: Mapping[str, Store | AbstractFileSystem] | None = None,
+    stall: float | None = None,
     errors: Literal["raise", "yield"] = "raise",
 ) -> Set:
     """Open the set of the objects that specs stand for.
@@ -48,6 +57,10 @@ def open(  # noqa: A001, PLR0913
         allow_programs: Run the programs that specs name.
         storage_options: Options of object stores (`region`, `endpoint`,
             `access_key_id`), over those of the environment.
+        stores: Stores written in Python, and file systems of fsspec, by the
+            scheme of their names; they come before the library's own.
+        stall: Seconds that a request may bring nothing (default: 20); an attempt
+            that does is given up.
         errors: Whether a member that cannot be read is raised (the next call
             goes on), or yielded with its `error`.
 
@@ -74,6 +87,8 @@ def open(  # noqa: A001, PLR0913
         bool(allow_programs),
         _options(storage_options),
         errors == "yield",
+        _stores(stores),
+        None if stall is None else float(stall),
     )
 
 
@@ -137,6 +152,24 @@ def _count(what: str, count: int, least: int) -> int:
     if count < least:
         raise ValueError(f"{what} is at least {least}, not {count}")
     return count
+
+
+def _stores(stores: Mapping[str, Store | AbstractFileSystem] | None) -> list[tuple[str, object]]:
+    given = {} if stores is None else dict(stores)
+    return [(scheme, _store(scheme, given[scheme])) for scheme in sorted(given)]
+
+
+def _store(scheme: str, store: object) -> Store:
+    if not isinstance(scheme, str) or not _SCHEME.fullmatch(scheme):
+        raise ValueError(f"a scheme is what stands before '://' in a name, not {scheme!r}")
+    # Who has one has imported it.
+    spec = sys.modules.get("fsspec.spec")
+    if spec is not None and isinstance(store, spec.AbstractFileSystem):
+        return fsspec_store(store)
+    if isinstance(store, type) or not isinstance(store, Store):
+        found = type(store).__name__
+        raise TypeError(f"a store has list, stat and read (nearfirst.Store); {found} does not")
+    return store
 
 
 def _options(options: Mapping[str, object] | None) -> dict[str, str]:

@@ -27,7 +27,8 @@ pub use sled::{
     Sled, Spread, TableError, delivery_time, describe, pull_edges,
 };
 pub use store::{
-    Backing, Bindings, Clock, Costs, Entries, Entry, Error, Kind, Local, Located, Mount, Mounts,
-    Name, Pattern, Permissions, Probe, Progress, Query, Reading, Reason, Recall, Status, Store,
-    Stores, StoresOptions, TableFiles, Tier, Version, Warning, probe, probe_memory,
+    Answer, Backing, Bindings, ByteStream, Clock, Costs, Entries, Entry, Error, Kind, Local,
+    Located, Mount, Mounts, Name, Pattern, Permissions, Probe, Progress, Query, Reading, Reason,
+    Recall, Status, Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning, probe,
+    probe_memory,
 };

@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 
+use bytes::Bytes;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -27,6 +28,28 @@ pub(crate) unsafe fn lend(
 
 /// Copies `bytes`, no more than there is room for, to the beginning of a buffer.
 ///
+/// The bytes of a buffer.
+///
+/// # Errors
+/// One that is not contiguous.
+pub(crate) fn copied(buffer: &PyUntypedBuffer) -> PyResult<Bytes> {
+    if !buffer.is_c_contiguous() {
+        return Err(PyTypeError::new_err("bytes are read from a contiguous buffer"));
+    }
+    let mut bytes = Vec::with_capacity(buffer.len_bytes());
+    // SAFETY: the buffer is contiguous and held, and Python is attached, so that nobody moves it;
+    // there is room for all of it, which is set once it is copied.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            buffer.buf_ptr().cast(),
+            bytes.as_mut_ptr(),
+            buffer.len_bytes(),
+        );
+        bytes.set_len(buffer.len_bytes());
+    }
+    Ok(bytes.into())
+}
+
 /// # Errors
 /// A buffer that cannot be written, or is not contiguous.
 pub(crate) fn fill(buffer: &PyUntypedBuffer, bytes: &[u8]) -> PyResult<()> {

@@ -8,11 +8,10 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyWeakrefReference;
 
 use crate::entry::Entry;
+use crate::kept::{Kept, Reference};
 
 thread_local! {
     static CALLING: Cell<bool> = const { Cell::new(false) };
@@ -35,41 +34,10 @@ impl Trouble {
     }
 }
 
-/// A function as sets hold it: Python's garbage collector sees through it.
-///
-/// The library's closures refer to it weakly. A function that refers to its
-/// set, as a method of who holds the set does, would otherwise keep it for ever.
-#[pyclass(frozen, weakref, module = "nearfirst._nearfirst")]
-#[derive(Debug)]
-pub(crate) struct Function(Mutex<Option<Py<PyAny>>>);
-
-#[pymethods]
-impl Function {
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match self.0.try_lock() {
-            Ok(held) => held.as_ref().map_or(Ok(()), |function| visit.call(function)),
-            // In use, so no garbage.
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn __clear__(&self) {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(held);
-    }
-}
-
-impl Function {
-    fn get(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().map(|function| function.clone_ref(py))
-    }
-}
-
 /// A function that the library calls while some set holds it.
 #[derive(Debug)]
 pub(crate) struct Callback {
-    function: Py<PyWeakrefReference>,
+    function: Reference,
     trouble: Arc<Trouble>,
 }
 
@@ -78,10 +46,9 @@ impl Callback {
     pub(crate) fn new(
         function: Bound<'_, PyAny>,
         trouble: &Arc<Trouble>,
-    ) -> PyResult<(Self, Py<Function>)> {
-        let held = Bound::new(function.py(), Function(Mutex::new(Some(function.unbind()))))?;
-        let function = PyWeakrefReference::new(&held)?.unbind();
-        Ok((Self { function, trouble: Arc::clone(trouble) }, held.unbind()))
+    ) -> PyResult<(Self, Py<Kept>)> {
+        let (function, kept) = Reference::new(function)?;
+        Ok((Self { function, trouble: Arc::clone(trouble) }, kept))
     }
 
     /// Calls it with an entry; `None` if it raised, its sets are gone, or Python ends.
@@ -92,11 +59,10 @@ impl Callback {
     ) -> Option<T> {
         let called = || {
             Python::try_attach(|py| {
-                let held = self.function.bind(py).upgrade_as::<Function>().ok()??;
-                let function = held.get().get(py)?;
+                let function = self.function.get(py)?;
                 CALLING.set(true);
                 let entry = Bound::new(py, Entry(entry.clone()));
-                let answered = entry.and_then(|entry| answer(&function.bind(py).call1((entry,))?));
+                let answered = entry.and_then(|entry| answer(&function.call1((entry,))?));
                 CALLING.set(false);
                 answered.map_err(|error| self.trouble.keep(error)).ok()
             })

@@ -1,19 +1,29 @@
 //! The engines of this process: sets that are opened alike share one, which ends with the last of them.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
-use nearfirst::{Engine, Stores};
+use nearfirst::{Engine, EngineOptions, Limits, Store, Stores};
 use pyo3::prelude::*;
 
+use crate::calls::Calls;
 use crate::costs::costs;
 use crate::error;
+use crate::kept::{Kept, Reference};
 use crate::options::Options;
 use crate::owned::Owned;
+use crate::store::PythonStore;
+
+/// How much sooner than the engine a store of Python's loses patience: its error says what did not answer.
+const STORE_FIRST: Duration = Duration::from_secs(2);
 
 /// An engine that sets share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     options: Options,
+    /// Stores of Python's, by scheme.
+    stores: Vec<(String, Reference)>,
     engine: Owned<Engine>,
 }
 
@@ -21,38 +31,95 @@ pub(crate) struct Shared {
 enum Failure {
     Configuration(nearfirst::Error),
     Threads(std::io::Error),
+    Python(PyErr),
 }
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self::Python(error)
+    }
+}
+
+/// An engine, what its sets keep, and the calls to stores that nobody answers yet.
+type Found = (Arc<Shared>, Vec<Py<Kept>>, Vec<Calls>);
 
 /// Those that are in use.
 static ENGINES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 impl Shared {
-    /// The engine for these options.
+    /// The engine for these options and stores, and what its sets must keep.
     ///
     /// # Errors
     /// A configuration that cannot be read; no threads.
-    pub(crate) fn with(py: Python<'_>, options: Options) -> PyResult<Arc<Self>> {
+    pub(crate) fn with(
+        py: Python<'_>,
+        options: Options,
+        stores: Vec<(String, Py<PyAny>)>,
+    ) -> PyResult<(Arc<Self>, Vec<Py<Kept>>)> {
         // Nothing under this lock lets go of the GIL: who waits for it holds the GIL.
-        Self::found_or_made(options).map_err(|failure| match failure {
+        let found = Self::found_or_made(py, options, stores);
+        let (shared, kept, unanswered) = found.map_err(|failure| match failure {
             Failure::Configuration(error) => error::of(py, &error.name(), &error),
             Failure::Threads(error) => error.into(),
-        })
+            Failure::Python(error) => error,
+        })?;
+        for calls in unanswered {
+            py.import("nearfirst._calls")?.getattr("start")?.call1((calls,))?;
+        }
+        Ok((shared, kept))
     }
 
-    fn found_or_made(options: Options) -> Result<Arc<Self>, Failure> {
+    fn found_or_made(
+        py: Python<'_>,
+        options: Options,
+        given: Vec<(String, Py<PyAny>)>,
+    ) -> Result<Found, Failure> {
         let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
         engines.retain(|engine| engine.strong_count() > 0);
-        let alike = |known: &Arc<Self>| known.options == options && known.engine.is_ours();
-        if let Some(engine) = engines.iter().filter_map(Weak::upgrade).find(alike) {
-            return Ok(engine);
+        let alike = |known: Arc<Self>| {
+            let is_alike = known.options == options && known.engine.is_ours();
+            let kept = is_alike.then(|| known.keeps(py, &given)).flatten()?;
+            Some((known, kept, Vec::new()))
+        };
+        if let Some(found) = engines.iter().filter_map(Weak::upgrade).find_map(alike) {
+            return Ok(found);
         }
-        let stores = options.stores().map_err(Failure::Configuration)?;
+        let (mut kept, mut unanswered, mut stores) = (Vec::new(), Vec::new(), Vec::new());
+        let mut schemes = HashMap::<_, Arc<dyn Store>>::new();
+        for (scheme, object) in given {
+            let (reference, holder) = Reference::new(object.into_bound(py))?;
+            let (store, calls) =
+                PythonStore::new(&scheme, reference.clone_ref(py), options.stall());
+            schemes.insert(scheme.clone(), Arc::new(store));
+            kept.push(holder);
+            unanswered.push(calls);
+            stores.push((scheme, reference));
+        }
+        let mut limits = options.engine();
+        if !stores.is_empty() {
+            limits = with_stall(limits, options.stall() + STORE_FIRST);
+        }
+        let mut opened = options.stores().map_err(Failure::Configuration)?;
+        opened.schemes = schemes;
         let costs = costs();
-        let stores = Arc::new(Stores::new(Arc::clone(&costs), &stores));
-        let engine = Engine::new(stores, costs, options.engine()).map_err(Failure::Threads)?;
-        let shared = Arc::new(Self { options, engine: Owned::new(engine) });
+        let opened = Arc::new(Stores::new(Arc::clone(&costs), &opened));
+        let engine = Engine::new(opened, costs, limits).map_err(Failure::Threads)?;
+        let shared = Arc::new(Self { options, stores, engine: Owned::new(engine) });
         engines.push(Arc::downgrade(&shared));
-        Ok(shared)
+        Ok((shared, kept, unanswered))
+    }
+
+    /// What keeps its stores, if they are these and still kept.
+    fn keeps(&self, py: Python<'_>, given: &[(String, Py<PyAny>)]) -> Option<Vec<Py<Kept>>> {
+        let is_same = |((scheme, reference), (wanted, object)): (&(String, Reference), &(_, _))| {
+            let object: &Py<PyAny> = object;
+            (scheme == wanted && reference.get(py)?.is(object))
+                .then(|| reference.kept(py).map(Bound::unbind))?
+        };
+        if self.stores.len() != given.len() {
+            return None;
+        }
+        self.stores.iter().zip(given).map(is_same).collect()
     }
 
     /// # Errors
@@ -60,4 +127,8 @@ impl Shared {
     pub(crate) fn engine(&self) -> PyResult<&Engine> {
         self.engine.get()
     }
+}
+
+fn with_stall(options: EngineOptions, stall: Duration) -> EngineOptions {
+    EngineOptions { limits: Limits { stall, ..options.limits }, ..options }
 }

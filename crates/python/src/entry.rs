@@ -1,8 +1,9 @@
-//! What listing told of an object, for rank and filter functions.
+//! What listing told of an object, for rank and filter functions and by stores.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
-use nearfirst::Name;
+use nearfirst::{Name, Tier, Version};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -31,6 +32,28 @@ pub(crate) fn modified(of: &nearfirst::Entry) -> Option<f64> {
 
 #[pymethods]
 impl Entry {
+    #[new]
+    #[pyo3(signature = (name, size = None, *, version = None, modified = None, is_cold = false))]
+    fn new(
+        name: &Bound<'_, PyAny>,
+        size: Option<u64>,
+        version: Option<&str>,
+        modified: Option<f64>,
+        is_cold: bool,
+    ) -> PyResult<Self> {
+        let bytes = name.py().import("os")?.getattr("fsencode")?.call1((name,))?;
+        let since = modified.map(Duration::try_from_secs_f64).transpose();
+        let since = since.map_err(|error| PyValueError::new_err(format!("modified: {error}")))?;
+        let tier = if is_cold { Tier::Cold { class: "COLD".into() } } else { Tier::Online };
+        Ok(Self(nearfirst::Entry {
+            size,
+            version: version.map(Version::new),
+            modified: since.and_then(|since| UNIX_EPOCH.checked_add(since)),
+            tier,
+            ..nearfirst::Entry::named(name::from_bytes(bytes.extract()?))
+        }))
+    }
+
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         name::to_python(py, &self.0.name)

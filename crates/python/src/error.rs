@@ -6,6 +6,7 @@ use nearfirst::{Error, MemberError, Name, SpecError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::answer::Raised;
 use crate::name;
 
 /// The class in `nearfirst.errors` for an error.
@@ -15,6 +16,8 @@ fn class(error: &Error) -> &'static str {
             std::io::ErrorKind::NotFound => "NotFound",
             std::io::ErrorKind::PermissionDenied => "Denied",
             std::io::ErrorKind::TimedOut => "Stalled",
+            // Of no system: what a store raised.
+            std::io::ErrorKind::Other if source.raw_os_error().is_none() => "Refused",
             _ => "Io",
         },
         Error::Stalled { .. } => "Stalled",
@@ -51,7 +54,18 @@ pub(crate) fn of(py: Python<'_>, about: &Name, error: &Error) -> PyErr {
         Error::Io { source, .. } => source.raw_os_error(),
         _ => None,
     };
-    raised(py, class(error), &name::to_python(py, about), error.reason(), errno)
+    let made = raised(py, class(error), &name::to_python(py, about), error.reason(), errno);
+    if let Some(cause) = cause(error) {
+        made.set_cause(py, Some(cause.clone_ref(py)));
+    }
+    made
+}
+
+/// What a store of Python's raised.
+fn cause(error: &Error) -> Option<&PyErr> {
+    let Error::Io { source, .. } = error else { return None };
+    let raised = source.get_ref()?.downcast_ref::<Raised>()?;
+    Some(&raised.error)
 }
 
 /// Of a member.

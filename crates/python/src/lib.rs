@@ -2,14 +2,17 @@
 //!
 //! It converts, calls, and converts the error; what can be said in Python stands in `python/nearfirst`.
 
+mod answer;
 mod bell;
 mod buffer;
 mod callback;
+mod calls;
 mod costs;
 mod engine;
 mod entry;
 mod error;
 mod file;
+mod kept;
 mod member;
 mod name;
 mod options;
@@ -19,6 +22,7 @@ mod reading;
 mod set;
 mod sled;
 mod spec;
+mod store;
 mod wait;
 
 use pyo3::prelude::*;
@@ -28,6 +32,8 @@ use pyo3::prelude::*;
 mod _nearfirst {
     #[pymodule_export]
     use crate::bell::Bell;
+    #[pymodule_export]
+    use crate::calls::{Call, Calls};
     #[pymodule_export]
     use crate::entry::Entry;
     #[pymodule_export]

@@ -11,10 +11,12 @@ use nearfirst::{Engine, MemberError};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use tempfile::TempDir;
 
+use crate::kept::Kept;
 use crate::owned::Owned;
 use crate::reading::Reading;
 use crate::{buffer, entry, error, name};
@@ -27,6 +29,8 @@ pub(crate) struct Member {
     state: Mutex<State>,
     /// What is lent to buffers: it stays as long as the member.
     lent: OnceLock<Bytes>,
+    /// Stores of Python's that its bytes may come from, and what else its set keeps.
+    kept: Vec<Py<Kept>>,
 }
 
 #[derive(Debug)]
@@ -46,18 +50,18 @@ struct Held {
 }
 
 impl Member {
-    pub(crate) fn new(member: nearfirst::Member, engine: Engine) -> Self {
+    pub(crate) fn new(member: nearfirst::Member, engine: Engine, kept: Vec<Py<Kept>>) -> Self {
         let entry = member.entry().clone();
-        Self::of(entry, Reading::new(member, engine))
+        Self::of(entry, Reading::new(member, engine), kept)
     }
 
     pub(crate) fn failed(error: MemberError) -> Self {
-        Self::of(nearfirst::Entry::named(error.name.clone()), Reading::failed(error))
+        Self::of(nearfirst::Entry::named(error.name.clone()), Reading::failed(error), Vec::new())
     }
 
-    fn of(entry: nearfirst::Entry, reading: Reading) -> Self {
+    fn of(entry: nearfirst::Entry, reading: Reading, kept: Vec<Py<Kept>>) -> Self {
         let held = Owned::new(Held { reading, folder: None });
-        Self { entry, state: Mutex::new(State::Open(Box::new(held))), lent: OnceLock::new() }
+        Self { entry, state: Mutex::new(State::Open(Box::new(held))), lent: OnceLock::new(), kept }
     }
 
     fn replaced(&self, state: State) -> State {
@@ -115,6 +119,10 @@ fn file_object(py: Python<'_>, file: File) -> PyResult<Bound<'_, PyAny>> {
 
 #[pymethods]
 impl Member {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.kept.iter().try_for_each(|object| visit.call(object))
+    }
+
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         name::to_python(py, &self.entry.name)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nearfirst::{Bindings, EngineOptions, Limits, Name, Order, Permissions, StoresOptions};
 use pyo3::exceptions::PyValueError;
@@ -16,6 +17,7 @@ pub(crate) struct Options {
     pub(crate) spill_folder: Option<PathBuf>,
     pub(crate) allow_programs: bool,
     pub(crate) storage: BTreeMap<String, String>,
+    pub(crate) stall: Option<Duration>,
 }
 
 impl Options {
@@ -25,9 +27,15 @@ impl Options {
             budget_bytes: self.budget_bytes.unwrap_or(defaults.budget_bytes),
             spill_bytes: self.spill_bytes.unwrap_or(defaults.spill_bytes),
             window_max: self.jobs.unwrap_or(defaults.window_max),
+            stall: self.stall(),
             ..defaults
         };
         EngineOptions { limits, spill_folder: self.spill_folder.clone() }
+    }
+
+    /// How long a request may bring nothing.
+    pub(crate) fn stall(&self) -> Duration {
+        self.stall.unwrap_or(Limits::default().stall)
     }
 
     /// # Errors

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{Stream as _, StreamExt as _};
@@ -16,8 +17,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::bell::Bell;
-use crate::callback::{self, Callback, Function, Trouble};
+use crate::callback::{self, Callback, Trouble};
 use crate::engine::Shared;
+use crate::kept::Kept;
 use crate::member::Member;
 use crate::options::{self, Options};
 use crate::owned::Owned;
@@ -30,8 +32,8 @@ use crate::{error, name};
 #[derive(Debug)]
 pub(crate) struct Set {
     open: Mutex<Option<Arc<Open>>>,
-    /// Its rank and filter functions, and those of the sets that it is made of.
-    functions: Vec<Py<Function>>,
+    /// Its rank and filter functions and its stores, and those of the sets that it is made of.
+    kept: Vec<Py<Kept>>,
     yields_errors: bool,
 }
 
@@ -78,15 +80,15 @@ impl Set {
     fn new(
         set: nearfirst::Set,
         grounds: Vec<Ground>,
-        functions: Vec<Py<Function>>,
+        kept: Vec<Py<Kept>>,
         yields_errors: bool,
     ) -> Self {
         let open = Open { set: Owned::new(set), closed: AtomicBool::new(false), grounds };
-        Self { open: Mutex::new(Some(Arc::new(open))), functions, yields_errors }
+        Self { open: Mutex::new(Some(Arc::new(open))), kept, yields_errors }
     }
 
-    fn functions(&self, py: Python<'_>) -> Vec<Py<Function>> {
-        self.functions.iter().map(|function| function.clone_ref(py)).collect()
+    fn kept(&self, py: Python<'_>) -> Vec<Py<Kept>> {
+        self.kept.iter().map(|object| object.clone_ref(py)).collect()
     }
 
     fn open(&self) -> PyResult<Arc<Open>> {
@@ -105,7 +107,7 @@ impl Set {
         member: Result<nearfirst::Member, MemberError>,
     ) -> PyResult<Member> {
         match member {
-            Ok(member) => Ok(Member::new(member, open.engine()?.clone())),
+            Ok(member) => Ok(Member::new(member, open.engine()?.clone(), self.kept(py))),
             Err(error) if self.yields_errors => Ok(Member::failed(error)),
             Err(error) => Err(error::of_member(py, &error)),
         }
@@ -116,7 +118,7 @@ impl Set {
         &self,
         py: Python<'_>,
         other: Option<&Self>,
-        more: Option<(Ground, Py<Function>)>,
+        more: Option<(Ground, Py<Kept>)>,
         make: impl FnOnce(&nearfirst::Set, Option<&nearfirst::Set>) -> nearfirst::Set + Send,
     ) -> PyResult<Self> {
         let this = self.open()?;
@@ -124,13 +126,13 @@ impl Set {
         let other = other_set.map(Self::open).transpose()?;
         let (left, right) = (this.set()?, other.as_ref().map(|other| other.set()).transpose()?);
         let set = py.detach(|| make(left, right));
-        let mut functions = self.functions(py);
-        functions.extend(other_set.iter().flat_map(|other| other.functions(py)));
+        let mut kept = self.kept(py);
+        kept.extend(other_set.iter().flat_map(|other| other.kept(py)));
         let (ground, function) = more.unzip();
-        functions.extend(function);
+        kept.extend(function);
         let others = other.iter().flat_map(|other| other.grounds.iter());
         let grounds = this.grounds.iter().chain(others).cloned().chain(ground).collect();
-        Ok(Self::new(set, grounds, functions, self.yields_errors))
+        Ok(Self::new(set, grounds, kept, self.yields_errors))
     }
 }
 
@@ -208,15 +210,15 @@ impl Set {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.functions.iter().try_for_each(|function| visit.call(function))
+        self.kept.iter().try_for_each(|object| visit.call(object))
     }
 
     fn names(&self, py: Python<'_>) -> PyResult<Names> {
         let open = self.open()?;
         let entries = open.set()?.entries().boxed();
         let entries = Owned::new(Mutex::new(Some(entries)));
-        let functions = self.functions(py);
-        Ok(Names { open, entries, functions, yields_errors: self.yields_errors })
+        let kept = self.kept(py);
+        Ok(Names { open, entries, kept, yields_errors: self.yields_errors })
     }
 
     fn filter(&self, keep: Bound<'_, PyAny>) -> PyResult<Self> {
@@ -305,7 +307,7 @@ impl Set {
 pub(crate) struct Names {
     open: Arc<Open>,
     entries: Owned<Mutex<Option<Entries>>>,
-    functions: Vec<Py<Function>>,
+    kept: Vec<Py<Kept>>,
     yields_errors: bool,
 }
 
@@ -314,7 +316,7 @@ type Entries = BoxStream<'static, Result<nearfirst::Entry, Arc<nearfirst::Error>
 #[pymethods]
 impl Names {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.functions.iter().try_for_each(|function| visit.call(function))
+        self.kept.iter().try_for_each(|object| visit.call(object))
     }
 
     fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -363,12 +365,23 @@ pub(crate) fn open(
     allow_programs: bool,
     storage: BTreeMap<String, String>,
     yields_errors: bool,
+    stores: Vec<(String, Py<PyAny>)>,
+    stall: Option<f64>,
 ) -> PyResult<Set> {
     callback::not_within_one()?;
     let order = options::order(order, replay)?;
-    let options =
-        Options { budget_bytes: budget, jobs, spill_bytes, spill_folder, allow_programs, storage };
-    let shared = Shared::with(py, options)?;
+    let stall = stall.map(Duration::try_from_secs_f64).transpose();
+    let stall = stall.map_err(|error| PyValueError::new_err(format!("stall: {error}")))?;
+    let options = Options {
+        budget_bytes: budget,
+        jobs,
+        spill_bytes,
+        spill_folder,
+        allow_programs,
+        storage,
+        stall,
+    };
+    let (shared, mut kept) = Shared::with(py, options, stores)?;
     let trouble = Arc::<Trouble>::default();
     let called = rank.map(|rank| Callback::new(rank, &trouble)).transpose()?;
     let (rank, function) = called.map(|(rank, function)| (rank.rank(), function)).unzip();
@@ -376,6 +389,6 @@ pub(crate) fn open(
     let engine = shared.engine()?;
     let options = SetOptions { order, rank, ..SetOptions::default() };
     let set = py.detach(|| nearfirst::Set::open(engine, specs, options));
-    let functions = function.into_iter().collect();
-    Ok(Set::new(set, vec![Ground { shared, trouble }], functions, yields_errors))
+    kept.extend(function);
+    Ok(Set::new(set, vec![Ground { shared, trouble }], kept, yields_errors))
 }

@@ -32,6 +32,8 @@ pub struct StoresOptions {
     pub storage: HashMap<String, String>,
     /// Which databases and servers answer questions to folders.
     pub bindings: Bindings,
+    /// Stores of the caller's own, by their scheme; they come before those known here.
+    pub schemes: HashMap<String, Arc<dyn Store>>,
 }
 
 impl Default for StoresOptions {
@@ -41,6 +43,7 @@ impl Default for StoresOptions {
             answer_max: ANSWER_MAX,
             storage: HashMap::new(),
             bindings: Bindings::default(),
+            schemes: HashMap::new(),
         }
     }
 }
@@ -50,6 +53,7 @@ impl Default for StoresOptions {
 pub struct Stores {
     files: Arc<dyn Store>,
     bindings: Bindings,
+    schemes: HashMap<String, Arc<dyn Store>>,
     #[cfg(feature = "object")]
     objects: crate::object::Objects,
     programs: Arc<dyn Store>,
@@ -65,6 +69,7 @@ impl Stores {
         Self {
             files: Arc::new(Files::new(costs)),
             bindings: options.bindings.clone(),
+            schemes: options.schemes.clone(),
             #[cfg(feature = "object")]
             objects: crate::object::Objects::new(options),
             programs: Arc::new(crate::Programs::new(options.permissions.programs)),
@@ -80,6 +85,9 @@ impl Stores {
     /// # Errors
     /// [`Error::Unsupported`] of a scheme that no store knows; what opening the store gives.
     pub fn of(&self, name: &Name) -> Result<Arc<dyn Store>, Error> {
+        if let Some(store) = name.scheme().and_then(|scheme| self.schemes.get(scheme)) {
+            return Ok(Arc::clone(store));
+        }
         #[cfg(feature = "object")]
         if name.scheme().is_some()
             && let Some(store) = self.objects.of(name)?

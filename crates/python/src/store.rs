@@ -1,0 +1,217 @@
+//! A store written in Python, as the library asks it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _, stream};
+
+use nearfirst::{
+    Answer, ByteStream, Device, Entries, Entry, Error, Name, Pattern, Query, Reading, Store,
+};
+
+use crate::calls::{Calls, Queue, Reply, Request};
+use crate::kept::Reference;
+
+/// Bytes asked for at a time: what the scheduler gives one request.
+const READ_BYTES: u64 = 8 << 20;
+
+/// A store written in Python. Dropped, it ends the threads that served it, once they are done.
+#[derive(Debug)]
+pub(crate) struct PythonStore {
+    scheme: String,
+    asks: Asks,
+}
+
+/// How it is asked.
+#[derive(Debug, Clone)]
+struct Asks {
+    queue: Arc<Queue>,
+    /// How long a call may take.
+    limit: Duration,
+}
+
+impl PythonStore {
+    /// Of names of this scheme, and its calls, which somebody must answer.
+    pub(crate) fn new(scheme: &str, store: Reference, limit: Duration) -> (Self, Calls) {
+        let queue = Queue::new(store);
+        let asks = Asks { queue: Arc::clone(&queue), limit };
+        (Self { scheme: scheme.to_owned(), asks }, Calls(queue))
+    }
+
+    /// What follows `scheme://`.
+    fn key<'a>(&self, name: &'a Name) -> &'a [u8] {
+        name.as_bytes().get(self.scheme.len() + 3..).unwrap_or_default()
+    }
+}
+
+impl Drop for PythonStore {
+    fn drop(&mut self) {
+        self.asks.queue.close();
+    }
+}
+
+impl Asks {
+    async fn ask(&self, request: Request) -> Result<Reply, Error> {
+        let name = request.name().clone();
+        let answer = self.queue.ask(request);
+        match tokio::time::timeout(self.limit, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Error::interrupted(name, "its store is closed")),
+            Err(_) => {
+                let seconds = self.limit.as_secs_f32();
+                let reason = format!("its store has not answered for {seconds} s");
+                let late = std::io::Error::new(std::io::ErrorKind::TimedOut, reason);
+                Err(Error::io(name.to_string_lossy().into_owned(), late))
+            }
+        }
+    }
+
+    async fn stat(&self, name: Name) -> Result<Entry, Error> {
+        match self.ask(Request::Stat { name: name.clone() }).await? {
+            Reply::Entry(entry) => Ok(entry),
+            Reply::Names(..) | Reply::Bytes(_) => Err(mismatched(name)),
+        }
+    }
+
+    /// The bytes of a range, no more than are asked for at a time.
+    async fn bytes(&self, entry: Entry, range: Range<u64>) -> Result<Bytes, Error> {
+        let name = entry.name.clone();
+        let end = range.end.min(range.start.saturating_add(READ_BYTES));
+        let range = range.start..end;
+        match self.ask(Request::Read { entry, range }).await? {
+            Reply::Bytes(bytes) => Ok(bytes),
+            Reply::Names(..) | Reply::Entry(_) => Err(mismatched(name)),
+        }
+    }
+
+    async fn read(self, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
+        let known = entry.version.clone();
+        let entry =
+            if entry.size.is_some() { entry } else { self.stat(entry.name.clone()).await? };
+        if known.is_some() && known != entry.version {
+            return Err(Error::Changed { name: entry.name });
+        }
+        let unsized_ =
+            || Error::refused(entry.name.clone(), "its store does not say how large it is");
+        let size = entry.size.ok_or_else(unsized_)?;
+        let range = range.start.min(size)..range.end.min(size);
+        let bytes = if range.is_empty() {
+            stream::empty().boxed()
+        } else {
+            let first = self.bytes(entry.clone(), range.clone()).await?;
+            self.rest(entry.clone(), first, range.clone())
+        };
+        Ok(Reading { entry, range, headers: Vec::new(), bytes })
+    }
+
+    /// The bytes of a range, of which the first are here; what is short ends it.
+    fn rest(self, entry: Entry, first: Bytes, range: Range<u64>) -> ByteStream {
+        let from = range.start + first.len() as u64;
+        let begins = stream::once(futures::future::ready(Ok(first)));
+        let goes_on = move |at: u64| {
+            let (asks, entry) = (self.clone(), entry.clone());
+            async move {
+                if at >= range.end {
+                    return None;
+                }
+                let bytes = asks.bytes(entry, at..range.end).await;
+                let next = match &bytes {
+                    Ok(bytes) if !bytes.is_empty() => at + bytes.len() as u64,
+                    _ => range.end,
+                };
+                Some((bytes, next))
+            }
+        };
+        begins.chain(stream::unfold(from, goes_on)).boxed()
+    }
+
+    /// What matches below a folder, batch by batch.
+    fn listed(self, folder: Name, recursive: bool) -> Entries {
+        let first = Request::List { folder: folder.clone(), recursive };
+        let batches = stream::unfold(Some(first), move |request| {
+            let (asks, folder) = (self.clone(), folder.clone());
+            async move {
+                let batch = match asks.ask(request?).await {
+                    Ok(Reply::Names(entries, listing)) => {
+                        let more = listing.map(|listing| Request::More { folder, listing });
+                        return Some((entries.into_iter().map(Ok).collect::<Vec<_>>(), more));
+                    }
+                    Ok(Reply::Entry(_) | Reply::Bytes(_)) => Err(mismatched(folder)),
+                    Err(error) => Err(error),
+                };
+                Some((vec![batch], None))
+            }
+        });
+        batches.flat_map(stream::iter).boxed()
+    }
+}
+
+fn mismatched(name: Name) -> Error {
+    Error::refused(name, "its store answered what was not asked")
+}
+
+impl Store for PythonStore {
+    fn device(&self, name: &Name) -> Device {
+        let key = self.key(name);
+        let first = key.split(|&byte| byte == b'/').next().unwrap_or_default();
+        Device::new(format!("{}://{}", self.scheme, String::from_utf8_lossy(first)))
+    }
+
+    fn stat(&self, name: &Name) -> Answer<'_, Entry> {
+        let name = name.clone();
+        async move { self.asks.stat(name).await }.boxed()
+    }
+
+    fn read(&self, entry: &Entry, range: Range<u64>) -> Answer<'_, Reading> {
+        self.asks.clone().read(entry.clone(), range).boxed()
+    }
+
+    fn list(&self, query: &Query) -> Entries {
+        let Query::Glob(pattern) = query else {
+            let error = Error::unsupported(query.prefix(), "this store answers no questions");
+            return one(Err(error));
+        };
+        let text = self.key(pattern).to_vec();
+        let begin = pattern.as_bytes()[..self.scheme.len() + 3].to_vec();
+        if !Pattern::is_wild(&text) {
+            let name = Name::new([&begin[..], &Pattern::unquoted(&text)].concat());
+            let asks = self.asks.clone();
+            let found = stream::once(async move { asks.stat(name).await });
+            let is_there = |found: &Result<_, _>| !matches!(found, Err(Error::NotFound { .. }));
+            return found.filter(move |found| futures::future::ready(is_there(found))).boxed();
+        }
+        let parsed = match Pattern::new(&text) {
+            Ok(parsed) => parsed,
+            Err(error) => return one(Err(Error::refused(pattern.clone(), error.reason()))),
+        };
+        let literal = parsed.literal_prefix();
+        let folder = &literal[..literal.len() - last_component(literal).len()];
+        let recursive = parsed.is_recursive() || depth(&text) > depth(folder);
+        let folder = Name::new([&begin[..], folder].concat());
+        let matches = move |entry: &Result<Entry, Error>| match entry {
+            Ok(entry) => {
+                let rest = entry.name.as_bytes().strip_prefix(&begin[..]);
+                rest.is_some_and(|rest| parsed.matches(rest))
+            }
+            Err(_) => true,
+        };
+        let listed = self.asks.clone().listed(folder, recursive);
+        listed.filter(move |entry| futures::future::ready(matches(entry))).boxed()
+    }
+}
+
+/// What follows the last slash.
+fn last_component(text: &[u8]) -> &[u8] {
+    text.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
+/// How many components a text has; what follows a last slash is one.
+fn depth(text: &[u8]) -> usize {
+    text.split(|&byte| byte == b'/').count()
+}
+
+fn one(item: Result<Entry, Error>) -> Entries {
+    stream::once(futures::future::ready(item)).boxed()
+}

@@ -1,0 +1,70 @@
+"""Threads that call stores written in Python; the library's own never run their code."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nearfirst._nearfirst import Call, Calls, Entry
+
+# Names handed over at a time: as many as come within this time, and no more than this.
+_BATCH_S = 0.02
+_BATCH_MAX = 1000
+
+
+def start(calls: Calls) -> None:
+    """Start a thread that answers calls until their store is not used any more."""
+    thread = threading.Thread(target=_serve, args=(calls,), name="nearfirst-store", daemon=True)
+    thread.start()
+
+
+def _serve(calls: Calls) -> None:
+    while (call := calls.take()) is not None:
+        if call.starts_another:
+            # At the end of Python no thread is started any more.
+            with contextlib.suppress(RuntimeError):
+                start(calls)
+        try:
+            call.answer(_answered(call))
+        except BaseException as error:  # noqa: BLE001 - whoever waits for it is told
+            call.fail(error)
+        # It must not be kept while the next is waited for.
+        del call
+
+
+def _answered(call: Call) -> object:
+    if call.part is not None:
+        return call.store.read(*call.part)
+    if call.listing is not None:
+        return _batch(call.listing)
+    if call.is_listing:
+        return _batch(iter(call.store.list(call.name, recursive=call.recursive)))
+    return call.store.stat(call.name)
+
+
+def _batch(listing: Iterator[Entry]) -> tuple[list[Entry], Iterator[Entry] | None]:
+    """What of a listing is known soon, and the listing unless it ended."""
+    until = time.monotonic() + _BATCH_S
+    entries: list[Entry] = []
+    try:
+        for entry in itertools.islice(listing, _BATCH_MAX):
+            entries.append(entry)
+            if time.monotonic() > until:
+                return entries, listing
+    except Exception as error:
+        if not entries:
+            raise
+        return entries, _raising(error)
+    return entries, listing if len(entries) == _BATCH_MAX else None
+
+
+def _raising(error: Exception) -> Iterator[Entry]:
+    """Be what is left of a listing that ended in an error."""
+    raise error
+    yield

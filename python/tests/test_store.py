@@ -1,0 +1,315 @@
+"""Stores written in Python: what they give, what they raise, and when they do not answer."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import nearfirst
+import pytest
+from test_wait import PATIENCE_S, ended, interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Buffer
+
+LARGE = bytes(range(256)) * (80 << 10)
+
+
+class Objects:
+    """A store of a few objects: some raise what is in `trouble`, those in `held` do not answer."""
+
+    def __init__(self, objects: dict[str, Any]) -> None:
+        self.objects = {f"mine://box/{name}": content for name, content in objects.items()}
+        self.trouble: dict[str, BaseException] = {}
+        self.held: set[str] = set()
+        self.asked = threading.Event()
+        self.released = threading.Event()
+        self.reads: list[tuple[int, int]] = []
+
+    def _seen(self, name: str) -> None:
+        if name in self.held:
+            self.asked.set()
+            self.released.wait(PATIENCE_S)
+        if name in self.trouble:
+            raise self.trouble[name]
+
+    def list(self, folder: str, *, recursive: bool) -> Iterator[nearfirst.Entry]:
+        self._seen(folder)
+        for name in sorted(self.objects):
+            if name.startswith(folder) and (recursive or "/" not in name[len(folder) :]):
+                yield self.stat(name)
+
+    def stat(self, name: str) -> nearfirst.Entry:
+        if name not in self.objects:
+            raise FileNotFoundError(name)
+        return nearfirst.Entry(name, len(self.objects[name]), version="1", modified=2.5)
+
+    def read(self, entry: nearfirst.Entry, start: int, end: int) -> Buffer:
+        self._seen(entry.name)
+        self.reads.append((start, end))
+        part: Buffer = self.objects[entry.name][start:end]
+        return part
+
+
+def opened(store: Any, *specs: str, **options: Any) -> nearfirst.Set:
+    specs = specs or ("mine://box/**",)
+    return nearfirst.open(*specs, stores={"mine": store}, **options)
+
+
+def test_objects_come_with_what_the_store_says_of_them() -> None:
+    store = Objects({"a": b"text of a", "b/c": bytearray(b"c"), "b/d": memoryview(b"d"), "e": b""})
+    members = {member.name: member for member in opened(store)}
+    assert {name: member.read() for name, member in members.items()} == {
+        "mine://box/a": b"text of a",
+        "mine://box/b/c": b"c",
+        "mine://box/b/d": b"d",
+        "mine://box/e": b"",
+    }
+    member = members["mine://box/a"]
+    assert (member.size, member.version, member.modified) == (9, "1", 2.5)
+    assert isinstance(store, nearfirst.Store)
+
+
+def test_patterns_and_names() -> None:
+    store = Objects(dict.fromkeys(("a.txt", "b.txt", "x/a.txt", "x/y/a.txt", "x/y/b"), b""))
+    for spec, expected in {
+        "mine://box/*.txt": "a.txt b.txt",
+        "mine://box/x/*": "x/a.txt",
+        "mine://box/*/*/a.txt": "x/y/a.txt",
+        "mine://box/**/a.txt": "a.txt x/a.txt x/y/a.txt",
+        "mine://box/[b-z].txt": "b.txt",
+        "mine://box/{b,x/y/b}*": "b.txt x/y/b",
+        "mine://box/x/y/b": "x/y/b",
+    }.items():
+        found = sorted(name.removeprefix("mine://box/") for name in opened(store, spec).names())
+        assert found == expected.split(), spec
+    with pytest.raises(nearfirst.NotFound):
+        list(opened(store, "mine://box/none*").names())
+    with pytest.raises(nearfirst.NotFound):
+        next(opened(store, "mine://box/none"))
+
+
+def test_a_large_object_is_read_in_parts() -> None:
+    store = Objects({"large": LARGE})
+    (member,) = opened(store)
+    assert member.read() == LARGE
+    assert len(store.reads) > 1
+    assert max(end - start for start, end in store.reads) <= 8 << 20
+
+
+def test_an_object_of_unknown_size_is_asked_about() -> None:
+    store = Objects({"a": b"text"})
+    (member,) = nearfirst.open(nearfirst.list_of(["mine://box/a"]), stores={"mine": store})
+    assert member.read() == b"text"
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (FileNotFoundError(2, "gone"), nearfirst.NotFound),
+        (PermissionError("no"), nearfirst.Denied),
+        (nearfirst.Changed("a", "changed"), nearfirst.Changed),
+        (nearfirst.Cold("a", "TAPE"), nearfirst.Cold),
+        (NotImplementedError("no reading"), nearfirst.Unsupported),
+        (ConnectionResetError("broken"), nearfirst.Interrupted),
+        (ZeroDivisionError("of nothing"), nearfirst.Refused),
+        (SystemExit(3), nearfirst.Refused),
+    ],
+)
+def test_what_a_store_raises_is_the_error_of_its_member(
+    raised: BaseException, expected: type[nearfirst.NearfirstError]
+) -> None:
+    store = Objects({"a": b"a", "b": b"b"})
+    store.trouble["mine://box/a"] = raised
+    found = {member.name: member.error for member in opened(store, errors="yield")}
+    assert found["mine://box/b"] is None
+    error = found["mine://box/a"]
+    assert type(error) is expected
+    if expected is nearfirst.Refused:
+        assert error.__cause__ is raised
+        assert type(raised).__name__ in str(error)
+
+
+def test_what_listing_raises_is_raised_and_what_was_listed_comes() -> None:
+    class Broken(Objects):
+        def list(self, folder: str, *, recursive: bool) -> Iterator[nearfirst.Entry]:
+            yield from super().list(folder, recursive=recursive)
+            raise ZeroDivisionError
+
+    members = opened(Broken({"a": b"a"}), errors="yield")
+    found = {member.name: member.error for member in members}
+    assert found.pop("mine://box/a") is None
+    (error,) = found.values()
+    assert isinstance(error, nearfirst.Refused)
+    assert "ZeroDivisionError" in str(error)
+    with pytest.raises(nearfirst.Refused) as raised:
+        list(opened(Broken({"a": b"a"})).names())
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("wrong", ["text", None, 3, b"too long for it", b""])
+def test_a_store_that_gives_what_it_should_not(wrong: Any) -> None:
+    store: Any = Objects({"a": b"text"})
+    store.read = lambda *_: wrong
+    (member,) = opened(store, errors="yield")
+    with pytest.raises(nearfirst.NearfirstError):
+        member.read()
+
+
+@pytest.mark.parametrize("method", ["list", "stat"])
+def test_a_store_that_names_what_is_no_entry(method: str) -> None:
+    store: Any = Objects({"a": b"text"})
+    setattr(store, method, lambda *_, **__: ["mine://box/a"])
+    with pytest.raises(nearfirst.Refused, match=r"nearfirst\.Entry"):
+        list(opened(store, "mine://box/*", "mine://box/a").names())
+
+
+def test_a_store_that_does_not_answer_is_left_behind() -> None:
+    store = Objects({"a": b"a", "b": b"b"})
+    store.held.add("mine://box/a")
+    found = {member.name: member.error for member in opened(store, stall=0.2, errors="yield")}
+    assert isinstance(found["mine://box/a"], nearfirst.Stalled)
+    assert found["mine://box/b"] is None
+    store.held.add("mine://box/")
+    with pytest.raises(nearfirst.Stalled, match="not answered"):
+        list(opened(store, "mine://box/*", stall=0.2).names())
+    store.released.set()
+
+
+def test_ctrl_c_is_heard_while_a_store_does_not_answer() -> None:
+    store: Any = Objects({"a": b"a"})
+    store.held.add("mine://box/a")
+    members = opened(store)
+    interrupted(store, lambda: next(members).read())
+    store.held.add("mine://box/")
+    store.asked.clear()
+    names = opened(store, "mine://box/*")
+    interrupted(store, lambda: len(names))
+    store.released.set()
+    assert len(names) == 1
+
+
+def test_a_set_is_closed_while_its_store_does_not_answer() -> None:
+    store = Objects({"a": b"a"})
+    store.held.add("mine://box/a")
+    members = opened(store)
+
+    def close() -> None:
+        store.asked.wait(PATIENCE_S)
+        members.close()
+
+    closer = threading.Thread(target=close)
+    closer.start()
+    with pytest.raises(ValueError, match="closed"):
+        next(members)
+    closer.join()
+    store.released.set()
+    served()
+
+
+def served() -> None:
+    """Waits until no thread serves a store any more."""
+    gc.collect()
+    waited = threading.Event()
+    for _ in range(PATIENCE_S * 20):
+        if all(thread.name != "nearfirst-store" for thread in threading.enumerate()):
+            return
+        waited.wait(0.05)
+    assert [thread.name for thread in threading.enumerate()] == []
+
+
+def test_a_store_that_holds_its_own_set_is_garbage() -> None:
+    store = Objects({"a": b"a"})
+    store.set = opened(store)  # type: ignore[attr-defined]
+    member = next(store.set)  # type: ignore[attr-defined]
+    gone = weakref.ref(store)
+    del store
+    gc.collect()
+    assert member.read() == b"a"
+    del member
+    gc.collect()
+    assert gone() is None
+    served()
+    ended(1 << 20)
+
+
+def test_many_reads_at_a_time() -> None:
+    at_once = threading.Barrier(8)
+
+    class Slow(Objects):
+        def read(self, entry: nearfirst.Entry, start: int, end: int) -> Buffer:
+            at_once.wait(PATIENCE_S)
+            return super().read(entry, start, end)
+
+    store = Slow({f"{number:02}": b"x" for number in range(16)})
+    assert sum(len(member.read()) for member in opened(store, jobs=8)) == 16
+
+
+def test_a_store_that_reads_with_a_set() -> None:
+    inner = Objects({"a": b"text of a"})
+
+    class Outer(Objects):
+        def read(self, entry: nearfirst.Entry, start: int, end: int) -> Buffer:
+            (member,) = opened(inner, entry.name)
+            return member.read()[start:end]
+
+    (member,) = opened(Outer({"a": b"123456789"}))
+    assert member.read() == b"text of a"
+
+
+ENDS = """
+import sys, threading, time, nearfirst
+asked = threading.Event()
+class Store:
+    def list(self, folder, *, recursive): return []
+    def stat(self, name): return nearfirst.Entry(name, 4)
+    def read(self, entry, start, end):
+        asked.set()
+        time.sleep(float(sys.argv[1]))
+        return b"text"
+members = nearfirst.open("mine://a", stores={"mine": Store()})
+threading.Thread(target=lambda: next(members), daemon=True).start()
+asked.wait()
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0.001", "1000"])
+def test_python_ends_while_a_store_is_asked(seconds: str) -> None:
+    subprocess.run([sys.executable, "-c", ENDS, seconds], check=True, timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize("store", [3, Objects, object(), {"a": b""}])
+def test_what_is_no_store(store: Any) -> None:
+    with pytest.raises(TypeError, match="list, stat and read"):
+        opened(store)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"stores": {"a b": Objects({})}}, ValueError),
+        ({"stores": 3}, TypeError),
+        ({"stall": -1}, ValueError),
+        ({"stall": float("nan")}, ValueError),
+        ({"stall": "long"}, ValueError),
+    ],
+)
+def test_bad_options(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        nearfirst.open("mine://a", **options)
+
+
+def test_entries_are_made() -> None:
+    entry = nearfirst.Entry("mine://a/b", 3, version="v", modified=1.5, is_cold=True)
+    assert (entry.name, entry.size, entry.version) == ("mine://a/b", 3, "v")
+    assert (entry.modified, entry.is_cold) == (1.5, True)
+    for wrong in ({"size": -1}, {"modified": -1.0}, {"version": 3}):
+        options: Any = wrong
+        with pytest.raises((OverflowError, TypeError, ValueError)):
+            nearfirst.Entry("a", **options)
