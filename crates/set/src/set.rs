@@ -176,7 +176,8 @@ impl Set {
     /// The names and properties of the members, as they become known, from the
     /// first; what could not be listed is an error. Nothing is fetched.
     pub fn digest(&self) -> impl Iterator<Item = Result<Entry, Arc<Error>>> + use<> {
-        let (mut entries, engine) = (Box::pin(self.entries()), self.engine.clone());
+        // Who asks from several threads asks again after the end.
+        let (mut entries, engine) = (Box::pin(self.entries().fuse()), self.engine.clone());
         std::iter::from_fn(move || wait(&engine, entries.next()))
     }
 
