@@ -145,5 +145,8 @@ pub enum Recall {
     Pending {
         /// A good time to look again.
         again: Duration,
+        /// How long such a recall takes at most, counted from when it was first asked for, where
+        /// the store says so. A promise of the service, not a limit that is kept here.
+        within: Option<Duration>,
     },
 }

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Err(error) => return outcome::cannot_begin(&error),
     };
     let specs = sets.specs(&args.specs);
-    let set = Arc::new(sets.open_set(specs, args.order.set_options(true)));
+    let set = Arc::new(sets.set_to_read(specs, args.order.set_options(true)));
     let tally = Arc::new(Tally::default());
     let shown = progress::show(&set, &tally);
     let decompressor = args.decompress.then(Decompressor::default);

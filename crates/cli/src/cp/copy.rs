@@ -129,7 +129,7 @@ impl<'a> Copier<'a> {
                         break Err(Trouble::Target(error));
                     }
                 }
-                Err(error) => break Err(Trouble::Source(error.cause.reason())),
+                Err(error) => break Err(Trouble::Source(sets::reason(&error.cause))),
             }
         };
         drop(member);

@@ -19,6 +19,7 @@ use clap::ValueHint;
 use nearfirst::{Order, Set, SetOptions, Spec};
 
 use crate::sets::flags::{JobFlags, SetFlags};
+use crate::sets::recall::{Recalls, Turn};
 use crate::sets::{self, Sets, Tally, progress};
 use crate::{messages, outcome};
 
@@ -129,7 +130,7 @@ fn target(specs: &[Spec], dest: &Path) -> Result<Target, String> {
 }
 
 fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
-    let set = planned(sets, plan, specs);
+    let set = planned(sets, plan, specs, None);
     let mut out = BufWriter::new(io::stdout().lock());
     for entry in set.digest() {
         match entry {
@@ -154,7 +155,7 @@ fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
 }
 
 fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
-    let set = Arc::new(planned(sets, plan, specs));
+    let set = Arc::new(planned(sets, plan, specs, sets.recalls()));
     let tally = Arc::new(Tally::default());
     let shown = progress::show_beside_output(&set, &tally);
     let copier =
@@ -179,9 +180,15 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
 }
 
 /// The set of what is to be fetched from its first byte; the plan keeps what is to be gone on with.
-fn planned(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> Set {
-    let plan = Arc::clone(plan);
-    let source = move || plan.entries(specs.clone());
+fn planned(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>, recalls: Option<&Recalls>) -> Set {
+    let (plan, recalls) = (Arc::clone(plan), recalls.cloned());
+    let source = move || {
+        let entries = plan.entries(specs.clone());
+        match recalls.clone() {
+            Some(recalls) => recalls.for_reading(entries, Turn::Ready),
+            None => entries,
+        }
+    };
     let options = SetOptions { order: Order::Ready, ..SetOptions::default() };
     Set::from_source(sets.engine(), Arc::new(source), options)
 }

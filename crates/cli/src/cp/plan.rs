@@ -133,7 +133,10 @@ impl Plan {
             return Ok(None);
         }
         let resume_at = match &entry.version {
-            Some(version) if is_left => part::resumable(&dest, version, entry.size),
+            // Its first bytes are here, but the rest must be recalled as if none were.
+            Some(version) if is_left && !entry.tier.is_cold() => {
+                part::resumable(&dest, version, entry.size)
+            }
             _ => 0,
         };
         let replaces = self.existing != Existing::Refuse && self.existing != Existing::Leave;

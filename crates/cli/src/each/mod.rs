@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Err(error) => return outcome::cannot_begin(&error.into()),
     };
     let specs = sets.specs(&args.specs);
-    let set = Arc::new(sets.open_set(specs, args.order.set_options(false)));
+    let set = Arc::new(sets.set_to_read(specs, args.order.set_options(false)));
     let tally = Arc::new(Tally::default());
     let shown = progress::show_beside_output(&set, &tally);
     let is_ordered = args.order.is_ordered(false);

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nearfirst::{Costs, EngineOptions, Error, Glob, Name, Order, Set, SetOptions, Sled, Spec};
+use nearfirst::{Costs, Error, Glob, Name, Order, Set, SetOptions, Sled, Spec};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 
 use super::entry::{Entry, Known};
@@ -41,7 +41,7 @@ impl Objects {
         let mut needs = Needs::default();
         look_at(expr, &mut needs)?;
         let costs = Arc::new(Costs::load());
-        let sets = Sets::open(flags, EngineOptions::default(), &costs);
+        let sets = Sets::open(flags, &costs);
         Ok(Self { sets: sets.map_err(|error| format!("{error:#}"))?, needs })
     }
 

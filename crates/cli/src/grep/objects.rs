@@ -34,7 +34,8 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
         anyhow::bail!("--pre runs on files of this machine, not on objects");
     }
     let sets = open(settings)?;
-    let set = Arc::new(set(&sets, settings));
+    let specs = sets.specs(&settings.paths.objects);
+    let set = Arc::new(sets.set_to_read(specs, options(settings)));
     let tally = Arc::new(Tally::default());
     let shown = progress::show(&set, &tally);
     let search = Search {
@@ -75,7 +76,8 @@ pub(super) fn list(
     }
     let sets = open(settings)?;
     let mut any = false;
-    for entry in set(&sets, settings).digest() {
+    let specs = sets.specs(&settings.paths.objects);
+    for entry in sets.open_set(specs, options(settings)).digest() {
         match entry {
             Ok(entry) => {
                 any = true;
@@ -98,18 +100,17 @@ pub(super) fn list(
 }
 
 fn open(settings: &Settings) -> anyhow::Result<Sets> {
-    let options = settings.fetching.options(settings.asked.budget_bytes);
-    Sets::open(&settings.stores, options, settings.costs())
+    let budget = settings.asked.budget_bytes;
+    Sets::reading(&settings.stores, &settings.fetching, budget, settings.costs())
 }
 
-fn set(sets: &Sets, settings: &Settings) -> Set {
+fn options(settings: &Settings) -> SetOptions {
     let order = match settings.asked.sort {
         Some(sort) if sort.by == SortBy::Path && !sort.reverse => Order::Name,
         _ if settings.asked.unordered => Order::Ready,
         _ => Order::Listed,
     };
-    let specs = sets.specs(&settings.paths.objects);
-    sets.open_set(specs, SetOptions { order, ..SetOptions::default() })
+    SetOptions { order, ..SetOptions::default() }
 }
 
 fn path(name: &Name) -> &Path {
@@ -246,7 +247,7 @@ impl Search<'_> {
 
     fn print(&self, turn: &mut Turn, done: &Done) {
         if let Some(error) = &done.error {
-            let (name, reason) = (sets::shown(&error.name), error.cause.reason());
+            let (name, reason) = (sets::shown(&error.name), sets::reason(&error.cause));
             self.run.trouble.say(format_args!("{name}: {reason}"));
         }
         if turn.written.is_ok() {

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     };
     let specs = sets.specs(&args.specs);
     let explicit = explicit_names(&specs);
-    let set = sets.open_set(specs, args.order.set_options(true));
+    let set = sets.set_to_tell(specs, args.order.set_options(true));
     let stdout = io::stdout().lock();
     let mut listing = Listing {
         args,

@@ -10,9 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use nearfirst::{
-    Costs, EngineOptions, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time,
-};
+use nearfirst::{Costs, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time};
 
 use crate::asking::AskFlags;
 use crate::sets::flags::StoreFlags;
@@ -150,7 +148,7 @@ impl<W: Write> Run<'_, W> {
             return Ok(());
         }
         if self.sets.is_none() {
-            match Sets::open(&self.stores, EngineOptions::default(), self.costs) {
+            match Sets::open(&self.stores, self.costs) {
                 Ok(sets) => self.sets = Some(sets),
                 Err(error) => {
                     messages::error(format_args!("{error:#}"));

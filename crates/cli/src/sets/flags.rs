@@ -11,6 +11,7 @@ use nearfirst::{
     Bindings, EngineOptions, Entry, Limits, Order, Permissions, Rank, SetOptions, StoresOptions,
 };
 
+use super::recall::RecallFlags;
 use crate::asking::{AskFlags, seconds};
 
 /// Flags of commands that are about sets and nothing else.
@@ -107,6 +108,10 @@ pub(crate) struct FetchFlags {
     /// Fewer are made where more do not raise the rate.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Fetching")]
     window_max: Option<u32>,
+
+    /// What lies on cold tiers.
+    #[command(flatten)]
+    pub(super) recall: RecallFlags,
 }
 
 impl FetchFlags {

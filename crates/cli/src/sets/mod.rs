@@ -8,6 +8,7 @@ pub(crate) mod flags;
 pub(crate) mod interrupt;
 pub(crate) mod listing;
 pub(crate) mod progress;
+pub(crate) mod recall;
 mod stats;
 mod tally;
 
@@ -18,13 +19,15 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use nearfirst::{
-    Costs, Engine, EngineOptions, Error, Glob, ListSource, Local, MemberError, Name, Set,
-    SetOptions, Spec, Stores,
+    Costs, Engine, EngineOptions, Entries, Error, Glob, ListSource, Local, MemberError, Name,
+    Order, Set, SetOptions, Spec, Stores, StoresOptions,
 };
 
 use crate::{human, messages};
 
-use flags::{SetFlags, StoreFlags};
+use flags::{FetchFlags, SetFlags, StoreFlags};
+use futures::StreamExt as _;
+use recall::{Recalls, Turn};
 pub(crate) use stats::say as say_stats;
 pub(crate) use tally::Tally;
 
@@ -61,6 +64,7 @@ pub(crate) const HELP_WITH_LIST: &str =
 #[derive(Debug)]
 pub(crate) struct Sets {
     engine: Engine,
+    recalls: Option<Recalls>,
 }
 
 impl Sets {
@@ -69,24 +73,47 @@ impl Sets {
     /// # Errors
     /// As [`Sets::open`].
     pub(crate) fn begin(flags: &SetFlags) -> anyhow::Result<Self> {
-        let options = flags.fetching.options(flags.budget.bytes);
-        Self::open(&flags.stores, options, &Arc::new(flags.asking.costs()))
+        let costs = Arc::new(flags.asking.costs());
+        Self::reading(&flags.stores, &flags.fetching, flags.budget.bytes, &costs)
+    }
+
+    /// As [`Sets::open`], for a command that reads what it lists.
+    ///
+    /// # Errors
+    /// As [`Sets::open`].
+    pub(crate) fn reading(
+        stores: &StoreFlags,
+        fetching: &FetchFlags,
+        budget_bytes: Option<u64>,
+        costs: &Arc<Costs>,
+    ) -> anyhow::Result<Self> {
+        let mut options = stores.options()?;
+        if let Some(days) = fetching.recall.days() {
+            options.storage.insert("restore_days".to_owned(), days.to_string());
+        }
+        let mut sets = Self::with(&options, fetching.options(budget_bytes), costs)?;
+        sets.recalls = fetching.recall.recalls(sets.engine.stores());
+        Ok(sets)
     }
 
     /// Starts the engine; from now on an interrupt ends the run in good order.
     ///
     /// # Errors
     /// No threads; a storage option or a configuration that cannot be understood.
-    pub(crate) fn open(
-        stores: &StoreFlags,
+    pub(crate) fn open(stores: &StoreFlags, costs: &Arc<Costs>) -> anyhow::Result<Self> {
+        Self::with(&stores.options()?, EngineOptions::default(), costs)
+    }
+
+    fn with(
+        stores: &StoresOptions,
         options: EngineOptions,
         costs: &Arc<Costs>,
     ) -> anyhow::Result<Self> {
-        let stores = Arc::new(Stores::new(Arc::clone(costs), &stores.options()?));
+        let stores = Arc::new(Stores::new(Arc::clone(costs), stores));
         let costs = Arc::clone(costs);
         let engine = Engine::new(stores, costs, options).context("no threads can be started")?;
         interrupt::watch(engine.handle());
-        Ok(Self { engine })
+        Ok(Self { engine, recalls: None })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -98,9 +125,41 @@ impl Sets {
         specs(self.engine.costs().local(), operands)
     }
 
-    /// The set of these specs, as a command without wishes of its own opens it.
+    /// What `--recall` has done about cold objects, if it is given.
+    pub(crate) fn recalls(&self) -> Option<&Recalls> {
+        self.recalls.as_ref()
+    }
+
+    /// The set of these specs, as a command without wishes of its own opens it. Whatever the
+    /// flags say, nothing is recalled.
     pub(crate) fn open_set(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
         Set::open(&self.engine, specs, options)
+    }
+
+    /// As [`Sets::open_set`], of what is to be read.
+    pub(crate) fn set_to_read(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
+        self.recalled(specs, options, Recalls::for_reading)
+    }
+
+    /// As [`Sets::open_set`], of what is to be told about.
+    pub(crate) fn set_to_tell(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
+        self.recalled(specs, options, Recalls::for_telling)
+    }
+
+    fn recalled(
+        &self,
+        specs: Vec<Spec>,
+        options: SetOptions,
+        recall: fn(Recalls, Entries, Turn) -> Entries,
+    ) -> Set {
+        let set = self.open_set(specs, options.clone());
+        let Some(recalls) = self.recalls.clone() else { return set };
+        let turn = if options.order == Order::Listed { Turn::Listed } else { Turn::Ready };
+        let source = move || {
+            let entries = set.entries().map(|entry| entry.map_err(|error| error.again()));
+            recall(recalls.clone(), entries.boxed(), turn)
+        };
+        Set::from_source(&self.engine, Arc::new(source), options)
     }
 }
 
@@ -164,7 +223,15 @@ fn is_remote(glob: &Glob) -> bool {
 
 /// Says why a member could not be read; the run goes on.
 pub(crate) fn complain(error: &MemberError) {
-    say_of(&error.name, error.cause.reason());
+    say_of(&error.name, reason(&error.cause));
+}
+
+/// Why an object could not be read, and what there is to do about it.
+pub(crate) fn reason(cause: &Error) -> String {
+    match cause {
+        Error::Cold { .. } => format!("{}: --recall asks for that", cause.reason()),
+        _ => cause.reason(),
+    }
 }
 
 /// Says what is wrong with an object; the exit code remembers it.

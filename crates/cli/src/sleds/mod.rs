@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use nearfirst::{Costs, Device, EngineOptions, Kind, Name, Order, Place, Reason, SetOptions, Sled};
+use nearfirst::{Costs, Device, Kind, Name, Order, Place, Reason, SetOptions, Sled};
 
 use crate::asking::AskFlags;
 use crate::flags::PlanFlag;
@@ -171,7 +171,7 @@ impl<W: Write> Run<'_, W> {
     /// What specs stand for that are not patterns of files.
     fn objects(&mut self, specs: &[OsString]) -> io::Result<()> {
         if self.sets.is_none() {
-            match Sets::open(&self.args.stores, EngineOptions::default(), self.costs) {
+            match Sets::open(&self.args.stores, self.costs) {
                 Ok(sets) => self.sets = Some(sets),
                 Err(error) => {
                     messages::error(format_args!("{error:#}"));

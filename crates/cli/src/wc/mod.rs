@@ -150,8 +150,7 @@ impl Args {
             if !self.files.iter().any(|file| sets::needs_engine(local, file)) {
                 return Ok((files::from_operands(self.files.clone(), encoding, costs), None));
             }
-            let options = self.fetching.options(self.budget.bytes);
-            let sets = Sets::open(&self.stores, options, costs);
+            let sets = Sets::reading(&self.stores, &self.fetching, self.budget.bytes, costs);
             let sets = sets.map_err(|error| format!("{error:#}"))?;
             let only_sizes = wanted(self.shown(), encoding) == Wanted::default();
             let files = self.files.clone();

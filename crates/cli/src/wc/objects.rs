@@ -9,7 +9,7 @@ use nearfirst::{Entry, Error, Member, MemberError, Order, Set, SetOptions, Spec}
 use super::count::Encoding;
 use super::files::Input;
 use super::quote;
-use crate::sets::Sets;
+use crate::sets::{self, Sets};
 
 /// An object to be counted.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) fn inputs(
     encoding: Encoding,
 ) -> impl Iterator<Item = Input> + Send + use<> {
     let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
-    let set = Arc::new(sets.open_set(specs, options));
+    let set = Arc::new(sets.set_to_read(specs, options));
     std::iter::from_fn(move || Some(input(set.next()?, encoding)))
 }
 
@@ -96,5 +96,5 @@ pub(super) fn sizes(
 }
 
 fn complaint(name: &OsStr, cause: &Error, encoding: Encoding) -> String {
-    format!("{}: {}", quote::quoted(name, encoding), cause.reason())
+    format!("{}: {}", quote::quoted(name, encoding), sets::reason(cause))
 }

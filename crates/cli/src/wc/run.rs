@@ -12,7 +12,7 @@ use super::objects::{Content, Object};
 use super::print::{self, Shown};
 use super::quote;
 use super::read::Reader;
-use crate::messages;
+use crate::{messages, sets};
 
 /// Inputs counted ahead of the one whose turn it is to be printed: bounds what is held.
 const AHEAD_MAX: usize = 1024;
@@ -213,7 +213,7 @@ fn counted(object: Object, reader: &Reader<'_>, buffer: &mut Vec<u8>) -> Outcome
         Ok(counts) => Outcome { name: Some(name), messages: Vec::new(), counts: Some(counts) },
         Err(error) => {
             let name = quote::quoted(&name, reader.task.encoding);
-            let messages = vec![format!("{name}: {}", error.cause.reason())];
+            let messages = vec![format!("{name}: {}", sets::reason(&error.cause))];
             Outcome { name: None, messages, counts: None }
         }
     }

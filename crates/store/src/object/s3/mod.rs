@@ -6,11 +6,11 @@
 
 mod answers;
 mod requests;
+mod restore;
 mod settings;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
@@ -19,6 +19,7 @@ use sled::{Device, Extent, Place};
 
 use self::answers::Listing;
 use self::requests::{Request, Requests};
+use self::restore::{LOOK_AGAIN, Restore};
 pub(crate) use self::settings::Environment;
 use self::settings::Settings;
 use super::body::exactly;
@@ -31,9 +32,6 @@ use crate::{
     Answer, Entries, Entry, Error, Name, Query, Reading, Recall, Store, StoresOptions, Tier,
 };
 
-/// When a restore is worth another look: standard ones take hours, expedited ones minutes.
-const RECALL_AGAIN: Duration = Duration::from_mins(5);
-
 /// A bucket.
 #[derive(Debug, Clone)]
 pub(super) struct Bucket(Arc<Inner>);
@@ -42,7 +40,7 @@ pub(super) struct Bucket(Arc<Inner>);
 struct Inner {
     root: Root,
     requests: Requests,
-    restore: String,
+    restore: Restore,
     device: Device,
     cold: Device,
 }
@@ -57,17 +55,11 @@ impl Bucket {
         let settings = Settings::of(root.authority(), &options.storage, environment)
             .map_err(|reason| Error::refused(root.text.as_str(), reason))?;
         let wire = Wire::new(options.answer_max, Redirects::Refuse)?;
-        let restore = format!(
-            "<RestoreRequest xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Days>{}</Days>\
-             <GlacierJobParameters><Tier>{}</Tier></GlacierJobParameters></RestoreRequest>",
-            settings.restore_days,
-            quick_xml::escape::escape(&settings.restore_tier),
-        );
         Ok(Self(Arc::new(Inner {
             device: Device::new(root.text.as_str()),
             cold: Device::new(format!("cold:{}", root.text)),
             requests: Requests::new(wire, &settings),
-            restore,
+            restore: Restore::of(&settings),
             root,
         })))
     }
@@ -107,8 +99,8 @@ impl Store for Bucket {
     }
 
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
-        let name = entry.name.clone();
-        async move { self.0.recall(name).await }.boxed()
+        let entry = entry.clone();
+        async move { self.0.recall(entry).await }.boxed()
     }
 }
 
@@ -200,8 +192,11 @@ impl Inner {
         Error::Cold { name, class }
     }
 
-    async fn recall(&self, name: Name) -> Result<Recall, Error> {
-        let body = Bytes::from(self.restore.clone());
+    async fn recall(&self, entry: Entry) -> Result<Recall, Error> {
+        let within = self.restore.within(&entry);
+        let pending = Recall::Pending { again: LOOK_AGAIN, within };
+        let name = entry.name;
+        let body = Bytes::from(self.restore.body.clone());
         let request =
             Request { method: Method::POST, query: &[("restore", "")], body, ..self.about(&name) };
         let answer = self.requests.ask(&name, request).await?;
@@ -210,11 +205,11 @@ impl Inner {
             return Ok(Recall::Ready);
         }
         if answer.status().is_success() {
-            return Ok(Recall::Pending { again: RECALL_AGAIN });
+            return Ok(pending);
         }
         let (refusal, _) = self.requests.wire().refusal(answer).await;
         match refusal.code.as_str() {
-            "RestoreAlreadyInProgress" => Ok(Recall::Pending { again: RECALL_AGAIN }),
+            "RestoreAlreadyInProgress" => Ok(pending),
             // It is of a class that needs none.
             "InvalidObjectState" => Ok(Recall::Ready),
             _ => Err(refusal.about(&name)),
