@@ -91,6 +91,39 @@ fn objects_are_counted_and_their_sizes_asked_for_without_reading() {
 }
 
 #[test]
+fn what_is_named_twice_is_counted_twice_and_lists_may_name_objects() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    logs.s3.put("logs/t/a.txt", "one two\nthree\n");
+    logs.s3.put("logs/t/b.txt", "four\n");
+    logs.ground.create("local.txt", "five\n");
+    let (a, b, all) = ("s3://logs/t/a.txt", "s3://logs/t/b.txt", "s3://logs/t/*.txt");
+    let names = [a, "local.txt", all, b, b, "*.txt"];
+    let counts = [(2, a), (1, "local.txt"), (2, a), (1, b), (1, b), (1, b)];
+    let lines = |width: usize, counts: &[(u64, &str)]| {
+        let lines = counts.iter().map(|(count, name)| format!("{count:>width$} {name}\n"));
+        lines.collect::<String>()
+    };
+    let operands = [counts.as_slice(), &[(1, "local.txt"), (9, "total")]].concat();
+    let output = logs.run(&[["wc", "-l"].as_slice(), &names].concat());
+    assert_eq!(stdout(&output), lines(7, &operands), "{}", stderr(&output));
+    let sizes = logs.run(&["wc", "-c", a, a]);
+    assert_eq!(stdout(&sizes), lines(7, &[(14, a), (14, a), (28, "total")]));
+
+    // In a list, the name of a file is one, whatever it looks like.
+    let list = names.join("\0");
+    logs.ground.create("list", &list);
+    let missing = "nearfirst wc: '*.txt': No such file or directory\n";
+    let listed = [counts.as_slice(), &[(8, "total")]].concat();
+    let output = logs.run(&["wc", "-l", "--files0-from=list"]);
+    assert_eq!((stdout(&output), stderr(&output)), (lines(7, &listed), missing.to_owned()));
+    let mut command = logs.command(&["wc", "-l", "--files0-from=-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(list.as_bytes()).unwrap();
+    assert_eq!(stdout(&child.wait_with_output().unwrap()), lines(1, &listed));
+}
+
+#[test]
 fn objects_are_found_listed_and_ordered_by_what_is_known_of_them() {
     skip_unless!(S3::NEEDS);
     let logs = Logs::new();

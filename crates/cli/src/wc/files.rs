@@ -5,15 +5,14 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::sync::Arc;
 
 use nearfirst::{Costs, Kind};
 
 use super::count::Encoding;
-use super::objects::{self, Object};
+use super::objects::Object;
 use super::quote;
+use super::remote::{Mixed, Remote};
 use crate::messages;
-use crate::sets::{self, Sets};
 use crate::specs::{Specs, is_remote, is_spec};
 
 /// Largest list of names read whole, so that the column width can be known first: GNU's limit.
@@ -91,15 +90,21 @@ pub(super) fn stdin() -> io::Result<File> {
 }
 
 /// All inputs at once, or one after the other from a list too long or too slow to wait for.
-pub(super) enum Inputs {
+pub(super) enum Inputs<'a> {
     /// All are known.
     Listed(Vec<Input>),
     /// Names arrive while others are counted.
-    Streamed(Box<dyn Iterator<Item = Input> + Send>),
+    Streamed(Box<dyn Iterator<Item = Input> + Send + 'a>),
+    /// Objects of stores are among them.
+    Mixed(Box<dyn Iterator<Item = Input> + Send + 'a>),
 }
 
 /// The inputs that operands name, patterns of names included; none means standard input.
-pub(super) fn from_operands(operands: Vec<OsString>, encoding: Encoding, costs: &Costs) -> Inputs {
+pub(super) fn from_operands(
+    operands: Vec<OsString>,
+    encoding: Encoding,
+    costs: &Costs,
+) -> Inputs<'static> {
     if operands.is_empty() {
         return Inputs::Listed(vec![Input::Stdin(None)]);
     }
@@ -130,41 +135,30 @@ pub(super) fn from_operands(operands: Vec<OsString>, encoding: Encoding, costs: 
 
 /// The inputs of operands of which some stand for objects of stores: one after the other, as they
 /// become known, in the order of the operands.
-pub(super) fn from_sets(
-    operands: Vec<OsString>,
-    encoding: Encoding,
-    costs: &Arc<Costs>,
-    sets: &Sets,
-    only_sizes: bool,
-) -> Inputs {
-    let mut inputs: Box<dyn Iterator<Item = Input> + Send> = Box::new(std::iter::empty());
-    let mut operands = operands.into_iter().peekable();
-    while let Some(operand) = operands.next() {
-        let is_of_a_set = |operand: &OsString| sets::needs_engine(costs.local(), operand);
-        if is_of_a_set(&operand) {
-            // One set of all that stand together: what comes later is fetched meanwhile.
-            let mut together = vec![operand];
-            while let Some(next) = operands.next_if(is_of_a_set) {
-                together.push(next);
-            }
-            let specs = sets.specs(&together);
-            inputs = if only_sizes {
-                Box::new(inputs.chain(objects::sizes(sets, specs, encoding)))
-            } else {
-                Box::new(inputs.chain(objects::inputs(sets, specs, encoding)))
-            };
-        } else if let Inputs::Listed(files) = from_operands(vec![operand], encoding, costs) {
-            inputs = Box::new(inputs.chain(files));
+pub(super) fn from_mixed_operands<'a>(
+    operands: &'a [OsString],
+    remote: &'a Remote<'a>,
+) -> Inputs<'a> {
+    let inputs = operands.iter().flat_map(|operand| {
+        if remote.is_of_objects(operand) {
+            return vec![Input::File(operand.clone())];
         }
-    }
-    Inputs::Streamed(inputs)
+        match from_operands(vec![operand.clone()], remote.encoding, remote.costs) {
+            Inputs::Listed(inputs) => inputs,
+            Inputs::Streamed(inputs) | Inputs::Mixed(inputs) => inputs.collect(),
+        }
+    });
+    Inputs::Mixed(Box::new(Mixed::new(inputs, remote)))
 }
 
 /// The inputs named in a list of NUL-terminated names, `-` for the list on standard input.
 ///
+/// Names of files are taken as they stand; those of objects may be patterns, as operands.
+///
 /// # Errors
 /// The message to end with, when the list cannot be opened.
-pub(super) fn from_list(list: &OsStr, encoding: Encoding) -> Result<Inputs, String> {
+pub(super) fn from_list<'a>(list: &OsStr, remote: &'a Remote<'a>) -> Result<Inputs<'a>, String> {
+    let encoding = remote.encoding;
     let from_stdin = list == "-";
     let file = if from_stdin { stdin() } else { File::open(list) }.map_err(|error| {
         let list = quote::always_quoted(list, encoding);
@@ -179,14 +173,19 @@ pub(super) fn from_list(list: &OsStr, encoding: Encoding) -> Result<Inputs, Stri
         bytes: Box::new(BufReader::new(file)),
     };
     if !short {
-        return Ok(Inputs::Streamed(Box::new(names)));
+        return Ok(Inputs::Streamed(Box::new(Mixed::new(names, remote))));
     }
     let mut bytes = Vec::new();
     if let Err(error) = names.bytes.read_to_end(&mut bytes) {
         return Err(names.read_error(&error));
     }
     names.bytes = Box::new(io::Cursor::new(bytes));
-    Ok(Inputs::Listed(names.collect()))
+    let inputs: Vec<Input> = names.collect();
+    let is_remote = |input: &Input| input.name().is_some_and(|name| remote.is_of_objects(name));
+    if inputs.iter().any(is_remote) {
+        return Ok(Inputs::Mixed(Box::new(Mixed::new(inputs.into_iter(), remote))));
+    }
+    Ok(Inputs::Listed(inputs))
 }
 
 /// Reads a list of names.

@@ -2,7 +2,7 @@
 //!
 //! [`count`] is the pure kernel, [`masks`], [`utf8`], [`glyph`] and
 //! [`columns`] its parts; [`files`] says
-//! what to count, [`read`] counts one file, [`mod@run`] many; [`mod@print`] and [`quote`] write as GNU wc
+//! what to count, [`remote`] where that is objects of stores, [`read`] counts one file, [`mod@run`] many; [`mod@print`] and [`quote`] write as GNU wc
 //! does.
 
 mod columns;
@@ -16,13 +16,14 @@ mod pieces;
 mod print;
 mod quote;
 mod read;
+mod remote;
 mod run;
 mod utf8;
 
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use clap::ValueEnum;
 use nearfirst::fetch::ScanOptions;
@@ -30,12 +31,13 @@ use nearfirst::{Costs, Plan};
 
 use crate::flags::{PlanFlag, ReadFlags};
 use crate::messages;
+use crate::sets;
 use crate::sets::flags::{BudgetFlag, FetchFlags, StoreFlags};
-use crate::sets::{self, Sets};
 use count::{Encoding, Wanted};
 use files::{Input, Inputs, Size};
 use print::Shown;
 use read::{Reader, Stats, Task};
+use remote::Remote;
 use run::Report;
 
 /// Inputs that are worth one more thread.
@@ -87,7 +89,8 @@ pub(crate) struct Args {
 
     /// Read the names of the files from F, each ended by a NUL byte
     ///
-    /// If F is `-`, names are read from standard input. `find -print0` writes such a list.
+    /// If F is `-`, names are read from standard input. `find -print0` writes such a list. Names of
+    /// objects (`s3://bucket/key`) may be patterns; those of files are taken as they stand.
     #[arg(long, value_name = "F")]
     files0_from: Option<OsString>,
 
@@ -140,22 +143,13 @@ impl Args {
         shown
     }
 
-    fn inputs(
-        &self,
-        encoding: Encoding,
-        costs: &Arc<Costs>,
-    ) -> Result<(Inputs, Option<Sets>), String> {
+    fn inputs<'a>(&'a self, remote: &'a Remote<'a>) -> Result<Inputs<'a>, String> {
+        let encoding = remote.encoding;
         let Some(list) = &self.files0_from else {
-            let local = costs.local();
-            if !self.files.iter().any(|file| sets::needs_engine(local, file)) {
-                return Ok((files::from_operands(self.files.clone(), encoding, costs), None));
+            if self.files.iter().any(|file| remote.is_of_objects(file)) {
+                return Ok(files::from_mixed_operands(&self.files, remote));
             }
-            let sets = Sets::reading(&self.stores, &self.fetching, self.budget.bytes, costs);
-            let sets = sets.map_err(|error| format!("{error:#}"))?;
-            let only_sizes = wanted(self.shown(), encoding) == Wanted::default();
-            let files = self.files.clone();
-            let inputs = files::from_sets(files, encoding, costs, &sets, only_sizes);
-            return Ok((inputs, Some(sets)));
+            return Ok(files::from_operands(self.files.clone(), encoding, remote.costs));
         };
         if let Some(operand) = self.files.first() {
             let operand = quote::always_quoted(operand, encoding);
@@ -165,7 +159,7 @@ impl Args {
                 messages::program()
             ));
         }
-        Ok((files::from_list(list, encoding)?, None))
+        files::from_list(list, remote)
     }
 }
 
@@ -200,7 +194,17 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
     let costs = Arc::new(args.reading.asking.costs());
-    let (inputs, sets) = match args.inputs(encoding, &costs) {
+    let wanted = wanted(args.shown(), encoding);
+    let remote = Remote {
+        stores: &args.stores,
+        fetching: &args.fetching,
+        budget_bytes: args.budget.bytes,
+        costs: &costs,
+        encoding,
+        only_sizes: wanted == Wanted::default(),
+        sets: OnceLock::new(),
+    };
+    let inputs = match args.inputs(&remote) {
         Ok(inputs) => inputs,
         Err(message) => {
             messages::error(message);
@@ -214,7 +218,6 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         PlanFlag::Linear => Plan::Linear,
     };
     let options = ScanOptions { jobs: threads, plan, ..ScanOptions::default() };
-    let wanted = wanted(shown, encoding);
     let reader = Reader::new(Task { wanted, encoding, costs: &costs, options });
     let only_total = args.total == Total::Only;
     let mut report = Report::new(shown, 1, encoding, !only_total);
@@ -227,10 +230,11 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
             let threads = threads.min(layout.threads);
             run::all(inputs.into_iter(), threads, &reader, &mut report)?;
         }
-        Inputs::Streamed(inputs) => {
+        Inputs::Streamed(inputs) => run::all(inputs, threads, &reader, &mut report)?,
+        Inputs::Mixed(inputs) => {
             // Names as they stand, and one count: nothing is to be aligned.
             let is_one = matches!(args.files.as_slice(), [file] if sets::is_one_name(file));
-            if sets.is_some() && !only_total && !(is_one && shown.len() == 1) {
+            if !(only_total || is_one && shown.len() == 1) {
                 report.width = print::UNKNOWN_WIDTH;
             }
             run::all(inputs, threads, &reader, &mut report)?;
@@ -245,7 +249,7 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
     report.flush()?;
     if args.reading.stats {
         say(&reader.stats());
-        if let Some(sets) = &sets {
+        if let Some(sets) = remote.used() {
             sets::say_stats(sets.engine(), &reader.objects);
         }
     }
