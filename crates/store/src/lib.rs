@@ -39,7 +39,7 @@ pub mod wrap;
 
 pub use bindings::Bindings;
 pub use clock::Clock;
-pub use costs::Costs;
+pub use costs::{Costs, Opener};
 pub use entry::{Entry, Tier, Version};
 pub use error::Error;
 pub use local::{

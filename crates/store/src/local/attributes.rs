@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::{self as sysfs, AtFlags, FileType, Stat, StatxFlags};
 
-use super::Kind;
+use super::{Ground, Kind, Status};
 
 /// Bytes of a block as `st_blocks` counts them.
 const BLOCK_BYTES: u64 = 512;
@@ -44,6 +44,19 @@ impl Attributes {
             allocated: known.stx_blocks.saturating_mul(BLOCK_BYTES),
             modified_s: known.stx_mtime.tv_sec,
         })
+    }
+
+    /// With what is known of its file system.
+    pub(super) fn on(&self, ground: &Ground) -> Status {
+        Status {
+            kind: self.kind(),
+            size: self.size,
+            allocated: self.allocated,
+            modified_s: self.modified_s,
+            device: ground.device.clone(),
+            backing: ground.backing,
+            mount: ground.mount.clone(),
+        }
     }
 
     pub(super) fn kind(&self) -> Kind {

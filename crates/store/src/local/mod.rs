@@ -10,6 +10,7 @@ mod listing;
 mod locate;
 mod mounts;
 pub(crate) mod nfs;
+mod opener;
 mod position;
 mod probe;
 mod reach;
@@ -34,6 +35,7 @@ use crate::{Clock, Error};
 pub use files::Files;
 pub use holes::holes;
 pub use mounts::{Backing, Mount, Mounts};
+pub(crate) use opener::Opener;
 pub use position::disk_position;
 pub use probe::{Probe, Progress, probe, probe_memory};
 pub use residency::resident_ranges;
@@ -279,16 +281,7 @@ impl Local {
     }
 
     fn status_of(&self, file: BorrowedFd<'_>, known: &Attributes) -> io::Result<Status> {
-        let ground = self.ground(file, known.device)?;
-        Ok(Status {
-            kind: known.kind(),
-            size: known.size,
-            allocated: known.allocated,
-            modified_s: known.modified_s,
-            device: ground.device.clone(),
-            backing: ground.backing,
-            mount: ground.mount.clone(),
-        })
+        Ok(known.on(&*self.ground(file, known.device)?))
     }
 
     /// What is mounted; asked again when a path lies on a mount not seen before.
@@ -310,8 +303,8 @@ impl Local {
     /// What is mounted; nothing where `/proc` is not there: files can be read all the same.
     fn mount_table(&self) -> Arc<MountTable> {
         let mut known = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
-        let table =
-            known.get_or_insert_with(|| Arc::new(MountTable(Mounts::read().unwrap_or_default())));
+        let table = known
+            .get_or_insert_with(|| Arc::new(MountTable::new(Mounts::read().unwrap_or_default())));
         Arc::clone(table)
     }
 
@@ -323,9 +316,15 @@ impl Local {
     /// The device that a path seems to lie on, by the names of mounts alone:
     /// nothing is asked of a file system, and links are not followed.
     pub fn device_by_name(&self, path: &Path) -> Option<Device> {
+        Some(self.place_by_name(path)?.0)
+    }
+
+    /// As [`Local::device_by_name`], with what stands behind the file system there.
+    pub fn place_by_name(&self, path: &Path) -> Option<(Device, Backing)> {
         let path = absolute(path).ok()?;
-        let mount = self.mount_table().0.by_path(&path)?.clone();
-        Some(self.device_of(&mount))
+        let table = self.mount_table();
+        let mount = table.0.by_path(&path)?;
+        Some((table.device_of(mount), mount.backing))
     }
 
     fn ground(&self, file: BorrowedFd<'_>, st_dev: u64) -> io::Result<Arc<Ground>> {
@@ -364,11 +363,15 @@ impl Local {
 /// Whether a file has a size but no blocks where that means a stub: on file
 /// systems known to front a tape or another cold tier, or said to in `table`.
 pub(crate) fn seems_offline(entry: &Status, table: &DeviceTable) -> bool {
-    let is_stub = entry.kind == Kind::File && entry.size > 0 && entry.allocated == 0;
     let family = entry.device.name().split(':').next().unwrap_or_default();
     let fronts_cold = matches!(
         family,
         "lustre" | "gpfs" | "beegfs" | "nfs" | "cifs" | "smb3" | "fuse.ltfs" | "fuse.eosxd"
     );
-    is_stub && table.has_stubs(&entry.device).unwrap_or(fronts_cold)
+    is_stub(entry) && table.has_stubs(&entry.device).unwrap_or(fronts_cold)
+}
+
+/// Whether a file has a size but no blocks.
+pub(crate) fn is_stub(entry: &Status) -> bool {
+    entry.kind == Kind::File && entry.size > 0 && entry.allocated == 0
 }

@@ -3,24 +3,29 @@
 //! Which mount a path lies on is seen from names; the kernel is told not to leave that mount. Only
 //! where it can stall, or where a link leads elsewhere, is the call bounded in time.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 
+use sled::Device;
+
 use super::mounts::absolute;
-use super::{Local, Mount, Mounts, bounded};
+use super::{Local, Mount, Mounts, block, bounded};
 use crate::Error;
 
 /// Links followed to find out which mount a path leads to; the kernel follows as many.
 const LINKS_MAX: usize = 40;
 
+/// What is mounted, and the devices of the mounts that were asked about.
 #[derive(Debug)]
-pub(super) struct MountTable(pub(super) Mounts);
+pub(super) struct MountTable(pub(super) Mounts, Mutex<HashMap<u64, Device>>);
 
 /// What a path led to, held without being open.
 pub(crate) struct Handle {
@@ -64,18 +69,10 @@ impl Local {
     ) -> Result<T, Error> {
         let failed = |source: io::Error| Error::io(path, source);
         let table = self.mount_table();
-        let whole = absolute(path).map_err(failed)?;
-        if let Some(mount) = table.0.by_path(&whole)
-            && !mount.backing.may_stall()
-            && let Some(within) = relative(path, &whole, &mount.point)
-            && let Some(opened) = open_within(mount, &whole, within, flags)
-        {
-            match opened {
-                Ok(file) => return use_it(file).map_err(failed),
-                Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS) => {}
-                Err(error) => return Err(failed(error.into())),
-            }
+        if let Some(opened) = table.open_at_once(path, flags, &mut None) {
+            return use_it(opened?).map_err(failed);
         }
+        let whole = absolute(path).map_err(failed)?;
         let mount = table.behind(&whole);
         let stalled = || Error::Stalled {
             path: path.to_owned(),
@@ -99,6 +96,39 @@ impl Local {
 }
 
 impl MountTable {
+    pub(super) fn new(mounts: Mounts) -> Self {
+        Self(mounts, Mutex::default())
+    }
+
+    /// The device of one of these mounts: asking the system for it takes as
+    /// long as opening a file, so it is asked once.
+    pub(super) fn device_of(&self, mount: &Mount) -> Device {
+        let mut known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(mount.id).or_insert_with(|| block::device_of(mount, &self.0)).clone()
+    }
+
+    /// Opens `path` where that cannot stall; `None` where it could, or where a
+    /// link leads to another mount. The mount point that was needed is left in `point`.
+    pub(super) fn open_at_once(
+        &self,
+        path: &Path,
+        flags: OFlags,
+        point: &mut Option<Point>,
+    ) -> Option<Result<OwnedFd, Error>> {
+        let failed = |source: io::Error| Error::io(path, source);
+        let whole = match absolute(path) {
+            Ok(whole) => whole,
+            Err(error) => return Some(Err(failed(error))),
+        };
+        let mount = self.0.by_path(&whole).filter(|mount| !mount.backing.may_stall())?;
+        let within = relative(path, &whole, &mount.point)?;
+        match open_within(mount, &whole, within, flags, point)? {
+            Ok(file) => Some(Ok(file)),
+            Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS) => None,
+            Err(error) => Some(Err(failed(error.into()))),
+        }
+    }
+
     pub(super) fn mount_of(&self, file: impl AsFd) -> io::Result<Option<Mount>> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = sysfs::statx(file, "", flags, StatxFlags::MNT_ID)?;
@@ -155,6 +185,13 @@ fn relative<'a>(path: &Path, whole: &'a Path, point: &Path) -> Option<&'a Path> 
     Some(Path::new(OsStr::from_bytes(if within.is_empty() { b"." } else { within })))
 }
 
+/// Where a file system is mounted, held; it cannot be unmounted meanwhile.
+#[derive(Debug)]
+pub(super) struct Point {
+    mount: u64,
+    folder: OwnedFd,
+}
+
 /// Opens the path `whole`, which is `within` seen from its mount point,
 /// without leaving its mount; `None` if something else is mounted there by now.
 fn open_within(
@@ -162,6 +199,7 @@ fn open_within(
     whole: &Path,
     within: &Path,
     flags: OFlags,
+    point: &mut Option<Point>,
 ) -> Option<rustix::io::Result<OwnedFd>> {
     let open = |folder: BorrowedFd<'_>, path: &Path| {
         sysfs::openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_XDEV)
@@ -170,12 +208,18 @@ fn open_within(
         // An absolute path begins there by itself.
         return Some(open(sysfs::CWD, whole));
     }
-    // The mount point is not kept open: that would keep it from being unmounted.
-    let point_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let point = sysfs::open(&mount.point, point_flags, Mode::empty()).ok()?;
-    let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let stat = sysfs::statx(&point, "", at, StatxFlags::MNT_ID).ok()?;
-    (stat.stx_mnt_id == mount.id).then(|| open(point.as_fd(), within))
+    if point.as_ref().is_none_or(|point| point.mount != mount.id) {
+        let point_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = sysfs::open(&mount.point, point_flags, Mode::empty()).ok()?;
+        let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = sysfs::statx(&folder, "", at, StatxFlags::MNT_ID).ok()?;
+        if stat.stx_mnt_id != mount.id {
+            return None;
+        }
+        *point = Some(Point { mount: mount.id, folder });
+    }
+    let point = point.as_ref().expect("opened above");
+    Some(open(point.folder.as_fd(), within))
 }
 
 #[cfg(test)]
