@@ -31,14 +31,30 @@ impl Told {
     }
 
     fn meet(&mut self, window: u32, by_position: bool) {
+        let terms = DeviceTerms {
+            window_max: window,
+            window_start: window,
+            opens_max: 0,
+            by_position,
+            latency: None,
+        };
+        self.on(Event::DeviceMet { device: DEVICE, terms });
+    }
+
+    /// Opens of its files take no place in the window.
+    fn meet_local(&mut self, opens_max: u32, by_position: bool) {
         let terms =
-            DeviceTerms { window_max: window, window_start: window, by_position, latency: None };
+            DeviceTerms { window_max: 1, window_start: 1, opens_max, by_position, latency: None };
         self.on(Event::DeviceMet { device: DEVICE, terms });
     }
 
     fn on(&mut self, event: Event) {
+        self.on_all([event]);
+    }
+
+    fn on_all(&mut self, events: impl IntoIterator<Item = Event>) {
         self.said.clear();
-        self.scheduler.on(event, self.now, &mut self.said);
+        self.scheduler.on_all(events, self.now, &mut self.said);
         self.said.retain(|action| !matches!(action, Action::Expand { .. }));
     }
 
@@ -69,9 +85,7 @@ impl Told {
     }
 
     fn contact(&mut self, attempt: AttemptId, size: u64, position: u64, far: &[(u64, u64)]) {
-        let far = far.iter().map(|&(start, end)| start..end).collect();
-        let contact = Contact { device: DEVICE, size: Some(size), far, covers: 0..0, position };
-        self.on(Event::Contacted { attempt, contact });
+        self.on(contacted(attempt, size, position, far));
     }
 
     fn fail(&mut self, attempt: AttemptId, failure: Failure) {
@@ -90,6 +104,12 @@ impl Told {
         self.now = self.scheduler.wake_at().expect("something to wake for");
         self.on(Event::Tick);
     }
+}
+
+fn contacted(attempt: AttemptId, size: u64, position: u64, far: &[(u64, u64)]) -> Event {
+    let far = far.iter().map(|&(start, end)| start..end).collect();
+    let contact = Contact { device: DEVICE, size: Some(size), far, covers: 0..0, position };
+    Event::Contacted { attempt, contact }
 }
 
 #[test]
@@ -131,12 +151,67 @@ fn told_is_begun_before_guessed() {
     told.list(GUESSES, 2, Kind::Bytes, 10, 9.0);
     told.ask();
     told.bytes(3, 10);
-    told.bytes(4, 10);
-    told.on(Event::Finished { attempt: first });
+    assert_eq!(told.said[0], Action::Cancel { attempt: first }, "a guess loses its place");
     assert_eq!(told.started_members(), [3]);
     let (third, ..) = told.started()[0];
+    told.bytes(4, 10);
     told.on(Event::Finished { attempt: third });
     assert_eq!(told.started_members(), [4]);
+    let (fourth, ..) = told.started()[0];
+    told.on(Event::Finished { attempt: fourth });
+    assert_eq!(told.started_members(), [1], "what was pushed out goes on");
+}
+
+#[test]
+fn a_guess_that_is_read_keeps_its_place() {
+    let limits = Limits { part_bytes: 10, ..Limits::default() };
+    let mut told = Told::new(limits, 1, Order::Ready);
+    told.on(Event::Asked { set: GUESSES });
+    told.list(GUESSES, 1, Kind::Bytes, 100, 0.0);
+    let (first, ..) = told.started()[0];
+    told.contact(first, 100, 0, &[(0, 100)]);
+    told.on(Event::Progressed { attempt: first, bytes: 1 });
+    assert_eq!(told.delivered(), [(1, Delivery::Streaming)]);
+    told.ask();
+    told.bytes(2, 10);
+    assert_eq!(told.said, []);
+}
+
+#[test]
+fn what_is_near_is_delivered_beside_what_was_asked_for() {
+    let mut told = Told::new(Limits { batch: 2, ..Limits::default() }, 1, Order::Ready);
+    told.meet_local(64, false);
+    for member in 1..=5 {
+        told.list(SET, member, Kind::Cache, 100, 0.0);
+    }
+    told.ask();
+    let started = told.started();
+    assert_eq!(told.started_members(), [1, 2, 3, 4, 5], "opened beside the window");
+    let near = started[..4].iter().map(|(attempt, ..)| *attempt);
+    told.on_all(near.map(|attempt| contacted(attempt, 100, 0, &[])));
+    assert_eq!(told.delivered(), [1, 2, 3].map(|member| (member, Delivery::Near)));
+    told.contact(started[4].0, 100, 0, &[(0, 100)]);
+    told.ask();
+    assert_eq!(told.delivered(), [(4, Delivery::Near)]);
+}
+
+#[test]
+fn one_head_opens_or_reads() {
+    let mut told = Told::new(Limits::default(), 1, Order::Ready);
+    told.meet_local(64, true);
+    for member in 1..=3 {
+        told.list(SET, member, Kind::Cache, 100, 0.0);
+    }
+    told.ask();
+    let started = told.started();
+    assert_eq!(told.started_members(), [1, 2]);
+    told.contact(started[0].0, 100, 500, &[(0, 100)]);
+    assert_eq!(told.started_members(), [3], "another position is learned first");
+    let third = told.started()[0].0;
+    told.contact(started[1].0, 100, 300, &[(0, 100)]);
+    assert_eq!(told.started_members(), [] as [u64; 0], "one is being opened");
+    told.contact(third, 100, 100, &[]);
+    assert_eq!(told.started_members(), [2], "the next from where the head is");
 }
 
 #[test]

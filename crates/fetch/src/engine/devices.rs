@@ -1,6 +1,7 @@
 //! Devices by number, and what the scheduler is told of each.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use sled::Device;
@@ -14,9 +15,16 @@ const TYPICAL_BYTES: u64 = 64 << 10;
 /// A disk that takes longer to its first byte moves a head: one stream is
 /// then faster than several (SETS, section 4.3, figure 8).
 const HEAD_LATENCY_S: f64 = 0.001;
+/// Bytes that a head passes over without moving to another place.
+const NEARBY_BYTES: u64 = 1 << 20;
+/// Reads after which a disk that nothing was known of is what it then seems to be.
+const TRIALS: u8 = 8;
 
 /// Requests at a time that a solid-state disk begins with; its window grows if more is faster.
 const DISK_WINDOW_START: u32 = 8;
+/// Files that are opened side by side, or one after the other by one thread:
+/// what is in memory is opened in microseconds, and handing over each would cost more.
+const OPENS_MAX: u32 = 64;
 /// Requests at a time that a server or a bucket begins with.
 const SERVER_WINDOW_START: u32 = 16;
 
@@ -26,6 +34,10 @@ pub(crate) struct Devices {
     ids: HashMap<Device, DeviceId>,
     names: Vec<Device>,
     heads: Vec<bool>,
+    /// Where the last read ended.
+    ends: Vec<u64>,
+    /// How many reads more may show that a disk has no head.
+    trials: Vec<u8>,
 }
 
 impl Devices {
@@ -41,9 +53,35 @@ impl Devices {
         let id = DeviceId(u32::try_from(self.names.len()).expect("devices are few"));
         self.names.push(device.clone());
         self.ids.insert(device.clone(), id);
-        let terms = terms(device, costs);
+        let (terms, is_known) = terms(device, costs);
         self.heads.push(terms.by_position);
+        self.ends.push(u64::MAX);
+        self.trials.push(if is_known { 0 } else { TRIALS });
         (id, Some(terms))
+    }
+
+    /// Notes a read; which device a number stands for, unless that read only went on
+    /// where the last one ended, and tells nothing of what it takes to get there.
+    pub(crate) fn moved_to(&mut self, id: DeviceId, reach: &Range<u64>) -> Option<Device> {
+        let at = id.0 as usize;
+        let end = std::mem::replace(self.ends.get_mut(at)?, reach.end);
+        let goes_on = (end..end.saturating_add(NEARBY_BYTES)).contains(&reach.start);
+        (!self.heads[at] || !goes_on).then(|| self.names[at].clone())
+    }
+
+    /// The terms of a disk that nothing was known of, once a read has shown
+    /// that it has no head.
+    pub(crate) fn learned(&mut self, id: DeviceId, costs: &Costs) -> Option<DeviceTerms> {
+        let at = id.0 as usize;
+        let left = self.trials.get_mut(at).filter(|left| **left > 0)?;
+        *left -= 1;
+        let (terms, _) = terms(&self.names[at], costs);
+        if terms.by_position {
+            return None;
+        }
+        *left = 0;
+        self.heads[at] = false;
+        Some(terms)
     }
 
     /// Whether its reads are ordered by where they lie.
@@ -57,7 +95,12 @@ impl Devices {
     }
 }
 
-fn terms(device: &Device, costs: &Costs) -> DeviceTerms {
+/// The terms of a device, and whether they rest on something known of it.
+///
+/// A disk of which nothing is known is taken to have a head: one that has
+/// none loses a moment until its first read is done, one that has one would
+/// lose a seek for every file.
+fn terms(device: &Device, costs: &Costs) -> (DeviceTerms, bool) {
     let estimate = costs.table().estimate(device, TYPICAL_BYTES);
     let latency = estimate.as_ref().map(|estimate| {
         (
@@ -66,12 +109,15 @@ fn terms(device: &Device, costs: &Costs) -> DeviceTerms {
         )
     });
     let is_disk = device.name().starts_with("disk:");
-    let has_head =
-        is_disk && estimate.is_some_and(|estimate| estimate.latency.p50 > HEAD_LATENCY_S);
+    let is_known = !is_disk || estimate.is_some();
+    let has_head = is_disk && estimate.is_none_or(|estimate| estimate.latency.p50 > HEAD_LATENCY_S);
     let (window_start, window_max) = match (has_head, is_disk) {
         (true, _) => (1, 1),
         (false, true) => (DISK_WINDOW_START, u32::MAX),
         (false, false) => (SERVER_WINDOW_START, u32::MAX),
     };
-    DeviceTerms { window_max, window_start, by_position: has_head, latency }
+    let is_local = is_disk || *device == Device::memory();
+    let opens_max = if is_local { OPENS_MAX } else { 0 };
+    let by_position = has_head;
+    (DeviceTerms { window_max, window_start, opens_max, by_position, latency }, is_known)
 }

@@ -1,17 +1,18 @@
 //! The consumers' end of a set: hands out members as they arrive, each once.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::Stream;
 use store::{Entry, Error};
 
+use super::arrivals::{Arrivals, Delivered, Here};
 use super::near::Near;
 use super::pump::{self, Room, Want};
-use super::state::{SetState, State};
+use super::state::SetState;
 use super::{Engine, Inner};
-use crate::scheduler::{Delivery, Event, MemberId, SetId, SetTerms};
-use crate::sync::{Condvar, MutexGuard, lock};
+use crate::scheduler::{Delivery, Event, SetId, SetTerms};
+use crate::sync::{MutexGuard, lock};
 
 /// The members of one set as they arrive.
 ///
@@ -22,7 +23,7 @@ use crate::sync::{Condvar, MutexGuard, lock};
 pub struct Feed {
     engine: Arc<Inner>,
     set: SetId,
-    arrived: Arc<Condvar>,
+    arrivals: Arc<Arrivals>,
     pump: tokio::task::AbortHandle,
 }
 
@@ -33,11 +34,9 @@ pub struct Turn {
 }
 
 impl Turn {
-    fn end(&mut self, set: Option<&mut SetState>) {
-        if std::mem::take(&mut self.waits)
-            && let Some(set) = set
-        {
-            set.waiting -= 1;
+    fn end(&mut self, here: &mut Here) {
+        if std::mem::take(&mut self.waits) {
+            here.task_left();
         }
     }
 }
@@ -64,111 +63,95 @@ impl Engine {
     {
         let engine = Arc::clone(&self.0);
         let room = Arc::<Room>::default();
-        let arrived = Arc::<Condvar>::default();
+        let arrivals = Arc::<Arrivals>::default();
         let mut state = lock(&engine.state);
         let set = SetId(state.next_set);
         state.next_set += 1;
-        let fresh = SetState {
-            delivered: std::collections::VecDeque::new(),
-            asked: 0,
-            waiting: 0,
-            ended: false,
-            arrived: Arc::clone(&arrived),
-            wakers: Vec::new(),
-            room: Arc::clone(&room),
-        };
+        let arrivals_of = Arc::clone(&arrivals);
+        let fresh = SetState { asked: 0, arrivals: arrivals_of, room: Arc::clone(&room) };
         state.sets.insert(set, fresh);
         state.tell(Event::SetOpened { set, terms }, engine.costs.clock().now());
         let after = engine.carry_out(&mut state);
         drop(state);
-        after.finish();
+        after.finish(&engine.pool);
         let pump = pump::run(Arc::downgrade(&engine), set, room, wants);
         let pump = engine.handle.spawn(pump).abort_handle();
-        Feed { engine, set, arrived, pump }
+        Feed { engine, set, arrivals, pump }
     }
 }
 
 impl Feed {
     /// The next member that is ready, waiting for it; `None` after the last.
     pub fn next(&self) -> Option<Arrival> {
-        let mut state = lock(&self.engine.state);
         loop {
-            match self.try_next(state) {
-                (Poll::Ready(arrival), _) => return arrival,
-                (Poll::Pending, held) => {
-                    state = self.arrived.wait(held).unwrap_or_else(PoisonError::into_inner);
-                    // What this consumer asked for may have gone to another that came later.
-                    if let Some(set) = state.sets.get_mut(&self.set) {
-                        set.waiting -= 1;
-                    }
-                }
+            match self.look() {
+                Ok(arrival) => return arrival,
+                // What was asked for may go to a consumer that comes later: then this one asks again.
+                Err(here) => self.arrivals.wait(here),
             }
         }
     }
 
     /// As [`Feed::next`], for a task, which keeps `turn` from one poll to the next.
     pub fn poll_next(&self, context: &Context<'_>, turn: &mut Turn) -> Poll<Option<Arrival>> {
-        let mut state = lock(&self.engine.state);
-        turn.end(state.sets.get_mut(&self.set));
-        let (polled, mut state) = self.try_next(state);
-        if polled.is_pending()
-            && let Some(set) = state.sets.get_mut(&self.set)
-        {
-            turn.waits = true;
-            if !set.wakers.iter().any(|known| known.will_wake(context.waker())) {
-                set.wakers.push(context.waker().clone());
+        self.leave(turn);
+        match self.look() {
+            Ok(arrival) => Poll::Ready(arrival),
+            Err(mut here) => {
+                turn.waits = true;
+                here.task_waits(context.waker());
+                Poll::Pending
             }
         }
-        polled
     }
 
     /// A task that polled does not wait any more: what it asked for is another's.
     pub fn leave(&self, turn: &mut Turn) {
-        turn.end(lock(&self.engine.state).sets.get_mut(&self.set));
+        turn.end(&mut self.arrivals.lock());
     }
 
-    /// The next member if one is here; else asks for one, and counts as waiting.
-    fn try_next<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-    ) -> (Poll<Option<Arrival>>, MutexGuard<'a, State>) {
-        for is_asked in [false, true] {
-            let Some(set) = state.sets.get_mut(&self.set) else {
-                return (Poll::Ready(None), state);
-            };
-            if let Some((member, delivery)) = set.delivered.pop_front() {
-                let arrival = self.handed_out(&mut state, member, delivery);
-                return (Poll::Ready(Some(arrival)), state);
+    /// The next member if one is here, `None` after the last. Else one was
+    /// asked for, for each consumer that waits and for this one; what is here
+    /// stays locked, so that nothing arrives unseen before the caller waits.
+    fn look(&self) -> Result<Option<Arrival>, MutexGuard<'_, Here>> {
+        loop {
+            if let Poll::Ready(found) = self.found(&mut self.arrivals.lock()) {
+                return Ok(found);
             }
-            if set.ended {
-                return (Poll::Ready(None), state);
+            let mut state = lock(&self.engine.state);
+            let Some(set) = state.sets.get_mut(&self.set) else { return Ok(None) };
+            let mut here = self.arrivals.lock();
+            if let Poll::Ready(found) = self.found(&mut here) {
+                return Ok(found);
             }
-            if is_asked || set.asked > set.waiting {
-                break;
+            if set.asked > here.waiting() {
+                return Err(here);
             }
+            drop(here);
             set.asked += 1;
             let now = self.engine.costs.clock().now();
             state.tell(Event::Asked { set: self.set }, now);
             let after = self.engine.carry_out(&mut state);
             drop(state);
-            after.finish();
-            state = lock(&self.engine.state);
+            after.finish(&self.engine.pool);
         }
-        if let Some(set) = state.sets.get_mut(&self.set) {
-            set.waiting += 1;
-        }
-        (Poll::Pending, state)
     }
 
-    fn handed_out(&self, state: &mut State, member: MemberId, delivery: Delivery) -> Arrival {
-        let item =
-            state.items.get(&member).map(Arc::clone).expect("delivered, and not yet forgotten");
+    /// What a consumer gets, if it need not wait.
+    fn found(&self, here: &mut Here) -> Poll<Option<Arrival>> {
+        match here.pop() {
+            Some(delivered) => Poll::Ready(Some(self.handed_out(delivered))),
+            None if here.has_ended() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    fn handed_out(&self, delivered: Delivered) -> Arrival {
+        let Delivered { member, item, state } = delivered;
         let (entry, tag) = (item.entry(), item.tag);
-        let near = match delivery {
-            Delivery::Failed(_) => {
-                drop(state.forget(member));
-                Err(item.error().expect("a failed member has an error"))
-            }
+        let near = match state {
+            Delivery::Failed(_) => Err(item.error().expect("a failed member has an error")),
+            Delivery::Near => Ok(Near::forgotten(Arc::clone(&self.engine), member, item)),
             Delivery::Whole | Delivery::Streaming => {
                 Ok(Near::new(Arc::clone(&self.engine), member, item))
             }
@@ -181,18 +164,19 @@ impl Drop for Feed {
     fn drop(&mut self) {
         self.pump.abort();
         let mut state = lock(&self.engine.state);
-        let unseen = state.sets.remove(&self.set).map(|set| set.delivered).unwrap_or_default();
+        drop(state.sets.remove(&self.set));
+        let unseen = self.arrivals.lock().take_all();
         let now = self.engine.costs.clock().now();
         state.tell(Event::SetClosed { set: self.set }, now);
-        for (member, delivery) in unseen {
+        for Delivered { member, state: delivery, .. } in &unseen {
             // Delivered as far as the scheduler knows, and nobody's.
-            drop(state.forget(member));
-            if !matches!(delivery, Delivery::Failed(_)) {
-                state.tell(Event::Released { member }, now);
+            if matches!(delivery, Delivery::Whole | Delivery::Streaming) {
+                drop(state.forget(*member));
+                state.tell(Event::Released { member: *member }, now);
             }
         }
         let after = self.engine.carry_out(&mut state);
         drop(state);
-        after.finish();
+        after.finish(&self.engine.pool);
     }
 }

@@ -10,11 +10,11 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use sled::{Observation, Place};
-use store::{Entry, Error, Name, Status, Tier, Version};
+use store::{Backing, Entry, Error, Name, Opener, Status, Tier, Version};
 
 use super::Inner;
 use super::attempt::failure;
@@ -28,6 +28,8 @@ const THREADS_MAX: usize = 8;
 const BATCH: usize = 32;
 /// How long a result may wait for others of its batch.
 const LINGER: Duration = Duration::from_micros(200);
+/// Bytes of the first read: what it takes tells what the device takes to its first byte.
+const FIRST_BYTES: usize = 64 << 10;
 /// Bytes of one read: what a kernel reads ahead by, on most devices, or more.
 const STEP_BYTES: u64 = 512 << 10;
 /// Descriptors that may be held for members that were not asked for yet;
@@ -40,6 +42,12 @@ pub(crate) struct Job {
     pub(crate) item: Arc<Item>,
     pub(crate) aim: Aim,
     pub(crate) cancelled: Cancelled,
+}
+
+impl Job {
+    fn is_open(&self) -> bool {
+        self.aim == Aim::Open
+    }
 }
 
 /// Says to a thread that its attempt is of no use any more.
@@ -83,26 +91,29 @@ impl Pool {
 
     /// Takes jobs on. Those of mounts that may not answer get threads of their own.
     pub(crate) fn push(&self, jobs: Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
         let Some(engine) = self.engine.upgrade() else { return };
-        let local = engine.costs.local();
-        let (lone, common): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| {
-            let backing = job.item.path().and_then(|path| local.backing_by_name(path));
-            backing.is_none_or(store::Backing::may_stall)
-        });
+        let (lone, common): (Vec<_>, Vec<_>) =
+            jobs.into_iter().partition(|job| job.item.may_stall());
         for job in lone {
             let engine = Arc::clone(&engine);
             drop(engine.handle.clone().spawn_blocking(move || {
                 let mut events = Vec::new();
-                carry_out(&engine, job, &mut events);
+                carry_out(&engine, &mut engine.costs.opener(), job, &mut events);
                 engine.post(events);
             }));
         }
-        if common.is_empty() {
-            return;
+        if !common.is_empty() {
+            self.push_common(common);
         }
+    }
+
+    fn push_common(&self, jobs: Vec<Job>) {
         let mut waiting = lock(&self.queue.waiting);
-        waiting.jobs.extend(common);
-        let wanted = waiting.jobs.len().div_ceil(BATCH);
+        waiting.jobs.extend(jobs);
+        let wanted = waiting.threads_wanted();
         let more = wanted.saturating_sub(waiting.idle).min(THREADS_MAX - waiting.threads);
         for _ in 0..more {
             let queue = Arc::clone(&self.queue);
@@ -114,12 +125,25 @@ impl Pool {
         }
         let idle = waiting.idle;
         drop(waiting);
-        match wanted {
-            0 => {}
-            1 => self.queue.more.notify_one(),
-            _ if idle > 0 => self.queue.more.notify_all(),
-            _ => {}
+        for _ in 0..wanted.min(idle) {
+            self.queue.more.notify_one();
         }
+    }
+}
+
+impl Waiting {
+    /// A thread for each read, and for each batch of opens.
+    fn threads_wanted(&self) -> usize {
+        let reads = self.jobs.iter().filter(|job| !job.is_open()).count();
+        reads + (self.jobs.len() - reads).div_ceil(BATCH)
+    }
+
+    /// A read, or an even share of the opens: a slow file must not hold up
+    /// others while a thread is idle.
+    fn take(&mut self, batch: &mut Vec<Job>) {
+        let share = self.jobs.len().div_ceil(self.threads.max(1)).min(BATCH);
+        let opens = self.jobs.iter().take(share).take_while(|job| job.is_open()).count();
+        batch.extend(self.jobs.drain(..opens.max(1)));
     }
 }
 
@@ -139,41 +163,59 @@ fn work(queue: &Queue, engine: &Weak<Inner>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut events = Vec::new();
     loop {
-        let mut waiting = lock(&queue.waiting);
-        while waiting.jobs.is_empty() && !waiting.closed {
-            waiting.idle += 1;
-            waiting = queue.more.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
-            waiting.idle -= 1;
-        }
-        if waiting.closed {
-            return;
-        }
-        // An even share: a slow file must not hold up others while a thread is idle.
-        let share = waiting.jobs.len().div_ceil(waiting.threads.max(1)).min(BATCH);
-        batch.extend(waiting.jobs.drain(..share));
-        drop(waiting);
-        let Some(engine) = engine.upgrade() else { return };
-        let clock = engine.costs.clock();
-        let mut since = clock.now();
-        for job in batch.drain(..) {
-            carry_out(&engine, job, &mut events);
-            if clock.now().saturating_sub(since) > LINGER {
-                engine.post(events.drain(..));
-                since = clock.now();
+        if batch.is_empty() {
+            let mut waiting = lock(&queue.waiting);
+            while waiting.jobs.is_empty() && !waiting.closed {
+                waiting.idle += 1;
+                waiting = queue.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                waiting.idle -= 1;
             }
+            if waiting.closed {
+                return;
+            }
+            waiting.take(&mut batch);
         }
-        engine.post(events.drain(..));
+        let Some(engine) = engine.upgrade() else { return };
+        work_off(&engine, &mut batch, &mut events);
     }
 }
 
+/// Does a batch of jobs. What comes of them that this thread can do at once, without
+/// waking another, is in `batch` afterwards.
+fn work_off(engine: &Arc<Inner>, batch: &mut Vec<Job>, events: &mut Vec<Event>) {
+    let clock = engine.costs.clock();
+    let mut opener = engine.costs.opener();
+    let since = clock.now();
+    let mut jobs = batch.drain(..);
+    for job in jobs.by_ref() {
+        carry_out(engine, &mut opener, job, events);
+        if clock.now().saturating_sub(since) > LINGER {
+            break;
+        }
+    }
+    let rest: Vec<Job> = jobs.collect();
+    let is_slow = !rest.is_empty();
+    // Others may have the rest: what is opened here waits for the device.
+    engine.pool.push(rest);
+    let mut found = engine.tell(events.drain(..)).finish_but_jobs();
+    if !is_slow {
+        let can = |job: &Job| job.is_open() && !job.item.may_stall();
+        let kept = found.iter().take(BATCH).take_while(|job| can(job)).count();
+        batch.extend(found.drain(..kept));
+    }
+    engine.pool.push(found);
+}
+
 /// Does one job; what the scheduler is to be told of its end is added to `events`.
-fn carry_out(engine: &Arc<Inner>, job: Job, events: &mut Vec<Event>) {
+fn carry_out(engine: &Arc<Inner>, opener: &mut Opener<'_>, job: Job, events: &mut Vec<Event>) {
     let Job { attempt, item, aim, cancelled } = job;
     if cancelled.is_set() {
         return;
     }
     let done = match aim {
-        Aim::Open => open(engine, &item).map(|contact| Event::Contacted { attempt, contact }),
+        Aim::Open => {
+            open(engine, opener, &item).map(|contact| Event::Contacted { attempt, contact })
+        }
         Aim::Fetch(range) => read_ahead(engine, attempt, &item, range, &cancelled, events)
             .map(|()| Event::Finished { attempt }),
     };
@@ -188,15 +230,18 @@ fn carry_out(engine: &Arc<Inner>, job: Job, events: &mut Vec<Event>) {
 }
 
 /// Opens a file and finds what is far of it.
-fn open(engine: &Inner, item: &Item) -> Result<Contact, Error> {
+fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact, Error> {
     let path = item.path().expect("only files are opened");
-    let (file, status) = engine.costs.open_regular(path)?;
-    item.pin(&described(item.entry().name, &status))?;
+    let (file, status) = opener.open_regular(path)?;
+    item.pin(&described(item.name(), &status))?;
     let far = far(engine, path, &file, &status)?;
-    let (device, by_position) = {
-        let mut state = lock(&engine.state);
-        let id = engine.met(&mut state, &status.device);
-        (id, state.devices.has_head(id))
+    let (device, by_position) = match &item.device {
+        Some((device, id)) if far.is_empty() && *device == status.device => (*id, false),
+        _ => {
+            let mut state = lock(&engine.state);
+            let id = engine.met(&mut state, &status.device);
+            (id, !far.is_empty() && state.devices.has_head(id))
+        }
     };
     // Where the file system does not tell, inodes lie near their data.
     let inode = || file.metadata().map_or(0, |metadata| metadata.ino());
@@ -207,10 +252,7 @@ fn open(engine: &Inner, item: &Item) -> Result<Contact, Error> {
     };
     let contact = Contact { device, size: Some(status.size), far, covers: 0..0, position };
     item.set_contact(contact.clone());
-    if engine.open_files.load(Ordering::Relaxed) < OPEN_FILES_MAX {
-        engine.open_files.fetch_add(1, Ordering::Relaxed);
-        item.set_file(file);
-    }
+    item.keep_file(file, &engine.open_files, OPEN_FILES_MAX);
     Ok(contact)
 }
 
@@ -222,7 +264,7 @@ fn far(
     status: &Status,
 ) -> Result<Vec<Range<u64>>, Error> {
     let local = engine.costs.local();
-    if local.is_wholly_near(file, status.size) {
+    if status.backing == Backing::Memory || local.is_wholly_near(file, status.size) {
         return Ok(Vec::new());
     }
     let located = local.locate(file).map_err(|source| Error::io(path, source))?;
@@ -250,7 +292,8 @@ fn read_ahead(
     let mut buffer = vec![0; usize::try_from(STEP_BYTES.min(range.end - range.start)).unwrap_or(0)];
     let mut at = range.start;
     while at < range.end && !cancelled.is_set() {
-        let wanted = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buffer.len());
+        let step = if at == range.start { FIRST_BYTES.min(buffer.len()) } else { buffer.len() };
+        let wanted = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(step);
         let read = match file.read_at(&mut buffer[..wanted], at) {
             Ok(0) => return Err(Error::Changed { name: item.entry().name }),
             Ok(read) => read as u64,
@@ -260,7 +303,7 @@ fn read_ahead(
         if at == range.start
             && let Some(contact) = item.contact()
         {
-            learn(engine, &contact, read, clock.now().saturating_sub(began));
+            learn(engine, &contact, &range, read, clock.now().saturating_sub(began));
             let contact = Contact { covers: range.clone(), ..contact };
             events.push(Event::Contacted { attempt, contact });
         }
@@ -273,12 +316,17 @@ fn read_ahead(
     Ok(())
 }
 
-/// What the device took to its first bytes.
-fn learn(engine: &Inner, contact: &Contact, bytes: u64, took: Duration) {
-    let device = lock(&engine.state).devices.name(contact.device).cloned();
-    if let Some(device) = device {
-        let took = took.as_secs_f64();
-        engine.costs.observe(&device, Observation { bytes, first_byte: Some(took), whole: took });
+/// What the device took to its first bytes; where its head came from elsewhere, if it has one.
+fn learn(engine: &Inner, contact: &Contact, range: &Range<u64>, bytes: u64, took: Duration) {
+    let reach = contact.position + range.start..contact.position + range.end;
+    let device = lock(&engine.state).devices.moved_to(contact.device, &reach);
+    let Some(device) = device else { return };
+    let took = took.as_secs_f64();
+    engine.costs.observe(&device, Observation { bytes, first_byte: Some(took), whole: took });
+    let mut state = lock(&engine.state);
+    if let Some(terms) = state.devices.learned(contact.device, &engine.costs) {
+        let now = engine.costs.clock().now();
+        state.tell(Event::DeviceMet { device: contact.device, terms }, now);
     }
 }
 

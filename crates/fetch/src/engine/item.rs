@@ -4,11 +4,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::{Entry, Store};
+use sled::Device;
+use store::{Entry, Name, Store};
 
 use super::buffer::Buffer;
-use crate::scheduler::{Contact, Kind};
-use crate::sync::{Mutex, lock};
+use crate::scheduler::{Contact, DeviceId, Kind};
+use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
 /// A member on its way.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Item {
     /// What its set knows it by.
     pub(crate) tag: u64,
     pub(crate) source: Source,
+    /// The device that it lies on, as far as its name tells.
+    pub(crate) device: Option<(Device, DeviceId)>,
     pub(crate) buffer: Buffer,
     known: Mutex<Known>,
 }
@@ -24,7 +27,12 @@ pub(crate) struct Item {
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// A file of this machine.
-    File(PathBuf),
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// Whether a call to its mount may never return.
+        may_stall: bool,
+    },
     /// A store that sends bytes.
     Store(Arc<dyn Store>),
     /// Nowhere: listing it failed.
@@ -35,13 +43,35 @@ pub(crate) enum Source {
 struct Known {
     entry: Entry,
     contact: Option<Contact>,
-    file: Option<File>,
+    file: Option<KeptFile>,
     error: Option<Arc<store::Error>>,
     headers: Vec<(String, String)>,
 }
 
+/// An open file that waits for its reader: descriptors are few, so they are counted.
+#[derive(Debug)]
+struct KeptFile {
+    file: File,
+    _counted: Counted,
+}
+
+/// One of what is counted, while it lives.
+#[derive(Debug)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Item {
-    pub(crate) fn new(tag: u64, entry: Entry, source: Source) -> Self {
+    pub(crate) fn new(
+        tag: u64,
+        entry: Entry,
+        source: Source,
+        device: Option<(Device, DeviceId)>,
+    ) -> Self {
         let known = Mutex::new(Known {
             entry,
             contact: None,
@@ -49,19 +79,19 @@ impl Item {
             error: None,
             headers: Vec::new(),
         });
-        Self { tag, source, buffer: Buffer::default(), known }
+        Self { tag, source, device, buffer: Buffer::default(), known }
     }
 
     pub(crate) fn kind(&self) -> Kind {
         match self.source {
-            Source::File(_) => Kind::Cache,
+            Source::File { .. } => Kind::Cache,
             Source::Store(_) | Source::Nowhere => Kind::Bytes,
         }
     }
 
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.source {
-            Source::File(path) => Some(path),
+            Source::File { path, .. } => Some(path),
             Source::Store(_) | Source::Nowhere => None,
         }
     }
@@ -69,6 +99,14 @@ impl Item {
     /// The object as it is known by now: pinned once it was met.
     pub(crate) fn entry(&self) -> Entry {
         lock(&self.known).entry.clone()
+    }
+
+    pub(crate) fn name(&self) -> Name {
+        lock(&self.known).entry.name.clone()
+    }
+
+    pub(crate) fn may_stall(&self) -> bool {
+        matches!(self.source, Source::File { may_stall: true, .. })
     }
 
     /// Pins what first contact found; a later contact must have found the same version.
@@ -116,18 +154,22 @@ impl Item {
         lock(&self.known).contact = Some(contact);
     }
 
-    pub(crate) fn set_file(&self, file: File) {
-        lock(&self.known).file = Some(file);
+    /// Keeps an open file for its reader, unless `most` are kept already.
+    pub(crate) fn keep_file(&self, file: File, count: &Arc<AtomicUsize>, most: usize) {
+        let counted = Counted(Arc::clone(count));
+        if count.fetch_add(1, Ordering::Relaxed) < most {
+            lock(&self.known).file = Some(KeptFile { file, _counted: counted });
+        }
     }
 
     /// The open file, taken out; `None` if it was never opened or was closed to save descriptors.
     pub(crate) fn take_file(&self) -> Option<File> {
-        lock(&self.known).file.take()
+        lock(&self.known).file.take().map(|kept| kept.file)
     }
 
     /// Uses the open file, if there is one.
     pub(crate) fn clone_file(&self) -> Option<std::io::Result<File>> {
-        lock(&self.known).file.as_ref().map(File::try_clone)
+        lock(&self.known).file.as_ref().map(|kept| kept.file.try_clone())
     }
 
     pub(crate) fn set_error(&self, error: store::Error) {
@@ -142,16 +184,12 @@ impl Item {
 
 #[cfg(test)]
 mod tests {
-    use sled::Device;
-    use store::Name;
-
     use super::*;
-    use crate::scheduler::DeviceId;
 
     #[test]
     fn what_has_no_version_is_told_from_another_by_its_size_once_it_was_met() {
         let of = |size| Entry { size, ..Entry::named(Name::from("http://host/x")) };
-        let item = Item::new(0, of(Some(10)), Source::Nowhere);
+        let item = Item::new(0, of(Some(10)), Source::Nowhere, None);
         assert!(item.pin(&of(Some(12))).is_ok(), "the listing was older");
         let contact = Contact {
             device: DeviceId(0),

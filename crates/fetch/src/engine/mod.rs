@@ -3,6 +3,7 @@
 //! It decides nothing. Attempts on remote objects are tasks of a runtime of
 //! its own; files of this machine are opened and read ahead by threads.
 
+mod arrivals;
 mod attempt;
 mod buffer;
 mod devices;
@@ -26,7 +27,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::scheduler::{DeviceId, Event, Limits, MemberId, Snapshot};
 use crate::sync::{AtomicUsize, Mutex, lock};
 use files::Pool;
-use state::State;
+use state::{After, State};
 
 pub use feed::{Arrival, Feed, Turn};
 pub use near::{BytesReader, Near, NearFile};
@@ -55,7 +56,7 @@ pub(crate) struct Inner {
     state: Mutex<State>,
     pool: Pool,
     /// Descriptors held for members that no reader has taken yet.
-    open_files: AtomicUsize,
+    open_files: Arc<AtomicUsize>,
     stores: Arc<Stores>,
     costs: Arc<Costs>,
     spill_folder: PathBuf,
@@ -80,7 +81,7 @@ impl Engine {
         let inner = Arc::new_cyclic(|me| Inner {
             state: Mutex::new(State::new(options.limits, Arc::clone(&timer))),
             pool: Pool::new(Weak::clone(me)),
-            open_files: AtomicUsize::new(0),
+            open_files: Arc::default(),
             stores,
             costs,
             spill_folder: options.spill_folder.unwrap_or_else(std::env::temp_dir),
@@ -126,14 +127,15 @@ impl Engine {
 impl Inner {
     /// Tells the scheduler what happened, and does what it answers.
     pub(crate) fn post(self: &Arc<Self>, events: impl IntoIterator<Item = Event>) {
+        self.tell(events).finish(&self.pool);
+    }
+
+    /// As [`Inner::post`], but for what takes time.
+    pub(crate) fn tell(self: &Arc<Self>, events: impl IntoIterator<Item = Event>) -> After {
         let mut state = lock(&self.state);
         let now = self.costs.clock().now();
-        for event in events {
-            state.tell(event, now);
-        }
-        let after = self.carry_out(&mut state);
-        drop(state);
-        after.finish();
+        state.tell_all(events, now);
+        self.carry_out(&mut state)
     }
 }
 

@@ -12,7 +12,7 @@ use store::Error;
 use super::Inner;
 use super::item::{Item, Source};
 use crate::scheduler::{Event, MemberId};
-use crate::sync::{Ordering, lock};
+use crate::sync::lock;
 
 /// Bytes taken after which the scheduler is told that there is room for others.
 const REPORT_BYTES: u64 = 1 << 20;
@@ -28,9 +28,17 @@ pub enum Near {
 
 impl Near {
     pub(crate) fn new(engine: Arc<Inner>, member: MemberId, item: Arc<Item>) -> Self {
-        let hold = Hold { engine, member, item };
+        Self::of(Hold { engine, member, item, is_lent: true })
+    }
+
+    /// Of a member that the scheduler does not wait for to be released.
+    pub(crate) fn forgotten(engine: Arc<Inner>, member: MemberId, item: Arc<Item>) -> Self {
+        Self::of(Hold { engine, member, item, is_lent: false })
+    }
+
+    fn of(hold: Hold) -> Self {
         match hold.item.source {
-            Source::File(_) => Self::File(NearFile { hold }),
+            Source::File { .. } => Self::File(NearFile { hold }),
             Source::Store(_) | Source::Nowhere => {
                 Self::Bytes(BytesReader { hold, current: Bytes::new(), unreported: 0 })
             }
@@ -43,6 +51,8 @@ struct Hold {
     engine: Arc<Inner>,
     member: MemberId,
     item: Arc<Item>,
+    /// Whether the scheduler waits for its release.
+    is_lent: bool,
 }
 
 impl fmt::Debug for Hold {
@@ -53,16 +63,17 @@ impl fmt::Debug for Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let engine = &self.engine;
-        if self.item.take_file().is_some() {
-            engine.open_files.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_lent {
+            return;
         }
+        let engine = &self.engine;
+        drop(self.item.take_file());
         let mut state = lock(&engine.state);
         let forgotten = state.forget(self.member);
         state.tell(Event::Released { member: self.member }, engine.costs.clock().now());
         let after = engine.carry_out(&mut state);
         drop(state);
-        after.finish();
+        after.finish(&engine.pool);
         drop(forgotten);
         self.item.buffer.clear();
     }
@@ -82,10 +93,7 @@ impl NearFile {
     pub fn open(&self) -> Result<File, Error> {
         let path = self.hold.item.path().expect("it is a file");
         match self.hold.item.take_file() {
-            Some(file) => {
-                self.hold.engine.open_files.fetch_sub(1, Ordering::Relaxed);
-                Ok(file)
-            }
+            Some(file) => Ok(file),
             None => Ok(self.hold.engine.costs.open_regular(path)?.0),
         }
     }

@@ -87,15 +87,16 @@ impl Inner {
             return false;
         }
         let now = self.costs.clock().now();
+        let mut events = Vec::with_capacity(placed.len());
         for placed in placed {
             let member = MemberId(state.next_member);
             state.next_member += 1;
-            let event = self.listed(&mut state, set, member, placed);
-            state.tell(event, now);
+            events.push(self.listed(&mut state, set, member, placed));
         }
+        state.tell_all(events, now);
         let after = self.carry_out(&mut state);
         drop(state);
-        after.finish();
+        after.finish(&self.pool);
         true
     }
 
@@ -110,11 +111,15 @@ impl Inner {
             let class = class.to_string();
             return Err((tag, Error::Cold { name: entry.name, class }));
         }
-        let device = entry.device.clone().unwrap_or_else(|| store.device(&entry.name));
-        let source = match store.file(&entry.name) {
-            Some(path) => Source::File(path),
-            None => Source::Store(store),
+        let Some(path) = store.file(&entry.name) else {
+            let device = entry.device.clone().unwrap_or_else(|| store.device(&entry.name));
+            return Ok(Placed { entry, rank, tag, device, source: Source::Store(store) });
         };
+        let place = self.costs.local().place_by_name(&path);
+        let may_stall = place.as_ref().is_none_or(|(_, backing)| backing.may_stall());
+        let device = entry.device.clone().or_else(|| place.map(|(device, _)| device));
+        let device = device.unwrap_or_else(|| store.device(&entry.name));
+        let source = Source::File { path, may_stall };
         Ok(Placed { entry, rank, tag, device, source })
     }
 
@@ -127,15 +132,15 @@ impl Inner {
     ) -> Event {
         match placed {
             Ok(Placed { entry, rank, tag, device, source }) => {
-                let device = self.met(state, &device);
+                let id = self.met(state, &device);
                 let size = entry.size;
-                let item = Item::new(tag, entry, source);
-                let listing = Listing { device, kind: item.kind(), size, rank };
+                let item = Item::new(tag, entry, source, Some((device, id)));
+                let listing = Listing { device: id, kind: item.kind(), size, rank };
                 state.items.insert(member, item.into());
                 Event::Listed { set, member, listing }
             }
             Err((tag, error)) => {
-                let item = Item::new(tag, Entry::named(error.name()), Source::Nowhere);
+                let item = Item::new(tag, Entry::named(error.name()), Source::Nowhere, None);
                 item.set_error(error);
                 state.items.insert(member, item.into());
                 Event::Unlisted { set, member }

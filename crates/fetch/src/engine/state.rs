@@ -1,48 +1,42 @@
 //! What the driver keeps under its one lock, and how it carries out the scheduler's actions.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::Inner;
+use super::arrivals::{Arrivals, Delivered};
 use super::attempt::{self, Allowed};
 use super::devices::Devices;
-use super::files::{Cancelled, Job};
+use super::files::{Cancelled, Job, Pool};
 use super::item::{Item, Source};
 use crate::scheduler::{
-    Action, Aim, AttemptId, Cause, Delivery, Event, Limits, MemberId, Scheduler, SetId,
+    Action, Aim, AttemptId, Cause, Delivery, Event, Limits, MemberId, NumberMap, Scheduler, SetId,
 };
-use crate::sync::Condvar;
 
 pub(crate) struct State {
     pub(crate) scheduler: Scheduler,
     pub(crate) devices: Devices,
-    pub(crate) items: HashMap<MemberId, Arc<Item>>,
+    pub(crate) items: NumberMap<MemberId, Arc<Item>>,
     pub(crate) sets: HashMap<SetId, SetState>,
     pub(crate) next_set: u32,
     pub(crate) next_member: u64,
-    attempts: HashMap<AttemptId, Running>,
+    attempts: NumberMap<AttemptId, Running>,
     actions: Vec<Action>,
     timer: Arc<Notify>,
     wakes_at: Option<Duration>,
     stall: Duration,
 }
 
-/// What a set's consumers share.
+/// A set that is open.
 #[derive(Debug)]
 pub(crate) struct SetState {
-    pub(crate) delivered: VecDeque<(MemberId, Delivery)>,
     /// Members asked for and not delivered yet.
     pub(crate) asked: usize,
-    /// Consumers that wait.
-    pub(crate) waiting: usize,
-    pub(crate) ended: bool,
-    pub(crate) arrived: Arc<Condvar>,
-    pub(crate) wakers: Vec<Waker>,
+    pub(crate) arrivals: Arc<Arrivals>,
     /// How many names more may be listed.
     pub(crate) room: Arc<super::pump::Room>,
 }
@@ -54,23 +48,35 @@ enum Running {
 }
 
 /// What is done once the lock is released: it wakes others, or takes time.
+#[must_use]
 #[derive(Default)]
 pub(crate) struct After {
-    wakers: Vec<Waker>,
-    arrived: Vec<Arc<Condvar>>,
+    jobs: Vec<Job>,
+    arrived: Vec<Arc<Arrivals>>,
     dropped: Vec<Arc<Item>>,
     broken: Vec<Arc<Item>>,
 }
 
 impl After {
-    pub(crate) fn finish(self) {
-        self.arrived.iter().for_each(|arrived| arrived.notify_all());
-        self.wakers.into_iter().for_each(Waker::wake);
+    pub(crate) fn finish(self, pool: &Pool) {
+        pool.push(self.finish_but_jobs());
+    }
+
+    /// All but what is to be done with files, which is the caller's.
+    pub(crate) fn finish_but_jobs(self) -> Vec<Job> {
+        self.arrived.iter().for_each(|arrivals| arrivals.wake());
         for item in self.broken {
             item.buffer.fail(item.error().expect("blamed when it broke"));
         }
         for item in self.dropped {
             item.buffer.clear();
+        }
+        self.jobs
+    }
+
+    fn arrived(&mut self, arrivals: &Arc<Arrivals>) {
+        if !self.arrived.last().is_some_and(|last| Arc::ptr_eq(last, arrivals)) {
+            self.arrived.push(Arc::clone(arrivals));
         }
     }
 }
@@ -80,11 +86,11 @@ impl State {
         Self {
             scheduler: Scheduler::new(limits),
             devices: Devices::default(),
-            items: HashMap::new(),
+            items: NumberMap::default(),
             sets: HashMap::new(),
             next_set: 0,
             next_member: 0,
-            attempts: HashMap::new(),
+            attempts: NumberMap::default(),
             actions: Vec::new(),
             timer,
             wakes_at: None,
@@ -93,17 +99,23 @@ impl State {
     }
 
     pub(crate) fn tell(&mut self, event: Event, now: Duration) {
-        match &event {
+        self.tell_all([event], now);
+    }
+
+    /// Tells of several events that happened at a time.
+    pub(crate) fn tell_all(&mut self, events: impl IntoIterator<Item = Event>, now: Duration) {
+        let attempts = &mut self.attempts;
+        let events = events.into_iter().inspect(|event| match event {
             Event::Finished { attempt } | Event::Failed { attempt, .. } => {
-                self.attempts.remove(attempt);
+                attempts.remove(attempt);
             }
             // Contact is all that opening is for, and all that an empty object has.
             Event::Contacted { attempt, contact } if contact.covers.is_empty() => {
-                self.attempts.remove(attempt);
+                attempts.remove(attempt);
             }
             _ => {}
-        }
-        self.scheduler.on(event, now, &mut self.actions);
+        });
+        self.scheduler.on_all(events, now, &mut self.actions);
     }
 
     /// When the timer is to wake the scheduler, noted as what it now waits for.
@@ -123,14 +135,10 @@ impl Inner {
     pub(crate) fn carry_out(self: &Arc<Self>, state: &mut State) -> After {
         let mut after = After::default();
         let mut actions = std::mem::take(&mut state.actions);
-        let mut jobs = Vec::new();
         for action in actions.drain(..) {
-            self.act(state, action, &mut jobs, &mut after);
+            self.act(state, action, &mut after);
         }
         state.actions = actions;
-        if !jobs.is_empty() {
-            self.pool.push(jobs);
-        }
         let wake_at = state.scheduler.wake_at();
         if wake_at.is_some_and(|at| state.wakes_at.is_none_or(|known| at < known)) {
             state.wakes_at = wake_at;
@@ -139,15 +147,11 @@ impl Inner {
         after
     }
 
-    fn act(
-        self: &Arc<Self>,
-        state: &mut State,
-        action: Action,
-        jobs: &mut Vec<Job>,
-        after: &mut After,
-    ) {
+    fn act(self: &Arc<Self>, state: &mut State, action: Action, after: &mut After) {
         match action {
-            Action::Start { attempt, member, aim } => self.start(state, attempt, member, aim, jobs),
+            Action::Start { attempt, member, aim } => {
+                self.start(state, attempt, member, aim, &mut after.jobs);
+            }
             Action::Extend { attempt, end } => {
                 if let Some(Running::Task(_, allowed)) = state.attempts.get(&attempt) {
                     allowed.extend(end);
@@ -164,15 +168,7 @@ impl Inner {
                 }
             }
             Action::Deliver { set, member, state: delivery } => {
-                if let Delivery::Failed(cause) = delivery {
-                    blame(state, member, cause);
-                }
-                if let Some(set) = state.sets.get_mut(&set) {
-                    set.delivered.push_back((member, delivery));
-                    set.asked = set.asked.saturating_sub(1);
-                    after.wakers.append(&mut set.wakers);
-                    after.arrived.push(Arc::clone(&set.arrived));
-                }
+                deliver(state, set, member, delivery, after);
             }
             Action::Break { member, cause } => {
                 blame(state, member, cause);
@@ -186,9 +182,8 @@ impl Inner {
             }
             Action::End { set } => {
                 if let Some(set) = state.sets.get_mut(&set) {
-                    set.ended = true;
-                    after.wakers.append(&mut set.wakers);
-                    after.arrived.push(Arc::clone(&set.arrived));
+                    set.arrivals.lock().end();
+                    after.arrived(&set.arrivals);
                 }
             }
         }
@@ -212,7 +207,7 @@ impl Inner {
                 let fetch = attempt::fetch(engine, attempt, item, store, range, bounds);
                 Running::Task(self.handle.spawn(fetch).abort_handle(), allowed)
             }
-            (Source::File(_), aim) => {
+            (Source::File { .. }, aim) => {
                 let cancelled = Cancelled::default();
                 jobs.push(Job { attempt, item, aim, cancelled: cancelled.clone() });
                 Running::Thread(cancelled)
@@ -231,6 +226,24 @@ impl Inner {
             };
             engine.post([event]);
         }));
+    }
+}
+
+fn deliver(state: &mut State, set: SetId, member: MemberId, how: Delivery, after: &mut After) {
+    if let Delivery::Failed(cause) = how {
+        blame(state, member, cause);
+    }
+    let item = match how {
+        // The scheduler has forgotten it: nothing but its reader holds it.
+        Delivery::Near | Delivery::Failed(_) => state.items.remove(&member),
+        Delivery::Whole | Delivery::Streaming => state.items.get(&member).map(Arc::clone),
+    };
+    if let Some(set) = state.sets.get_mut(&set)
+        && let Some(item) = item
+    {
+        set.arrivals.lock().push(Delivered { member, item, state: how });
+        set.asked = set.asked.saturating_sub(1);
+        after.arrived(&set.arrivals);
     }
 }
 

@@ -6,6 +6,7 @@ use super::slab::{Link, Linked};
 
 /// An attempt between its start and its end.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Attempt {
     pub(super) part: u32,
     /// The device whose window it takes.
@@ -21,6 +22,8 @@ pub(super) struct Attempt {
     /// Bytes that it brought.
     pub(super) brought: u64,
     pub(super) is_hedge: bool,
+    /// It opens, beside the window.
+    pub(super) is_beside: bool,
     /// It waits for `Action::Extend`, and takes no place in the window: its connection rests.
     pub(super) rests: bool,
     pub(super) silent: Link,

@@ -1,7 +1,7 @@
 //! Handing members to consumers, and taking them back.
 
 use super::event::{Action, Cause, Delivery, Kind, MemberId, SetId};
-use super::member::Stage;
+use super::member::{Member, Stage};
 use super::scheduler::Scheduler;
 use super::set::{Set, ready_key};
 
@@ -13,8 +13,16 @@ impl Scheduler {
         if set.closed {
             return;
         }
+        let mut beside = 0;
         while let Some((slot, state)) = self.next_delivery(id) {
             self.deliver(slot, state);
+            beside = self.limits.batch;
+        }
+        while beside > 0
+            && let Some(slot) = self.next_beside(id)
+        {
+            self.deliver(slot, Delivery::Near);
+            beside -= 1;
         }
         let set = self.sets.get_mut(&id).expect("a set outlives its deliveries");
         if set.listing_ended && set.undelivered.is_empty() && !set.ended {
@@ -28,8 +36,19 @@ impl Scheduler {
         }
     }
 
+    /// A member that may be delivered beside those that were asked for.
+    fn next_beside(&self, id: SetId) -> Option<u32> {
+        let set = self.sets.get(&id).filter(|set| set.asked == 0)?;
+        let (slot, state) = self.first_of(set)?;
+        (state == Delivery::Near).then_some(slot)
+    }
+
     fn next_delivery(&self, id: SetId) -> Option<(u32, Delivery)> {
-        let set = self.sets.get(&id).filter(|set| set.asked > 0)?;
+        self.first_of(self.sets.get(&id).filter(|set| set.asked > 0)?)
+    }
+
+    /// What a set delivers next, if anything can be.
+    fn first_of(&self, set: &Set) -> Option<(u32, Delivery)> {
         let slot = if set.is_listed_order() {
             set.undelivered.first()?
         } else if let Some(key) = set.ready.first() {
@@ -39,7 +58,7 @@ impl Scheduler {
         };
         let member = &self.members[slot];
         match member.stage {
-            Stage::Ready => Some((slot, member.failed.map_or(Delivery::Whole, Delivery::Failed))),
+            Stage::Ready => Some((slot, ready_state(member))),
             _ if member.streamable => Some((slot, Delivery::Streaming)),
             _ => None,
         }
@@ -62,7 +81,7 @@ impl Scheduler {
         let set = self.sets.get_mut(&set_id).expect("a member's set");
         set.ready.remove(&key);
         set.undelivered.remove(&mut self.members, slot);
-        set.asked -= 1;
+        set.asked = set.asked.saturating_sub(1);
         set.delivered += 1;
         set.lent += 1;
         if unlisted {
@@ -73,8 +92,10 @@ impl Scheduler {
         self.recheck = true;
         self.out.push(Action::Deliver { set: set_id, member: id, state });
         self.look_at_member(slot);
-        if let Delivery::Failed(_) = state {
-            self.sets.get_mut(&set_id).expect("a member's set").failed += 1;
+        if matches!(state, Delivery::Failed(_) | Delivery::Near) {
+            let is_failed = state != Delivery::Near;
+            let set = self.sets.get_mut(&set_id).expect("a member's set");
+            set.failed += u64::from(is_failed);
             self.forget(slot);
             return;
         }
@@ -206,5 +227,14 @@ impl Scheduler {
         {
             self.sets.remove(&id);
         }
+    }
+}
+
+/// In what state a ready member is delivered.
+fn ready_state(member: &Member) -> Delivery {
+    match member.failed {
+        Some(cause) => Delivery::Failed(cause),
+        None if member.kind == Kind::Cache && member.charge() == 0 => Delivery::Near,
+        None => Delivery::Whole,
     }
 }

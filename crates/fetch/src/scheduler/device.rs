@@ -12,13 +12,19 @@ use super::window::Window;
 
 /// What the scheduler knows of a device.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Device {
     pub(super) id: DeviceId,
     pub(super) by_position: bool,
     pub(super) window: Window,
+    /// Opens in flight beside the window.
+    pub(super) opens: u32,
+    pub(super) opens_max: u32,
     pub(super) latency: Latency,
     /// Nothing is started before.
     pub(super) paused_until: Duration,
+    /// Whether it is to be looked at when its pause is over.
+    pub(super) is_paused: bool,
     pub(super) lanes: Vec<Lane>,
     /// Where the last read ended, if by position.
     pub(super) head: u64,
@@ -43,8 +49,11 @@ impl Device {
             id,
             by_position: terms.by_position,
             window: Window::new(terms.window_start, terms.window_max.min(window_max)),
+            opens: 0,
+            opens_max: terms.opens_max,
             latency: Latency::new(terms.latency.map(|(median, _)| median)),
             paused_until: Duration::ZERO,
+            is_paused: false,
             lanes: Vec::new(),
             head: 0,
             unmet: List::default(),
@@ -60,9 +69,35 @@ impl Device {
         }
     }
 
-    /// Whether another attempt may start.
+    /// Takes other terms; what is in flight stays so.
+    pub(super) fn set_terms(&mut self, terms: &DeviceTerms, window_max: u32) {
+        self.by_position = terms.by_position;
+        self.opens_max = terms.opens_max;
+        self.window.set_terms(terms.window_start, terms.window_max.min(window_max));
+    }
+
+    /// Places in the window.
+    pub(super) fn room(&self) -> u32 {
+        let is_opening = self.by_position && self.opens > 0;
+        if is_opening { 0 } else { self.window.room() }
+    }
+
+    /// Whether another attempt may start in the window.
     pub(super) fn has_room(&self, now: Duration) -> bool {
-        self.window.has_room() && self.paused_until <= now
+        self.room() > 0 && self.paused_until <= now
+    }
+
+    /// Whether another open may start.
+    pub(super) fn has_room_to_open(&self, now: Duration) -> bool {
+        if self.opens_max == 0 {
+            return self.has_room(now);
+        }
+        let most = match (self.by_position, self.window.in_flight()) {
+            (true, 0) => self.opens_ahead().min(self.opens_max as usize),
+            (true, _) => 0,
+            (false, _) => self.opens_max as usize,
+        };
+        (self.opens as usize) < most && self.paused_until <= now
     }
 
     /// Whether a second attempt at something may start. Those that cannot be
@@ -105,6 +140,12 @@ impl Device {
         if let Some(at) = self.lanes.iter().position(|lane| lane.set == set && lane.is_empty()) {
             self.lanes.swap_remove(at);
         }
+    }
+
+    /// Whether what was told would wait for a place that something guessed has.
+    pub(super) fn gives_way(&self, now: Duration) -> bool {
+        let has_guessed = self.lanes.iter().any(|lane| !lane.told && lane.in_flight > 0);
+        has_guessed && self.paused_until <= now && self.told_waits()
     }
 
     /// Takes a member out of its place.

@@ -96,6 +96,10 @@ pub struct DeviceTerms {
     pub window_max: u32,
     /// Requests to begin with.
     pub window_start: u32,
+    /// Members of [`Kind::Cache`] that may be opened beside what the window
+    /// holds; 0: an open takes a place in it. Where reads go by position none
+    /// is opened while one is read.
+    pub opens_max: u32,
     /// Whether reads go in the order of [`Contact::position`].
     pub by_position: bool,
     /// The latency to the first byte, median and bad case (p90), if the device table knows.
@@ -267,7 +271,8 @@ pub enum Action {
         /// The member.
         member: MemberId,
     },
-    /// Hand a member to one of the set's consumers that asked.
+    /// Hand a member to one of the set's consumers that asked; beside it up to
+    /// [`super::Limits::batch`] more, all [`Delivery::Near`], for whoever asks next.
     Deliver {
         /// The set.
         set: SetId,
@@ -308,6 +313,9 @@ pub enum Action {
 /// In what state a member is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
+    /// All of it is near, and was: nothing of ours is held for it, and the
+    /// member is forgotten. Its reader need not say that it is done.
+    Near,
     /// All of it is near.
     Whole,
     /// Its first bytes are near, the rest is on its way.

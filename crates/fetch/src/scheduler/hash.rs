@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map whose keys are numbers given by this process.
-pub(super) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// Mixes one number by multiplication (Knuth, The Art of Computer Programming, section 6.4).
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct NumberHasher(u64);
+pub(crate) struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {

@@ -17,6 +17,9 @@ pub struct Limits {
     pub lookahead: u32,
     /// Members begun and not delivered, of one set: each may hold a descriptor.
     pub ahead: u32,
+    /// Members delivered beside one that was asked for, if they were near
+    /// anyway: handing over each by itself would cost more than reading it.
+    pub batch: u32,
     /// How long an attempt may bring no byte.
     pub stall: Duration,
     /// Attempts at one part, the first included, hedges not.
@@ -41,6 +44,8 @@ impl Default for Limits {
             lookahead: 4096,
             // Half of the 1024 descriptors that a process has by default; two of the largest windows.
             ahead: 512,
+            // A hand-over costs some microseconds, a small file two.
+            batch: 32,
             // Ten times what the slowest healthy server pauses; shorter than a person's patience.
             stall: Duration::from_secs(20),
             attempts_max: 5,

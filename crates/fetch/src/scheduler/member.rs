@@ -170,6 +170,11 @@ impl Member {
         }
     }
 
+    /// Whether the next of it is its opening.
+    pub(super) fn is_to_be_opened(&self) -> bool {
+        self.kind == Kind::Cache && !self.pinned
+    }
+
     /// Whether its first bytes are of use before its last are here.
     pub(super) fn may_stream(&self, part_bytes: u64) -> bool {
         self.pinned

@@ -44,6 +44,7 @@ pub use event::{
     Action, Aim, AttemptId, Cause, Contact, Delivery, DeviceId, DeviceTerms, Event, Failure, Kind,
     Listing, MemberId, Order, Origin, SetId, SetTerms,
 };
+pub(crate) use hash::NumberMap;
 pub use limits::Limits;
 pub use scheduler::Scheduler;
 pub use snapshot::{BudgetSnapshot, DeviceSnapshot, SetSnapshot, Snapshot, WaitSnapshot};

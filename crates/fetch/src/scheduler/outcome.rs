@@ -341,6 +341,7 @@ impl Scheduler {
         device.refusals += 1;
         device.window.brake(self.now);
         device.paused_until = device.paused_until.max(self.now.saturating_add(pause));
+        device.is_paused = true;
     }
 
     /// An attempt at a part ended without it.
@@ -403,7 +404,9 @@ impl Scheduler {
         let known = &self.attempts[attempt];
         let device = &mut self.devices[known.device as usize];
         device.hedges_won += u64::from(known.is_hedge);
-        device.window.completed(self.now, device.latency.median());
+        if !known.is_beside {
+            device.window.completed(self.now, device.latency.median());
+        }
         self.end_attempt(attempt);
     }
 
@@ -414,7 +417,9 @@ impl Scheduler {
         device.unmet.remove(&mut self.attempts, attempt);
         self.silent.remove(&mut self.attempts, attempt);
         let ended = &self.attempts[attempt];
-        if !ended.rests {
+        if ended.is_beside {
+            device.opens -= 1;
+        } else if !ended.rests {
             device.window.ended(self.now);
         }
         let (part, is_hedge) = (ended.part, ended.is_hedge);

@@ -102,7 +102,7 @@ impl Scheduler {
         let attempts = [part.attempt, part.hedge].into_iter().flatten();
         let resting = attempts.clone().filter(|&attempt| self.attempts[attempt].rests);
         let places = super::scheduler::len_u32(resting.clone().count());
-        let room = |attempt| self.devices[self.attempts[attempt].device as usize].window.room();
+        let room = |attempt| self.devices[self.attempts[attempt].device as usize].room();
         if resting.map(room).any(|room| room < places) {
             return false;
         }

@@ -114,9 +114,20 @@ impl Scheduler {
     /// does counts as the latest). Events about what is unknown, or has ended,
     /// change nothing.
     pub fn on(&mut self, event: Event, now: Duration, actions: &mut Vec<Action>) {
+        self.on_all([event], now, actions);
+    }
+
+    /// As [`Scheduler::on`] of several events that happened at a time, in
+    /// their order; it decides once for all of them.
+    pub fn on_all(
+        &mut self,
+        events: impl IntoIterator<Item = Event>,
+        now: Duration,
+        actions: &mut Vec<Action>,
+    ) {
         self.now = self.now.max(now);
         std::mem::swap(&mut self.out, actions);
-        self.note(event);
+        events.into_iter().for_each(|event| self.note(event));
         self.settle();
         std::mem::swap(&mut self.out, actions);
     }
@@ -189,9 +200,7 @@ impl Scheduler {
 
     fn device_met(&mut self, device: DeviceId, terms: &DeviceTerms) {
         if let Some(&slot) = self.device_slots.get(&device) {
-            let known = &mut self.devices[slot as usize];
-            known.by_position = terms.by_position;
-            known.window.set_max(terms.window_max.min(self.limits.window_max));
+            self.devices[slot as usize].set_terms(terms, self.limits.window_max);
             self.look_at_device(slot);
             return;
         }
@@ -207,6 +216,7 @@ impl Scheduler {
         let terms = DeviceTerms {
             window_max: u32::MAX,
             window_start: 4,
+            opens_max: 0,
             by_position: false,
             latency: None,
         };

@@ -1,8 +1,8 @@
 //! Choosing what to start, and starting it.
 
-use super::attempt::Attempt;
 use std::ops::Range;
 
+use super::attempt::{Attempt, SILENT};
 use super::event::{Action, Aim, AttemptId, Kind, SetId};
 use super::member::{PARTS, Part, Stage};
 use super::queue::{FIRST, Key};
@@ -15,6 +15,8 @@ enum Turn {
     Started,
     /// The next of it waits for room.
     Blocked,
+    /// The next of it waits for a place among what is in flight.
+    Full,
     Empty,
 }
 
@@ -24,8 +26,14 @@ impl Scheduler {
         let device = &mut self.devices[slot as usize];
         device.dirty = false;
         device.blocked = device.lanes.iter().any(|lane| !lane.told && lane.waits());
-        while self.devices[slot as usize].has_room(self.now) && self.start_one(slot) {}
+        while self.may_start(slot) && self.start_one(slot) {}
         self.hedge(slot);
+    }
+
+    /// Whether a device has a place for something, or something guessed gives its place to what was told.
+    fn may_start(&self, slot: u32) -> bool {
+        let device = &self.devices[slot as usize];
+        device.has_room(self.now) || device.has_room_to_open(self.now) || device.gives_way(self.now)
     }
 
     fn start_one(&mut self, device: u32) -> bool {
@@ -45,7 +53,7 @@ impl Scheduler {
                 self.devices[device as usize].blocked = true;
                 false
             }
-            Turn::Empty => false,
+            Turn::Full | Turn::Empty => false,
         });
         self.turns = turns;
         started
@@ -74,40 +82,56 @@ impl Scheduler {
     }
 
     fn start_in_lane(&mut self, device: u32, set: SetId) -> Turn {
-        while let Some((key, begun)) = self.next_in_lane(device, set) {
+        while let Some((key, other)) = self.next_in_lane(device, set) {
             let mut turn = self.start_member(key.3);
-            if turn == Turn::Blocked
-                && let Some(begun) = begun
-                && begun != key
+            if matches!(turn, Turn::Blocked | Turn::Full)
+                && let Some(other) = other
             {
-                turn = self.start_member(begun.3);
+                turn = match self.start_member(other.3) {
+                    Turn::Full => turn,
+                    other => other,
+                };
             }
             match turn {
                 Turn::Started => self.devices[device as usize].serve(set),
                 // A reader without room is parked; the next may have some.
                 Turn::Empty => continue,
-                Turn::Blocked => {}
+                Turn::Blocked | Turn::Full => {}
             }
             return turn;
         }
         Turn::Empty
     }
 
-    /// The next of a lane, and the next of it of which something was begun.
+    /// The next of a lane, and what comes instead if there is no room or no
+    /// place for that: what was begun; of a device where opens take no place, what was not.
     fn next_in_lane(&self, device: u32, set: SetId) -> Option<(Key, Option<Key>)> {
         let device = &self.devices[device as usize];
         let lane = device.lanes.iter().find(|lane| lane.set == set)?;
         let by_position = device.by_position && !self.sets.get(&set)?.is_listed_order();
         let (head, ahead) =
             if by_position { (Some(device.head), device.opens_ahead()) } else { (None, 0) };
-        let (next, begun) = (lane.next(head, ahead)?, lane.begun.first().copied());
+        let next = lane.next(head, ahead)?;
+        let begun = lane.begun.first().filter(|&&begun| begun != next);
+        let fresh = lane.fresh.first().filter(|&&fresh| fresh != next);
+        let may_open = |&&fresh: &&Key| {
+            let takes_none = device.opens_max > 0 && !device.by_position;
+            takes_none && self.members[fresh.3].is_to_be_opened()
+        };
+        let other = begun.or(fresh.filter(may_open)).copied();
         let may_begin = lane.told || next.0 == FIRST || !device.told_waits();
-        may_begin.then_some((next, begun))
+        may_begin.then_some((next, other))
     }
 
     fn start_member(&mut self, slot: u32) -> Turn {
+        if !self.has_place(slot) && !self.may_push_out(slot) {
+            return Turn::Full;
+        }
         let member = &self.members[slot];
         if member.idle > 0 {
+            if !self.takes_place(slot) {
+                return Turn::Full;
+            }
             self.start_idle_part(slot);
             return Turn::Started;
         }
@@ -128,6 +152,9 @@ impl Scheduler {
             }
         }
         if member.kind == Kind::Cache && member.stage == Stage::Waiting {
+            if !self.takes_place(slot) {
+                return Turn::Full;
+            }
             self.begin_open(slot);
             return Turn::Started;
         }
@@ -147,8 +174,64 @@ impl Scheduler {
                 return Turn::Blocked;
             }
         }
+        if !self.takes_place(slot) {
+            return Turn::Full;
+        }
         self.begin_piece(slot, &piece, room);
         Turn::Started
+    }
+
+    /// Whether there is a place in flight for the next of a member.
+    fn has_place(&self, slot: u32) -> bool {
+        let member = &self.members[slot];
+        let device = &self.devices[member.device as usize];
+        if member.is_to_be_opened() {
+            device.has_room_to_open(self.now)
+        } else {
+            device.has_room(self.now)
+        }
+    }
+
+    /// Whether something guessed may lose its place to a member.
+    fn may_push_out(&self, slot: u32) -> bool {
+        let member = &self.members[slot];
+        let device = &self.devices[member.device as usize];
+        let told = self.sets.get(&member.set).is_some_and(super::set::Set::is_told);
+        // What is opened beside the window waits for no guess, but for one that has the head.
+        let waits = device.by_position || device.opens_max == 0 || !member.is_to_be_opened();
+        told && waits && device.gives_way(self.now)
+    }
+
+    /// Whether there is a place for the next of a member, if need be one that something guessed had.
+    fn takes_place(&mut self, slot: u32) -> bool {
+        self.has_place(slot)
+            || (self.may_push_out(slot)
+                && self.push_out_guessed(self.members[slot].device)
+                && self.has_place(slot))
+    }
+
+    /// Ends an attempt at something guessed that nobody reads, the last that
+    /// was heard of; it is begun again when there is a place.
+    fn push_out_guessed(&mut self, device: u32) -> bool {
+        let mut next = self.silent.last();
+        while let Some(attempt) = next {
+            next = List::<SILENT>::before(&self.attempts, attempt);
+            let known = &self.attempts[attempt];
+            let part = known.part;
+            let slot = self.parts[part].member;
+            let member = &self.members[slot];
+            let told = self.sets.get(&member.set).is_none_or(super::set::Set::is_told);
+            if known.device != device || known.is_beside || told || member.is_delivered() {
+                continue;
+            }
+            self.cancel(attempt);
+            if !self.parts[part].is_tried() {
+                self.set_idle(part, true);
+            }
+            self.queue(slot);
+            return true;
+        }
+        false
     }
 
     /// The next piece of a member and the room that it takes: all that is far
@@ -258,6 +341,7 @@ impl Scheduler {
             covers_end: part.allowed,
             brought: 0,
             is_hedge,
+            is_beside: false,
             rests: false,
             silent: Link::default(),
             unmet: Link::default(),
@@ -270,7 +354,13 @@ impl Scheduler {
         if let (true, Aim::Fetch(range)) = (met.by_position, &aim) {
             met.head = member.position.saturating_add(range.end);
         }
-        met.window.began(self.now);
+        let is_beside = part.opens && met.opens_max > 0;
+        if is_beside {
+            met.opens += 1;
+        } else {
+            met.window.began(self.now);
+        }
+        self.attempts[attempt].is_beside = is_beside;
         met.requests += 1;
         met.lane(set, told).in_flight += 1;
         if hedgeable && !is_hedge {

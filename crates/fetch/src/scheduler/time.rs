@@ -16,7 +16,8 @@ impl Scheduler {
         let spill = spill.filter(|&at| at > self.now);
         let devices = self.devices.iter().flat_map(|device| {
             let waits = device.waits() || !device.unmet.is_empty();
-            let paused = device.paused_until > self.now && waits;
+            // It may be over, and nobody have looked.
+            let paused = device.is_paused && waits;
             let hedge = (!paused && device.may_hedge(&self.limits)).then(|| {
                 let first = device.unmet.first()?;
                 Some(self.attempts[first].started.saturating_add(device.hedge_after()?))
@@ -52,7 +53,9 @@ impl Scheduler {
             }
         }
         for slot in 0..self.devices.len() {
-            if self.devices[slot].waits() || !self.devices[slot].unmet.is_empty() {
+            let device = &mut self.devices[slot];
+            device.is_paused &= device.paused_until > self.now;
+            if device.waits() || !device.unmet.is_empty() {
                 self.look_at_device(super::scheduler::len_u32(slot));
             }
         }

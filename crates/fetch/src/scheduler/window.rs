@@ -76,9 +76,16 @@ impl Window {
         }
     }
 
-    pub(super) fn set_max(&mut self, max: u32) {
-        self.max = max.max(1);
-        self.size = self.size.min(self.max);
+    /// Takes other bounds; where they are wider it begins anew.
+    pub(super) fn set_terms(&mut self, start: u32, max: u32) {
+        let max = max.max(1);
+        if max > self.max {
+            let size = self.size.max(start).min(max);
+            self.size = size;
+            self.phase = Phase::Doubling { from: size, before: 0.0, refused: 0 };
+        }
+        self.max = max;
+        self.size = self.size.min(max);
     }
 
     pub(super) fn has_room(&self) -> bool {

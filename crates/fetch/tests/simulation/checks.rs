@@ -30,7 +30,7 @@ impl World {
                 self.now = self.now.max(wake);
                 self.feed(nearfirst_fetch::scheduler::Event::Tick);
             } else {
-                self.step();
+                self.step_some();
             }
             self.check_bounds();
             assert!(self.events < EVENTS_MAX, "it does not end: {:?}", self.scheduler);
@@ -104,7 +104,7 @@ impl World {
         let one_part = known.plan.kind == Kind::Bytes
             && known.plan.told_size.is_none_or(|size| size == known.plan.size)
             && known.plan.size <= limits.part_bytes;
-        let most = limits.attempts_max.max(1) + known.refusals + known.hedges;
+        let most = limits.attempts_max.max(1) + known.refusals + known.hedges + known.cancels;
         assert!(!one_part || known.starts <= most, "{} attempts at {member}", known.starts);
     }
 
@@ -115,6 +115,11 @@ impl World {
         assert!(!self.sets[set].closed && !self.sets[set].ended);
         let plan = &known.plan;
         match (state, plan.kind) {
+            (Delivery::Near, kind) => {
+                assert_eq!(kind, Kind::Cache, "member {member} is ours to hold");
+                assert_eq!(known.in_memory, 0, "of member {member} something is held");
+                assert!(plan.far.is_empty(), "member {member} was not near");
+            }
             (Delivery::Whole, Kind::Bytes) => {
                 assert_eq!(known.arrived.from(0), plan.size, "member {member} is whole");
             }
@@ -138,8 +143,13 @@ impl World {
         let limits = self.plan.limits;
         for device in 0..self.plan.devices.len() {
             let in_flight = self.working(device);
-            let most = self.plan.devices[device].terms.window_max.min(limits.window_max).max(1);
+            let terms = self.plan.devices[device].terms;
+            let most = terms.window_max.min(limits.window_max).max(1);
             assert!(in_flight <= u64::from(most), "{in_flight} in flight to device {device}");
+            let opens = self.opens_beside(device);
+            assert!(opens <= u64::from(terms.opens_max), "{opens} opens of device {device}");
+            let has_one_head = terms.by_position && opens > 0;
+            assert!(!has_one_head || in_flight == 0, "the head of {device} opens and reads");
         }
         let snapshot = self.scheduler.snapshot();
         self.check_budget(&snapshot);
@@ -152,12 +162,24 @@ impl World {
 
     /// Attempts that keep a device busy: not those that wait for permission to go on.
     fn working(&self, device: usize) -> u64 {
-        let of_device = self.attempts.values().filter(|trying| trying.device == device);
+        let beside = self.plan.devices[device].terms.opens_max > 0;
+        let of_device = self
+            .attempts
+            .values()
+            .filter(|trying| trying.device == device && !(beside && trying.aim == Aim::Open));
         let rests = |trying: &&Trying| {
             let unknown = self.members[at(trying.member)].plan.size_unknown;
             trying.wide && trying.at >= trying.allowed && (unknown || trying.at < trying.end)
         };
         of_device.filter(|trying| !rests(trying)).count() as u64
+    }
+
+    /// Opens in flight that take no place in the window.
+    fn opens_beside(&self, device: usize) -> u64 {
+        let beside = self.plan.devices[device].terms.opens_max > 0;
+        let opens = self.attempts.values();
+        let opens = opens.filter(|trying| trying.device == device && trying.aim == Aim::Open);
+        if beside { opens.count() as u64 } else { 0 }
     }
 
     fn check_budget(&self, snapshot: &Snapshot) {

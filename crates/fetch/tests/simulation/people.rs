@@ -42,8 +42,14 @@ impl World {
         self.check_delivery(set, member, state);
         let known = &mut self.sets[set];
         known.delivered.push(member);
-        let consumer = known.consumers.iter().position(|consumer| consumer.asks);
-        let consumer = consumer.expect("somebody asked for what is delivered");
+        let Some(consumer) = known.consumers.iter().position(|consumer| consumer.asks) else {
+            assert_eq!(state, Delivery::Near, "somebody asked for what is delivered");
+            known.beside += 1;
+            assert!(known.beside <= self.plan.limits.batch, "{} beside", known.beside);
+            self.members[at(member)].fortune = Fortune::Gone;
+            return;
+        };
+        known.beside = 0;
         let asker = &mut known.consumers[consumer];
         asker.asks = false;
         asker.got += 1;
@@ -51,7 +57,7 @@ impl World {
         let lent = &mut self.members[at(member)];
         lent.consumer = consumer;
         let think = self.chance.micros(plan.think_us.0, plan.think_us.1);
-        if let Delivery::Failed(_) = state {
+        if matches!(state, Delivery::Failed(_) | Delivery::Near) {
             lent.fortune = Fortune::Gone;
             lent.in_memory = 0;
             self.after(think, Happening::Ask(set, consumer));
@@ -127,6 +133,9 @@ impl World {
 
     pub(crate) fn broken(&mut self, member: u64) {
         let known = &mut self.members[at(member)];
+        if self.plan.together > 0 && known.fortune == Fortune::Gone {
+            return;
+        }
         assert_eq!(known.fortune, Fortune::Lent, "only what a reader has breaks");
         assert!(!known.broken, "it breaks once");
         known.broken = true;

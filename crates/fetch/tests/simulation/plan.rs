@@ -86,6 +86,8 @@ pub(crate) struct SetPlan {
 pub(crate) struct Plan {
     pub(crate) limits: Limits,
     pub(crate) faults: Faults,
+    /// How often events are told together, in thousandths.
+    pub(crate) together: u64,
     pub(crate) devices: Vec<DevicePlan>,
     pub(crate) sets: Vec<SetPlan>,
 }
@@ -100,6 +102,7 @@ impl Plan {
             part_bytes,
             lookahead: chance.pick(&[1, 2, 5, 50, 4096]),
             ahead: chance.pick(&[1, 2, 4, 512]),
+            batch: chance.pick(&[0, 1, 3, 32]),
             stall: Duration::from_millis(chance.pick(&[200, 2000, 20_000])),
             attempts_max: chance.pick(&[1, 2, 3, 4, 5, 6]),
             backoff: Duration::from_millis(chance.pick(&[0, 1, 100])),
@@ -125,7 +128,8 @@ impl Plan {
         let sets = (0..chance.pick(&[1, 1, 2, 3]))
             .map(|_| SetPlan::draw(chance, &limits, &faults, devices.len() as u64))
             .collect();
-        Self { limits, faults, devices, sets }
+        let together = chance.pick(&[0, 0, 200]);
+        Self { limits, faults, together, devices, sets }
     }
 }
 
@@ -136,6 +140,7 @@ impl DevicePlan {
         let terms = DeviceTerms {
             window_max,
             window_start: chance.pick(&[0, 1, 4, 32]),
+            opens_max: chance.pick(&[0, 0, 1, 7, 64]),
             by_position: has_head,
             latency: None,
         };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use nearfirst_fetch::scheduler::{
-    Action, AttemptId, DeviceId, Event, Failure, Listing, MemberId, Scheduler, SetId,
+    Action, AttemptId, DeviceId, Event, Failure, Listing, MemberId, Origin, Scheduler, SetId,
 };
 
 use crate::bytes::Arrived;
@@ -57,6 +57,7 @@ pub(crate) struct Member {
     pub(crate) starts: u32,
     pub(crate) refusals: u32,
     pub(crate) hedges: u32,
+    pub(crate) cancels: u32,
 }
 
 /// A consumer and what it does.
@@ -82,6 +83,8 @@ pub(crate) struct Set {
     pub(crate) asked_ever: bool,
     pub(crate) ended: bool,
     pub(crate) closed: bool,
+    /// Members delivered since the last that was asked for.
+    pub(crate) beside: u32,
     pub(crate) delivered: Vec<u64>,
     pub(crate) consumers: Vec<Consumer>,
 }
@@ -97,6 +100,9 @@ pub(crate) struct World {
     pub(crate) attempts: HashMap<AttemptId, Trying>,
     pub(crate) in_flight: Vec<usize>,
     pub(crate) events: u64,
+    /// Events to be told together with the next one.
+    held: Vec<Event>,
+    holds: bool,
     heap: BinaryHeap<Reverse<(Duration, u64)>>,
     happenings: HashMap<u64, Happening>,
     serial: u64,
@@ -115,6 +121,8 @@ impl World {
             attempts: HashMap::new(),
             in_flight: vec![0; plan.devices.len()],
             events: 0,
+            held: Vec::new(),
+            holds: false,
             heap: BinaryHeap::new(),
             happenings: HashMap::new(),
             serial: 0,
@@ -184,11 +192,31 @@ impl World {
         }
     }
 
+    /// Lets the next thing happen; what comes of an attempt may be told together with what follows.
+    pub(crate) fn step_some(&mut self) {
+        let next = self.heap.peek().and_then(|Reverse((_, serial))| self.happenings.get(serial));
+        let of_attempt =
+            matches!(next, Some(Happening::Contact(_) | Happening::Chunk(_) | Happening::Fail(..)));
+        self.holds = of_attempt && self.chance.in_thousand(self.plan.together);
+        self.step();
+        if std::mem::take(&mut self.holds) && !self.heap.is_empty() {
+            self.step();
+        }
+        self.tell();
+    }
+
     /// Tells the scheduler, and does what it says.
     pub(crate) fn feed(&mut self, event: Event) {
+        self.held.push(event);
+        if !self.holds {
+            self.tell();
+        }
+    }
+
+    fn tell(&mut self) {
         let mut actions = Vec::new();
-        self.events += 1;
-        self.scheduler.on(event, self.now, &mut actions);
+        self.events += self.held.len() as u64;
+        self.scheduler.on_all(self.held.drain(..), self.now, &mut actions);
         for action in actions {
             self.act(action);
         }
@@ -263,6 +291,7 @@ impl Member {
             starts: 0,
             refusals: 0,
             hedges: 0,
+            cancels: 0,
         }
     }
 }
@@ -285,6 +314,7 @@ impl Set {
             asked_ever: false,
             ended: false,
             closed: false,
+            beside: 0,
             delivered: Vec::new(),
             consumers,
         }
@@ -308,7 +338,10 @@ impl World {
                 self.start(attempt, member.0, aim);
             }
             Action::Extend { attempt, end } => {
-                let trying = self.attempts.get_mut(&attempt).expect("a live attempt is extended");
+                let Some(trying) = self.attempts.get_mut(&attempt) else {
+                    assert!(self.plan.together > 0, "a live attempt is extended");
+                    return;
+                };
                 assert!(end > trying.allowed, "an extension takes back");
                 trying.allowed = end;
                 if std::mem::take(&mut trying.paused) {
@@ -316,7 +349,14 @@ impl World {
                 }
             }
             Action::Cancel { attempt } => {
-                self.end(attempt).expect("a live attempt is cancelled");
+                let Some(ended) = self.end(attempt) else {
+                    assert!(self.plan.together > 0, "a live attempt is cancelled");
+                    return;
+                };
+                let member = &mut self.members[at(ended.member)];
+                // What was guessed may lose its place, and is begun again.
+                let guessed = self.sets[member.set].plan.terms.origin == Origin::Guessed;
+                member.cancels += u32::from(guessed);
             }
             Action::Spill { member } => self.spill(member.0),
             Action::Deliver { set, member, state } => {
