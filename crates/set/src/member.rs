@@ -31,6 +31,9 @@ enum Content {
     /// A near file that is being read; it stays near until that ends.
     Opened {
         file: File,
+        /// Bytes to its end: who knows it need not ask the system, which may
+        /// ask a server. `None` of what told no size, and once others have the file.
+        left: Option<u64>,
         _near: Near,
     },
     /// Read already, to compare it.
@@ -157,6 +160,9 @@ impl Member {
         match self.opened() {
             Ok(Some(file)) => {
                 let file = file.try_clone();
+                if let Content::Opened { left, .. } = &mut self.content {
+                    *left = None;
+                }
                 file.map_err(|error| self.failed(error))
             }
             Ok(None) => {
@@ -175,7 +181,9 @@ impl Member {
             let file = near.open().map_err(|error| io::Error::other(Arc::new(error)))?;
             let held = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
             let Content::Near(near) = held else { unreachable!("it was near above") };
-            self.content = Content::Opened { file, _near: near };
+            // A size of 0 may be that of a file that is made as it is read.
+            let left = self.entry.size.filter(|&size| size > 0);
+            self.content = Content::Opened { file, left, _near: near };
         }
         Ok(match &mut self.content {
             Content::Opened { file, .. } | Content::Kept(file) => Some(file),
@@ -234,15 +242,21 @@ impl Member {
 
 impl Read for Member {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(file) = self.opened()? {
-            return file.read(buffer);
-        }
+        self.opened()?;
         match &mut self.content {
             Content::Near(Near::Bytes(reader)) => reader.read(buffer),
             Content::Held(held) => held.read(buffer),
-            Content::Near(Near::File(_)) | Content::Opened { .. } | Content::Kept(_) => {
-                unreachable!("files are opened above")
+            Content::Kept(file) | Content::Opened { file, left: None, .. } => file.read(buffer),
+            Content::Opened { file, left: Some(left), .. } => {
+                let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
+                if most == 0 {
+                    return Ok(0);
+                }
+                let read = file.read(&mut buffer[..most])?;
+                *left -= read as u64;
+                Ok(read)
             }
+            Content::Near(Near::File(_)) => unreachable!("files are opened above"),
         }
     }
 }

@@ -51,7 +51,8 @@ impl Grep {
         while let Some(member) = self.usage.waiting(|| set.next()) {
             self.read(&mut member?)?;
         }
-        Ok(())
+        // As the command does at its end.
+        engine.costs().save()
     }
 
     fn plain(&mut self, names: &[&[u8]]) -> io::Result<()> {
