@@ -3,9 +3,10 @@
 //! Goodput is bytes a second, each finished request counted as some bytes
 //! more, over epochs in which the window was full. While a doubled window
 //! brings noticeably more it is doubled again; then it is tried a step larger
-//! now and then, and the step kept if it pays. Latency is no signal: it grows
-//! with the size of what is read and with a fair share of a full link.
-//! Being turned away halves the window, at most once an epoch.
+//! now and then, and the step kept if it pays, and in turn a step smaller,
+//! kept if nothing is lost. Latency is no signal: it grows with the size of
+//! what is read and with a fair share of a full link. Being turned away halves
+//! the window, at most once an epoch.
 
 use std::time::Duration;
 
@@ -16,7 +17,9 @@ const REQUEST_BYTES: u64 = 64 << 10;
 const DOUBLING_GAIN: f64 = 1.25;
 /// A larger step must bring this much more; less is noise.
 const STEP_GAIN: f64 = 1.05;
-/// Epochs that a window is kept before a larger one is tried, and at most.
+/// A smaller step must bring this much of the most before it; less is a loss.
+const STEP_LOSS: f64 = 0.98;
+/// Epochs that a window is kept before another one is tried, and at most.
 const HOLD: u32 = 8;
 const HOLD_MAX: u32 = 64;
 /// An epoch is as long as its latencies are, within these.
@@ -37,6 +40,8 @@ pub(super) struct Window {
     goodput: f64,
     /// Epochs to hold after the next step that does not pay.
     hold: u32,
+    /// Whether a smaller one is tried next.
+    less_next: bool,
     braked: bool,
 }
 
@@ -46,7 +51,7 @@ enum Phase {
     Doubling { from: u32, before: f64, refused: u32 },
     /// It stays for so many epochs.
     Holding { left: u32 },
-    /// It is a step larger than `from`. The first epoch settles.
+    /// It is a step larger or smaller than `from`. The first epoch settles.
     Trying { from: u32, before: f64, settled: bool },
 }
 
@@ -72,6 +77,7 @@ impl Window {
             epoch: Epoch::default(),
             goodput: 0.0,
             hold: HOLD,
+            less_next: false,
             braked: false,
         }
     }
@@ -193,12 +199,23 @@ impl Window {
                 self.size = from.min(self.max);
                 self.phase = Phase::Holding { left: self.hold };
             }
-            Phase::Holding { left: 0 } => self.try_more(goodput),
+            Phase::Holding { left: 0 } => {
+                self.less_next = !self.less_next;
+                if self.less_next { self.try_more(goodput) } else { self.try_less(goodput) }
+            }
             Phase::Holding { left } => self.phase = Phase::Holding { left: left - 1 },
             Phase::Trying { from, before, settled: false } => {
                 self.phase = Phase::Trying { from, before, settled: true };
             }
-            Phase::Trying { before, .. } if goodput >= before * STEP_GAIN => {
+            Phase::Trying { from, before, .. }
+                if self.size < from && goodput >= before * STEP_LOSS =>
+            {
+                self.hold = HOLD;
+                self.try_less(before.max(goodput));
+            }
+            Phase::Trying { from, before, .. }
+                if self.size > from && goodput >= before * STEP_GAIN =>
+            {
                 self.hold = HOLD;
                 self.try_more(goodput);
             }
@@ -217,6 +234,16 @@ impl Window {
             Phase::Trying { from, before: goodput, settled: false }
         } else {
             Phase::Holding { left: HOLD }
+        };
+    }
+
+    fn try_less(&mut self, goodput: f64) {
+        let from = self.size;
+        self.size = (from - (from / 8).max(1)).max(1);
+        self.phase = if self.size < from {
+            Phase::Trying { from, before: goodput, settled: false }
+        } else {
+            Phase::Holding { left: self.hold }
         };
     }
 
@@ -270,6 +297,13 @@ mod tests {
     fn a_full_link_gets_no_more_requests_than_fill_it() {
         // 100 MB/s at 50 ms is 5 MB in flight: five objects of 1 MB.
         let mut window = Window::new(4, 256);
+        let size = window_after(&server(50, 1e8, 1e6), &mut window, 400, 1 << 20);
+        assert!((4..=16).contains(&size), "{size}");
+    }
+
+    #[test]
+    fn a_window_that_is_too_large_comes_down() {
+        let mut window = Window::new(128, 256);
         let size = window_after(&server(50, 1e8, 1e6), &mut window, 400, 1 << 20);
         assert!((4..=16).contains(&size), "{size}");
     }
