@@ -21,14 +21,18 @@
 
 mod attempt;
 mod budget;
+mod contact;
 mod deliver;
 mod device;
+mod ending;
 mod event;
+mod failure;
 mod hash;
 mod latency;
 mod limits;
 mod member;
-mod outcome;
+mod place;
+mod progress;
 mod queue;
 mod room;
 #[expect(clippy::module_inception, reason = "the concept of this file is the scheduler itself")]

@@ -1,0 +1,76 @@
+//! Attempts that fail, and when there is another.
+
+use std::time::Duration;
+
+use super::event::{AttemptId, Cause, Failure};
+use super::scheduler::Scheduler;
+
+/// How often a part is turned away before that counts as a failure.
+const REFUSALS_MAX: u32 = 16;
+/// The longest that a server is left alone when it asks for it: with
+/// [`REFUSALS_MAX`], a quarter of an hour for one part.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The longest pause before another attempt.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+impl Scheduler {
+    pub(super) fn attempt_failed(&mut self, id: AttemptId, failure: Failure) {
+        let Some(attempt) = self.attempts.find(id.0) else { return };
+        let part = self.attempts[attempt].part;
+        if let Failure::Busy { retry_after } = failure {
+            self.refused(self.attempts[attempt].device, retry_after);
+        }
+        self.end_attempt(attempt);
+        self.part_failed(part, failure, Cause::Failed);
+    }
+
+    fn refused(&mut self, device: u32, retry_after: Option<Duration>) {
+        let pause = retry_after.unwrap_or(self.limits.backoff).min(PATIENCE);
+        let device = &mut self.devices[device as usize];
+        device.refusals += 1;
+        device.window.brake(self.now);
+        device.paused_until = device.paused_until.max(self.now.saturating_add(pause));
+        device.is_paused = true;
+    }
+
+    /// An attempt at a part ended without it.
+    pub(super) fn part_failed(&mut self, part_slot: u32, failure: Failure, cause: Cause) {
+        let part = &mut self.parts[part_slot];
+        let slot = part.member;
+        if failure == Failure::Final {
+            self.fail(slot, cause);
+            return;
+        }
+        if part.is_tried() {
+            return;
+        }
+        if !part.opens && part.done >= part.end {
+            self.complete_part(part_slot);
+            return;
+        }
+        if matches!(failure, Failure::Busy { .. }) && part.refusals < REFUSALS_MAX {
+            part.refusals += 1;
+        } else {
+            part.failures += 1;
+        }
+        let (failures, refusals) = (part.failures, part.refusals);
+        if failures >= self.limits.attempts_max {
+            self.fail(slot, cause);
+            return;
+        }
+        self.devices[self.members[slot].device as usize].retries += 1;
+        let name = self.parts.name(part_slot);
+        let at = self.now.saturating_add(self.pause_before(failures.max(refusals), name));
+        self.parts[part_slot].retry_at = Some(at);
+        self.retries.push(std::cmp::Reverse((at, name)));
+    }
+
+    /// Doubles with every failure; a part's own share of up to a half more
+    /// keeps those that failed together from coming back together.
+    fn pause_before(&self, failures: u32, name: u64) -> Duration {
+        let doubled = 1u32 << failures.saturating_sub(1).min(20);
+        let pause = self.limits.backoff.saturating_mul(doubled).min(BACKOFF_MAX);
+        let share = (name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as f64 / 1024.0;
+        pause.saturating_add(pause.mul_f64(share / 2.0))
+    }
+}
