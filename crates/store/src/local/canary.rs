@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::bounded;
 use crate::Clock;
 
-/// How long an answer holds: asking takes about a millisecond, once in this time.
+/// How long an answer holds: asking takes about a millisecond, once in this
+/// time while nothing else is asked of the mount.
 const ANSWER_HOLDS: Duration = Duration::from_secs(1);
 /// How long a mount that did not answer is left alone: a run over many of its
 /// files must not wait for each.
@@ -23,12 +24,18 @@ const ASKER: &str = "/usr/bin/stat";
 
 /// What mounts last answered.
 #[derive(Debug, Default)]
-pub(crate) struct Canaries(Mutex<HashMap<u64, Last>>);
+pub(crate) struct Canaries {
+    mounts: Mutex<HashMap<u64, Known>>,
+    answered: Condvar,
+}
 
+/// What is known of a mount.
 #[derive(Debug, Clone, Copy)]
-struct Last {
-    at: Duration,
-    answered: bool,
+enum Known {
+    /// It was asked, or answered another question.
+    Last { at: Duration, answered: bool },
+    /// It is being asked: who comes meanwhile waits for that answer.
+    Asked,
 }
 
 impl Canaries {
@@ -41,28 +48,41 @@ impl Canaries {
         limit: Duration,
         clock: &Clock,
     ) -> bool {
-        let known = |id| self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied();
-        if let Some(last) = mount.and_then(known) {
-            let holds = if last.answered { ANSWER_HOLDS } else { SILENCE_HOLDS };
-            if clock.now().saturating_sub(last.at) < holds {
-                return last.answered;
+        let Some(id) = mount else { return ask(path, limit) };
+        let mut mounts = self.lock();
+        loop {
+            match mounts.get(&id) {
+                Some(Known::Asked) => {
+                    mounts = self.answered.wait(mounts).unwrap_or_else(PoisonError::into_inner);
+                }
+                Some(&Known::Last { at, answered }) if holds(answered, at, clock) => {
+                    return answered;
+                }
+                _ => break,
             }
         }
+        mounts.insert(id, Known::Asked);
+        drop(mounts);
         let answered = ask(path, limit);
-        if let Some(id) = mount {
-            let last = Last { at: clock.now(), answered };
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, last);
-        }
+        self.note(Some(id), answered, clock);
         answered
     }
 
-    /// Notes that a mount did not answer another question.
-    pub(crate) fn is_silent(&self, mount: Option<u64>, clock: &Clock) {
+    /// Notes whether a mount answered another question.
+    pub(crate) fn note(&self, mount: Option<u64>, answered: bool, clock: &Clock) {
         if let Some(id) = mount {
-            let last = Last { at: clock.now(), answered: false };
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, last);
+            self.lock().insert(id, Known::Last { at: clock.now(), answered });
+            self.answered.notify_all();
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn holds(answered: bool, at: Duration, clock: &Clock) -> bool {
+    clock.now().saturating_sub(at) < if answered { ANSWER_HOLDS } else { SILENCE_HOLDS }
 }
 
 /// Asks about `path`; any answer will do, also that there is no such file.
@@ -87,7 +107,7 @@ mod tests {
     fn a_silent_mount_is_left_alone_for_a_while() {
         let (canaries, clock) = (Canaries::default(), Clock::manual());
         let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
-        canaries.is_silent(Some(7), &clock);
+        canaries.note(Some(7), false, &clock);
         assert!(!answers());
         clock.advance(SILENCE_HOLDS);
         assert!(answers());

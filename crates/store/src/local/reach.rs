@@ -87,10 +87,13 @@ impl Local {
         let target = path.to_owned();
         let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
         let used = move || open().and_then(use_it);
-        if let Some(used) = bounded::within(self.wait_max, used) {
+        let used = bounded::within(self.wait_max, used);
+        if may_stall {
+            self.canaries.note(id, used.is_some(), &self.clock);
+        }
+        if let Some(used) = used {
             return used.map_err(failed);
         }
-        self.canaries.is_silent(id, &self.clock);
         Err(stalled())
     }
 }
