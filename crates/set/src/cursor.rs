@@ -81,7 +81,11 @@ struct Ground {
 
 impl Ground {
     fn entries(self: &Arc<Self>, spec: Spec) -> Entries {
-        let text = Name::from(spec.to_text()).redacted();
+        let text = match &spec {
+            // It may have millions of names, and is never said to be empty.
+            Spec::List(_) => Name::from(""),
+            spec => Name::from(spec.to_text()).redacted(),
+        };
         match spec {
             Spec::Glob(glob) => or_not_found(self.matches(glob), text),
             Spec::Query { prefix, text: question, suffix } => {

@@ -47,7 +47,8 @@ impl Set {
         let specs: Vec<Spec> = specs.into_iter().collect();
         let stores = Arc::clone(engine.stores());
         let base = Path::new("");
-        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if options.order == Order::Listed {
+        let is_in_turn = options.order == Order::Listed || specs.len() == 1;
+        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if is_in_turn {
             Arc::new(move || {
                 let stores = Arc::clone(&stores);
                 let each = stream::iter(specs.clone());

@@ -108,9 +108,13 @@ fn terms(device: &Device, costs: &Costs) -> (DeviceTerms, bool) {
             Duration::from_secs_f64(estimate.latency.p90),
         )
     });
-    let is_disk = device.name().starts_with("disk:");
-    let is_known = !is_disk || estimate.is_some();
-    let has_head = is_disk && estimate.is_none_or(|estimate| estimate.latency.p50 > HEAD_LATENCY_S);
+    let family = device.name().split(':').next().unwrap_or_default();
+    // What lies over several disks has several heads.
+    let may_have_head = matches!(family, "disk" | "loop");
+    let is_disk = may_have_head || matches!(family, "dm" | "md");
+    let is_known = !may_have_head || estimate.is_some();
+    let has_head =
+        may_have_head && estimate.is_none_or(|estimate| estimate.latency.p50 > HEAD_LATENCY_S);
     let (window_start, window_max) = match (has_head, is_disk) {
         (true, _) => (1, 1),
         (false, true) => (DISK_WINDOW_START, u32::MAX),
