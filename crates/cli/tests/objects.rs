@@ -91,6 +91,46 @@ fn objects_are_counted_and_their_sizes_asked_for_without_reading() {
 }
 
 #[test]
+fn results_ahead_of_their_turn_wait_on_disk_and_objects_are_preprocessed() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    let (lines, spill) = ("a line of the text\n".repeat(200_000), logs.ground.path().join("spill"));
+    fs::create_dir(&spill).unwrap();
+    for name in ["b", "c", "d"] {
+        logs.s3.put(&format!("logs/t/{name}.txt"), &lines);
+    }
+    let proxy = Misbehaving::in_front_of(logs.s3.address(), testkit::server::Link::default());
+    // The first is there last, so that the others must wait for it.
+    logs.s3.put("logs/t/a.txt", "the first line\n");
+    proxy.answer("/logs/t/a.txt", Answer::forwarded().paced(10));
+    let dir = spill.to_str().unwrap();
+    let args = ["grep", "-I", "--jobs=4", "--budget=64K", "--spill", dir, "line", "s3://logs/t/*"];
+    let mut command = logs.command(&args);
+    command.envs(S3::env_at(&proxy.endpoint()));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output) == ["the first line\n", &lines, &lines, &lines].concat());
+    // Where nothing may wait, that is said, and of which object.
+    fs::remove_dir(&spill).unwrap();
+    let mut command = logs.command(&args);
+    let output = command.envs(S3::env_at(&proxy.endpoint())).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("results that wait for their turn"), "{}", stderr(&output));
+
+    let script = logs.ground.create("pre", "#!/bin/sh\nbasename \"$1\"\nzcat \"$1\"\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, mode).unwrap();
+    let pre = ["grep", "--pre=./pre", "-e", "ERROR", "-e", "gz$", "s3://logs/2026/*"];
+    let output = logs.run(&pre);
+    let expected = "s3://logs/2026/01.gz:01.gz\ns3://logs/2026/01.gz:ERROR one\n\
+                    s3://logs/2026/02.gz:02.gz\ns3://logs/2026/03.gz:03.gz\n\
+                    s3://logs/2026/03.gz:ERROR a\ns3://logs/2026/03.gz:ERROR b\n";
+    assert_eq!(stdout(&output), expected, "{}", stderr(&output));
+    let output = logs.run(&["grep", "--pre=./pre", "--pre-glob=*2.gz", "gz$", "s3://logs/2026/*"]);
+    assert_eq!(stdout(&output), "s3://logs/2026/02.gz:02.gz\n", "{}", stderr(&output));
+}
+
+#[test]
 fn what_is_named_twice_is_counted_twice_and_lists_may_name_objects() {
     skip_unless!(S3::NEEDS);
     let logs = Logs::new();

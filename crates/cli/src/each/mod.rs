@@ -1,10 +1,9 @@
 //! `nearfirst each`: runs a command on each member of a set as it becomes ready.
 //!
-//! [`words`] makes the command line of a member, [`local`] a file of it,
+//! [`words`] makes the command line of a member, [`crate::sets::local`] a file of it,
 //! [`child`] runs the command, [`print`] writes what it wrote.
 
 mod child;
-mod local;
 mod print;
 mod words;
 
@@ -17,11 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nearfirst::{Member, MemberError, Set};
 
 use crate::sets::flags::{JobFlags, OrderFlags, SetFlags};
+use crate::sets::local::Folder;
 use crate::sets::{self, Sets, Tally, progress};
 use crate::{human, messages, outcome};
 
 use child::{Children, Ended, Streams};
-use local::Folder;
 use print::Printer;
 use words::Words;
 

@@ -431,7 +431,7 @@ static FLAGS: &[Flag] = &[
         long: "pre",
         negation: Some("no-pre"),
         value: Some("COMMAND"),
-        help: "Search the output of COMMAND FILE instead of each file",
+        help: "Search the output of COMMAND FILE instead of each file, or of a copy of each object",
         apply: |a, g| {
             a.preprocessor = Some(g.os()).filter(|p| !p.is_empty()).map(Into::into);
             if a.preprocessor.is_some() {

@@ -6,6 +6,7 @@
 
 mod asked;
 mod flags;
+mod held;
 mod large;
 mod listing;
 mod objects;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions};
 
 use super::asked::SortBy;
+use super::held::{Held, Room};
 use super::output::{FileOutput, Output};
 use super::print::Outcome;
 use super::search::Worker;
@@ -19,6 +20,7 @@ use super::tree::Run;
 use super::trouble::Trouble;
 use super::walk::printed_path;
 use crate::sets::decompress::Decompressor;
+use crate::sets::local::Folder;
 use crate::sets::{self, Sets, Tally, progress};
 
 /// Objects whose results wait for their turn, at most.
@@ -30,12 +32,12 @@ const AHEAD_MAX: u64 = 256;
 /// An engine that cannot begin; those of standard output.
 pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
     let settings = run.settings;
-    if settings.asked.preprocessor.is_some() {
-        anyhow::bail!("--pre runs on files of this machine, not on objects");
-    }
     let sets = open(settings)?;
     let specs = sets.specs(&settings.paths.objects);
     let set = Arc::new(sets.set_to_read(specs, options(settings)));
+    let spill_folder = settings.fetching.spill_folder();
+    let preprocesses = settings.asked.preprocessor.is_some();
+    let copies = preprocesses.then(|| Folder::new(&spill_folder)).transpose()?;
     let tally = Arc::new(Tally::default());
     let shown = progress::show(&set, &tally);
     let search = Search {
@@ -46,6 +48,8 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
         next: Mutex::new(0),
         turn: Mutex::new(Turn { next: 0, done: BTreeMap::new(), written: Ok(()) }),
         moved: Condvar::new(),
+        room: &Room::new(settings.budget_bytes, spill_folder.clone()),
+        copies: copies.as_ref(),
         stops: AtomicBool::new(false),
     };
     std::thread::scope(|scope| {
@@ -125,42 +129,47 @@ struct Search<'a> {
     decompressor: Option<Decompressor>,
     /// The number of the next member: held while it is waited for, so that numbers are in order.
     next: Mutex<u64>,
-    turn: Mutex<Turn>,
+    turn: Mutex<Turn<'a>>,
     moved: Condvar,
+    room: &'a Room,
+    /// Files for the preprocessor.
+    copies: Option<&'a Folder>,
     stops: AtomicBool,
 }
 
 /// Whose turn it is to print.
-struct Turn {
+struct Turn<'a> {
     next: u64,
     /// What was found in those behind it, and is to be said of them.
-    done: BTreeMap<u64, Done>,
+    done: BTreeMap<u64, Done<'a>>,
     written: io::Result<()>,
 }
 
 /// What became of a member.
-struct Done {
-    bytes: Vec<u8>,
-    error: Option<MemberError>,
+enum Done<'a> {
+    /// All of it is printed.
+    Printed,
+    Found(Held<'a>),
+    Failed(MemberError),
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
     fn work(&self) {
         let Some(mut worker) = Worker::new(self.run.settings) else { return };
         while let Some((number, member)) = self.take() {
             let outcome = member.and_then(|member| self.one(&mut worker, number, member));
             let done = match outcome {
-                Ok(Some((outcome, bytes))) => {
+                Ok(Some((outcome, done))) => {
                     self.tally.done();
                     if !self.run.note_object(&outcome) {
                         self.stop();
                     }
-                    Done { bytes, error: None }
+                    done
                 }
                 Ok(None) => return self.stop(),
                 Err(error) => {
                     self.tally.failed();
-                    Done { bytes: Vec::new(), error: Some(error) }
+                    Done::Failed(error)
                 }
             };
             self.deliver(number, done);
@@ -184,34 +193,45 @@ impl Search<'_> {
         worker: &mut Worker<'_>,
         number: u64,
         member: Member,
-    ) -> Result<Option<(Outcome, Vec<u8>)>, MemberError> {
+    ) -> Result<Option<(Outcome, Done<'a>)>, MemberError> {
         let name = member.name().clone();
-        let failed = |error| sets::member_error(&name, error);
-        let output = FileOutput::new(self.run.output);
-        // Whose turn it is prints what it finds at once: it may be more than memory holds.
-        let stream = self.is_turn_of(number).then_some(&output);
+        // Whose turn it is prints what it finds at once.
+        let printed = self.is_turn_of(number);
+        let held = Held::new(self.room);
+        let output =
+            if printed { FileOutput::new(self.run.output) } else { FileOutput::held(&held) };
+        let searched = self.searched(worker, member, &output);
+        let searched = searched.and_then(|outcome| output.write(worker.output()).map(|()| outcome));
+        match searched {
+            Ok(outcome) if printed => Ok(Some((outcome, Done::Printed))),
+            Ok(outcome) => Ok(Some((outcome, Done::Found(held)))),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+            Err(error) => Err(sets::member_error(&name, error)),
+        }
+    }
+
+    fn searched(
+        &self,
+        worker: &mut Worker<'_>,
+        member: Member,
+        output: &FileOutput<'_>,
+    ) -> io::Result<Outcome> {
+        let name = member.name().clone();
+        if let Some((copies, program)) =
+            self.copies.zip(self.run.settings.preprocessor(path(&name)))
+        {
+            let file = copies.file(member, self.tally).map_err(io::Error::other)?;
+            return worker.search_program(path(&name), file.path(), Some(output), program);
+        }
         let counted = Counted { member, tally: Arc::clone(self.tally) };
         let mut reader: Box<dyn Read> = match &self.decompressor {
             Some(decompressor) if decompressor.knows(&name) => {
-                let text = decompressor.read(&name, counted).map_err(failed)?;
+                let text = decompressor.read(&name, counted)?;
                 Box::new(text.expect("it knows how"))
             }
             _ => Box::new(counted),
         };
-        let searched = worker.search_stream(path(&name), &mut *reader, stream);
-        let searched = searched.and_then(|outcome| {
-            let rest = worker.output();
-            let kept = match stream {
-                Some(stream) => stream.write(rest).map(|()| Vec::new()),
-                None => Ok(rest.to_vec()),
-            };
-            kept.map(|kept| (outcome, kept))
-        });
-        match searched {
-            Ok(searched) => Ok(Some(searched)),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
-            Err(error) => Err(failed(error)),
-        }
+        worker.search_stream(path(&name), &mut *reader, Some(output))
     }
 
     fn is_turn_of(&self, number: u64) -> bool {
@@ -222,12 +242,12 @@ impl Search<'_> {
         self.run.settings.asked.unordered
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn> {
+    fn turn(&self) -> MutexGuard<'_, Turn<'a>> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Prints this result and those that waited for it.
-    fn deliver(&self, number: u64, done: Done) {
+    fn deliver(&self, number: u64, done: Done<'a>) {
         let mut turn = self.turn();
         if self.is_unordered() {
             return self.print(&mut turn, &done);
@@ -245,16 +265,19 @@ impl Search<'_> {
         self.moved.notify_all();
     }
 
-    fn print(&self, turn: &mut Turn, done: &Done) {
-        if let Some(error) = &done.error {
-            let (name, reason) = (sets::shown(&error.name), sets::reason(&error.cause));
-            self.run.trouble.say(format_args!("{name}: {reason}"));
-        }
-        if turn.written.is_ok() {
-            turn.written = self.run.output.write_file(&done.bytes);
-            if turn.written.is_err() {
-                self.stop();
+    fn print(&self, turn: &mut Turn<'_>, done: &Done<'_>) {
+        match done {
+            Done::Failed(error) => {
+                let (name, reason) = (sets::shown(&error.name), sets::reason(&error.cause));
+                self.run.trouble.say(format_args!("{name}: {reason}"));
             }
+            Done::Found(held) if turn.written.is_ok() => {
+                turn.written = held.leave(&FileOutput::new(self.run.output));
+                if turn.written.is_err() {
+                    self.stop();
+                }
+            }
+            Done::Printed | Done::Found(_) => {}
         }
     }
 

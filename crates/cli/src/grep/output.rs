@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, PoisonError};
 
+use super::held::Held;
 use super::trouble::elsewhere;
 
 /// How much output of a file gathers before it leaves.
@@ -58,13 +59,25 @@ impl Output {
 /// The output of one file, piece by piece.
 #[derive(Debug)]
 pub(super) struct FileOutput<'a> {
-    output: &'a Output,
+    to: Destination<'a>,
     printed_bytes: Cell<u64>,
+}
+
+#[derive(Debug)]
+enum Destination<'a> {
+    Stdout(&'a Output),
+    /// Its turn has not come.
+    Held(&'a Held<'a>),
 }
 
 impl<'a> FileOutput<'a> {
     pub(super) fn new(output: &'a Output) -> FileOutput<'a> {
-        FileOutput { output, printed_bytes: Cell::new(0) }
+        FileOutput { to: Destination::Stdout(output), printed_bytes: Cell::new(0) }
+    }
+
+    /// Output that waits for its turn.
+    pub(super) fn held(held: &'a Held<'a>) -> FileOutput<'a> {
+        FileOutput { to: Destination::Held(held), printed_bytes: Cell::new(0) }
     }
 
     pub(super) fn printed_bytes(&self) -> u64 {
@@ -73,21 +86,24 @@ impl<'a> FileOutput<'a> {
 
     /// Whether `gathered` bytes are to be written now.
     pub(super) fn is_due(&self, gathered: usize) -> bool {
-        self.output.by_line || gathered >= BLOCK_BYTES
+        let by_line = matches!(self.to, Destination::Stdout(output) if output.by_line);
+        by_line || gathered >= BLOCK_BYTES
     }
 
     /// Writes the next piece.
     ///
     /// # Errors
-    /// Those of standard output; a closed pipe among them.
+    /// Those of standard output, a closed pipe among them; those of keeping it.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
-        if self.printed_bytes.get() == 0 {
-            self.output.write_file(bytes)?;
-        } else {
-            self.output.write_more(bytes)?;
+        match self.to {
+            Destination::Stdout(output) if self.printed_bytes.get() == 0 => {
+                output.write_file(bytes)?;
+            }
+            Destination::Stdout(output) => output.write_more(bytes)?,
+            Destination::Held(held) => held.write(bytes)?,
         }
         self.printed_bytes.set(self.printed_bytes.get() + bytes.len() as u64);
         Ok(())

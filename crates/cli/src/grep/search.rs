@@ -137,11 +137,8 @@ impl<'s> Worker<'s> {
         if haystack.is_stdin() {
             return self.read(path, nul, stream, &mut io::stdin().lock()).map(Searched::Done);
         }
-        if let Some(program) = &settings.asked.preprocessor
-            && (settings.preprocessor_globs.is_empty()
-                || !settings.preprocessor_globs.matched(path, false).is_ignore())
-        {
-            return self.read_program(path, nul, stream, program).map(Searched::Done);
+        if let Some(program) = settings.preprocessor(path) {
+            return self.read_program(path, path, nul, stream, program).map(Searched::Done);
         }
         if let Some(mut reader) = self.decompressed(path)? {
             let outcome = self.read(path, nul, stream, &mut reader);
@@ -181,6 +178,21 @@ impl<'s> Worker<'s> {
     ) -> io::Result<Outcome> {
         self.out.clear();
         self.read(name, self.settings.nul_named, stream, reader)
+    }
+
+    /// As [`Worker::search_stream`], for what a program makes of `file`.
+    ///
+    /// # Errors
+    /// As [`Worker::search`]; those of the program.
+    pub(super) fn search_program(
+        &mut self,
+        name: &Path,
+        file: &Path,
+        stream: Option<&FileOutput<'_>>,
+        program: &Path,
+    ) -> io::Result<Outcome> {
+        self.out.clear();
+        self.read_program(name, file, self.settings.nul_named, stream, program)
     }
 
     fn search_file(
@@ -296,12 +308,13 @@ impl<'s> Worker<'s> {
     fn read_program(
         &mut self,
         path: &Path,
+        file: &Path,
         nul: Nul,
         stream: Option<&FileOutput<'_>>,
         program: &Path,
     ) -> io::Result<Outcome> {
         let mut command = Command::new(program);
-        command.arg(path).stdin(Stdio::from(File::open(path)?));
+        command.arg(file).stdin(Stdio::from(File::open(file)?));
         let failed = |error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}", program.display()))
         };

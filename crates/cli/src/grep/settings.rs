@@ -111,6 +111,13 @@ impl Paths {
 }
 
 impl Settings {
+    /// The program whose output is searched instead of this file.
+    pub(super) fn preprocessor(&self, path: &Path) -> Option<&Path> {
+        let globs = &self.preprocessor_globs;
+        let is_for = globs.is_empty() || !globs.matched(path, false).is_ignore();
+        self.asked.preprocessor.as_deref().filter(|_| is_for)
+    }
+
     /// Resolves what was asked.
     ///
     /// # Errors

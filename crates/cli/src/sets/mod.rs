@@ -7,6 +7,7 @@ pub(crate) mod decompress;
 pub(crate) mod flags;
 pub(crate) mod interrupt;
 pub(crate) mod listing;
+pub(crate) mod local;
 pub(crate) mod progress;
 pub(crate) mod recall;
 mod stats;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearfirst::{Error, Member, MemberError};
 
-use crate::sets::interrupt::{self, Prepared};
-use crate::sets::{self, Tally};
+use super::interrupt::{self, Prepared};
+use super::{Tally, member_error, shown};
 
 /// What a member without a file name of its own is called.
 const NAMELESS: &[u8] = b"object";
@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// A private folder for copies of remote members, gone with this value or with the run.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     place: tempfile::TempDir,
     next: AtomicU64,
     _removed: Prepared,
@@ -28,7 +28,7 @@ pub(super) struct Folder {
 
 /// A member's file; a copy is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct MemberFile {
+pub(crate) struct MemberFile {
     path: PathBuf,
     bytes: u64,
     /// The folder of its own that a copy lies in.
@@ -40,8 +40,8 @@ impl Folder {
     ///
     /// # Errors
     /// [`Error::Io`] if none can be made there.
-    pub(super) fn new(parent: &Path) -> Result<Self, Error> {
-        let folder = tempfile::Builder::new().prefix("nearfirst-each-").tempdir_in(parent);
+    pub(crate) fn new(parent: &Path) -> Result<Self, Error> {
+        let folder = tempfile::Builder::new().prefix("nearfirst-copies-").tempdir_in(parent);
         let folder = folder.map_err(|error| Error::io(parent, error))?;
         let path = folder.path().to_owned();
         // A child that is ending may still make files.
@@ -53,7 +53,7 @@ impl Folder {
     ///
     /// # Errors
     /// What kept its bytes away; no room for a copy.
-    pub(super) fn file(&self, member: Member, tally: &Tally) -> Result<MemberFile, MemberError> {
+    pub(crate) fn file(&self, member: Member, tally: &Tally) -> Result<MemberFile, MemberError> {
         if let Some(path) = member.name().path() {
             let bytes = member.size().unwrap_or(0);
             tally.read(bytes);
@@ -67,23 +67,23 @@ impl Folder {
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };
         match file.fill(member, tally) {
             Ok(()) => Ok(file),
-            Err(error) => Err(sets::member_error(&name, error)),
+            Err(error) => Err(member_error(&name, error)),
         }
     }
 }
 
 impl MemberFile {
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     fn fill(&mut self, mut member: Member, tally: &Tally) -> io::Result<()> {
         let failed = |error: io::Error, path: &Path| {
-            let name = sets::shown(&nearfirst::Name::from(path));
+            let name = shown(&nearfirst::Name::from(path));
             io::Error::other(Arc::new(Error::refused(name, crate::messages::reason(&error))))
         };
         if let Some(own) = &self.own {
