@@ -12,6 +12,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -81,6 +82,66 @@ impl Folder {
                 said.code,
                 said.stdout.as_slice().escape_ascii()
             );
+        }
+    }
+}
+
+/// Text with holes of `hole` bytes between its pieces.
+fn sparse(path: &Path, hole: u64, pieces: &[&str]) {
+    let file = fs::File::create_new(path).unwrap();
+    let mut at = 0;
+    for piece in pieces {
+        file.write_all_at(piece.as_bytes(), at).unwrap();
+        at += piece.len() as u64 + hole;
+    }
+    file.set_len(at).unwrap();
+}
+
+#[test]
+fn holes_are_passed_over_where_that_makes_no_difference() {
+    const TIB: u64 = 1 << 40;
+    let folder = Folder::new();
+    let pieces = ["one\nneedle\ntwo", "needle three\n", "", "\nfour\nneedle", "\nfive\n"];
+    sparse(&folder.0.path().join("huge"), TIB, &pieces);
+    // Reading so many zeros would take longer than anybody waits.
+    assert_eq!(folder.found(&["-c", "needle", "huge"]), ("3\n".into(), 0));
+    assert_eq!(folder.found(&["-c", "-v", "-a", "needle", "huge"]), ("5\n".into(), 0));
+    assert_eq!(folder.found(&["--count-matches", "e", "huge"]), ("13\n".into(), 0));
+    assert_eq!(folder.found(&["-l", "five", "."]), (String::new(), 1), "a binary file is left");
+    let binary = "binary file matches (found \"\\0\" byte around offset 14)\n";
+    assert_eq!(folder.found(&["needle", "huge"]), (binary.into(), 0));
+    let far = Folder::new();
+    let head = "a line\n".repeat(20_000);
+    sparse(&far.0.path().join("huge"), TIB, &[&head, "x\nneedle", "y\n"]);
+    let offset = head.len() as u64 + TIB + 8;
+    let said = format!("binary file matches (found \"\\0\" byte around offset {offset})\n");
+    assert_eq!(far.found(&["needle", "huge"]), (said, 0));
+}
+
+#[test]
+fn as_ripgrep_on_files_of_holes() {
+    let Some(rg) = ripgrep() else { return };
+    let hole = 14 << 20;
+    let head = "some line\n".repeat(10_000);
+    let long_head = [&head, "needle in front\nend"].concat();
+    for pieces in [
+        ["one\nneedle\ntwo", "needle three\n", "", "\nfour\nneedle", "\nfive\n"],
+        ["", "needle\n", "\n\n", "end\n", "needle"],
+        [&long_head, "needle\n", &head, "end", "\nneedle end\n"],
+    ] {
+        let folder = Folder::new();
+        sparse(&folder.0.path().join("holes"), hole, &pieces);
+        let named = ["-v", "-c", "-q", "-bo", "-ow", "-x", "-m2", "-ac", "-avc", "-vm3", "-cm2"];
+        let found = ["-v", "-c", "-n", "-l"];
+        let cases = named.map(|flag| (flag, "holes")).into_iter();
+        let cases: Vec<_> = cases.chain(found.map(|flag| (flag, "."))).collect();
+        for pattern in [r"needle|\bend\b", "^needle"] {
+            for (flag, place) in &cases {
+                let args = [flag, pattern, place];
+                let (expected, _) = folder.run(&rg, &[], &args);
+                let (said, stderr) = folder.grep(&args);
+                assert_eq!(said, expected, "{args:?} {stderr}");
+            }
         }
     }
 }

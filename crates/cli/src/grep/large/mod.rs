@@ -2,16 +2,19 @@
 //!
 //! [`part`] searches a chunk without knowing what is around it, [`merge`]
 //! joins the results into output in file order, [`waiting`] keeps those whose
-//! turn has not come; [`upset`] bears with files that are written meanwhile.
+//! turn has not come; [`sparse`] passes over holes; [`upset`] bears
+//! with files that are written meanwhile.
 
 mod merge;
 mod part;
+mod sparse;
 mod upset;
 mod waiting;
 
 use std::fs::File;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
@@ -20,6 +23,7 @@ use nearfirst::{Costs, Plan};
 
 use self::merge::{Merge, Rest, Want};
 use self::part::{Bench, Method};
+use self::sparse::{Lines, Sparse};
 use super::output::{FileOutput, Output};
 use super::pattern::Pattern;
 use super::print::found::Found;
@@ -75,71 +79,105 @@ impl Run<'_> {
     {
         let settings = self.settings;
         let path = printed_path(self.haystack.path(), settings.asked.path_separator);
-        let named = self.haystack.is_named();
-        let method = Method {
-            format: &settings.format,
-            path: &path,
-            nul: if named { settings.nul_named } else { settings.nul_found },
-            sniff: settings.sniff,
-            separator: if settings.asked.null_data { 0 } else { b'\n' },
-        };
-        let searcher = |want: Want| {
-            let mut builder = settings.searcher.clone();
-            // Only the start of the file may be marked, and only the merge knows
-            // what a NUL byte means.
-            builder.bom_sniffing(false).binary_detection(BinaryDetection::none());
-            if !settings.format.kind.shows_lines() {
-                builder.line_number(false).passthru(false);
-                if settings.asked.max_count.is_none() {
-                    builder.before_context(0).after_context(0);
-                }
-            }
-            match want {
-                Want::Usual => {}
-                Want::AtMost(count) => {
-                    builder.max_matches(Some(count));
-                }
-                Want::EveryLine => {
-                    builder.max_matches(None).before_context(0).after_context(0).passthru(true);
-                }
-            }
-            builder.build()
-        };
+        let method = self.method(&path);
+        let searcher = |want: Want| self.searcher(want);
         let bench = || Bench {
             matcher: matcher.clone(),
             searcher: searcher(Want::Usual),
             found: Found::default(),
         };
-        let file_output = FileOutput::new(self.output);
         let first = bench();
         let unordered = settings.asked.unordered && is_free_of_order(&first.searcher, method.nul);
-        let merge = Merge::new(
+        let sparse = Sparse::of(self.file, self.costs, &method, &first.searcher, matcher)?;
+        let merge = Mutex::new(Merge::new(
             method,
             self.file,
-            file_output,
+            FileOutput::new(self.output),
             first,
             &searcher,
             settings.budget_bytes,
             unordered,
-        );
-        let merge = Mutex::new(merge);
+        ));
+        let start = settings.clock.now();
+        let report = match &sparse {
+            Some(sparse) => self.pass_over(sparse, &method, bench(), &merge)?,
+            None => self.scan(&method, &bench, &merge)?,
+        };
+        let merge = merge.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if merge.marked {
+            return Ok(Scanned::Encoded);
+        }
+        let elapsed = settings.clock.now().saturating_sub(start);
+        finish(&method, &merge, elapsed).map(|outcome| Scanned::Done(outcome, report))
+    }
+
+    /// How every chunk is searched.
+    fn method<'path>(&self, path: &'path [u8]) -> Method<'path>
+    where
+        Self: 'path,
+    {
+        let settings = self.settings;
+        let named = self.haystack.is_named();
+        Method {
+            format: &settings.format,
+            path,
+            nul: if named { settings.nul_named } else { settings.nul_found },
+            sniff: settings.sniff,
+            separator: if settings.asked.null_data { 0 } else { b'\n' },
+        }
+    }
+
+    fn searcher(&self, want: Want) -> Searcher {
+        let settings = self.settings;
+        let mut builder = settings.searcher.clone();
+        // Only the start of the file may be marked, and only the merge knows
+        // what a NUL byte means.
+        builder.bom_sniffing(false).binary_detection(BinaryDetection::none());
+        if !settings.format.kind.shows_lines() {
+            builder.line_number(false).passthru(false);
+            if settings.asked.max_count.is_none() {
+                builder.before_context(0).after_context(0);
+            }
+        }
+        match want {
+            Want::Usual => {}
+            Want::AtMost(count) => {
+                builder.max_matches(Some(count));
+            }
+            Want::EveryLine => {
+                builder.max_matches(None).before_context(0).after_context(0).passthru(true);
+            }
+        }
+        builder.build()
+    }
+
+    /// Searches all of the file, near first.
+    fn scan<M>(
+        &self,
+        method: &Method<'_>,
+        bench: &(dyn Fn() -> Bench<M> + Sync),
+        merge: &Mutex<Merge<'_, M>>,
+    ) -> io::Result<ScanReport>
+    where
+        M: Matcher + Send,
+        M::Captures: Send,
+    {
         let benches: Mutex<Vec<Bench<M>>> = Mutex::new(Vec::new());
         let failed: Mutex<Option<io::Error>> = Mutex::new(None);
-        let start = settings.clock.now();
         let report = fetch::scan(
             &Source { file: self.file, path: self.haystack.path(), costs: self.costs },
             &self.options(method.separator),
             |chunk, _| {
                 let mut at_hand = lock(&benches).pop().unwrap_or_else(bench);
                 let part =
-                    upset::caught(|| at_hand.search(&method, self.file, chunk.offset, chunk.bytes));
+                    upset::caught(|| at_hand.search(method, self.file, chunk.offset, chunk.bytes));
                 if part.is_ok() {
                     lock(&benches).push(at_hand);
                 }
                 part
             },
             |range, part, control| {
-                let rest = part.and_then(|part| lock(&merge).put(range, part));
+                let rest = part.and_then(|part| lock(merge).put(range, part));
                 match rest {
                     Ok(Rest::All) => {}
                     Ok(Rest::Before(offset)) => control.stop_before(offset),
@@ -154,25 +192,39 @@ impl Run<'_> {
         if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(error);
         }
-        let merge = merge.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if merge.marked {
-            return Ok(Scanned::Encoded);
+        match report {
+            // What is settled stays so, whatever happened to the rest of the file.
+            Err(_) if lock(merge).done || lock(merge).marked => Ok(ScanReport::default()),
+            report => report.map_err(|error| io::Error::other(error.reason())),
         }
-        // What is settled stays so, whatever happened to the rest of the file.
-        let report = match report {
-            Err(_) if merge.done => ScanReport::default(),
-            report => report.map_err(|error| io::Error::other(error.reason()))?,
-        };
-        let elapsed = settings.clock.now().saturating_sub(start);
-        let stats = Stats { elapsed, ..Stats::default() };
-        let mut end = Rendered::default();
-        let printed = merge.output().printed_bytes();
-        let mut tally = merge.tally;
-        // What follows a NUL byte is not counted as searched, as in ripgrep.
-        tally.bytes_searched = tally.bytes_searched.min(tally.binary_offset.unwrap_or(u64::MAX));
-        let outcome = close(method.format, &path, method.nul, &tally, stats, printed, &mut end)?;
-        merge.output().write(&end.bytes)?;
-        Ok(Scanned::Done(outcome, report))
+    }
+
+    /// Searches what is no hole.
+    fn pass_over<M: Matcher>(
+        &self,
+        sparse: &Sparse<'_>,
+        method: &Method<'_>,
+        mut bench: Bench<M>,
+        merge: &Mutex<Merge<'_, M>>,
+    ) -> io::Result<ScanReport> {
+        sparse.lines(method.separator, |Lines { range, bytes }| {
+            let mut part = bench.search(method, self.file, range.start, bytes)?;
+            part.tally.bytes_searched += range.end - range.start - bytes.len() as u64;
+            let next = range.end;
+            Ok(match lock(merge).put(range, part)? {
+                Rest::All => true,
+                Rest::Before(offset) => next < offset,
+                Rest::None => false,
+            })
+        })?;
+        let near_bytes = sparse.near_bytes;
+        Ok(ScanReport {
+            size: sparse.size(),
+            near_bytes,
+            hole_bytes: sparse.hole_bytes(),
+            far_bytes: sparse.size().saturating_sub(near_bytes),
+            ..ScanReport::default()
+        })
     }
 
     fn options(&self, separator: u8) -> ScanOptions {
@@ -194,6 +246,23 @@ impl Run<'_> {
             ahead: !may_stop,
         }
     }
+}
+
+/// Prints what comes after the last line, and sums up.
+fn finish<M: Matcher>(
+    method: &Method<'_>,
+    merge: &Merge<'_, M>,
+    elapsed: Duration,
+) -> io::Result<Outcome> {
+    let stats = Stats { elapsed, ..Stats::default() };
+    let mut end = Rendered::default();
+    let printed = merge.output().printed_bytes();
+    let mut tally = merge.tally;
+    // What follows a NUL byte is not counted as searched, as in ripgrep.
+    tally.bytes_searched = tally.bytes_searched.min(tally.binary_offset.unwrap_or(u64::MAX));
+    let outcome = close(method.format, method.path, method.nul, &tally, stats, printed, &mut end)?;
+    merge.output().write(&end.bytes)?;
+    Ok(outcome)
 }
 
 /// Whether chunks can be printed as they come: nothing reaches over their edges.

@@ -15,7 +15,7 @@ use super::super::search::begins_with_mark;
 
 /// ripgrep reads this much at a time, and looks for a NUL byte in it before it
 /// looks for matches.
-const BINARY_HEAD_BYTES: usize = 64 * 1024;
+pub(super) const BINARY_HEAD_BYTES: usize = 64 * 1024;
 
 /// A matcher and a searcher with their working memory: what a thread needs.
 pub(super) struct Bench<M: Matcher> {
