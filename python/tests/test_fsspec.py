@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import gzip
+import pickle
+import tomllib
+from pathlib import Path
+from typing import Any
 
+import fsspec
 import nearfirst
 import pytest
-
-fsspec = pytest.importorskip("fsspec")
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from fsspec.core import OpenFile, OpenFiles
+from nearfirst.fsspec import NearfirstFileSystem
 
 
 @pytest.fixture
@@ -55,3 +57,90 @@ def test_local_files_as_fsspec_has_them(folder: Path) -> None:
     members = nearfirst.open(f"file://{folder}/*.txt", stores={"file": files})
     found = {member.name: member.read() for member in members}
     assert found == {f"file://{folder}/{n}.txt": f"text of {n}".encode() for n in "abc"}
+
+
+@pytest.fixture
+def near(memory: Any) -> Any:
+    """The same files, brought near."""
+    return NearfirstFileSystem(fs=memory, skip_instance_cache=True)
+
+
+def test_it_is_registered_as_the_package_says(memory: Any) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    name = project["project"]["entry-points"]["fsspec.specs"]["nearfirst"]
+    fsspec.register_implementation("nearfirst", name.replace(":", "."), clobber=True)
+    for url in ("nearfirst::memory://a/x.txt", "nearfirst://memory://a/x.txt"):
+        with fsspec.open(url) as file:
+            assert file.read() == b"text of x"
+    found = fsspec.open_files("nearfirst::memory://a/**/*.txt")
+    with found as files:
+        assert sorted(file.read() for file in files) == [b"text of x", b"text of y"]
+    assert memory
+
+
+def test_cat_reads_many_and_one(near: Any) -> None:
+    assert near.cat("/a/x.txt") == b"text of x"
+    assert near.cat("memory://a/x.txt") == b"text of x"
+    assert near.cat("/a/*.txt") == {"/a/x.txt": b"text of x"}
+    assert near.cat("/a", recursive=True) == {
+        "/a/b/y.txt": b"text of y",
+        "/a/x.txt": b"text of x",
+        "/a/z.bin": b"",
+    }
+    with pytest.raises(FileNotFoundError):
+        near.cat(["/a/x.txt", "/a/none"])
+    assert near.cat(["/a/x.txt", "/a/none"], on_error="omit") == {"/a/x.txt": b"text of x"}
+    returned = near.cat(["/a/none", "/a/x.txt"], on_error="return")
+    assert isinstance(returned["/a/none"], FileNotFoundError)
+
+
+def test_what_it_says_of_files(near: Any, memory: Any) -> None:
+    assert near.ls("/a", detail=False) == memory.ls("/a", detail=False)
+    assert near.find("memory://a") == memory.find("/a")
+    assert near.glob("/a/**/*.txt") == memory.glob("/a/**/*.txt")
+    assert near.info("/a/x.txt")["size"] == 9
+    assert near.exists("/a/x.txt")
+    assert not near.exists("/a/none")
+    assert near.modified("/a/x.txt") == memory.modified("/a/x.txt")
+    assert near.ukey("/a/x.txt") == memory.ukey("/a/x.txt")
+
+
+def test_a_file_is_read_anywhere(near: Any, memory: Any) -> None:
+    content = bytes(range(256)) * (80 << 10)
+    memory.pipe("/large", content)
+    with near.open("/large") as file:
+        assert file.read(10) == content[:10]
+        assert file.tell() == 10
+        assert file.read(1 << 20) == content[10 : 10 + (1 << 20)]
+        assert file.seek(-5, 2) == len(content) - 5
+        assert file.read() == content[-5:]
+        assert file.seek(100) == 100
+        assert file.read(50) == content[100:150]
+    with near.open("/large") as file:
+        assert file.read() == content
+        assert file.read() == b""
+        with pytest.raises(ValueError, match="negative"):
+            file.seek(-1)
+    with pytest.raises(FileNotFoundError):
+        near.open("/none").read()
+    with pytest.raises(NotImplementedError):
+        near.open("/new", "wb")
+
+
+def test_files_that_are_opened_together(near: Any, memory: Any) -> None:
+    memory.pipe({f"/many/{number:02}.txt": f"{number}\n".encode() for number in range(30)})
+    memory.pipe("/many/zipped.txt.gz", gzip.compress(b"zipped\n"))
+    paths = [*memory.find("/many"), "/many/03.txt"]
+    opened = [OpenFile(near, path, "rt", "infer") for path in paths]
+    with OpenFiles(opened, mode="rt", fs=near) as files:
+        backwards = [file.read() for file in reversed(files)]
+    expected = [f"{number}\n" for number in range(30)]
+    assert backwards == [*expected, "zipped\n", "3\n"][::-1]
+
+
+def test_it_is_pickled_with_what_it_wraps() -> None:
+    near = NearfirstFileSystem(target_protocol="memory", jobs=3)
+    again = pickle.loads(pickle.dumps(near))  # noqa: S301
+    assert again.fs == near.fs
+    with pytest.raises(ValueError, match="nearfirst://s3"):
+        NearfirstFileSystem(skip_instance_cache=True)

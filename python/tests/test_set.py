@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,19 @@ def test_a_path_is_a_name_and_text_is_a_pattern(tmp_path: Path) -> None:
     assert names(nearfirst.open(tmp_path / "[a].txt")) == ["[a].txt"]
     assert names(nearfirst.open(f"{tmp_path}/[a].txt")) == ["a.txt"]
     assert names(nearfirst.open(nearfirst.list_of([tmp_path / "[a].txt"]))) == ["[a].txt"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        nearfirst.glob("a/{b,c}/*.txt"),
+        nearfirst.query("staff.db", "select name from files", ".txt"),
+        nearfirst.program("find", "a b", "-name", "*.c", folder="/src"),
+        nearfirst.list_of(["a*", b"\xff", "s3://b/k"]),
+    ],
+)
+def test_a_spec_passes_between_processes(spec: nearfirst.Spec) -> None:
+    assert pickle.loads(pickle.dumps(spec)) == spec  # noqa: S301
 
 
 def test_names_need_not_be_utf_8(tmp_path: Path) -> None:

@@ -31,13 +31,14 @@ pub(crate) struct Shared {
 enum Failure {
     Configuration(nearfirst::Error),
     Threads(std::io::Error),
-    Python(PyErr),
 }
 
-impl From<PyErr> for Failure {
-    fn from(error: PyErr) -> Self {
-        Self::Python(error)
-    }
+/// A store of Python's that a set is opened with.
+struct Given {
+    scheme: String,
+    object: Py<PyAny>,
+    reference: Reference,
+    kept: Py<Kept>,
 }
 
 /// An engine, what its sets keep, and the calls to stores that nobody answers yet.
@@ -56,45 +57,45 @@ impl Shared {
         options: Options,
         stores: Vec<(String, Py<PyAny>)>,
     ) -> PyResult<(Arc<Self>, Vec<Py<Kept>>)> {
-        // Nothing under this lock lets go of the GIL: who waits for it holds the GIL.
-        let found = Self::found_or_made(py, options, stores);
+        let made = |(scheme, object): (String, Py<PyAny>)| {
+            let (reference, kept) = Reference::new(object.bind(py).clone())?;
+            Ok(Given { scheme, object, reference, kept })
+        };
+        // Before the lock: what allocates objects of Python's may have it collect garbage.
+        let given = stores.into_iter().map(made).collect::<PyResult<Vec<_>>>()?;
+        let found = Self::found_or_made(py, options, &given);
         let (shared, kept, unanswered) = found.map_err(|failure| match failure {
             Failure::Configuration(error) => error::of(py, &error.name(), &error),
             Failure::Threads(error) => error.into(),
-            Failure::Python(error) => error,
         })?;
+        drop(given);
         for calls in unanswered {
             py.import("nearfirst._calls")?.getattr("start")?.call1((calls,))?;
         }
         Ok((shared, kept))
     }
 
-    fn found_or_made(
-        py: Python<'_>,
-        options: Options,
-        given: Vec<(String, Py<PyAny>)>,
-    ) -> Result<Found, Failure> {
+    fn found_or_made(py: Python<'_>, options: Options, given: &[Given]) -> Result<Found, Failure> {
+        // Nothing under this lock lets go of the GIL: who waits for it holds the GIL.
         let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
         engines.retain(|engine| engine.strong_count() > 0);
         let alike = |known: Arc<Self>| {
             let is_alike = known.options == options && known.engine.is_ours();
-            let kept = is_alike.then(|| known.keeps(py, &given)).flatten()?;
+            let kept = is_alike.then(|| known.keeps(py, given)).flatten()?;
             Some((known, kept, Vec::new()))
         };
         if let Some(found) = engines.iter().filter_map(Weak::upgrade).find_map(alike) {
             return Ok(found);
         }
-        let (mut kept, mut unanswered, mut stores) = (Vec::new(), Vec::new(), Vec::new());
-        let mut schemes = HashMap::<_, Arc<dyn Store>>::new();
-        for (scheme, object) in given {
-            let (reference, holder) = Reference::new(object.into_bound(py))?;
-            let (store, calls) =
-                PythonStore::new(&scheme, reference.clone_ref(py), options.stall());
+        let (mut unanswered, mut schemes) = (Vec::new(), HashMap::<_, Arc<dyn Store>>::new());
+        for Given { scheme, reference, .. } in given {
+            let (store, calls) = PythonStore::new(scheme, reference.clone_ref(py), options.stall());
             schemes.insert(scheme.clone(), Arc::new(store));
-            kept.push(holder);
             unanswered.push(calls);
-            stores.push((scheme, reference));
         }
+        let of = |given: &Given| (given.scheme.clone(), given.reference.clone_ref(py));
+        let stores: Vec<_> = given.iter().map(of).collect();
+        let kept = given.iter().map(|given| given.kept.clone_ref(py)).collect();
         let mut limits = options.engine();
         if !stores.is_empty() {
             limits = with_stall(limits, options.stall() + STORE_FIRST);
@@ -110,16 +111,15 @@ impl Shared {
     }
 
     /// What keeps its stores, if they are these and still kept.
-    fn keeps(&self, py: Python<'_>, given: &[(String, Py<PyAny>)]) -> Option<Vec<Py<Kept>>> {
-        let is_same = |((scheme, reference), (wanted, object)): (&(String, Reference), &(_, _))| {
-            let object: &Py<PyAny> = object;
-            (scheme == wanted && reference.get(py)?.is(object))
-                .then(|| reference.kept(py).map(Bound::unbind))?
-        };
+    fn keeps(&self, py: Python<'_>, given: &[Given]) -> Option<Vec<Py<Kept>>> {
         if self.stores.len() != given.len() {
             return None;
         }
-        self.stores.iter().zip(given).map(is_same).collect()
+        let same = |((scheme, reference), given): (&(String, Reference), &Given)| {
+            let is_same = *scheme == given.scheme && reference.get(py)?.is(&given.object);
+            is_same.then(|| reference.kept(py).map(Bound::unbind))?
+        };
+        self.stores.iter().zip(given).map(same).collect()
     }
 
     /// # Errors

@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use nearfirst::Name;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
 
 use crate::error;
 use crate::name;
@@ -41,6 +43,24 @@ impl Spec {
     #[staticmethod]
     fn list(names: Vec<Vec<u8>>) -> Self {
         Self(nearfirst::Spec::list(names.into_iter().map(Name::new)))
+    }
+
+    /// So that it passes between processes.
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let class = py.get_type::<Self>();
+        if let nearfirst::Spec::List(names) = &self.0 {
+            let names: Vec<_> =
+                names.iter().map(|name| PyBytes::new(py, name.as_bytes())).collect();
+            return Ok((class.getattr("list")?, PyTuple::new(py, [names])?));
+        }
+        let text = self.0.to_text();
+        if nearfirst::Spec::parse(&text).is_ok_and(|parsed| parsed == self.0) {
+            return Ok((class.getattr("parse")?, PyTuple::new(py, [PyBytes::new(py, &text)])?));
+        }
+        Err(PyTypeError::new_err("this spec has no text form, and cannot pass to another process"))
     }
 
     fn __str__<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {

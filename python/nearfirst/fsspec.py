@@ -1,0 +1,266 @@
+"""A file system of fsspec that brings near what another one holds.
+
+`nearfirst::s3://bucket/key` and `nearfirst://s3://bucket/key` are what
+`s3://bucket/key` is. Many files (`cat`, `fsspec.open_files`) are fetched side by
+side, and a file that is read from its beginning is fetched ahead.
+"""
+
+from __future__ import annotations
+
+import io
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from fsspec import filesystem, get_filesystem_class
+from fsspec.core import OpenFile, split_protocol
+from fsspec.implementations.chained import ChainedFileSystem
+
+import nearfirst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from fsspec import AbstractFileSystem
+    from typing_extensions import Buffer
+
+_PREFIX = "nearfirst://"
+
+
+class NearfirstFileSystem(ChainedFileSystem):
+    """The files of another file system, brought near.
+
+    It reads; to write, use the other file system.
+    """
+
+    protocol = "nearfirst"
+
+    def __init__(  # noqa: PLR0913, PLR0917 - as file systems over others are made
+        self,
+        fs: AbstractFileSystem | None = None,
+        target_protocol: str | None = None,
+        target_options: dict[str, Any] | None = None,
+        fo: str | None = None,
+        budget: int | None = None,
+        jobs: int | None = None,
+        stall: float | None = None,
+        **options: Any,  # noqa: ANN401 - the base class's
+    ) -> None:
+        """Over `fs`, or what fsspec makes of `target_protocol` and `target_options`.
+
+        `budget`, `jobs` and `stall` are those of `nearfirst.open`.
+        """
+        super().__init__(**options)
+        del fo
+        if fs is None:
+            if target_protocol is None:
+                raise ValueError(
+                    "nearfirst:// stands before another URL, as in nearfirst://s3://b/k"
+                )
+            fs = filesystem(target_protocol, **(target_options or {}))
+        self.fs = fs
+        self._how: dict[str, Any] = {"budget": budget, "jobs": jobs, "stall": stall}
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:  # noqa: ANN401 - one path, or several
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        path = super()._strip_protocol(path)
+        protocol, _ = split_protocol(path)
+        return path if protocol is None else get_filesystem_class(protocol)._strip_protocol(path)  # noqa: SLF001
+
+    @classmethod
+    def _get_kwargs_from_urls(cls, path: str) -> dict[str, Any]:
+        inner = path.removeprefix(_PREFIX)
+        protocol, _ = split_protocol(inner)
+        if inner == path or protocol is None:
+            return {}
+        options = get_filesystem_class(protocol)._get_kwargs_from_urls(inner)  # noqa: SLF001
+        return {"target_protocol": protocol} | ({"target_options": options} if options else {})
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:  # noqa: ANN401, D102, FBT001, FBT002
+        return self.fs.ls(self._strip_protocol(path), detail=detail, **options)
+
+    def info(self, path: str, **options: Any) -> Any:  # noqa: ANN401, D102
+        return self.fs.info(self._strip_protocol(path), **options)
+
+    def find(self, path: str, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401, D102
+        return self.fs.find(self._strip_protocol(path), *arguments, **options)
+
+    def ukey(self, path: str) -> Any:  # noqa: ANN401, D102
+        return self.fs.ukey(self._strip_protocol(path))
+
+    def created(self, path: str) -> Any:  # noqa: ANN401, D102
+        return self.fs.created(self._strip_protocol(path))
+
+    def modified(self, path: str) -> Any:  # noqa: ANN401, D102
+        return self.fs.modified(self._strip_protocol(path))
+
+    def invalidate_cache(self, path: str | None = None) -> None:  # noqa: D102
+        self.fs.invalidate_cache(path)
+
+    def cat_file(self, path: str, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401, D102
+        return self.fs.cat_file(self._strip_protocol(path), *arguments, **options)
+
+    def cat_ranges(self, paths: Iterable[str], *arguments: Any, **options: Any) -> Any:  # noqa: ANN401, D102
+        return self.fs.cat_ranges(self._strip_protocol(list(paths)), *arguments, **options)
+
+    def cat(
+        self,
+        path: str | list[str],
+        recursive: bool = False,  # noqa: FBT001, FBT002 - as the base class has it
+        on_error: str = "raise",
+        **options: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        """Read whole files, side by side: a dictionary by path, or the bytes of a single path.
+
+        `on_error` is `raise`, `omit` or `return`, as of every file system.
+        """
+        paths = self.expand_path(path)
+        if recursive:
+            # Files only, which `expand_path` does not tell from folders.
+            paths = sorted({found for each in paths for found in self.find(each)})
+        if not isinstance(path, list) and paths == [self._strip_protocol(path)]:
+            return self.cat_file(paths[0], **options)
+        coming = _Coming(self, paths)
+        read: dict[str, bytes | Exception] = {}
+        for each, member in coming:
+            with member:
+                try:
+                    read[each] = member.read()
+                except nearfirst.NearfirstError as error:
+                    if on_error == "raise":
+                        raise
+                    if on_error == "return":
+                        read[each] = error
+        return {each: read[each] for each in paths if each in read}
+
+    def open_many(self, files: Sequence[OpenFile]) -> list[Any]:
+        """Open the files of an `OpenFiles`, which are fetched side by side."""
+        coming = _Coming(self, [self._strip_protocol(file.path) for file in files])
+        return [coming.opened(file) for file in files]
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:  # noqa: ANN401
+        if mode != "rb":
+            raise NotImplementedError("nearfirst:// reads; to write, use the file system it wraps")
+        del options
+        return _Coming(self, [path]).open(path)
+
+
+class _Coming:
+    """Files that are fetched in the order in which they are expected to be read."""
+
+    def __init__(self, files: NearfirstFileSystem, paths: Sequence[str]) -> None:
+        self.files = files
+        self._paths = {files.fs.unstrip_protocol(path): path for path in paths}
+        self._members: Iterator[nearfirst.Member] | None = None
+        self._here: dict[str, nearfirst.Member] = {}
+        self._lock = Lock()
+
+    def _begun(self) -> Iterator[nearfirst.Member]:
+        if self._members is None:
+            # Nothing is fetched of files that are not read.
+            protocols = {name.partition("://")[0] for name in self._paths}
+            self._members = nearfirst.open(
+                nearfirst.list_of(self._paths),
+                order="listed",
+                stores=dict.fromkeys(protocols, self.files.fs),
+                errors="yield",
+                **self.files._how,  # noqa: SLF001
+            )
+        return self._members
+
+    def __iter__(self) -> Iterator[tuple[str, nearfirst.Member]]:
+        """All of them."""
+        for member in self._begun():
+            yield self._paths[member.name], member
+
+    def taken(self, path: str) -> nearfirst.Member | None:
+        """The member of a path, once; `None` of one that was taken before."""
+        with self._lock:
+            while path not in self._here:
+                member = next(self._begun(), None)
+                if member is None:
+                    return None
+                self._here[self._paths[member.name]] = member
+            return self._here.pop(path)
+
+    def open(self, path: str, mode: str = "rb") -> io.BufferedReader:
+        """A file that is read as it comes."""
+        del mode
+        return io.BufferedReader(_ComingFile(self, path), _BUFFER_BYTES)
+
+    def opened(self, file: OpenFile) -> Any:  # noqa: ANN401
+        """As `file` is opened: decompressed, decoded."""
+        path = self.files._strip_protocol(file.path)  # noqa: SLF001
+        how = (file.mode, file.compression, file.encoding, file.errors, file.newline)
+        return OpenFile(self, path, *how).open()
+
+
+_BUFFER_BYTES = 128 << 10
+
+
+class _ComingFile(io.RawIOBase):
+    """A file that is fetched ahead while it is read forwards.
+
+    Once it is read elsewhere than where the last read ended, it is read through
+    the file system below, with that one's own cache.
+    """
+
+    def __init__(self, coming: _Coming, path: str) -> None:
+        self._coming = coming
+        self._path = path
+        self._at = 0
+        self._read = 0
+        self._member: nearfirst.Member | None = None
+        self._elsewhere: Any = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at}.get(whence)
+        if base is None:
+            base = self._coming.files.info(self._path)["size"]
+        if base + offset < 0:
+            raise ValueError("a position is not negative")
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        member = self._next() if self._elsewhere is None else None
+        if member is not None:
+            count = member.readinto(buffer)
+            self._read += count
+        else:
+            self._elsewhere.seek(self._at)
+            count = self._elsewhere.readinto(buffer)
+        self._at += count
+        return count
+
+    def _next(self) -> nearfirst.Member | None:
+        """The member, if what it gives next is what is wanted."""
+        if self._at == self._read == 0 and self._member is None:
+            self._member = self._coming.taken(self._path)
+        if self._member is not None and self._at == self._read:
+            return self._member
+        self._elsewhere = self._coming.files.fs.open(self._path, "rb")
+        self._let_go()
+        return None
+
+    def _let_go(self) -> None:
+        if self._member is not None:
+            self._member.close()
+            self._member = None
+
+    def close(self) -> None:
+        if not self.closed:
+            self._let_go()
+            if self._elsewhere is not None:
+                self._elsewhere.close()
+        super().close()
