@@ -34,4 +34,22 @@ code=0
 "$bin/python" -m mypy.stubtest nearfirst --mypy-config-file pyproject.toml \
     --allowlist python/stubtest.txt --ignore-unused-allowlist || code=1
 timeout 600 "$bin/pytest" -q || code=1
+
+# PyPI has PyTorch with CUDA only, which is 5 GB; Debian has it for its own Python.
+system=/usr/bin/python3
+torch=$folder/torch
+if "$system" -c 'import sys, importlib.util as u; sys.exit(not u.find_spec("torch") or sys.version_info < (3, 11))' 2>/dev/null; then
+    if [ "$(cat "$folder/torch-pins" 2>/dev/null)" != "$pins $folder" ]; then
+        rm -f "$folder/torch-pins"
+        "$system" -m venv --clear --system-site-packages "$torch" </dev/null &&
+            "$torch/bin/pip" -q --disable-pip-version-check install \
+                $(tr ' ' '\n' <<<"$pins" | grep -E '^(fsspec|pytest)=') </dev/null &&
+            echo "$pins $folder" >"$folder/torch-pins"
+    fi
+    echo "$PWD/python" >"$("$torch/bin/python" -c 'import site; print(site.getsitepackages()[0])')/nearfirst.pth"
+    timeout 600 "$torch/bin/python" -m pytest -q python/tests/test_torch.py || code=1
+else
+    echo "skipped: the data set of PyTorch: $system is not of version 3.11 or later, or has no torch (python3-torch)"
+    [ "${NEARFIRST_REQUIRE_ALL:-}" != 1 ] || code=1
+fi
 exit $code

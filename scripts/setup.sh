@@ -41,12 +41,14 @@ mariadbd:mariadb-server:tests on MariaDB
 mariadb:mariadb-client:tests on MariaDB
 python3:python3:tests on WebDAV and on archived objects
 ensurepip:python3-venv:tests on WebDAV and on archived objects
+torch:python3-torch:the tests of the data set of PyTorch
 '
 
 # Whether a program or a file is there; Debian keeps those of PostgreSQL out of PATH.
 have() {
     case $1 in
     /*) [ -e "$1" ] ;;
+    torch) /usr/bin/python3 -c 'import sys, importlib.util as u; sys.exit(not u.find_spec("torch"))' 2>/dev/null ;;
     ensurepip) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     *) PATH=$PATH:/usr/sbin:/sbin:$(printf '%s:' /usr/lib/postgresql/*/bin) command -v "$1" >/dev/null ;;
     esac

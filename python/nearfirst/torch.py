@@ -1,0 +1,201 @@
+"""A data set of PyTorch whose samples come as they are near."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import torch.distributed as dist
+from torch.utils.data import IterableDataset, get_worker_info
+
+import nearfirst
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from nearfirst import Entry, Member, Set
+    from nearfirst._nearfirst import Spec
+    from nearfirst._open import Name
+
+Sample = TypeVar("Sample")
+
+_DIGEST_BYTES = 8
+_LOG = logging.getLogger("nearfirst")
+
+
+def named_bytes(member: Member) -> tuple[str, bytes]:
+    """Make a sample of a member: its name and its bytes."""
+    return member.name, member.read()
+
+
+class NearDataset(IterableDataset, Generic[Sample]):
+    """The members of a set as samples, each once per epoch over all workers and ranks.
+
+    Every worker of a `DataLoader` and every rank of a distributed run opens the set
+    for itself and takes its share, by a hash of the name: they need not list the same
+    names in the same order. Shares differ in size as chance has it.
+
+    Samples come as they are ready. With `shuffle` those fetched first are drawn by
+    lot among the names known so far, anew in each epoch; what is ready still comes first.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        *specs: Name | Spec,
+        transform: Callable[[Member], Sample] | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        errors: Literal["raise", "skip", "yield"] = "raise",
+        rank: int | None = None,
+        world_size: int | None = None,
+        **options: Any,  # noqa: ANN401 - those of `nearfirst.open`
+    ) -> None:
+        """Of the members of `nearfirst.open(*specs, **options)`.
+
+        Args:
+            specs: As `nearfirst.open` takes them.
+            transform: Makes a sample of a member, in the worker, which may be a
+                process: pass a function of a module. Name and bytes if not given.
+            shuffle: Whether to draw the order by lot.
+            seed: Of the lot.
+            errors: Whether what cannot be read or transformed is raised (the next
+                sample follows), skipped with a warning in the log `nearfirst`, or
+                yielded as the exception.
+            rank: This process among `world_size` that share the set; of
+                `torch.distributed` if not given and that is initialised.
+            world_size: How many processes share the set.
+            options: Of `nearfirst.open`; each worker has a budget of its own.
+        """
+        super().__init__()
+        if errors not in {"raise", "skip", "yield"}:
+            raise ValueError(f"errors is 'raise', 'skip' or 'yield', not {errors!r}")
+        if (rank is None) != (world_size is None):
+            raise ValueError("rank and world_size are given together")
+        if rank is not None and world_size is not None and not 0 <= rank < world_size:
+            raise ValueError(f"rank is from 0 to {world_size - 1}, not {rank}")
+        if shuffle and ("rank" in options or "order" in options):
+            raise TypeError("shuffle is an order; there cannot be another")
+        self._specs = specs
+        self._transform = transform or named_bytes
+        self._shuffle = shuffle
+        self._seed = seed
+        self._errors = errors
+        self._rank, self._world_size = rank, world_size
+        self._options = options
+        self._epoch = 0
+        self._done: set[bytes] = set()
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Open the set and take this worker's share of what is not done in this epoch."""
+        return _Samples(self)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch: with its own order, and nothing done.
+
+        Workers that live for one epoch only do not tell their `DataLoader` that it ended.
+        """
+        if epoch != self._epoch:
+            self._epoch, self._done = epoch, set()
+
+    def mark(self, names: Iterable[Name]) -> None:
+        """Count members as done in this epoch: what a loop over a `DataLoader` has used.
+
+        Workers count for themselves, and a plain `DataLoader` does not tell.
+        """
+        self._done.update(_digest(os.fsencode(name)) for name in names)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is done, for `load_state_dict` here or in another process.
+
+        `StatefulDataLoader` of torchdata asks every worker for it.
+        """
+        return {"epoch": self._epoch, "done": b"".join(sorted(self._done))}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where another left off: what was done in its epoch does not come again."""
+        done = state["done"]
+        starts = range(0, len(done), _DIGEST_BYTES)
+        self._epoch = state["epoch"]
+        self._done = {done[at : at + _DIGEST_BYTES] for at in starts}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the rank, which a worker that is spawned cannot ask for."""
+        rank, world_size = self._ranks()
+        return self.__dict__ | {"_rank": rank, "_world_size": world_size}
+
+    def _ranks(self) -> tuple[int, int]:
+        if self._rank is not None and self._world_size is not None:
+            return self._rank, self._world_size
+        if dist.is_available() and dist.is_initialized():
+            return dist.get_rank(), dist.get_world_size()
+        return 0, 1
+
+    def share(self) -> tuple[int, int]:
+        """Which share is this process's or worker's, of how many."""
+        rank, ranks = self._ranks()
+        worker = get_worker_info()
+        if worker is None:
+            return rank, ranks
+        return rank * worker.num_workers + worker.id, ranks * worker.num_workers
+
+    def _opened(self) -> Set:
+        """The share that is not done."""
+        number, of = self.share()
+        # Of this epoch, also for functions that are called once the next has begun.
+        done = frozenset(self._done)
+        draw = hashlib.blake2b(f"{self._seed} {self._epoch}".encode()).digest()
+
+        def is_wanted(entry: Entry) -> bool:
+            digest = _digest(os.fsencode(entry.name))
+            return int.from_bytes(digest) % of == number and digest not in done
+
+        def lot(entry: Entry) -> float:
+            return float(int.from_bytes(_digest(os.fsencode(entry.name), draw)[:3]))
+
+        options = self._options | ({"rank": lot} if self._shuffle else {})
+        return nearfirst.open(*self._specs, errors="yield", **options).filter(is_wanted)
+
+
+class _Samples(Generic[Sample]):
+    """The samples of one epoch. An error that is raised does not end them."""
+
+    def __init__(self, dataset: NearDataset[Sample]) -> None:
+        self._dataset = dataset
+        self._members: Set | None = dataset._opened()  # noqa: SLF001
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self
+
+    def __next__(self) -> Any:  # noqa: ANN401 - a sample, or an exception
+        dataset = self._dataset
+        while self._members is not None:
+            member = next(self._members, None)
+            if member is None:
+                self._members.close()
+                self._members = None
+                dataset.set_epoch(dataset._epoch + 1)  # noqa: SLF001
+                break
+            dataset.mark([member.name])
+            try:
+                with member:
+                    return dataset._transform(_readable(member))  # noqa: SLF001
+            except Exception as error:
+                if dataset._errors == "raise":  # noqa: SLF001
+                    raise
+                if dataset._errors == "yield":  # noqa: SLF001
+                    return error
+                _LOG.warning("skipped %s: %s", member.name, error)
+        raise StopIteration
+
+
+def _readable(member: Member) -> Member:
+    """Raise what kept a member away, whatever a transform would make of it."""
+    if member.error is not None:
+        raise member.error
+    return member
+
+
+def _digest(name: bytes, key: bytes = b"") -> bytes:
+    return hashlib.blake2b(name, digest_size=_DIGEST_BYTES, key=key).digest()
