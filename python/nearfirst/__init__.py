@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from nearfirst._nearfirst import DeliveryTime, Device, Entry, Member, Piece, Set, Sled, Spec
 from nearfirst._open import glob, links, list_of, open, program, query  # noqa: A004
-from nearfirst._sleds import delivery_time, devices, order, pick, sleds
+from nearfirst._sleds import Sleds, calibrate, delivery_time, devices, order, pick, sleds
 from nearfirst._store import Store
 from nearfirst.errors import (
     Busy,
@@ -47,11 +47,13 @@ __all__ = [
     "Refused",
     "Set",
     "Sled",
+    "Sleds",
     "Spec",
     "SpecError",
     "Stalled",
     "Store",
     "Unsupported",
+    "calibrate",
     "delivery_time",
     "devices",
     "glob",

@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, final
+from typing import Literal, Self, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer
 
+from nearfirst._sleds import Sleds
 from nearfirst._store import Store
 
 __all__ = [
@@ -25,12 +26,18 @@ __all__ = [
     "Set",
     "Sled",
     "Spec",
+    "calibrate",
     "delivery_time",
     "devices",
     "open",
     "pick",
     "sleds",
 ]
+
+@type_check_only
+class Asked(TypedDict):
+    storage: dict[str, str]
+    stores: list[tuple[str, object]]
 
 @final
 class Entry:
@@ -97,6 +104,10 @@ class Member:
     @property
     def modified(self) -> float | None:
         """When its content last changed, in seconds since 1970, if listing told."""
+
+    @property
+    def cost(self) -> Sleds:
+        """What reading it anew would cost, from where its parts are now."""
 
     @property
     def error(self) -> Exception | None:
@@ -197,6 +208,9 @@ class Set:
         /,
     ) -> None: ...
     def _poll(self, bell: Bell) -> Member | None: ...
+    def _progress(self) -> tuple[int, int, bool]: ...
+    def _devices(self) -> list[tuple[str, int, float]]: ...
+    def _repr_html_(self) -> str: ...
 
 @final
 class Names:
@@ -256,6 +270,8 @@ class Sled:
     @property
     def bandwidth_p90(self) -> float | None:
         """Bytes per second that nine in ten reach."""
+
+    def _repr_html_(self) -> str: ...
 
 @final
 class DeliveryTime:
@@ -391,7 +407,8 @@ def open(  # noqa: A001
     stores: list[tuple[str, object]],
     stall: float | None,
 ) -> Set: ...
-def sleds(name: bytes) -> list[Sled]: ...
-def delivery_time(name: bytes, plan: str) -> DeliveryTime: ...
+def sleds(name: bytes, asked: Asked) -> list[Sled]: ...
+def delivery_time(name: bytes, plan: str, asked: Asked) -> DeliveryTime: ...
 def devices() -> list[Device]: ...
+def calibrate(paths: list[str], seconds: float, save: bool) -> list[Device]: ...
 def pick(name: bytes, piece_bytes: int, record: bytes | None, plan: str) -> Pieces: ...

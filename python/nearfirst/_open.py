@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fsspec import AbstractFileSystem
 
-    from nearfirst._nearfirst import Entry, Set
+    from nearfirst._nearfirst import Asked, Entry, Set
 
 Name: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*")
@@ -118,6 +118,14 @@ def list_of(names: Iterable[Name]) -> Spec:
     if isinstance(names, str | bytes | os.PathLike):
         raise TypeError("list_of takes several names; open takes one as it stands")
     return Spec.list([os.fsencode(name) for name in names])
+
+
+def asking(
+    storage_options: Mapping[str, object] | None,
+    stores: Mapping[str, Store | AbstractFileSystem] | None,
+) -> Asked:
+    """Make what a single object is asked about with."""
+    return {"storage": _options(storage_options), "stores": _stores(stores)}
 
 
 def _spec(spec: Name | Spec) -> Spec:

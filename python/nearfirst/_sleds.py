@@ -1,38 +1,65 @@
-"""What files of this machine cost, and in which order reading them is cheapest."""
+"""What objects cost, and in which order reading them is cheapest."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Literal
 
-from nearfirst import _nearfirst
+from nearfirst import _display, _nearfirst
+from nearfirst._open import asking
 from nearfirst.errors import NearfirstError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from fsspec import AbstractFileSystem
 
     from nearfirst._nearfirst import DeliveryTime, Device, Piece, Sled
     from nearfirst._open import Name
+    from nearfirst._store import Store
 
 _PIECE_BYTES = 1 << 20
 
 
-def sleds(name: Name) -> list[Sled]:
-    """Say where each part of a file is, and what it costs; nothing is read.
+class Sleds(list["Sled"]):
+    """The sleds of one object; a notebook shows them as a bar."""
+
+    def _repr_html_(self) -> str:
+        return _display.sleds(self)
+
+
+def sleds(
+    name: Name,
+    *,
+    storage_options: Mapping[str, object] | None = None,
+    stores: Mapping[str, Store | AbstractFileSystem] | None = None,
+) -> Sleds:
+    """Say where each part of an object is, and what it costs; nothing is read.
+
+    Of an object of a server its store is asked; `storage_options` and `stores` are
+    those of `open`. What a server takes is known once something was read from it.
 
     Raises:
-        NearfirstError: The file cannot be asked about, or is not of this machine.
+        NearfirstError: It cannot be asked about.
     """
-    return _nearfirst.sleds(os.fsencode(name))
+    asked = asking(storage_options, stores)
+    return Sleds(_nearfirst.sleds(os.fsencode(name), asked))
 
 
-def delivery_time(name: Name, plan: Literal["best", "linear"] = "best") -> DeliveryTime:
-    """Estimate how long reading a whole file takes, near first or in file order.
+def delivery_time(
+    name: Name,
+    plan: Literal["best", "linear"] = "best",
+    *,
+    storage_options: Mapping[str, object] | None = None,
+    stores: Mapping[str, Store | AbstractFileSystem] | None = None,
+) -> DeliveryTime:
+    """Estimate how long reading a whole object takes, near first or in file order.
 
     Raises:
-        NearfirstError: The file cannot be asked about, or is not of this machine.
+        NearfirstError: It cannot be asked about.
     """
-    return _nearfirst.delivery_time(os.fsencode(name), plan)
+    asked = asking(storage_options, stores)
+    return _nearfirst.delivery_time(os.fsencode(name), plan, asked)
 
 
 def pick(
@@ -78,6 +105,28 @@ def order(names: Iterable[Name]) -> Iterator[str]:
 def devices() -> list[Device]:
     """List every device behind a mount, and every other one that was measured."""
     return _nearfirst.devices()
+
+
+def calibrate(
+    *paths: str | os.PathLike[str], seconds: float = 3.0, save: bool = True
+) -> list[Device]:
+    """Measure the devices that files are on, and say what they take.
+
+    A little is read at random places for the latency and in sequence for the
+    bandwidth, past the page cache; no file is changed.
+
+    Args:
+        paths: Files or folders on the devices. Without any, memory and all devices
+            behind mounts, but for those that cannot be measured.
+        seconds: To spend on a device, at the most; a few reads are made in any case.
+        save: Whether to write it down in the device table of this user, or of the
+            system if this is root.
+
+    Raises:
+        NearfirstError: A device that was asked for cannot be measured.
+        OSError: The table cannot be written.
+    """
+    return _nearfirst.calibrate([os.fspath(path) for path in paths], float(seconds), bool(save))
 
 
 def _cost(name: str) -> tuple[int, float] | None:

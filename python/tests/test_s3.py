@@ -98,3 +98,6 @@ def test_what_is_archived_is_cold(endpoint: str, options: dict[str, str]) -> Non
     assert list(members.filter(lambda entry: entry.is_cold).names()) == ["s3://bucket/cold/object"]
     with pytest.raises(nearfirst.Cold, match="GLACIER"):
         next(members)
+    (sled,) = nearfirst.sleds("s3://bucket/cold/object", storage_options=options)
+    assert (sled.length, sled.place, sled.device) == (1, "cold", "cold:s3://bucket")
+    assert nearfirst.delivery_time("s3://bucket/cold/object", storage_options=options).cold_bytes

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import nearfirst
 import pytest
+from test_store import Objects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,9 +77,101 @@ def test_what_cannot_be_asked_about(tmp_path: Path) -> None:
     with pytest.raises(nearfirst.NotFound):
         nearfirst.sleds(tmp_path / "none")
     with pytest.raises(nearfirst.Unsupported):
-        nearfirst.delivery_time("https://host/object")
+        nearfirst.delivery_time("nobodys://host/object")
+    with pytest.raises(nearfirst.Unsupported):
+        nearfirst.pick("https://host/object")
     with pytest.raises(nearfirst.NearfirstError):
         nearfirst.pick(tmp_path)
+
+
+def test_an_object_of_a_server_has_sleds() -> None:
+    store = Objects({"a": bytes(1000), "empty": b""})
+    stores: Any = {"mine": store}
+    (sled,) = nearfirst.sleds("mine://box/a", stores=stores)
+    assert (sled.offset, sled.length, sled.place) == (0, 1000, "far")
+    assert sled.device == "mine://box"
+    assert nearfirst.sleds("mine://box/empty", stores=stores) == []
+    time = nearfirst.delivery_time("mine://box/a", stores=stores)
+    # Known once something was read from it.
+    assert time.unknown_bytes == (1000 if sled.latency is None else 0)
+    with pytest.raises(nearfirst.NotFound):
+        nearfirst.sleds("mine://box/none", stores=stores)
+
+
+def test_a_member_has_a_cost(file: Path) -> None:
+    members = nearfirst.open(
+        str(file), "mine://box/a", stores={"mine": Objects({"a": bytes(1000)})}
+    )
+    for member in members:
+        assert sum(sled.length for sled in member.cost) == member.size
+        assert isinstance(member.cost, nearfirst.Sleds)
+        member.close()
+        with pytest.raises(ValueError, match="closed"):
+            assert member.cost
+
+
+def test_devices_are_measured(file: Path) -> None:
+    measured = {device.name for device in nearfirst.calibrate(file, seconds=0.01)}
+    # Memory is known now: it is not measured again unasked.
+    (again,) = nearfirst.calibrate(file, seconds=0.01, save=False)
+    assert again.name in measured
+    assert again.updated is not None
+    with pytest.raises(nearfirst.NotFound):
+        nearfirst.calibrate(f"{file}.none")
+    with pytest.raises(ValueError, match="seconds"):
+        nearfirst.calibrate(file, seconds=-1)
+
+
+class Page(HTMLParser):
+    """What of a page is seen: parts of bars by title and share, and text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.parts: list[tuple[str, int]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(html)
+        assert self.open == [], "every tag is closed"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+        found = dict(attrs)
+        title, style = found.get("title"), found.get("style") or ""
+        if title is not None:
+            self.parts.append((title, int(style.removeprefix("flex:").split()[0])))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + " "
+
+
+def test_a_notebook_shows_sleds(file: Path) -> None:
+    sleds = nearfirst.sleds(file)
+    page = Page(sleds._repr_html_())
+    assert [share for _, share in page.parts] == [sled.length for sled in sleds]
+    assert sleds[0].device in page.text
+    (part,) = Page(sleds[0]._repr_html_()).parts
+    assert part[0].startswith(f"{sleds[0].place} on ")
+    many = nearfirst.Sleds(sleds[:1] * 100)
+    assert "and 80 more" in Page(many._repr_html_()).text
+    assert Page(nearfirst.Sleds()._repr_html_()).text.strip() == "no bytes"
+
+
+def test_a_notebook_shows_a_set(folder: Path) -> None:
+    spec = nearfirst.list_of([folder / "a.txt", folder / "b.txt", folder / "<none>"])
+    with nearfirst.open(spec, order="listed", errors="yield") as members:
+        assert "0 members" in Page(members._repr_html_()).text
+        next(members)
+        assert len(members) == 3
+        assert Page(members._repr_html_()).parts == [("1 members", 1), ("2 not yet", 2)]
+        list(members)
+        page = Page(members._repr_html_())
+        assert page.parts == [("2 members", 2), ("1 errors", 1)]
+        assert "3 names all" in page.text
+        assert repr(members) == "<nearfirst.Set 2 members and 1 errors yielded, all of 3>"
+    assert "closed" in Page(members._repr_html_()).text
 
 
 @pytest.mark.parametrize(

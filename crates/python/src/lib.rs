@@ -8,6 +8,7 @@ mod buffer;
 mod callback;
 mod calls;
 mod costs;
+mod device;
 mod engine;
 mod entry;
 mod error;
@@ -35,6 +36,8 @@ mod _nearfirst {
     #[pymodule_export]
     use crate::calls::{Call, Calls};
     #[pymodule_export]
+    use crate::device::{Device, calibrate, devices};
+    #[pymodule_export]
     use crate::entry::Entry;
     #[pymodule_export]
     use crate::member::Member;
@@ -43,7 +46,7 @@ mod _nearfirst {
     #[pymodule_export]
     use crate::set::{Names, Set, open};
     #[pymodule_export]
-    use crate::sled::{DeliveryTime, Device, Sled, delivery_time, devices, sleds};
+    use crate::sled::{DeliveryTime, Sled, delivery_time, sleds};
     #[pymodule_export]
     use crate::spec::Spec;
 }

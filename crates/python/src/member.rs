@@ -19,6 +19,8 @@ use tempfile::TempDir;
 use crate::kept::Kept;
 use crate::owned::Owned;
 use crate::reading::Reading;
+use crate::sled::{self, Sled};
+use crate::wait::wait;
 use crate::{buffer, entry, error, name};
 
 /// One object of a set, delivered once, its data near.
@@ -45,6 +47,8 @@ enum State {
 #[derive(Debug)]
 struct Held {
     reading: Reading,
+    /// Of one that did not fail.
+    engine: Option<Engine>,
     /// A copy under the member's own file name.
     folder: Option<TempDir>,
 }
@@ -52,15 +56,25 @@ struct Held {
 impl Member {
     pub(crate) fn new(member: nearfirst::Member, engine: Engine, kept: Vec<Py<Kept>>) -> Self {
         let entry = member.entry().clone();
-        Self::of(entry, Reading::new(member, engine), kept)
+        Self::of(entry, Reading::new(member, engine.clone()), Some(engine), kept)
     }
 
     pub(crate) fn failed(error: MemberError) -> Self {
-        Self::of(nearfirst::Entry::named(error.name.clone()), Reading::failed(error), Vec::new())
+        Self::of(
+            nearfirst::Entry::named(error.name.clone()),
+            Reading::failed(error),
+            None,
+            Vec::new(),
+        )
     }
 
-    fn of(entry: nearfirst::Entry, reading: Reading, kept: Vec<Py<Kept>>) -> Self {
-        let held = Owned::new(Held { reading, folder: None });
+    fn of(
+        entry: nearfirst::Entry,
+        reading: Reading,
+        engine: Option<Engine>,
+        kept: Vec<Py<Kept>>,
+    ) -> Self {
+        let held = Owned::new(Held { reading, engine, folder: None });
         Self { entry, state: Mutex::new(State::Open(Box::new(held))), lent: OnceLock::new(), kept }
     }
 
@@ -146,6 +160,20 @@ impl Member {
     #[getter]
     fn modified(&self) -> Option<f64> {
         entry::modified(&self.entry)
+    }
+
+    #[getter]
+    fn cost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let engine = match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Open(held) => held.get()?.engine.clone(),
+            State::Busy | State::Closed => None,
+        };
+        let closed = || PyValueError::new_err("the member is closed, in use or failed");
+        let engine = engine.ok_or_else(closed)?;
+        let found = wait(py, &engine, || Ok(()), sled::of_entry(&engine, &self.entry))?;
+        let found = found.map_err(|error| error::of(py, &self.entry.name, &error))?;
+        let sleds: Vec<_> = found.iter().map(Sled::from).collect();
+        py.import("nearfirst._sleds")?.getattr("Sleds")?.call1((sleds,))
     }
 
     #[getter]

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// What an engine is made with: equal options share one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) budget_bytes: Option<u64>,
     pub(crate) jobs: Option<u32>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -35,6 +35,22 @@ pub(crate) struct Set {
     /// Its rank and filter functions and its stores, and those of the sets that it is made of.
     kept: Vec<Py<Kept>>,
     yields_errors: bool,
+    counts: Counts,
+}
+
+/// What was yielded so far.
+#[derive(Debug, Default)]
+struct Counts {
+    members: AtomicU64,
+    errors: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Counts {
+    fn count(&self, is_error: bool) {
+        let of = if is_error { &self.errors } else { &self.members };
+        of.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// What an open set is made of.
@@ -84,7 +100,12 @@ impl Set {
         yields_errors: bool,
     ) -> Self {
         let open = Open { set: Owned::new(set), closed: AtomicBool::new(false), grounds };
-        Self { open: Mutex::new(Some(Arc::new(open))), kept, yields_errors }
+        Self {
+            open: Mutex::new(Some(Arc::new(open))),
+            kept,
+            yields_errors,
+            counts: Counts::default(),
+        }
     }
 
     fn kept(&self, py: Python<'_>) -> Vec<Py<Kept>> {
@@ -106,6 +127,7 @@ impl Set {
         open: &Open,
         member: Result<nearfirst::Member, MemberError>,
     ) -> PyResult<Member> {
+        self.counts.count(member.is_err());
         match member {
             Ok(member) => Ok(Member::new(member, open.engine()?.clone(), self.kept(py))),
             Err(error) if self.yields_errors => Ok(Member::failed(error)),
@@ -148,6 +170,7 @@ impl Set {
         open.goes_on()?;
         let Some(member) = wait(py, open.engine()?, || open.goes_on(), members.next())? else {
             open.goes_on()?;
+            self.counts.ended.store(true, Ordering::Relaxed);
             return Ok(None);
         };
         // What its functions raised meanwhile is the next call's: this member must not be lost.
@@ -173,6 +196,7 @@ impl Set {
             Poll::Pending => open.goes_on().map(|()| None),
             Poll::Ready(None) => {
                 open.goes_on()?;
+                self.counts.ended.store(true, Ordering::Relaxed);
                 Err(PyStopAsyncIteration::new_err(()))
             }
             Poll::Ready(Some(member)) => self.given(py, &open, member).map(Some),
@@ -272,6 +296,41 @@ impl Set {
         let set = open.set()?;
         let taken = py.detach(|| set.order_taken());
         Ok(taken.iter().map(|taken| name::to_python(py, taken)).collect())
+    }
+
+    /// Members and errors yielded, and whether all were.
+    #[pyo3(name = "_progress")]
+    fn progress(&self) -> (u64, u64, bool) {
+        let Counts { members, errors, ended } = &self.counts;
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (of(members), of(errors), ended.load(Ordering::Relaxed))
+    }
+
+    /// The devices that its engine fetches from: name, requests in flight, bytes per second.
+    fn _devices(&self, py: Python<'_>) -> PyResult<Vec<(String, u32, f64)>> {
+        let open = self.open()?;
+        let engine = open.engine()?;
+        let row = |device: &nearfirst::DeviceSnapshot| {
+            let name = engine.device(device.device)?.name().to_owned();
+            Some((name, device.in_flight, device.goodput))
+        };
+        Ok(py.detach(|| engine.snapshot().devices.iter().filter_map(row).collect()))
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("nearfirst._display")?.getattr("set_")?.call1((slf,))
+    }
+
+    fn __repr__(&self) -> String {
+        let (members, errors, ended) = self.progress();
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = open.as_ref().and_then(|open| Some(open.set().ok()?.known()));
+        let state = match (known, ended) {
+            (None, _) => "closed".to_owned(),
+            (Some(known), false) => format!("{known} known so far"),
+            (Some(known), true) => format!("all of {known}"),
+        };
+        format!("<nearfirst.Set {members} members and {errors} errors yielded, {state}>")
     }
 
     #[getter]

@@ -1,15 +1,19 @@
-//! Sleds, delivery times and devices, for Python.
+//! Sleds and delivery times, for Python.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use nearfirst::{Backing, Error, Name, Place, Plan};
+use nearfirst::{Engine, Error, Name, Place, Plan};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::costs::costs;
+use crate::engine::Shared;
 use crate::error;
+use crate::options::Options;
+use crate::wait::wait;
 
 /// A byte range of a file with one estimate.
 #[pyclass(frozen, get_all, module = "nearfirst")]
@@ -43,6 +47,10 @@ impl From<&nearfirst::Sled> for Sled {
 
 #[pymethods]
 impl Sled {
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("nearfirst._display")?.getattr("sleds")?.call1(([slf],))
+    }
+
     fn __repr__(&self) -> String {
         let Self { offset, length, device, place, .. } = self;
         format!("<nearfirst.Sled {offset}+{length} {place} on {device}>")
@@ -74,25 +82,6 @@ impl DeliveryTime {
     }
 }
 
-/// Something with one latency and one bandwidth.
-#[pyclass(frozen, get_all, module = "nearfirst")]
-#[derive(Debug, Clone)]
-pub(crate) struct Device {
-    name: String,
-    latency: Option<f64>,
-    latency_p90: Option<f64>,
-    bandwidth: Option<f64>,
-    updated: Option<u64>,
-    mounted_on: Vec<PathBuf>,
-}
-
-#[pymethods]
-impl Device {
-    fn __repr__(&self) -> String {
-        format!("<nearfirst.Device {}>", self.name)
-    }
-}
-
 /// The word for a place.
 pub(crate) fn place_word(place: Place) -> &'static str {
     match place {
@@ -106,34 +95,71 @@ pub(crate) fn place_word(place: Place) -> &'static str {
 /// The path of a file of this machine.
 ///
 /// # Errors
-/// Of a URL: where its parts are nobody says.
+/// Of a URL: only what is a file of this machine is read in pieces.
 pub(crate) fn local(name: &[u8]) -> Result<&Path, Error> {
     let named = Name::new(name);
     if named.scheme().is_some() {
-        let reason = "sleds are known of files of this machine, not of objects of servers";
+        let reason = "files of this machine are read in pieces, not objects of servers";
         return Err(Error::unsupported(named.redacted(), reason));
     }
     Ok(Path::new(OsStr::from_bytes(name)))
 }
 
-fn described(py: Python<'_>, name: &[u8]) -> PyResult<Vec<nearfirst::Sled>> {
-    let costs = costs();
-    py.detach(|| local(name).and_then(|path| costs.path_sleds(path)))
-        .map_err(|error| error::of(py, &error.name(), &error))
+/// The sleds of an object: of a path without an engine, of a URL by asking its store.
+fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirst::Sled>> {
+    let name = Name::new(name);
+    if let Some(path) = name.path() {
+        let costs = costs();
+        return py
+            .detach(|| costs.path_sleds(path))
+            .map_err(|error| error::of(py, &error.name(), &error));
+    }
+    let options = Options { storage: asked.storage, ..Options::default() };
+    let (shared, _kept) = Shared::with(py, options, asked.stores)?;
+    let engine = shared.engine()?;
+    let found = async {
+        let entry = engine.stores().of(&name)?.stat(&name).await?;
+        of_entry(engine, &entry).await
+    };
+    wait(py, engine, || Ok(()), found)?.map_err(|error| error::of(py, &name, &error))
 }
 
-/// Where the parts of a file are; see `nearfirst.sleds`.
-#[pyfunction]
-pub(crate) fn sleds(py: Python<'_>, name: &[u8]) -> PyResult<Vec<Sled>> {
-    Ok(described(py, name)?.iter().map(Sled::from).collect())
+/// The sleds of an object that its store told of.
+pub(crate) async fn of_entry(
+    engine: &Engine,
+    entry: &nearfirst::Entry,
+) -> Result<Vec<nearfirst::Sled>, Error> {
+    let mut extents = engine.stores().of(&entry.name)?.locate(entry).await?;
+    extents.retain(|extent| extent.length > 0);
+    Ok(nearfirst::describe(extents, &engine.costs().table()))
 }
 
-/// How long reading a file takes; see `nearfirst.delivery_time`.
+/// How a name is asked about that is no path.
+#[derive(FromPyObject)]
+pub(crate) struct Asked {
+    #[pyo3(item)]
+    storage: BTreeMap<String, String>,
+    #[pyo3(item)]
+    stores: Vec<(String, Py<PyAny>)>,
+}
+
+/// Where the parts of an object are; see `nearfirst.sleds`.
 #[pyfunction]
-pub(crate) fn delivery_time(py: Python<'_>, name: &[u8], plan: &str) -> PyResult<DeliveryTime> {
+pub(crate) fn sleds(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<Sled>> {
+    Ok(described(py, name, asked)?.iter().map(Sled::from).collect())
+}
+
+/// How long reading an object takes; see `nearfirst.delivery_time`.
+#[pyfunction]
+pub(crate) fn delivery_time(
+    py: Python<'_>,
+    name: &[u8],
+    plan: &str,
+    asked: Asked,
+) -> PyResult<DeliveryTime> {
     let plan = plan_of(plan)?;
     let nearfirst::DeliveryTime { p50, p90, unknown_bytes, cold_bytes } =
-        nearfirst::delivery_time(&described(py, name)?, plan);
+        nearfirst::delivery_time(&described(py, name, asked)?, plan);
     Ok(DeliveryTime { p50, p90, unknown_bytes, cold_bytes })
 }
 
@@ -147,38 +173,4 @@ pub(crate) fn plan_of(word: &str) -> PyResult<Plan> {
         "linear" => Ok(Plan::Linear),
         other => Err(PyValueError::new_err(format!("plan is 'best' or 'linear', not {other:?}"))),
     }
-}
-
-/// Every device behind a mount, and every other one that the table knows, by name.
-#[pyfunction]
-pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
-    /// What is asked of a device is a read of this size, neither all latency nor all bandwidth.
-    const READ_BYTES: u64 = 4 << 20;
-    let costs = costs();
-    py.detach(|| {
-        let mut points = std::collections::BTreeMap::<_, Vec<PathBuf>>::new();
-        points.insert(nearfirst::Device::memory(), Vec::new());
-        for mount in costs.local().mounts()?.all() {
-            if mount.backing != Backing::Pseudo {
-                let device = costs.local().device_of(mount);
-                points.entry(device).or_default().push(mount.point.clone());
-            }
-        }
-        let table = costs.table();
-        for device in table.devices() {
-            points.entry(device.clone()).or_default();
-        }
-        let row = |(device, mounted_on): (nearfirst::Device, _)| {
-            let estimate = table.estimate(&device, READ_BYTES);
-            Device {
-                latency: estimate.map(|estimate| estimate.latency.p50),
-                latency_p90: estimate.map(|estimate| estimate.latency.p90),
-                bandwidth: estimate.map(|estimate| estimate.bandwidth.p50),
-                updated: Some(table.updated(&device)).filter(|&at| at > 0),
-                name: device.name().to_owned(),
-                mounted_on,
-            }
-        };
-        Ok(points.into_iter().map(row).collect())
-    })
 }

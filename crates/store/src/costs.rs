@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sled::{Device, DeviceTable, Observation, Sled};
 
 use crate::local::{self, is_stub, seems_offline};
-use crate::{Backing, Clock, Error, Kind, Local, Located, Status, TableFiles, Warning};
+use crate::{Backing, Clock, Error, Kind, Local, Located, Probe, Status, TableFiles, Warning};
 
 /// The costs of files of this machine, and what reading them teaches.
 ///
@@ -161,6 +161,23 @@ impl Costs {
         table.set_updated(device, self.clock.unix_s());
         drop(table);
         self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
+    }
+
+    /// Puts what measuring a device found in the place of what was known of it;
+    /// [`Costs::save`] writes it down.
+    pub fn calibrate(&self, probe: Probe) {
+        let mut table = self.table();
+        let keeps_cache = probe.keeps_cache.or(table.keeps_cache(&probe.device));
+        table.forget(&probe.device);
+        for seen in probe.observations {
+            table.observe(&probe.device, seen);
+        }
+        if let Some(keeps) = keeps_cache {
+            table.set_keeps_cache(&probe.device, keeps);
+        }
+        table.set_updated(&probe.device, self.clock.unix_s());
+        drop(table);
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(probe.device);
     }
 
     /// Writes down what reads taught, if they taught anything; other devices are left as saved.

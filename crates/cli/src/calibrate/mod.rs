@@ -82,7 +82,7 @@ fn measure_all(
                 if measured.contains(&device) {
                     continue;
                 }
-                learn(costs, probe);
+                costs.calibrate(probe);
                 let row = Row::new(&costs.table(), &device, path.into_iter().collect());
                 if args.json {
                     json::line(out, &devices::record::device(&row))?;
@@ -129,20 +129,6 @@ fn measure(
         }
     }
     Err(first_error.expect("a target has a place"))
-}
-
-/// Puts what was found in the place of what was known.
-fn learn(costs: &Costs, probe: Probe) {
-    let mut table = costs.table();
-    let keeps_cache = probe.keeps_cache.or(table.keeps_cache(&probe.device));
-    table.forget(&probe.device);
-    for seen in probe.observations {
-        table.observe(&probe.device, seen);
-    }
-    if let Some(keeps) = keeps_cache {
-        table.set_keeps_cache(&probe.device, keeps);
-    }
-    table.set_updated(&probe.device, costs.clock().unix_s());
 }
 
 fn result(out: &mut impl Write, row: &Row) -> io::Result<()> {

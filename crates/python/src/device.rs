@@ -1,0 +1,146 @@
+//! Devices and what they take, for Python.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nearfirst::{Backing, Costs, Error, probe, probe_memory};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::costs::costs;
+use crate::error;
+
+/// What is asked of a device is a read of this size, neither all latency nor all bandwidth.
+const READ_BYTES: u64 = 4 << 20;
+
+/// Something with one latency and one bandwidth.
+#[pyclass(frozen, get_all, module = "nearfirst")]
+#[derive(Debug, Clone)]
+pub(crate) struct Device {
+    name: String,
+    latency: Option<f64>,
+    latency_p90: Option<f64>,
+    bandwidth: Option<f64>,
+    updated: Option<u64>,
+    mounted_on: Vec<PathBuf>,
+}
+
+#[pymethods]
+impl Device {
+    fn __repr__(&self) -> String {
+        format!("<nearfirst.Device {}>", self.name)
+    }
+}
+
+type Mounted = BTreeMap<nearfirst::Device, Vec<PathBuf>>;
+
+/// The devices behind mounts, by where they are mounted.
+fn mounted(costs: &Costs) -> io::Result<Mounted> {
+    let mut points = Mounted::new();
+    points.insert(nearfirst::Device::memory(), Vec::new());
+    for mount in costs.local().mounts()?.all() {
+        if mount.backing != Backing::Pseudo {
+            let device = costs.local().device_of(mount);
+            points.entry(device).or_default().push(mount.point.clone());
+        }
+    }
+    Ok(points)
+}
+
+fn row(costs: &Costs, device: &nearfirst::Device, mounted_on: Vec<PathBuf>) -> Device {
+    let table = costs.table();
+    let estimate = table.estimate(device, READ_BYTES);
+    Device {
+        latency: estimate.map(|estimate| estimate.latency.p50),
+        latency_p90: estimate.map(|estimate| estimate.latency.p90),
+        bandwidth: estimate.map(|estimate| estimate.bandwidth.p50),
+        updated: Some(table.updated(device)).filter(|&at| at > 0),
+        name: device.name().to_owned(),
+        mounted_on,
+    }
+}
+
+/// Every device behind a mount, and every other one that the table knows, by name.
+#[pyfunction]
+pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
+    let costs = costs();
+    py.detach(|| {
+        let mut points = mounted(&costs)?;
+        let known: Vec<_> = costs.table().devices().cloned().collect();
+        for device in known {
+            points.entry(device).or_default();
+        }
+        let rows = points.into_iter().map(|(device, on)| row(&costs, &device, on));
+        Ok(rows.collect())
+    })
+}
+
+/// Measures devices; see `nearfirst.calibrate`.
+#[pyfunction]
+pub(crate) fn calibrate(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    seconds: f64,
+    save: bool,
+) -> PyResult<Vec<Device>> {
+    let limit = Duration::try_from_secs_f64(seconds)
+        .map_err(|error| PyValueError::new_err(format!("seconds: {error}")))?;
+    let costs = costs();
+    let all = py.detach(|| mounted(&costs))?;
+    let is_all = paths.is_empty();
+    let memory_is_known = costs.table().devices().any(nearfirst::Device::is_memory);
+    let mut measured = Vec::new();
+    if is_all || !memory_is_known {
+        let found = py.detach(|| probe_memory(costs.clock()));
+        let found = found.map_err(|error| error::of(py, &error.name(), &error))?;
+        measured.push(found.device.clone());
+        costs.calibrate(found);
+    }
+    let asked = paths.into_iter().map(|path| vec![path]);
+    let places: Vec<_> = if is_all { all.values().cloned().collect() } else { asked.collect() };
+    for places in places {
+        py.check_signals()?;
+        match py.detach(|| measure(&costs, &places, limit)) {
+            Ok(Some(device)) => measured.push(device),
+            // Nobody asked for it by name.
+            Ok(None) => {}
+            Err(_) if is_all => {}
+            Err(error) => return Err(error::of(py, &error.name(), &error)),
+        }
+    }
+    if save {
+        costs.save()?;
+    }
+    measured.sort();
+    measured.dedup();
+    let on = |device| all.get(device).cloned().unwrap_or_default();
+    Ok(measured.iter().map(|device| row(&costs, device, on(device))).collect())
+}
+
+/// Measures the device at the first of its places where that works; `None` of one without places.
+fn measure(
+    costs: &Costs,
+    places: &[PathBuf],
+    limit: Duration,
+) -> Result<Option<nearfirst::Device>, Error> {
+    let mut first_error = None;
+    for place in places {
+        match probe(costs.local(), place, costs.clock(), limit, |_| ()) {
+            Ok(found) if found.observations.is_empty() => {
+                let source = io::Error::other("all that was read of it is in memory");
+                first_error.get_or_insert_with(|| Error::io(place, source));
+            }
+            Ok(found) => {
+                let device = found.device.clone();
+                costs.calibrate(found);
+                return Ok(Some(device));
+            }
+            // Its other mounts would not answer either.
+            Err(error @ Error::Stalled { .. }) => return Err(error),
+            Err(error) => drop(first_error.get_or_insert(error)),
+        }
+    }
+    first_error.map_or(Ok(None), Err)
+}
