@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,22 @@ def test_errors_are_yielded_from_workers(files: str) -> None:
     assert len(samples) == COUNT + 1
     assert len(errors) == COUNT // 2 + 1
     assert sum(isinstance(error, nearfirst.NotFound) for error in errors) == 1
+
+
+def test_the_example_of_the_documentation_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    (example,) = re.findall(
+        r"^```python\n(from nearfirst.torch.*?)^```", docs, re.DOTALL | re.MULTILINE
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("logs").mkdir()
+    for size in (1, 10, 100):
+        Path(f"logs/{size}.txt").write_bytes(bytes(size))
+    exec(compile(example, "python.md", "exec"), {})  # noqa: S102
+    sums = [int(found) for found in re.findall(r"tensor\((\d+)\)", capsys.readouterr().out)]
+    assert sum(sums) == 111
 
 
 @pytest.mark.parametrize(
