@@ -1,0 +1,5 @@
+//! Seeing programs run: sources of events, and what carries predictions out.
+
+mod source;
+
+pub use source::Source;

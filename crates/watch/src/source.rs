@@ -1,0 +1,17 @@
+//! Where events come from.
+
+use std::io;
+use std::time::Duration;
+
+use tree::Event;
+
+/// What tells of programs that run.
+pub trait Source {
+    /// What happened since the last call, in order, each with its time on the clock the source was
+    /// made with; waits for something to happen, but not longer than `patience`.
+    ///
+    /// # Errors
+    /// The system's, after which the source tells no more. What was lost on the way is no error
+    /// but an [`Event::Lost`].
+    fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>>;
+}
