@@ -2,6 +2,25 @@
 //!
 //! Pure: no I/O, no clock, no thread. [`Event`]s and `now` go in, [`Decision`]s come out.
 
+mod account;
+mod bytes;
+mod codec;
 mod event;
+mod learner;
+mod names;
+mod numbered;
+mod options;
+mod outstanding;
+mod paper;
+mod patterns;
+mod program;
+mod run;
 
-pub use event::{Access, Decision, Event, File, Identity, Prediction, PredictionId, Predicted, Process, User};
+pub use account::Account;
+pub use codec::DecodeError;
+pub use event::{
+    Access, Decision, Event, File, Identity, Predicted, Prediction, PredictionId, Process, User,
+};
+pub use learner::Learner;
+pub use options::{Matching, Options};
+pub use patterns::Patterns;

@@ -1,0 +1,61 @@
+//! What predictions were worth.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+/// What came of the predictions of one program, or of all.
+///
+/// Every file that a run reads counts once: as in time, late or missed, or, where nobody had to
+/// predict it because it had just been used, as near.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Account {
+    /// Runs that ended.
+    pub runs: u64,
+    /// Files predicted.
+    pub predicted: u64,
+    /// Predicted files that were near when they were opened.
+    pub in_time: u64,
+    /// Predicted files that were opened before they were near.
+    pub late: u64,
+    /// Files opened that nobody had predicted.
+    pub missed: u64,
+    /// Files opened that were not predicted because they had been used a moment before.
+    pub near: u64,
+    /// Predicted files that were not opened before their program ended or stopped matching.
+    pub unused: u64,
+    /// Bytes fetched by predictions.
+    pub fetched_bytes: u64,
+    /// Bytes of these that nobody read.
+    pub wasted_bytes: u64,
+    /// What the fetches of files in time took: an estimate of the time that was not waited.
+    pub saved: Duration,
+}
+
+impl Account {
+    /// The share of predicted files, of which it is known, that were opened; from 0 to 1.
+    pub fn accuracy(&self) -> Option<f64> {
+        let used = self.in_time + self.late;
+        (used + self.unused > 0).then(|| used as f64 / (used + self.unused) as f64)
+    }
+
+    /// The share of files read that a prediction had brought near; from 0 to 1.
+    pub fn coverage(&self) -> Option<f64> {
+        let read = self.in_time + self.late + self.missed;
+        (read > 0).then(|| self.in_time as f64 / read as f64)
+    }
+}
+
+impl AddAssign for Account {
+    fn add_assign(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.predicted += other.predicted;
+        self.in_time += other.in_time;
+        self.late += other.late;
+        self.missed += other.missed;
+        self.near += other.near;
+        self.unused += other.unused;
+        self.fetched_bytes += other.fetched_bytes;
+        self.wasted_bytes += other.wasted_bytes;
+        self.saved += other.saved;
+    }
+}

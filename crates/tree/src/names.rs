@@ -1,0 +1,120 @@
+//! Names of files and programs as small numbers, so that trees are small and compared quickly.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A name that was given a number; valid until a sweep that does not keep it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Name(pub(crate) u32);
+
+/// What is kept with a name beside its bytes: slot, map entry and the counters of [`Arc`].
+const OVERHEAD_BYTES: usize = 96;
+
+#[derive(Debug, Clone)]
+struct Slot {
+    path: Arc<[u8]>,
+    /// Which access to a file, of all that were counted, was the last to this one; 0: none.
+    accessed: u64,
+}
+
+/// Names and their numbers, both ways.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names {
+    numbers: HashMap<Arc<[u8]>, Name>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    bytes: usize,
+}
+
+impl Names {
+    /// The number of a name, given to it if it has none.
+    pub(crate) fn intern(&mut self, path: &Arc<[u8]>) -> Name {
+        if let Some(&name) = self.numbers.get(path) {
+            return name;
+        }
+        let slot = Some(Slot { path: Arc::clone(path), accessed: 0 });
+        let name = if let Some(number) = self.free.pop() {
+            self.slots[number as usize] = slot;
+            Name(number)
+        } else {
+            self.slots.push(slot);
+            Name(u32::try_from(self.slots.len() - 1).expect("memory ends before u32 does"))
+        };
+        self.bytes += path.len() + OVERHEAD_BYTES;
+        self.numbers.insert(Arc::clone(path), name);
+        name
+    }
+
+    /// The number of a name that has one.
+    pub(crate) fn find(&self, path: &[u8]) -> Option<Name> {
+        self.numbers.get(path).copied()
+    }
+
+    /// The name of a number.
+    pub(crate) fn path(&self, name: Name) -> &Arc<[u8]> {
+        &self.slot(name).path
+    }
+
+    /// Which access, as it was counted by [`Self::access`], was the last to this file; 0: none.
+    pub(crate) fn accessed(&self, name: Name) -> u64 {
+        self.slot(name).accessed
+    }
+
+    /// Notes the `count`-th access of all to be one to this file.
+    pub(crate) fn access(&mut self, name: Name, count: u64) {
+        if let Some(slot) = &mut self.slots[name.0 as usize] {
+            slot.accessed = count;
+        }
+    }
+
+    /// Numbers given so far, whether still in use or not: one more than the largest.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Names in use.
+    pub(crate) fn used(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets all names but those whose place in `kept` is true.
+    pub(crate) fn sweep(&mut self, kept: &[bool]) {
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            if kept.get(number).copied().unwrap_or(false) {
+                continue;
+            }
+            if let Some(slot) = slot.take() {
+                self.bytes -= slot.path.len() + OVERHEAD_BYTES;
+                self.numbers.remove(&slot.path);
+                self.free.push(u32::try_from(number).expect("numbers are given as u32"));
+            }
+        }
+    }
+
+    fn slot(&self, name: Name) -> &Slot {
+        self.slots[name.0 as usize].as_ref().expect("names in use are kept by every sweep")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swept_number_is_given_again_and_kept_ones_stay() {
+        let mut names = Names::default();
+        let (a, b) = (names.intern(&Arc::from(&b"/a"[..])), names.intern(&Arc::from(&b"/b"[..])));
+        names.sweep(&[false, true]);
+        assert_eq!(names.find(b"/a"), None);
+        assert_eq!(names.find(b"/b"), Some(b));
+        assert_eq!(names.intern(&Arc::from(&b"/c"[..])), a);
+        assert_eq!(&**names.path(b), b"/b");
+        names.sweep(&[]);
+        assert_eq!((names.bytes(), names.used()), (0, 0));
+    }
+}

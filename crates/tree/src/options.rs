@@ -1,0 +1,54 @@
+//! How a learner matches, predicts and forgets.
+
+use std::time::Duration;
+
+/// By which rules trees are matched and predictions are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Matching {
+    /// Lei & Duchamp's: ordered trees, compatibility of one pattern tree, nothing withdrawn but at
+    /// the end of a program.
+    Paper,
+    /// Siblings without order, the chance of every file by all runs that resemble this one, names
+    /// derived from arguments, predictions for programs that have not started, corrections.
+    Ours,
+}
+
+/// How a [`crate::Learner`] matches, predicts and forgets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The rules.
+    pub matching: Matching,
+    /// Two trees match if their compatibility is larger. The paper's value is lost; its example of
+    /// a match has 0.5, so it was smaller.
+    pub match_threshold: f64,
+    /// Pattern trees kept of one program under [`Matching::Paper`]. Its value is lost; a program
+    /// with more uses than this has too many to tell them apart by their beginnings.
+    pub trees_per_program_max: usize,
+    /// Least chance at which a file is predicted under [`Matching::Ours`]. Files of a run of an
+    /// earlier one's arguments mostly have a chance near 1, so the share of predicted files that
+    /// are used lies far above this.
+    pub chance_min: f32,
+    /// How far ahead of a program files are predicted under [`Matching::Ours`], by what earlier
+    /// runs took: enough for thousands of files from a fast device and hundreds from a slow one,
+    /// without pushing out of memory what is read before them.
+    pub horizon: Duration,
+    /// Files that were accessed by fewer accesses ago than this are near anyhow and are not
+    /// predicted under [`Matching::Ours`]; 0: all are.
+    pub near_accesses: u64,
+    /// Memory for patterns, about; the least recently useful ones are forgotten first.
+    pub pattern_bytes_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            matching: Matching::Ours,
+            match_threshold: 0.45,
+            trees_per_program_max: 6,
+            chance_min: 0.7,
+            horizon: Duration::from_secs(20),
+            near_accesses: 32,
+            pattern_bytes_max: 64 << 20,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! One run of a program, from its execution to its end.
+
+use std::time::Duration;
+
+use crate::event::{PredictionId, Process, User};
+use crate::names::Name;
+use crate::numbered::NumberSet;
+use crate::paper;
+
+/// A run; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RunId(pub(crate) u64);
+
+/// Files of one run that are recorded.
+pub(crate) const FILES_MAX: usize = 1 << 14;
+/// Files of all runs that are recorded: some ten megabytes of memory, whatever runs.
+pub(crate) const ALL_FILES_MAX: usize = 1 << 20;
+
+/// A run of a program.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) user: User,
+    pub(crate) program: Name,
+    pub(crate) started: Duration,
+    /// The process that executed it.
+    pub(crate) owner: Process,
+    /// Processes and runs that keep it from being over.
+    pub(crate) holders: u32,
+    /// The run it was invoked from, and as which program of that.
+    pub(crate) parent: Option<(RunId, usize)>,
+    /// The run that it took the process of, and holds.
+    pub(crate) replaced: Option<RunId>,
+    /// Runs that its process had before.
+    pub(crate) replacements: usize,
+    /// Not all that it did is known: it is not learned from.
+    pub(crate) spoiled: bool,
+    pub(crate) predictions: Vec<PredictionId>,
+    pub(crate) opened: NumberSet<Name>,
+    pub(crate) working: Working,
+}
+
+/// What the rules in use know of a run.
+#[derive(Debug)]
+pub(crate) enum Working {
+    Paper(paper::Working),
+}
