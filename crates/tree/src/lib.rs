@@ -14,6 +14,7 @@ mod outstanding;
 mod paper;
 mod patterns;
 mod program;
+pub mod replay;
 mod run;
 
 pub use account::Account;

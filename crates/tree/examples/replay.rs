@@ -1,0 +1,160 @@
+//! Recorded work played again: `bench/run trees-replay` and `bench/trees/record` call it.
+//!
+//! ```text
+//! replay import [FOLDER] <OUTPUT-OF-STRACE >TRACE
+//! replay simulate PREDICTOR instant|disk|server files|bytes SIZE... <TRACE
+//! replay sizes <TRACE
+//! ```
+//!
+//! `simulate` writes a line of JSON for each size; the predictors are those of [`predictor`]. `sizes`
+//! tells how many files and bytes a trace reads.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearfirst_tree::replay::strace::{self, About};
+use nearfirst_tree::replay::{
+    Capacity, Device, LastSuccessor, NoPredictor, Options, Ppm, Predictor, ProgramSuccessor,
+    Report, Trace, simulate,
+};
+use nearfirst_tree::{Access, Event, User};
+
+/// Devices that are worth predicting for take some milliseconds.
+const GRAIN: Duration = Duration::from_millis(1);
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            drop(writeln!(io::stderr(), "replay: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Result<(), Box<dyn Error>> {
+    let mut input = Vec::new();
+    let mut output = io::stdout().lock();
+    io::stdin().lock().read_to_end(&mut input)?;
+    match words {
+        ["import"] => output.write_all(import(&input, b"/").as_bytes())?,
+        ["import", folder] => output.write_all(import(&input, folder.as_bytes()).as_bytes())?,
+        ["simulate", name, device, unit, sizes @ ..] => {
+            let trace = Trace::parse(&input)?;
+            for size in sizes {
+                let options = options(device, unit, size.parse()?)?;
+                let report = simulate(&trace, predictor(name)?.as_mut(), &options);
+                writeln!(output, "{}", json(&report))?;
+            }
+        }
+        ["sizes"] => {
+            let (files, bytes) = read_by(&Trace::parse(&input)?);
+            writeln!(output, r#"{{"files": {files}, "bytes": {bytes}}}"#)?;
+        }
+        _ => {
+            return Err(
+                "usage: replay import [FOLDER] | simulate PREDICTOR DEVICE UNIT SIZE... | sizes"
+                    .into(),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn predictor(name: &str) -> Result<Box<dyn Predictor>, Box<dyn Error>> {
+    Ok(match name {
+        "none" => Box::new(NoPredictor),
+        "last-successor" => Box::new(LastSuccessor::default()),
+        "program-successor" => Box::new(ProgramSuccessor::default()),
+        "ppm-2" => Box::new(Ppm::new(2, 0.1)),
+        "ppm-3" => Box::new(Ppm::new(3, 0.1)),
+        _ => return Err(format!("no predictor {name}").into()),
+    })
+}
+
+fn options(device: &str, unit: &str, size: u64) -> Result<Options, Box<dyn Error>> {
+    let device = match device {
+        "instant" => Device::INSTANT,
+        "disk" => Device::DISK,
+        "server" => Device::SERVER,
+        _ => return Err(format!("no device {device}").into()),
+    };
+    let cache = match unit {
+        "files" => Capacity::Files(size),
+        "bytes" => Capacity::Bytes(size),
+        _ => return Err(format!("no unit {unit}").into()),
+    };
+    Ok(Options { cache, device, ..Options::default() })
+}
+
+fn json(report: &Report) -> String {
+    format!(
+        r#"{{"references": {}, "misses": {}, "late": {}, "missed_bytes": {}, "predicted": {}, "right": {}, "fetched": {}, "used": {}, "fetched_bytes": {}, "wasted_bytes": {}, "withdrawn": {}, "waited_s": {:.6}, "elapsed_s": {:.6}}}"#,
+        report.references,
+        report.misses,
+        report.late,
+        report.missed_bytes,
+        report.predicted,
+        report.right,
+        report.fetched,
+        report.used,
+        report.fetched_bytes,
+        report.wasted_bytes,
+        report.withdrawn,
+        report.waited.as_secs_f64(),
+        report.elapsed.as_secs_f64(),
+    )
+}
+
+fn read_by(trace: &Trace) -> (usize, u64) {
+    let mut files: HashMap<Arc<[u8]>, u64> = HashMap::new();
+    for (_, event) in &trace.events {
+        if let Event::Executed { program: file, .. }
+        | Event::Opened { file, access: Access::Read, .. } = event
+        {
+            files.insert(
+                Arc::clone(&file.path),
+                file.size.unwrap_or(Options::default().unknown_size),
+            );
+        }
+    }
+    (files.len(), files.values().sum())
+}
+
+/// Asks this machine what names stand for today.
+fn import(text: &[u8], folder: &[u8]) -> String {
+    let user = rustix::process::getuid().as_raw();
+    strace::import(text, User(user), folder, about).with_grain(GRAIN).text()
+}
+
+fn about(path: &[u8]) -> About {
+    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    let Ok(metadata) = path.metadata() else { return About::default() };
+    if !metadata.is_file() {
+        return About { special: true, ..About::default() };
+    }
+    About {
+        path: path.canonicalize().ok().map(|path| path.into_os_string().into_vec().into()),
+        size: Some(metadata.len()),
+        special: false,
+        interpreter: interpreter(path).unwrap_or_default(),
+    }
+}
+
+/// As the kernel reads the first line: an interpreter and at most one word for it.
+fn interpreter(path: &Path) -> io::Result<Vec<Arc<[u8]>>> {
+    let mut start = Vec::new();
+    std::fs::File::open(path)?.take(256).read_to_end(&mut start)?;
+    let Some(line) = start.strip_prefix(b"#!") else { return Ok(Vec::new()) };
+    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+    let words = line.splitn(2, u8::is_ascii_whitespace).map(<[u8]>::trim_ascii);
+    Ok(words.filter(|word| !word.is_empty()).map(Arc::from).collect())
+}

@@ -1,0 +1,115 @@
+//! What is predicted and has not been read yet.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use super::names::Name;
+use crate::PredictionId;
+
+/// What has become of a predicted file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It waits for its turn, which comes in the order of these.
+    Waiting((Duration, u64)),
+    /// It was fetched, or is on its way: so many bytes.
+    Fetched(u64),
+    /// It was near already, or is not to be fetched.
+    Left,
+}
+
+/// A file whose turn has come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    pub(super) name: Name,
+    pub(super) prediction: PredictionId,
+    pub(super) bytes: u64,
+    pub(super) asked: Duration,
+}
+
+/// All predicted files that nobody has read since.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    files: HashMap<Name, (PredictionId, State)>,
+    of: HashMap<PredictionId, Vec<Name>>,
+    turns: BTreeMap<(Duration, u64), Turn>,
+    asked: u64,
+}
+
+impl Ledger {
+    /// Whether the file was not in it.
+    pub(super) fn leave(&mut self, name: Name, prediction: PredictionId) -> bool {
+        if self.files.contains_key(&name) {
+            return false;
+        }
+        self.enter(name, prediction, State::Left)
+    }
+
+    /// A file is wanted by `need`. Whether it was not in the ledger; if it waits there for a later
+    /// turn, it takes the earlier one.
+    pub(super) fn want(&mut self, turn: Turn, need: Duration) -> bool {
+        let known = match self.files.get(&turn.name) {
+            Some((_, State::Waiting(key))) if key.0 <= need => return false,
+            Some((_, State::Waiting(key))) => {
+                self.turns.remove(key);
+                true
+            }
+            Some((_, State::Fetched(_))) => return false,
+            Some((_, State::Left)) => true,
+            None => false,
+        };
+        self.asked += 1;
+        let key = (need, self.asked);
+        self.turns.insert(key, turn);
+        self.enter(turn.name, turn.prediction, State::Waiting(key));
+        !known
+    }
+
+    fn enter(&mut self, name: Name, prediction: PredictionId, state: State) -> bool {
+        self.of.entry(prediction).or_default().push(name);
+        self.files.insert(name, (prediction, state)).is_none()
+    }
+
+    /// The file whose turn is next.
+    pub(super) fn turn(&self) -> Option<&Turn> {
+        self.turns.first_key_value().map(|(_, turn)| turn)
+    }
+
+    /// That file is being fetched.
+    pub(super) fn started(&mut self) {
+        if let Some((_, turn)) = self.turns.pop_first() {
+            self.files.insert(turn.name, (turn.prediction, State::Fetched(turn.bytes)));
+        }
+    }
+
+    /// A file is read, or will not be: it leaves the ledger.
+    pub(super) fn remove(&mut self, name: Name) -> Option<State> {
+        let (_, state) = self.files.remove(&name)?;
+        if let State::Waiting(key) = state {
+            self.turns.remove(&key);
+        }
+        Some(state)
+    }
+
+    /// What of a prediction is not under way leaves the ledger; returns how many files waited.
+    pub(super) fn withdraw(&mut self, prediction: PredictionId) -> u64 {
+        let mut waited = 0;
+        for name in self.of.remove(&prediction).unwrap_or_default() {
+            match self.files.get(&name) {
+                Some(&(of, State::Waiting(_))) if of == prediction => waited += 1,
+                Some(&(of, State::Left)) if of == prediction => {}
+                _ => continue,
+            }
+            self.remove(name);
+        }
+        waited
+    }
+
+    /// Bytes of files that were fetched and never read.
+    pub(super) fn unread_bytes(&self) -> u64 {
+        let bytes = |&(_, state): &(PredictionId, State)| match state {
+            State::Fetched(bytes) => bytes,
+            State::Waiting(_) | State::Left => 0,
+        };
+        self.files.values().map(bytes).sum()
+    }
+}

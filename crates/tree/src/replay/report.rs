@@ -1,0 +1,61 @@
+//! What a predictor was good for.
+
+use std::time::Duration;
+
+/// The sums of one simulation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Files read, programs included.
+    pub references: u64,
+    /// Of these, not near when they were opened; those predicted too late included.
+    pub misses: u64,
+    /// Of the misses, those of files that were predicted, but not yet near.
+    pub late: u64,
+    /// Bytes of the misses' files.
+    pub missed_bytes: u64,
+    /// Files predicted, near or far; one that is predicted again before it was read counts once.
+    pub predicted: u64,
+    /// Of the predicted, those read before they were withdrawn or thrown out of the cache.
+    pub right: u64,
+    /// Predicted files that were far and were brought near.
+    pub fetched: u64,
+    /// Of the fetched, those read before they were thrown out of the cache.
+    pub used: u64,
+    /// Bytes fetched.
+    pub fetched_bytes: u64,
+    /// Bytes fetched for files that were not read before they were thrown out.
+    pub wasted_bytes: u64,
+    /// Predicted files that were withdrawn before they were fetched.
+    pub withdrawn: u64,
+    /// How long processes waited for files, summed over all of them.
+    pub waited: Duration,
+    /// When the last event happened.
+    pub elapsed: Duration,
+}
+
+impl Report {
+    /// Misses by references; 0 of none.
+    pub fn miss_rate(&self) -> f64 {
+        share(self.misses, self.references).unwrap_or(0.0)
+    }
+
+    /// The share of the fetched files that were used; `None` if nothing was fetched.
+    pub fn accuracy(&self) -> Option<f64> {
+        share(self.used, self.fetched)
+    }
+
+    /// The share of the predicted files, near ones included, that were read; `None` of none.
+    pub fn rightness(&self) -> Option<f64> {
+        share(self.right, self.predicted)
+    }
+
+    /// The share of the misses without a predictor that this one avoided; negative if it made more.
+    /// `None` if there were none to avoid.
+    pub fn misses_avoided(&self, without: &Self) -> Option<f64> {
+        share(self.misses, without.misses).map(|left| 1.0 - left)
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

@@ -1,0 +1,212 @@
+//! Plays a trace to a predictor, with a cache and a device that are models.
+//!
+//! Each file read and each program started is a reference. One that is not in the cache is a miss:
+//! its process waits until the device has delivered the whole file, and what waits for the process
+//! comes later (see [`order`](super::order)). What is predicted and not in the cache is fetched in the
+//! order of need whenever nothing else uses the device. A file written is in the cache.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use super::cache::{Cache, Capacity};
+use super::device::{Device, Queue};
+use super::ledger::{Ledger, State, Turn};
+use super::names::{Name, Names};
+use super::order::Order;
+use super::predictor::{Predictor, reference};
+use super::report::Report;
+use super::trace::Trace;
+use crate::{Access, Decision, Event, File, Prediction, PredictionId};
+
+/// What is simulated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// How much memory there is for files. By default 64 MiB: files are few in recorded work, and
+    /// nothing would ever miss in a memory of today's size.
+    pub cache: Capacity,
+    /// Where the files are. By default a disk.
+    pub device: Device,
+    /// Bytes of a file whose size the trace does not have. By default 16 KiB, about the mean of a
+    /// source file.
+    pub unknown_size: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cache: Capacity::Bytes(64 << 20), device: Device::DISK, unknown_size: 16 << 10 }
+    }
+}
+
+/// Plays the trace once, from an empty cache, and says what the predictor was good for.
+///
+/// The predictor may have learned before; it learns on.
+pub fn simulate(trace: &Trace, predictor: &mut dyn Predictor, options: &Options) -> Report {
+    let mut simulation = Simulation {
+        options,
+        predictor,
+        names: Names::default(),
+        sizes: HashMap::new(),
+        cache: Cache::new(options.cache),
+        queue: Queue::new(options.device),
+        ledger: Ledger::default(),
+        arriving: BTreeMap::new(),
+        report: Report::default(),
+    };
+    let mut order = Order::new(&trace.events);
+    while let Some((now, index)) = order.next() {
+        simulation.advance(now);
+        let wait = simulation.event(&trace.events[index].1, now);
+        order.done(index, wait);
+        // What is decided at a moment is done at that moment, if the device is free.
+        simulation.issue(now);
+        simulation.report.elapsed = simulation.report.elapsed.max(now + wait);
+    }
+    simulation.report.wasted_bytes += simulation.ledger.unread_bytes();
+    simulation.report
+}
+
+struct Simulation<'a> {
+    options: &'a Options,
+    predictor: &'a mut dyn Predictor,
+    names: Names,
+    sizes: HashMap<Name, u64>,
+    cache: Cache,
+    queue: Queue,
+    ledger: Ledger,
+    /// Guesses under way, by when they are through.
+    arriving: BTreeMap<(Duration, Name), (PredictionId, u64, Duration)>,
+    report: Report,
+}
+
+impl Simulation<'_> {
+    /// Does what the device does until `now`, in the order of time.
+    fn advance(&mut self, now: Duration) {
+        loop {
+            let arrival = self.arriving.first_key_value().map_or(Duration::MAX, |(key, _)| key.0);
+            self.issue(now.min(arrival));
+            let Some(first) = self.arriving.first_entry() else { return };
+            let (ready, name) = *first.key();
+            if ready > now {
+                return;
+            }
+            let (prediction, bytes, took) = first.remove();
+            let path = self.names.bytes(name);
+            let event = Event::Fetched { prediction, path, bytes, took };
+            let decisions = self.predictor.on(&event, ready);
+            self.decide(decisions, ready);
+        }
+    }
+
+    /// Starts the guesses that the device has room for until `now`.
+    fn issue(&mut self, now: Duration) {
+        while let Some(&turn) = self.ledger.turn() {
+            let begin = self.queue.begin(turn.asked);
+            if begin > now {
+                return;
+            }
+            self.ledger.started();
+            let ready = self.queue.start(turn.asked, turn.bytes);
+            self.report.fetched += 1;
+            self.report.fetched_bytes += turn.bytes;
+            self.arriving.insert(
+                (ready, turn.name),
+                (turn.prediction, turn.bytes, ready.saturating_sub(begin)),
+            );
+            self.put(turn.name, turn.bytes, ready);
+        }
+    }
+
+    /// What the world does and what the predictor says to it; returns how long the process waits.
+    fn event(&mut self, event: &Event, now: Duration) -> Duration {
+        let mut wait = Duration::ZERO;
+        if let Some((_, file)) = reference(event) {
+            wait = self.read(file, now);
+        } else if let Event::Opened { file, access: Access::Write, .. } = event {
+            let (name, bytes) = self.file(file);
+            // Nobody read what was predicted, and nobody will.
+            if let Some(State::Fetched(bytes)) = self.ledger.remove(name) {
+                self.report.wasted_bytes += bytes;
+            }
+            self.put(name, bytes, now);
+        }
+        let decisions = self.predictor.on(event, now);
+        self.decide(decisions, now);
+        wait
+    }
+
+    fn read(&mut self, file: &File, now: Duration) -> Duration {
+        let (name, bytes) = self.file(file);
+        self.report.references += 1;
+        let predicted = self.ledger.remove(name);
+        self.report.right += u64::from(predicted.is_some());
+        let ready = self.cache.ready(name);
+        let guessed = matches!(predicted, Some(State::Fetched(_)));
+        self.report.used += u64::from(guessed);
+        let near = ready.is_some_and(|ready| ready <= now);
+        // A file on its way because somebody asked for it is missed once.
+        if !near && (guessed || ready.is_none()) {
+            self.report.misses += 1;
+            self.report.missed_bytes += bytes;
+            let left = predicted == Some(State::Left);
+            self.report.late += u64::from(predicted.is_some() && !left);
+        }
+        let ready = if let Some(ready) = ready {
+            self.cache.touch(name);
+            ready.max(now)
+        } else {
+            let ready = self.queue.start(now, bytes);
+            self.put(name, bytes, ready);
+            ready
+        };
+        let wait = ready.saturating_sub(now);
+        self.report.waited += wait;
+        wait
+    }
+
+    fn file(&mut self, file: &File) -> (Name, u64) {
+        let name = self.names.number(&file.path);
+        if let Some(size) = file.size {
+            self.sizes.insert(name, size);
+        }
+        (name, self.size(name))
+    }
+
+    fn size(&self, name: Name) -> u64 {
+        self.sizes.get(&name).copied().unwrap_or(self.options.unknown_size)
+    }
+
+    fn put(&mut self, name: Name, bytes: u64, ready: Duration) {
+        for gone in self.cache.insert(name, bytes, ready) {
+            if let Some(State::Fetched(bytes)) = self.ledger.remove(gone) {
+                self.report.wasted_bytes += bytes;
+            }
+        }
+    }
+
+    fn decide(&mut self, decisions: Vec<Decision>, now: Duration) {
+        for decision in decisions {
+            match decision {
+                Decision::Fetch(prediction) => self.predicted(&prediction, now),
+                Decision::Withdraw(prediction) => {
+                    self.report.withdrawn += self.ledger.withdraw(prediction);
+                }
+            }
+        }
+    }
+
+    fn predicted(&mut self, prediction: &Prediction, now: Duration) {
+        for file in &prediction.files {
+            let name = self.names.number(&file.path);
+            let whole = self.size(name);
+            let read = file.extents.iter().map(|extent| extent.end - extent.start).sum::<u64>();
+            let bytes = if file.extents.is_empty() { whole } else { read.min(whole) };
+            let new = if self.cache.ready(name).is_some() || !self.cache.fits(bytes) {
+                self.ledger.leave(name, prediction.id)
+            } else {
+                let turn = Turn { name, prediction: prediction.id, bytes, asked: now };
+                self.ledger.want(turn, now + file.needed_in)
+            };
+            self.report.predicted += u64::from(new);
+        }
+    }
+}

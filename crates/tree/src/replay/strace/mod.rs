@@ -1,0 +1,224 @@
+//! Recorded work from the output of `strace`.
+//!
+//! Made for
+//!
+//! ```text
+//! strace -f -ttt -y -s 4096 -o FILE -e trace=execve,execveat,clone,clone3,fork,vfork,open,openat,openat2,creat,chdir,fchdir,dup,dup2,dup3,exit_group COMMAND
+//! ```
+//!
+//! and content with less: without `-y` relative names are resolved by the working folders and
+//! descriptors seen so far (which a process attached to does not give); without `-o`, `[pid N]` is
+//! understood. `-ttt` is needed. Lines of other calls, of signals, and cut ones are passed over.
+//!
+//! - A process is as the kernel sees one: threads open in its name, and a number of a process that is
+//!   used again is another process.
+//! - Only what succeeded counts. Folders, `O_PATH`, and what lies in `/proc`, `/sys` and `/dev` do not.
+//! - Names are as `-y` gives them, with links followed; those of programs and those without `-y` are
+//!   put together from the text, and followed as far as [`About::path`] tells.
+
+mod line;
+mod processes;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::line::{Argument, Line, Said};
+use self::processes::{Forks, Processes};
+use super::trace::Trace;
+use crate::{Access, Event, File, User};
+
+/// What is known of a name today, which may be later than the work was recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// The name with links followed, if it is another.
+    pub path: Option<Arc<[u8]>>,
+    /// Bytes.
+    pub size: Option<u64>,
+    /// What is no regular file is left out.
+    pub special: bool,
+    /// Of a script: the words after `#!`, at most two.
+    pub interpreter: Vec<Arc<[u8]>>,
+}
+
+/// Folders of files that are on no device.
+const NOWHERE: [&[u8]; 3] = [b"/proc/", b"/sys/", b"/dev/"];
+
+/// Makes a trace of the lines that strace wrote; `user` did all of it.
+///
+/// It began in `folder`, unless `-y` tells where; `about` is asked once for each name. Times count from the first line; one that goes back is taken
+/// as that of the line before.
+pub fn import(text: &[u8], user: User, folder: &[u8], about: impl FnMut(&[u8]) -> About) -> Trace {
+    let mark = b"AT_FDCWD<";
+    let told = text.windows(mark.len()).position(|part| part == mark);
+    let told = told.and_then(|at| Argument { text: &text[at..] }.descriptor().1);
+    let folder = told.as_deref().unwrap_or(folder);
+    let lines = || text.split(|&byte| byte == b'\n').filter_map(line::parse);
+    let mut import = Import {
+        processes: Processes::new(Forks::of(lines()), user, folder),
+        start: None,
+        now: Duration::ZERO,
+        about,
+        known: HashMap::new(),
+        trace: Trace::default(),
+    };
+    for line in lines() {
+        import.line(&line);
+    }
+    import.trace
+}
+
+struct Import<A> {
+    processes: Processes,
+    start: Option<Duration>,
+    now: Duration,
+    about: A,
+    known: HashMap<Vec<u8>, About>,
+    trace: Trace,
+}
+
+impl<A: FnMut(&[u8]) -> About> Import<A> {
+    fn line(&mut self, line: &Line<'_>) {
+        let start = *self.start.get_or_insert(line.at);
+        self.now = self.now.max(line.at.saturating_sub(start));
+        let goes_on = matches!(line.said, Said::Begun(_) | Said::Call(_));
+        if goes_on && let Some(event) = self.processes.meet(line.thread) {
+            self.push(event);
+        }
+        // What is said of a thread after its process has ended is no news.
+        if !self.processes.knows(line.thread) {
+            return;
+        }
+        match &line.said {
+            Said::Ended => self.end(line.thread),
+            Said::Superseded(other) => self.processes.superseded(line.thread, *other),
+            Said::Begun(text) => self.processes.begin(line.thread, text),
+            Said::Resumed(text) => {
+                let mut whole = self.processes.begun(line.thread);
+                whole.extend_from_slice(text);
+                self.call(line.thread, &whole);
+            }
+            Said::Call(text) => self.call(line.thread, text),
+        }
+    }
+
+    fn push(&mut self, event: Event) {
+        self.trace.events.push((self.now, event));
+    }
+
+    fn end(&mut self, thread: u64) {
+        if let Some(event) = self.processes.thread_ended(thread) {
+            self.push(event);
+        }
+    }
+
+    fn call(&mut self, thread: u64, text: &[u8]) {
+        let Some(call) = line::call(text) else { return };
+        if call.name == b"exit_group" {
+            let event = self.processes.process_ended(thread);
+            return self.push(event);
+        }
+        let Some(result) = call.result else { return };
+        let arguments = &call.arguments[..];
+        match (call.name, arguments) {
+            (b"fork" | b"vfork" | b"clone" | b"clone3", _) => {
+                if let Some(event) = self.processes.forked(result.number) {
+                    self.push(event);
+                }
+            }
+            (b"execve", [path, words, ..]) => self.executed(thread, None, path, words),
+            (b"execveat", [at, path, words, ..]) => self.executed(thread, Some(at), path, words),
+            (b"open", [path, flags, ..]) => {
+                self.opened(thread, None, path, flags.text, &result);
+            }
+            (b"openat" | b"openat2", [at, path, flags, ..]) => {
+                self.opened(thread, Some(at), path, flags.text, &result);
+            }
+            (b"creat", [path, ..]) => self.opened(thread, None, path, b"O_CREAT", &result),
+            (b"chdir", [path, ..]) => {
+                if let Some(path) = self.processes.resolve(thread, None, path) {
+                    self.processes.change_folder(thread, path);
+                }
+            }
+            (b"fchdir", [at, ..]) => {
+                if let Some(path) = self.processes.descriptor(thread, at) {
+                    self.processes.change_folder(thread, path);
+                }
+            }
+            (b"dup" | b"dup2" | b"dup3", [from, ..]) => {
+                if let Some(path) = self.processes.descriptor(thread, from) {
+                    self.processes.describe(thread, result.number, path);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn executed(
+        &mut self,
+        thread: u64,
+        at: Option<&Argument<'_>>,
+        path: &Argument<'_>,
+        words: &Argument<'_>,
+    ) {
+        let Some(called) = self.processes.resolve(thread, at, path) else { return };
+        let mut words: Vec<Arc<[u8]>> = words.list().into_iter().map(Arc::from).collect();
+        let about = self.about(&called);
+        let mut program = about.path.clone().unwrap_or_else(|| called.as_slice().into());
+        let mut about = about.clone();
+        if let [interpreter, options @ ..] = &about.interpreter[..] {
+            // What the kernel makes of a script's call: the interpreter and its words come first.
+            let mut all = vec![Arc::clone(interpreter)];
+            all.extend(options.iter().cloned());
+            all.push(path.string().unwrap_or(called).into());
+            all.extend(words.into_iter().skip(1));
+            words = all;
+            program = Arc::clone(interpreter);
+            about = self.about(&program).clone();
+            program = about.path.unwrap_or(program);
+        }
+        let program = File { path: program, identity: None, size: about.size };
+        let event = self.processes.executed(thread, program, words);
+        self.push(event);
+    }
+
+    fn opened(
+        &mut self,
+        thread: u64,
+        at: Option<&Argument<'_>>,
+        path: &Argument<'_>,
+        flags: &[u8],
+        result: &line::Result<'_>,
+    ) {
+        if let Some(at) = at {
+            // Tells the working folder, if it is one.
+            self.processes.descriptor(thread, at);
+        }
+        let named = result.path().or_else(|| self.processes.resolve(thread, at, path));
+        let Some(path) = named.filter(|path| path.first() == Some(&b'/')) else { return };
+        self.processes.describe(thread, result.number, path.clone());
+        let has = |flag: &[u8]| flags.windows(flag.len()).any(|part| part == flag);
+        let nowhere = NOWHERE.iter().any(|folder| path.starts_with(folder));
+        let about = self.about(&path);
+        if nowhere || about.special || has(b"O_DIRECTORY") || has(b"O_PATH") {
+            return;
+        }
+        let written = [&b"O_WRONLY"[..], b"O_RDWR", b"O_CREAT", b"O_TRUNC"].into_iter().any(has);
+        let (size, path) = (about.size, about.path.clone().unwrap_or_else(|| path.into()));
+        let file = File { path, identity: None, size };
+        let access = if written { Access::Write } else { Access::Read };
+        let process = self.processes.process(thread);
+        self.push(Event::Opened { process, file, access });
+    }
+
+    fn about(&mut self, path: &[u8]) -> &About {
+        if !self.known.contains_key(path) {
+            let about = (self.about)(path);
+            self.known.insert(path.to_vec(), about);
+        }
+        &self.known[path]
+    }
+}
+
+#[cfg(test)]
+mod tests;
