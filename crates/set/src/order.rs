@@ -55,7 +55,7 @@ fn want(
     let tag = index as u64;
     let entry = entry.map_err(|error| (tag, error.again()))?;
     let rank = rank.map_or(0.0, |rank| rank(&entry));
-    Ok(Want { entry, rank, tag })
+    Ok(Want { entry, rank, tag, parts: Vec::new() })
 }
 
 fn sorted(listing: &Listing, order: &Order, rank: Option<&Rank>) -> Vec<usize> {

@@ -138,6 +138,28 @@ impl Costs {
         Opener { costs: self, local: self.local.opener() }
     }
 
+    /// Opens a regular file that nobody asked for, once it is known that this does no harm: what a
+    /// name stands for is looked at first, so that no FIFO and no device is ever opened.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] of what is no regular file, unopened, and of a file on a FUSE mount that
+    /// is known to empty a file's cache at every open; [`Error::Offline`]; [`Error::Io`];
+    /// [`Error::Stalled`].
+    pub fn open_harmless(&self, path: &Path) -> Result<(File, Status), Error> {
+        let (status, handle) = self.local.look(path)?;
+        let status = regular(path, status, &self.table())?;
+        if status.backing == Backing::Pseudo {
+            return Err(Error::refused(path, "not a file of a device"));
+        }
+        if status.backing == Backing::Fuse
+            && self.table().keeps_cache(&status.device) == Some(false)
+        {
+            return Err(Error::refused(path, "opening it would empty its cache"));
+        }
+        let file = self.local.reopen(path, &status, &handle)?;
+        Ok((file, status))
+    }
+
     /// Whether reading an open file would recall it from a cold tier, as far as can be told.
     pub fn is_offline(&self, file: &impl AsFd) -> bool {
         let entry = self.local.status(file);

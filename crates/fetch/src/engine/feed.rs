@@ -74,7 +74,7 @@ impl Engine {
         let after = engine.carry_out(&mut state);
         drop(state);
         after.finish(&engine.pool);
-        let pump = pump::run(Arc::downgrade(&engine), set, room, wants);
+        let pump = pump::run(Arc::downgrade(&engine), set, terms.origin, room, wants);
         let pump = engine.handle.spawn(pump).abort_handle();
         Feed { engine, set, arrivals, pump }
     }

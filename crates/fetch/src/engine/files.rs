@@ -232,9 +232,9 @@ fn carry_out(engine: &Arc<Inner>, opener: &mut Opener<'_>, job: Job, events: &mu
 /// Opens a file and finds what is far of it.
 fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact, Error> {
     let path = item.path().expect("only files are opened");
-    let (file, status) = opener.open_regular(path)?;
+    let (file, status) = open_wanted(engine, opener, item, path)?;
     item.pin(&described(item.name(), &status))?;
-    let far = far(engine, path, &file, &status)?;
+    let far = within(far(engine, path, &file, &status)?, &item.parts);
     let (device, by_position) = match &item.device {
         Some((device, id)) if far.is_empty() && *device == status.device => (*id, false),
         _ => {
@@ -254,6 +254,28 @@ fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact,
     item.set_contact(contact.clone());
     item.keep_file(file, &engine.open_files, OPEN_FILES_MAX);
     Ok(contact)
+}
+
+/// Opens a file to read it; one that nobody asked for only after a look at what it is.
+fn open_wanted(
+    engine: &Inner,
+    opener: &mut Opener<'_>,
+    item: &Item,
+    path: &Path,
+) -> Result<(File, Status), Error> {
+    if item.is_guess { engine.costs.open_harmless(path) } else { opener.open_regular(path) }
+}
+
+/// What of `ranges` lies in `parts`; both in file order. Without parts, all.
+fn within(ranges: Vec<Range<u64>>, parts: &[Range<u64>]) -> Vec<Range<u64>> {
+    if parts.is_empty() {
+        return ranges;
+    }
+    let cut = |range: &Range<u64>, part: &Range<u64>| {
+        let common = range.start.max(part.start)..range.end.min(part.end);
+        (!common.is_empty()).then_some(common)
+    };
+    ranges.iter().flat_map(|range| parts.iter().filter_map(move |part| cut(range, part))).collect()
 }
 
 /// The ranges that are not in memory; of what the kernel does not tell, all.
@@ -285,7 +307,7 @@ fn read_ahead(
     let failed = |source: io::Error| Error::io(path, source);
     let file = match item.clone_file() {
         Some(file) => file.map_err(failed)?,
-        None => engine.costs.open_regular(path)?.0,
+        None => open_wanted(engine, &mut engine.costs.opener(), item, path)?.0,
     };
     let clock = engine.costs.clock();
     let began = clock.now();
@@ -338,5 +360,20 @@ fn described(name: Name, status: &Status) -> Entry {
         modified: None,
         tier: Tier::Online,
         device: Some(status.device.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
+
+    use super::*;
+
+    #[test]
+    fn only_the_wanted_parts_of_what_is_far_are_brought() {
+        let far = vec![0..10, 20..30, 40..50];
+        assert_eq!(within(far.clone(), &[]), far);
+        assert_eq!(within(far.clone(), &[5..25, 45..90]), [5..10, 20..25, 45..50]);
+        assert!(within(far, &[10..20]).is_empty());
     }
 }

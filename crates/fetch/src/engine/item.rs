@@ -1,6 +1,7 @@
 //! What the driver keeps of a member between its listing and its release.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use sled::Device;
 use store::{Entry, Name, Store};
 
 use super::buffer::Buffer;
-use crate::scheduler::{Contact, DeviceId, Kind};
+use crate::scheduler::{Contact, DeviceId, Kind, Origin};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
 /// A member on its way.
@@ -20,6 +21,10 @@ pub(crate) struct Item {
     /// The device that it lies on, as far as its name tells.
     pub(crate) device: Option<(Device, DeviceId)>,
     pub(crate) buffer: Buffer,
+    /// The parts of a file that are wanted, in file order; empty: the whole.
+    pub(crate) parts: Vec<Range<u64>>,
+    /// Whether nobody asked for it: then what is opened is known to be harmless first.
+    pub(crate) is_guess: bool,
     known: Mutex<Known>,
 }
 
@@ -79,7 +84,13 @@ impl Item {
             error: None,
             headers: Vec::new(),
         });
-        Self { tag, source, device, buffer: Buffer::default(), known }
+        let (buffer, parts, is_guess) = (Buffer::default(), Vec::new(), false);
+        Self { tag, source, device, buffer, parts, is_guess, known }
+    }
+
+    /// Of these parts, and for whom.
+    pub(crate) fn wanted(self, parts: Vec<Range<u64>>, origin: Origin) -> Self {
+        Self { parts, is_guess: origin == Origin::Guessed, ..self }
     }
 
     pub(crate) fn kind(&self) -> Kind {

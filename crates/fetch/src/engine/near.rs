@@ -86,6 +86,12 @@ pub struct NearFile {
 }
 
 impl NearFile {
+    /// Bytes that had to be brought; 0 if all that was wanted was near already.
+    pub fn fetched_bytes(&self) -> u64 {
+        let contact = self.hold.item.contact();
+        contact.map_or(0, |contact| contact.far.iter().map(|far| far.end - far.start).sum())
+    }
+
     /// Its descriptor, at the beginning; each call gives one of its own.
     ///
     /// # Errors

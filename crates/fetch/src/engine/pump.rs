@@ -1,5 +1,6 @@
 //! Lists what a set wants, as far ahead as the scheduler has room for.
 
+use std::ops::Range;
 use std::sync::Weak;
 
 use futures::{Stream, StreamExt as _};
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 use super::Inner;
 use super::item::{Item, Source};
 use super::state::State;
-use crate::scheduler::{DeviceId, Event, Listing, MemberId, SetId};
+use crate::scheduler::{DeviceId, Event, Listing, MemberId, Origin, SetId};
 use crate::sync::{AtomicI64, Ordering, lock};
 
 /// Members that are listed at a time, if so many are known.
@@ -25,6 +26,9 @@ pub struct Want {
     pub rank: f32,
     /// What the set knows it by; comes back in [`super::Arrival::tag`].
     pub tag: u64,
+    /// The parts that are wanted of a file of this machine, in file order, without overlap; empty:
+    /// the whole. Objects of stores that send bytes are always wanted whole.
+    pub parts: Vec<Range<u64>>,
 }
 
 /// How many members more may be listed.
@@ -54,8 +58,13 @@ impl Room {
 }
 
 /// Lists until the wants end, the set is closed or the engine ends.
-pub(crate) async fn run<S>(engine: Weak<Inner>, set: SetId, room: std::sync::Arc<Room>, wants: S)
-where
+pub(crate) async fn run<S>(
+    engine: Weak<Inner>,
+    set: SetId,
+    origin: Origin,
+    room: std::sync::Arc<Room>,
+    wants: S,
+) where
     S: Stream<Item = Result<Want, (u64, Error)>> + Send + 'static,
 {
     let mut wants = std::pin::pin!(wants.ready_chunks(BATCH));
@@ -68,7 +77,7 @@ where
             return;
         };
         room.use_up(batch.len());
-        if !engine.list(set, batch) {
+        if !engine.list(set, origin, batch) {
             return;
         }
     }
@@ -79,6 +88,7 @@ impl Inner {
     fn list(
         self: &std::sync::Arc<Self>,
         set: SetId,
+        origin: Origin,
         batch: Vec<Result<Want, (u64, Error)>>,
     ) -> bool {
         let placed: Vec<_> = batch.into_iter().map(|want| self.placed(want)).collect();
@@ -91,7 +101,7 @@ impl Inner {
         for placed in placed {
             let member = MemberId(state.next_member);
             state.next_member += 1;
-            events.push(self.listed(&mut state, set, member, placed));
+            events.push(self.listed(&mut state, (set, origin), member, placed));
         }
         state.tell_all(events, now);
         let after = self.carry_out(&mut state);
@@ -102,7 +112,7 @@ impl Inner {
 
     /// Finds a want's store and device, which may take a look at mounts: not under the lock.
     fn placed(&self, want: Result<Want, (u64, Error)>) -> Result<Placed, (u64, Error)> {
-        let Want { entry, rank, tag } = want?;
+        let Want { entry, rank, tag, parts } = want?;
         let store = match self.stores.of(&entry.name) {
             Ok(store) => store,
             Err(error) => return Err((tag, error)),
@@ -113,28 +123,29 @@ impl Inner {
         }
         let Some(path) = store.file(&entry.name) else {
             let device = entry.device.clone().unwrap_or_else(|| store.device(&entry.name));
-            return Ok(Placed { entry, rank, tag, device, source: Source::Store(store) });
+            return Ok(Placed { entry, rank, tag, parts, device, source: Source::Store(store) });
         };
         let place = self.costs.local().place_by_name(&path);
         let may_stall = place.as_ref().is_none_or(|(_, backing)| backing.may_stall());
         let device = entry.device.clone().or_else(|| place.map(|(device, _)| device));
         let device = device.unwrap_or_else(|| store.device(&entry.name));
         let source = Source::File { path, may_stall };
-        Ok(Placed { entry, rank, tag, device, source })
+        Ok(Placed { entry, rank, tag, parts, device, source })
     }
 
     fn listed(
         &self,
         state: &mut State,
-        set: SetId,
+        (set, origin): (SetId, Origin),
         member: MemberId,
         placed: Result<Placed, (u64, Error)>,
     ) -> Event {
         match placed {
-            Ok(Placed { entry, rank, tag, device, source }) => {
+            Ok(Placed { entry, rank, tag, parts, device, source }) => {
                 let id = self.met(state, &device);
                 let size = entry.size;
                 let item = Item::new(tag, entry, source, Some((device, id)));
+                let item = item.wanted(parts, origin);
                 let listing = Listing { device: id, kind: item.kind(), size, rank };
                 state.items.insert(member, item.into());
                 Event::Listed { set, member, listing }
@@ -163,6 +174,7 @@ struct Placed {
     entry: Entry,
     rank: f32,
     tag: u64,
+    parts: Vec<Range<u64>>,
     device: Device,
     source: Source,
 }

@@ -35,6 +35,11 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
+    /// A name of what was found, which stands for nothing else.
+    fn name(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+
     /// Opens for reading what was found at `path` on the mount at `point` a moment ago.
     pub(super) fn reopen(&self, path: &Path, point: &Path) -> Result<File, Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -47,8 +52,7 @@ impl Handle {
         {
             return Ok(File::from(again));
         }
-        let name = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let opened = match sysfs::open(name, flags, Mode::empty()) {
+        let opened = match sysfs::open(self.name(), flags, Mode::empty()) {
             // Without `/proc` there is only the path.
             Err(rustix::io::Errno::NOENT) => sysfs::open(path, flags, Mode::empty()),
             opened => opened,
@@ -58,6 +62,27 @@ impl Handle {
 }
 
 impl Local {
+    /// Opens for reading the very file that was found, in bounded time where its mount may stall.
+    pub(crate) fn reopen(
+        &self,
+        path: &Path,
+        status: &super::Status,
+        handle: &Handle,
+    ) -> Result<File, Error> {
+        let failed = |source: io::Error| Error::io(path, source);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let name = handle.name();
+        let open = move || sysfs::open(name, flags, Mode::empty()).map_err(io::Error::from);
+        if !status.backing.may_stall() {
+            return open().map(File::from).map_err(failed);
+        }
+        let Some(opened) = bounded::within(self.wait_max, open) else {
+            let mount = status.mount.clone();
+            return Err(Error::Stalled { path: path.to_owned(), mount, limit: self.wait_max });
+        };
+        opened.map(File::from).map_err(failed)
+    }
+
     /// Opens `path` and calls `use_it`. On a mount that cannot stall this is
     /// done at once, and the kernel is told not to leave that mount; where it
     /// can, or where a link leads to another mount, in bounded time.
