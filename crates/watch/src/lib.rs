@@ -1,5 +1,11 @@
 //! Seeing programs run: sources of events, and what carries predictions out.
 
+mod carrier;
+mod driver;
+mod pressure;
+mod recent;
 mod source;
 
+pub use carrier::{Carried, Carrier, CarrierOptions};
+pub use driver::Driver;
 pub use source::Source;

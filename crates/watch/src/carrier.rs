@@ -1,0 +1,264 @@
+//! Carries predictions out: guessed wants of files of this machine, until they are withdrawn.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::future::poll_fn;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+use fetch::engine::{Engine, EngineOptions, Feed, Near, Want};
+use fetch::scheduler::{Limits, Order, Origin, SetTerms};
+use futures::stream;
+use store::{Clock, Costs, Entry, Name, Stores, StoresOptions};
+use tokio::task::AbortHandle;
+use tree::{Event, Predicted, Prediction, PredictionId};
+
+use crate::pressure::Pressure;
+use crate::recent::Recent;
+
+/// What carrying out may use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CarrierOptions {
+    /// Limits of the engine that fetches.
+    pub limits: Limits,
+    /// Files with a smaller chance than this are not fetched.
+    pub chance_min: f32,
+}
+
+impl Default for CarrierOptions {
+    fn default() -> Self {
+        let limits = Limits {
+            // Guesses may use half of it: what the largest window of 64 files has in flight at 1 MiB.
+            budget_bytes: 128 << 20,
+            // The page cache is the only place that files are brought to.
+            spill_bytes: 0,
+            // Beyond this a program's own reads wait behind ours in the device's queue.
+            window_max: 64,
+            part_bytes: 1 << 20,
+            // Each holds a descriptor.
+            ahead: 128,
+            attempts_max: 1,
+            ..Limits::default()
+        };
+        Self { limits, chance_min: 0.0 }
+    }
+}
+
+/// What came of predictions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Files that were predicted.
+    pub predicted: u64,
+    /// Of these, files that were near already, as far as was known or found.
+    pub near: u64,
+    /// Files of which something was fetched.
+    pub fetched: u64,
+    /// The bytes of that.
+    pub fetched_bytes: u64,
+    /// Files that could not be read, or must not be opened for a guess.
+    pub refused: u64,
+    /// Files that were given up under pressure of memory.
+    pub dropped: u64,
+}
+
+/// Brings near what is predicted.
+///
+/// Nothing is started before the first prediction of a file that may be far. What a program opened
+/// or we brought a moment ago is taken to be near. Under pressure of memory everything is given up.
+#[derive(Debug)]
+pub struct Carrier {
+    costs: Arc<Costs>,
+    options: CarrierOptions,
+    engine: Option<Engine>,
+    running: HashMap<PredictionId, Running>,
+    recent: Recent,
+    pressure: Pressure,
+    counts: Carried,
+    tell: Sender<Done>,
+    told: Receiver<Done>,
+}
+
+#[derive(Debug)]
+struct Running {
+    task: AbortHandle,
+    /// Files that were not heard of yet.
+    files: u64,
+}
+
+/// What became of a file; `None`: of the last file of a prediction.
+#[derive(Debug)]
+struct Done {
+    prediction: PredictionId,
+    at: Duration,
+    file: Option<(Arc<[u8]>, Outcome)>,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Near { bytes: u64, took: Duration },
+    Refused,
+}
+
+impl Carrier {
+    /// Opens files and learns what devices take by `costs`, whose clock it goes by.
+    pub fn new(costs: Arc<Costs>, options: CarrierOptions) -> Self {
+        let (tell, told) = mpsc::channel();
+        Self {
+            costs,
+            options,
+            engine: None,
+            running: HashMap::new(),
+            recent: Recent::default(),
+            pressure: Pressure::default(),
+            counts: Carried::default(),
+            tell,
+            told,
+        }
+    }
+
+    /// The clock that events are timed by.
+    pub fn clock(&self) -> &Clock {
+        self.costs.clock()
+    }
+
+    /// What came of predictions so far.
+    pub fn counts(&self) -> Carried {
+        self.counts
+    }
+
+    /// Predictions that are being carried out.
+    pub fn in_flight(&self) -> usize {
+        self.running.len()
+    }
+
+    /// A program opened a file: it is being read, whether it was near or not.
+    pub fn is_opened(&mut self, path: &Arc<[u8]>) {
+        let now = self.costs.clock().now();
+        self.recent.note(path, now);
+    }
+
+    /// Begins to bring near what is predicted.
+    pub fn fetch(&mut self, prediction: Prediction) {
+        let now = self.costs.clock().now();
+        self.counts.predicted += prediction.files.len() as u64;
+        let mut wanted: Vec<Predicted> = prediction.files;
+        let all = wanted.len();
+        wanted.retain(|file| {
+            file.chance >= self.options.chance_min && !self.recent.is_near(&file.path, now)
+        });
+        self.counts.near += (all - wanted.len()) as u64;
+        if wanted.is_empty() {
+            return;
+        }
+        if self.pressure.is_high(now) {
+            self.counts.dropped += wanted.len() as u64;
+            return;
+        }
+        // Without threads programs run as they do without us.
+        let Some(engine) = self.engine().cloned() else { return };
+        wanted.sort_by_key(|file| file.needed_in);
+        let files = wanted.len() as u64;
+        let paths: Vec<_> = wanted.iter().map(|file| Arc::clone(&file.path)).collect();
+        let wants: Vec<_> =
+            wanted.into_iter().enumerate().map(|(at, file)| want(at, file)).collect();
+        let terms = SetTerms { origin: Origin::Guessed, order: Order::Ready };
+        let feed = engine.open(stream::iter(wants.into_iter().map(Ok)), terms);
+        let (id, clock, tell) = (prediction.id, self.costs.clock().clone(), self.tell.clone());
+        let task = engine.handle().spawn(drain(feed, id, paths, clock, tell));
+        self.running.insert(id, Running { task: task.abort_handle(), files });
+    }
+
+    /// Gives up what of a prediction is not near yet.
+    pub fn withdraw(&mut self, id: PredictionId) {
+        if let Some(running) = self.running.remove(&id) {
+            running.task.abort();
+        }
+    }
+
+    /// What became near since the last call.
+    pub fn done(&mut self) -> Vec<(Duration, Event)> {
+        let mut events = Vec::new();
+        while let Ok(Done { prediction, at, file }) = self.told.try_recv() {
+            let Some((path, outcome)) = file else {
+                self.running.remove(&prediction);
+                continue;
+            };
+            if let Some(running) = self.running.get_mut(&prediction) {
+                running.files = running.files.saturating_sub(1);
+            }
+            let Outcome::Near { bytes, took } = outcome else {
+                self.counts.refused += 1;
+                continue;
+            };
+            self.recent.note(&path, at);
+            if bytes > 0 {
+                self.counts.fetched += 1;
+                self.counts.fetched_bytes += bytes;
+            } else {
+                self.counts.near += 1;
+            }
+            events.push((at, Event::Fetched { prediction, path, bytes, took }));
+        }
+        events
+    }
+
+    /// Gives everything up if memory has become short; to be called now and then.
+    pub fn look_after(&mut self) {
+        if self.running.is_empty() || !self.pressure.is_high(self.costs.clock().now()) {
+            return;
+        }
+        self.recent.clear();
+        for (_, running) in self.running.drain() {
+            running.task.abort();
+            self.counts.dropped += running.files;
+        }
+    }
+
+    fn engine(&mut self) -> Option<&Engine> {
+        if self.engine.is_none() {
+            let stores = Arc::new(Stores::new(Arc::clone(&self.costs), &StoresOptions::default()));
+            let options = EngineOptions { limits: self.options.limits, spill_folder: None };
+            self.engine = Engine::new(stores, Arc::clone(&self.costs), options).ok();
+        }
+        self.engine.as_ref()
+    }
+}
+
+/// A predicted file as the engine is told of it.
+fn want(at: usize, file: Predicted) -> Want {
+    // Files that are needed at about the same time may come in the order of their places on disk.
+    let soon = file.needed_in.as_millis().saturating_add(1).ilog2();
+    let name = Name::from(Path::new(OsStr::from_bytes(&file.path)));
+    let rank = -(soon as f32);
+    Want { entry: Entry::named(name), rank, tag: at as u64, parts: file.extents }
+}
+
+/// Takes every member of a feed and lets it go at once: it is in the page cache.
+async fn drain(
+    feed: Feed,
+    prediction: PredictionId,
+    paths: Vec<Arc<[u8]>>,
+    clock: Clock,
+    tell: Sender<Done>,
+) {
+    let began = clock.now();
+    while let Some(arrival) = poll_fn(|context| feed.poll_next(context)).await {
+        let at = clock.now();
+        let outcome = match arrival.near {
+            Ok(Near::File(file)) => {
+                Outcome::Near { bytes: file.fetched_bytes(), took: at.saturating_sub(began) }
+            }
+            Ok(Near::Bytes(_)) | Err(_) => Outcome::Refused,
+        };
+        let path = usize::try_from(arrival.tag).ok().and_then(|tag| paths.get(tag));
+        let file = path.map(|path| (Arc::clone(path), outcome));
+        // Whoever listened is gone, and with it the feed's use.
+        if file.is_some() && tell.send(Done { prediction, at, file }).is_err() {
+            return;
+        }
+    }
+    drop(tell.send(Done { prediction, at: clock.now(), file: None }));
+}
