@@ -1,6 +1,7 @@
 //! Seeing programs run: sources of events, and what carries predictions out.
 
 mod carrier;
+pub mod command;
 mod driver;
 mod pressure;
 mod recent;

@@ -1,0 +1,137 @@
+//! Who answers in the supervisor's place, should that be killed: without an answer the command's
+//! programs would wait for ever, and without a listener their calls would fail.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, WaitOptions, pidfd_getfd, pidfd_open, waitpid,
+};
+
+use super::Observer;
+use super::listener::is_over;
+use super::report::{Line, Reporter};
+use super::run::let_go_of_streams;
+use super::supervisor::{self, Told};
+use super::sys::{self, Forked, Signals, Slot};
+
+/// Becomes the guardian of a supervisor, which it makes; ends when nobody needs it any more.
+#[expect(clippy::exit, reason = "the process was made for this, and is nobody's to return from")]
+pub(super) fn stand_by(
+    words: &[OsString],
+    waiter: UnixStream,
+    inherited: &[RawFd],
+    work: impl FnOnce(&mut Observer, &Reporter),
+) -> ! {
+    let guard = || guard(words, &Reporter::new(waiter), inherited, work);
+    let code = i32::from(catch_unwind(AssertUnwindSafe(guard)).is_err());
+    std::process::exit(code)
+}
+
+#[expect(clippy::exit, reason = "the supervisor is another process, which ends here")]
+fn guard(
+    words: &[OsString],
+    reporter: &Reporter,
+    inherited: &[RawFd],
+    work: impl FnOnce(&mut Observer, &Reporter),
+) {
+    let Ok((to_us, ours)) = UnixStream::pair() else { return };
+    let Ok(slot) = Slot::new() else { return };
+    let Ok(children) = Signals::hold(&[libc::SIGCHLD]) else { return };
+    // Should the supervisor die, we come to know how the command ends.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let supervisor = match sys::fork() {
+        Ok(Forked::Parent(supervisor)) => supervisor,
+        Ok(Forked::Child) => {
+            drop((ours, children));
+            let supervise = || supervisor::supervise(words, reporter, to_us, inherited, slot, work);
+            let code = i32::from(catch_unwind(AssertUnwindSafe(supervise)).is_err());
+            std::process::exit(code)
+        }
+        Err(error) => {
+            reporter.tell(&Line::Unobserved(error.raw_os_error().unwrap_or(libc::EAGAIN)));
+            return;
+        }
+    };
+    drop(to_us);
+    sys::close_inherited(inherited);
+    let_go_of_streams(true);
+    // A terminal's signals are not for us.
+    let _ = rustix::process::setsid();
+    let Some(supervisor) = Pid::from_raw(supervisor) else { return };
+    let (listener, command) = learn(supervisor, ours);
+    let ended = waitpid(Some(supervisor), WaitOptions::empty());
+    let well = matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0));
+    if let (false, Some(listener)) = (well, listener) {
+        answer(&listener, slot, &children, command, reporter);
+    }
+}
+
+/// Takes the listener, and learns which process is the command's, while the supervisor lives.
+fn learn(supervisor: Pid, stream: UnixStream) -> (Option<OwnedFd>, Option<Pid>) {
+    let (mut listener, mut command) = (None, None);
+    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        match Told::parse(&line) {
+            Some(Told::Listener(number)) => listener = take(supervisor, number),
+            Some(Told::Command(number)) => command = Pid::from_raw(number),
+            None => {}
+        }
+    }
+    (listener, command)
+}
+
+fn take(process: Pid, number: RawFd) -> Option<OwnedFd> {
+    let process = pidfd_open(process, PidfdFlags::empty()).ok()?;
+    pidfd_getfd(process, number as ForeignRawFd, PidfdGetfdFlags::empty()).ok()
+}
+
+/// Lets every call go on until nobody is left who could make one.
+fn answer(
+    listener: &OwnedFd,
+    mut slot: Slot,
+    children: &Signals,
+    command: Option<Pid>,
+    reporter: &Reporter,
+) {
+    // What the supervisor took and died with; if it was answered, nobody is there to hear this.
+    drop(sys::let_go(listener.as_fd(), slot.last()));
+    while !is_over(listener) {
+        let mut asked =
+            [PollFd::new(listener, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
+        if poll(&mut asked, None).is_err() {
+            continue;
+        }
+        if asked[0].revents().contains(PollFlags::IN)
+            && let Ok(told) = slot.receive(listener.as_fd())
+        {
+            let id = told.id;
+            drop(sys::let_go(listener.as_fd(), id));
+        }
+        while children.next().is_some() {}
+        reap(command, reporter);
+    }
+    reap(command, reporter);
+}
+
+fn reap(command: Option<Pid>, reporter: &Reporter) {
+    let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+    while let Ok(Some((process, status))) = rustix::process::wait(options) {
+        if Some(process) == command
+            && let Some(line) = Line::of(status)
+        {
+            reporter.tell(&line);
+            if !matches!(line, Line::Stopped(_)) {
+                reporter.done();
+            }
+        }
+    }
+}
+
+/// Descriptor numbers are told, and taken by them.
+pub(super) fn number_of(listener: &OwnedFd) -> RawFd {
+    listener.as_raw_fd()
+}

@@ -1,0 +1,112 @@
+//! What a name that a program used stands for, found without asking any device.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{self as sysfs, AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::io::Errno;
+use tree::{File, Identity};
+
+/// How long a name that was found is taken to stand for the same: a build opens the same headers
+/// thousands of times, and who replaces one in this time is told apart a moment later.
+const HOLDS: Duration = Duration::from_secs(1);
+/// Names kept; about 300 bytes each.
+const NAMES_MAX: usize = 1 << 15;
+
+/// What a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A regular file.
+    File(File),
+    /// Nothing, or what is no regular file.
+    NoFile,
+    /// The kernel has not looked it up yet: that takes a device.
+    NotYet,
+}
+
+/// Names that were looked up lately.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashMap<Box<[u8]>, (Duration, File)>);
+
+impl Names {
+    /// What a name stands for, as far as the kernel knows it already.
+    pub(super) fn find(&mut self, whole: &[u8], now: Duration) -> Found {
+        if let Some((at, file)) = self.0.get(whole)
+            && now.saturating_sub(*at) < HOLDS
+        {
+            return Found::File(file.clone());
+        }
+        let found = look(whole);
+        if let Found::File(file) = &found {
+            if self.0.len() >= NAMES_MAX {
+                self.0.clear();
+            }
+            self.0.insert(whole.into(), (now, file.clone()));
+        }
+        found
+    }
+
+    /// As [`Names::find`], of a name by which something is made or changed.
+    pub(super) fn find_changed(&mut self, whole: &[u8]) -> Found {
+        self.0.remove(whole);
+        look(whole)
+    }
+}
+
+fn look(whole: &[u8]) -> Found {
+    let path = OsStr::from_bytes(whole);
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let handle = match sysfs::openat2(sysfs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)
+    {
+        Ok(handle) => handle,
+        // Before Linux 5.12: then names are looked up as others look them up.
+        Err(Errno::INVAL) => match sysfs::open(path, flags, Mode::empty()) {
+            Ok(handle) => handle,
+            Err(_) => return Found::NoFile,
+        },
+        Err(Errno::AGAIN) => return Found::NotYet,
+        Err(_) => return Found::NoFile,
+    };
+    let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let mask = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+    let Ok(stat) = sysfs::statx(&handle, "", at, mask) else { return Found::NoFile };
+    if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::RegularFile {
+        return Found::NoFile;
+    }
+    // The kernel's own name for it, without links and dots.
+    let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    let Ok(path) = sysfs::readlink(link, Vec::new()) else { return Found::NoFile };
+    let path: Arc<[u8]> = path.to_bytes().into();
+    let device = sysfs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+    let identity = Some(Identity { device, inode: stat.stx_ino });
+    Found::File(File { path, identity, size: Some(stat.stx_size) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(path: &std::path::Path) -> Found {
+        Names::default().find(path.as_os_str().as_bytes(), Duration::ZERO)
+    }
+
+    #[test]
+    fn a_file_is_found_by_any_name_and_nothing_else_is_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a");
+        std::fs::write(&file, "12345").expect("written");
+        std::os::unix::fs::symlink(&file, folder.path().join("link")).expect("linked");
+        let name = folder.path().file_name().expect("a name");
+        let detour = folder.path().join("..").join(name).join("link");
+        let Found::File(found) = find(&detour) else { panic!("not found") };
+        let real = file.canonicalize().expect("there");
+        assert_eq!(&*found.path, real.as_os_str().as_bytes());
+        assert_eq!(found.size, Some(5));
+        assert_eq!(find(folder.path()), Found::NoFile);
+        assert_ne!(find(&folder.path().join("none")), Found::File(found));
+    }
+}

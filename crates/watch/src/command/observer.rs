@@ -1,0 +1,375 @@
+//! Makes events of what a command's programs are seen to ask for.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::epoll;
+use store::Clock;
+use tree::{Access, Event, File, Process, User};
+
+use super::inbox::{Call, Inbox, Taken, What};
+use super::listener::{arguments, link};
+use super::names::{Found, Names};
+use super::parents;
+use crate::Source;
+
+/// How often calls are taken while programs run: a prediction made later is hardly worth less, and
+/// to be woken for every call would cost more than answering it.
+const PACE: Duration = Duration::from_millis(2);
+/// Without calls for so long, the observer rests until it is woken.
+const RESTS_AFTER: Duration = Duration::from_millis(20);
+/// How long an answer is waited for as to what an opened name stands for, if its program makes no
+/// other call.
+const SETTLES_WITHIN: Duration = Duration::from_secs(30);
+
+/// Tokens of the descriptors that are waited for; others are numbers of processes.
+const BELL: u64 = u64::MAX;
+const LISTENER: u64 = u64::MAX - 1;
+
+/// Sees a command and all that comes of it, until the last of its processes has ended.
+#[derive(Debug)]
+pub struct Observer {
+    inbox: Arc<Inbox>,
+    waits: OwnedFd,
+    clock: Clock,
+    user: User,
+    processes: HashMap<u32, Seen>,
+    names: Names,
+    next: u64,
+    command: u32,
+    /// When a call was last taken.
+    active: Duration,
+    command_ended: bool,
+    is_over: bool,
+}
+
+/// What is known of a process.
+#[derive(Debug)]
+struct Seen {
+    process: Process,
+    /// Tells of its end; kept open for that.
+    _end: Option<OwnedFd>,
+    program: Option<Vec<u8>>,
+    executes: Option<Executes>,
+    /// Names that it is about to open.
+    opens: Vec<Opens>,
+    /// Whether its names mean something else than ours: it lives in a container or a changed root.
+    is_elsewhere: bool,
+}
+
+#[derive(Debug)]
+struct Executes {
+    at: Duration,
+    whole: Vec<u8>,
+    folder: Arc<[u8]>,
+}
+
+#[derive(Debug)]
+struct Opens {
+    at: Duration,
+    thread: u32,
+    whole: Vec<u8>,
+    access: Access,
+    /// Its thread went on since, so the kernel knows the name if it stands for anything.
+    is_done: bool,
+}
+
+impl Observer {
+    /// Over what a listener puts into `inbox`, of the process `command` and what comes of it.
+    pub(super) fn new(
+        inbox: Arc<Inbox>,
+        listener: &OwnedFd,
+        command: u32,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let waits = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let bell = epoll::EventData::new_u64(BELL);
+        epoll::add(&waits, inbox.bell(), bell, epoll::EventFlags::IN)?;
+        // Told without being asked for: that nobody is left who could call.
+        let token = epoll::EventData::new_u64(LISTENER);
+        epoll::add(&waits, listener, token, epoll::EventFlags::empty())?;
+        let active = clock.now();
+        Ok(Self {
+            inbox,
+            waits,
+            clock,
+            user: User(rustix::process::getuid().as_raw()),
+            processes: HashMap::new(),
+            names: Names::default(),
+            next: 0,
+            command,
+            active,
+            command_ended: false,
+            is_over: false,
+        })
+    }
+
+    /// Whether the command itself has ended; what it left behind may still run.
+    pub fn command_ended(&self) -> bool {
+        self.command_ended
+    }
+
+    /// Whether all its processes have ended: nothing more will be seen.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Waits for something to happen; gives processes that ended.
+    fn wait(&mut self, patience: Duration) -> io::Result<Vec<u32>> {
+        let is_lively = self.clock.now().saturating_sub(self.active) < RESTS_AFTER;
+        let unsettled = self.processes.values().any(Seen::is_unsettled);
+        let patience = if is_lively || unsettled {
+            patience.min(PACE)
+        } else if self.inbox.rest() {
+            patience
+        } else {
+            Duration::ZERO
+        };
+        let limit = rustix::time::Timespec::try_from(patience).ok();
+        let mut happened = Vec::with_capacity(64);
+        match epoll::wait(
+            &self.waits,
+            rustix::buffer::spare_capacity(&mut happened),
+            limit.as_ref(),
+        ) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut ended = Vec::new();
+        for event in happened {
+            match event.data.u64() {
+                BELL => self.inbox.hush(),
+                LISTENER => self.is_over = true,
+                process => ended.extend(u32::try_from(process)),
+            }
+        }
+        Ok(ended)
+    }
+
+    fn note(&mut self, call: Call, events: &mut Vec<(Duration, Event)>) {
+        let Call { at, thread, process, what } = call;
+        if let What::Met { parent, end } = what {
+            self.meet(at, process, parent, end, events);
+            return;
+        }
+        let Some(seen) = self.processes.get_mut(&process) else { return };
+        // It makes another call, so what it was about to open is open, or not there.
+        seen.opens.iter_mut().filter(|opens| opens.thread == thread).for_each(|o| o.is_done = true);
+        match what {
+            What::Opens { whole, flags } => {
+                let access = access(flags);
+                seen.opens.push(Opens { at, thread, whole, access, is_done: false });
+            }
+            What::Executes { whole, folder } => {
+                seen.executes = Some(Executes { at, whole, folder });
+            }
+            What::Runs { program, arguments } => {
+                self.settle_opens(process, events);
+                self.runs(process, program, arguments, true, events);
+            }
+            What::ChangesRoot => seen.is_elsewhere = true,
+            What::Met { .. } => {}
+        }
+    }
+
+    fn meet(
+        &mut self,
+        at: Duration,
+        number: u32,
+        parent: u32,
+        end: Option<OwnedFd>,
+        events: &mut Vec<(Duration, Event)>,
+    ) {
+        if let Some(end) = &end {
+            let token = epoll::EventData::new_u64(number.into());
+            // Without it the process is taken to live on, which costs some memory.
+            let _ = epoll::add(&self.waits, end, token, epoll::EventFlags::IN);
+        }
+        let process = Process(self.next);
+        self.next += 1;
+        let known = parents::nearest(parent, |number| self.processes.contains_key(&number));
+        let above = known.and_then(|number| self.processes.get(&number));
+        // Whose parents are gone came of the command all the same.
+        let above = above.or_else(|| self.processes.get(&self.command));
+        let (program, elsewhere) =
+            above.map_or_else(|| (link(std::process::id(), "exe"), false), Seen::inherited);
+        events.push(match above {
+            Some(above) => (at, Event::Forked { parent: above.process, child: process }),
+            None => (at, Event::Found { process, user: self.user }),
+        });
+        let is_elsewhere = elsewhere || parents::is_elsewhere(number);
+        let opens = Vec::new();
+        let seen = Seen { process, _end: end, program, executes: None, opens, is_elsewhere };
+        self.processes.insert(number, seen);
+    }
+
+    /// A process runs a program, or still the same one if it could not.
+    fn runs(
+        &mut self,
+        number: u32,
+        program: Option<Vec<u8>>,
+        arguments: Vec<Arc<[u8]>>,
+        is_certain: bool,
+        events: &mut Vec<(Duration, Event)>,
+    ) {
+        let Some(seen) = self.processes.get_mut(&number) else { return };
+        let Some(Executes { at, whole, folder }) = seen.executes.take() else { return };
+        seen.is_elsewhere = seen.is_elsewhere || parents::is_elsewhere(number);
+        let asked = match self.names.find(&whole, self.clock.now()) {
+            Found::File(file) => Some(file),
+            Found::NoFile | Found::NotYet => None,
+        };
+        let runs_asked = asked.as_ref().is_some_and(|file| program.as_deref() == Some(&file.path));
+        if program.is_some() && !runs_asked && program == seen.program {
+            if !is_certain {
+                seen.executes = Some(Executes { at, whole, folder });
+            }
+            return;
+        }
+        let file = match (program, asked) {
+            (Some(program), _) if !runs_asked => {
+                match self.names.find(&program, self.clock.now()) {
+                    Found::File(file) => file,
+                    Found::NoFile | Found::NotYet => {
+                        File { path: program.as_slice().into(), identity: None, size: None }
+                    }
+                }
+            }
+            (_, Some(file)) => file,
+            (_, None) => return,
+        };
+        seen.program = Some(file.path.to_vec());
+        if !seen.is_elsewhere {
+            let process = seen.process;
+            events.push((at, Event::Executed { process, program: file, arguments, folder }));
+        }
+    }
+
+    /// Tells of the files that a process opened, each once its name is known.
+    fn settle_opens(&mut self, number: u32, events: &mut Vec<(Duration, Event)>) {
+        let now = self.clock.now();
+        let Some(seen) = self.processes.get_mut(&number) else { return };
+        let mut waiting: Vec<u32> = Vec::new();
+        let (process, is_elsewhere) = (seen.process, seen.is_elsewhere);
+        seen.opens.retain(|opens| {
+            // A thread's files are told in the order in which it opened them.
+            if waiting.contains(&opens.thread) {
+                return true;
+            }
+            let found = match opens.access {
+                Access::Read => self.names.find(&opens.whole, now),
+                Access::Write => self.names.find_changed(&opens.whole),
+            };
+            match found {
+                Found::File(file) if !is_elsewhere => {
+                    let access = opens.access;
+                    events.push((opens.at, Event::Opened { process, file, access }));
+                }
+                Found::NotYet
+                    if !opens.is_done && now.saturating_sub(opens.at) < SETTLES_WITHIN =>
+                {
+                    waiting.push(opens.thread);
+                    return true;
+                }
+                Found::File(_) | Found::NoFile | Found::NotYet => {}
+            }
+            false
+        });
+    }
+
+    /// Tells what can be told by now of what programs were about to do.
+    fn settle(&mut self, events: &mut Vec<(Duration, Event)>) {
+        let unsettled = self.processes.iter().filter(|(_, seen)| seen.is_unsettled());
+        let unsettled: Vec<u32> = unsettled.map(|(&number, _)| number).collect();
+        for number in unsettled {
+            self.settle_opens(number, events);
+            if self.processes.get(&number).is_some_and(|seen| seen.executes.is_some())
+                && let Some(program) = link(number, "exe")
+            {
+                let arguments = arguments(number);
+                // A program that is being started has none for a moment.
+                if arguments.iter().any(|argument| !argument.is_empty()) {
+                    self.runs(number, Some(program), arguments, false, events);
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, number: u32, events: &mut Vec<(Duration, Event)>) {
+        let Some(seen) = self.processes.get_mut(&number) else { return };
+        seen.opens.iter_mut().for_each(|opens| opens.is_done = true);
+        self.settle_opens(number, events);
+        // It may have run what it asked for and ended before anyone looked.
+        self.runs(number, None, Vec::new(), true, events);
+        self.inbox.forget(number);
+        self.command_ended |= number == self.command;
+        if let Some(seen) = self.processes.remove(&number) {
+            events.push((self.clock.now(), Event::Exited { process: seen.process }));
+        }
+    }
+}
+
+impl Source for Observer {
+    fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>> {
+        let ended = self.wait(patience)?;
+        let mut events = Vec::new();
+        let Taken { calls, lost } = self.inbox.take();
+        if !calls.is_empty() {
+            self.active = self.clock.now();
+        }
+        for call in calls {
+            self.note(call, &mut events);
+        }
+        if lost {
+            events.push((self.clock.now(), Event::Lost { process: None }));
+        }
+        self.settle(&mut events);
+        for process in ended {
+            self.ended(process, &mut events);
+        }
+        if self.is_over {
+            let left: Vec<u32> = self.processes.keys().copied().collect();
+            for process in left {
+                self.ended(process, &mut events);
+            }
+            self.command_ended = true;
+        }
+        events.sort_by_key(|(at, _)| *at);
+        Ok(events)
+    }
+}
+
+impl Seen {
+    /// What a process has of the one that made it: its program, and whether it is elsewhere.
+    fn inherited(&self) -> (Option<Vec<u8>>, bool) {
+        (self.program.clone(), self.is_elsewhere)
+    }
+
+    fn is_unsettled(&self) -> bool {
+        !self.opens.is_empty() || self.executes.is_some()
+    }
+}
+
+/// What a file is opened for, by the flags of the call.
+fn access(flags: u32) -> Access {
+    let flags = flags.cast_signed();
+    let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
+    if reads && flags & (libc::O_CREAT | libc::O_TRUNC) == 0 { Access::Read } else { Access::Write }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_opened_to_be_read_is_a_read() {
+        let of = |flags: i32| access(flags.cast_unsigned());
+        assert_eq!(of(libc::O_RDONLY | libc::O_CLOEXEC), Access::Read);
+        for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_CREAT] {
+            assert_eq!(of(flags), Access::Write);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Where a process comes from, and whether its names are ours.
+
+use std::fs;
+
+use super::listener::{field, link};
+
+/// Generations climbed for one that is known.
+const GENERATIONS_MAX: usize = 64;
+
+/// The nearest of a process and those it comes from that is known; `None` if none is.
+///
+/// One in between may never have made a call: it forked, and its child does the work.
+pub(super) fn nearest(number: u32, is_known: impl Fn(u32) -> bool) -> Option<u32> {
+    let mut number = number;
+    for _ in 0..GENERATIONS_MAX {
+        if is_known(number) {
+            return Some(number);
+        }
+        let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+        number = field(&status, "PPid:").filter(|parent| *parent > 1)?;
+    }
+    None
+}
+
+/// Whether a process has another root folder than we, or other mounts: then its names mean
+/// something else. One that is gone is not.
+pub(super) fn is_elsewhere(number: u32) -> bool {
+    let own = std::process::id();
+    ["root", "ns/mnt"].iter().any(|name| {
+        let theirs = link(number, name);
+        theirs.is_some() && theirs != link(own, name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_comes_from_those_that_started_it() {
+        let own = std::process::id();
+        let parent = std::os::unix::process::parent_id();
+        assert_eq!(nearest(own, |number| number == own), Some(own));
+        assert_eq!(nearest(own, |number| number == parent), Some(parent));
+        assert_eq!(nearest(own, |_| false), None);
+        assert!(!is_elsewhere(parent));
+    }
+}

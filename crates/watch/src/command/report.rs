@@ -1,0 +1,116 @@
+//! What the supervisor and the guardian tell the process that waits, a line each.
+
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::WaitStatus;
+
+/// A line of the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Line {
+    /// The command runs, as this process.
+    Runs(i32),
+    /// It could not be started, for this reason of the system's.
+    NotStarted(i32),
+    /// It cannot be observed, for this reason of the system's.
+    Unobserved(i32),
+    /// It exited with this code.
+    Exited(i32),
+    /// It was ended by this signal.
+    Killed(i32),
+    /// It was stopped by this signal.
+    Stopped(i32),
+    /// Something for a person to know.
+    Says(String),
+    /// All is written down; nothing more is worth waiting for.
+    Done,
+}
+
+impl Line {
+    fn text(&self) -> String {
+        match self {
+            Self::Runs(process) => format!("runs {process}\n"),
+            Self::NotStarted(error) => format!("not-started {error}\n"),
+            Self::Unobserved(error) => format!("unobserved {error}\n"),
+            Self::Exited(code) => format!("exited {code}\n"),
+            Self::Killed(signal) => format!("killed {signal}\n"),
+            Self::Stopped(signal) => format!("stopped {signal}\n"),
+            Self::Says(text) => format!("says {}\n", text.replace('\n', " ")),
+            Self::Done => "done \n".to_owned(),
+        }
+    }
+
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let (word, rest) = line.split_once(' ')?;
+        let number = || rest.parse().ok();
+        Some(match word {
+            "runs" => Self::Runs(number()?),
+            "not-started" => Self::NotStarted(number()?),
+            "unobserved" => Self::Unobserved(number()?),
+            "exited" => Self::Exited(number()?),
+            "killed" => Self::Killed(number()?),
+            "stopped" => Self::Stopped(number()?),
+            "says" => Self::Says(rest.to_owned()),
+            "done" => Self::Done,
+            _ => return None,
+        })
+    }
+
+    /// What a status that waiting for the command gave is told as.
+    pub(super) fn of(status: WaitStatus) -> Option<Self> {
+        let exited = status.exit_status().map(Self::Exited);
+        let killed = || status.terminating_signal().map(Self::Killed);
+        exited.or_else(killed).or_else(|| status.stopping_signal().map(Self::Stopped))
+    }
+}
+
+/// Tells the process that waits for the command; clones tell the same one.
+#[derive(Debug, Clone)]
+pub struct Reporter(Arc<Mutex<UnixStream>>);
+
+impl Reporter {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Self(Arc::new(Mutex::new(stream)))
+    }
+
+    pub(super) fn tell(&self, line: &Line) {
+        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who waited may have been killed; the command's programs go on all the same.
+        drop(stream.write_all(line.text().as_bytes()));
+    }
+
+    /// Something for a person to know; shown when the command has ended. Line breaks are lost.
+    pub fn say(&self, what: impl std::fmt::Display) {
+        self.tell(&Line::Says(what.to_string()));
+    }
+
+    /// All that is worth waiting for has been said and written down.
+    pub fn done(&self) {
+        self.tell(&Line::Done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_understood_as_it_was_meant() {
+        let lines = [
+            Line::Runs(7),
+            Line::NotStarted(2),
+            Line::Unobserved(16),
+            Line::Exited(3),
+            Line::Killed(9),
+            Line::Stopped(20),
+            Line::Says("two words".to_owned()),
+            Line::Done,
+        ];
+        for line in lines {
+            assert_eq!(Line::parse(line.text().trim_end_matches('\n')), Some(line));
+        }
+        assert_eq!(Line::parse("what"), None);
+        assert_eq!(Line::parse("exited well"), None);
+    }
+}

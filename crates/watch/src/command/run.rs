@@ -1,0 +1,155 @@
+//! Starting a command with those who observe it, and ending as it ends.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::report::Reporter;
+use super::sys::{self, Forked, Signals};
+use super::{Observer, guardian, waiter};
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What came of running a command.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It ran and ended.
+    Ended {
+        /// How.
+        how: Ended,
+        /// What was said meanwhile by those who observed it.
+        said: Vec<String>,
+    },
+    /// It could not be started.
+    NotStarted(io::Error),
+    /// It was not started, because it cannot be observed; [`replace`] runs it all the same.
+    Unobserved(Unobserved),
+}
+
+/// Why a command cannot be observed.
+#[derive(Debug)]
+pub enum Unobserved {
+    /// An observed program cannot gain privileges, and this one is there for that.
+    GainsPrivileges(PathBuf),
+    /// Somebody observes already; it sees this command too.
+    IsObserved,
+    /// The system does not let us.
+    Refused(io::Error),
+}
+
+/// Runs a command to its end, observed; `work` is done meanwhile in a process of its own, which
+/// outlives this call for as long as a descendant of the command lives.
+///
+/// The command has the terminal, the process group and the descriptors of this process. To be
+/// called by a process of one thread.
+///
+/// # Errors
+/// The system's, without room for a process.
+pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> io::Result<Outcome> {
+    if let Some(path) = words.first().and_then(|word| gains_privileges(word)) {
+        return Ok(Outcome::Unobserved(Unobserved::GainsPrivileges(path)));
+    }
+    let inherited = descriptors();
+    let signals = Signals::hold(&HELD)?;
+    let (ours, theirs) = UnixStream::pair()?;
+    match sys::fork()? {
+        Forked::Child => {
+            drop((ours, signals));
+            guardian::stand_by(words, theirs, &inherited, work)
+        }
+        Forked::Parent(_) => {
+            drop(theirs);
+            sys::close_inherited(&inherited);
+            let outcome = waiter::wait(ours, &signals);
+            if !matches!(outcome, Ok(Outcome::Ended { .. })) {
+                sys::release_signals();
+            }
+            outcome
+        }
+    }
+}
+
+/// Signals that are handed on to the command, not acted upon. Those by which a terminal stops a
+/// process are not among them: it stops the whole group, and continues it.
+const HELD: [i32; 11] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGWINCH,
+    libc::SIGPIPE,
+    libc::SIGCONT,
+    libc::SIGCHLD,
+];
+
+/// Becomes the command, unobserved; returns only if that fails.
+pub fn replace(words: &[OsString]) -> io::Error {
+    let Some((program, arguments)) = words.split_first() else {
+        return io::ErrorKind::InvalidInput.into();
+    };
+    sys::release_signals();
+    Command::new(program).args(arguments).exec()
+}
+
+/// Descriptors beyond the standard three that this process was started with.
+fn descriptors() -> Vec<RawFd> {
+    let Ok(listed) = std::fs::read_dir("/proc/self/fd") else { return Vec::new() };
+    let numbers = listed.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut numbers: Vec<RawFd> = numbers.filter(|fd| *fd > 2).collect();
+    // The one of the listing itself is closed by now.
+    numbers.retain(|fd| Path::new(&format!("/proc/self/fd/{fd}")).exists());
+    numbers
+}
+
+/// The file of a program that is there to gain privileges, if this word stands for one.
+fn gains_privileges(word: &OsStr) -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let path = found(word)?;
+    let metadata = path.metadata().ok()?;
+    let set_id = metadata.mode() & (libc::S_ISUID | libc::S_ISGID) != 0;
+    let has_capabilities =
+        || rustix::fs::getxattr(&path, "security.capability", &mut [0_u8; 64]).is_ok();
+    (set_id || has_capabilities()).then_some(path)
+}
+
+/// The file that a shell would run for this word.
+fn found(word: &OsStr) -> Option<PathBuf> {
+    if word.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(word));
+    }
+    let folders = std::env::var_os("PATH")?;
+    let candidates = std::env::split_paths(&folders).map(|folder| folder.join(word));
+    candidates.into_iter().find(|path| {
+        path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0)
+    })
+}
+
+/// Leaves nothing of the caller's open but stderr.
+pub(super) fn let_go_of_streams(with_stderr: bool) {
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null");
+    let Ok(null) = null else { return };
+    // A stream that stays open keeps its reader from seeing the end.
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    if with_stderr {
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}

@@ -1,0 +1,157 @@
+//! Starts the command, answers its calls and works on what it sees, until its last descendant ends.
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{WaitOptions, wait};
+use store::Clock;
+
+use super::inbox::Inbox;
+use super::listener::{Listener, is_over};
+use super::report::{Line, Reporter};
+use super::run::let_go_of_streams;
+use super::sys::{self, Slot};
+use super::{Observer, filter, guardian};
+
+/// What the guardian is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The number of the listener's descriptor.
+    Listener(RawFd),
+    /// The number of the command's process.
+    Command(i32),
+}
+
+impl Told {
+    fn text(self) -> String {
+        match self {
+            Self::Listener(number) => format!("listener {number}\n"),
+            Self::Command(number) => format!("command {number}\n"),
+        }
+    }
+
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let (word, number) = line.split_once(' ')?;
+        match word {
+            "listener" => number.parse().ok().map(Self::Listener),
+            "command" => number.parse().ok().map(Self::Command),
+            _ => None,
+        }
+    }
+}
+
+/// Starts the command and does `work` over what it does.
+pub(super) fn supervise(
+    words: &[OsString],
+    reporter: &Reporter,
+    mut guardian: UnixStream,
+    inherited: &[RawFd],
+    slot: Slot,
+    work: impl FnOnce(&mut Observer, &Reporter),
+) {
+    let failed = |error: &io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+    // Who loses its parent becomes our child: so its memory stays ours to read where only a
+    // parent's may be, and its end ours to see.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let (listener, start) = match starter(words) {
+        Ok(started) => started,
+        Err(error) => return reporter.tell(&Line::Unobserved(failed(&error))),
+    };
+    let listener = Arc::new(listener);
+    // Without a guardian the command can still be observed.
+    drop(guardian.write_all(Told::Listener(guardian::number_of(&listener)).text().as_bytes()));
+    let clock = Clock::real();
+    let inbox = match Inbox::new() {
+        Ok(inbox) => Arc::new(inbox),
+        Err(error) => return reporter.tell(&Line::Unobserved(failed(&error))),
+    };
+    let answering = Listener {
+        calls: Arc::clone(&listener),
+        slot,
+        inbox: Arc::clone(&inbox),
+        clock: clock.clone(),
+    };
+    thread::spawn(move || answering.run());
+    let command = match start() {
+        Ok(command) => command,
+        Err(error) => return reporter.tell(&Line::NotStarted(failed(&error))),
+    };
+    reporter.tell(&Line::Runs(command));
+    drop(guardian.write_all(Told::Command(command).text().as_bytes()));
+    drop(guardian);
+    sys::close_inherited(inherited);
+    let_go_of_streams(true);
+    // A terminal's signals are not for us.
+    let _ = rustix::process::setsid();
+    let reaping = reporter.clone();
+    thread::spawn(move || reap(command, &reaping));
+    let number = command.unsigned_abs();
+    if let Ok(mut observer) = Observer::new(inbox, &listener, number, clock) {
+        work(&mut observer, reporter);
+    }
+    // Whatever became of the work, calls are answered to the end.
+    while !is_over(&listener) {
+        let _ = poll(&mut [PollFd::new(&*listener, PollFlags::empty())], None);
+    }
+}
+
+type Start = Box<dyn FnOnce() -> io::Result<i32>>;
+
+/// A thread under the filter, which starts the command when it is asked to: what it starts is under
+/// the filter too, and this process is not.
+fn starter(words: &[OsString]) -> io::Result<(OwnedFd, Start)> {
+    let (listening, listener) = mpsc::sync_channel(1);
+    let (go, gone) = mpsc::sync_channel::<()>(1);
+    let (started, start) = mpsc::sync_channel(1);
+    let words = words.to_vec();
+    thread::Builder::new().name("starter".into()).spawn(move || {
+        let is_listening = sys::listen(&filter::program());
+        let is_ready = is_listening.is_ok();
+        drop(listening.send(is_listening));
+        if !is_ready || gone.recv().is_err() {
+            return;
+        }
+        let (program, arguments) = words.split_first().expect("a command has a word");
+        let child = Command::new(program).args(arguments).spawn();
+        drop(started.send(child.map(|child| child.id().cast_signed())));
+    })?;
+    let lost = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+    let listener = listener.recv().map_err(lost)??;
+    let start = Box::new(move || {
+        let _ = go.send(());
+        start.recv().map_err(lost)?
+    });
+    Ok((listener, start))
+}
+
+/// Tells how the command ends, and reaps what became our child. The first thread to wait for the
+/// command is the only one.
+fn reap(command: i32, reporter: &Reporter) {
+    while let Ok(waited) = wait(WaitOptions::UNTRACED) {
+        let Some((process, status)) = waited else { continue };
+        if process.as_raw_nonzero().get() == command
+            && let Some(line) = Line::of(status)
+        {
+            reporter.tell(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_guardian_is_told_is_understood() {
+        for told in [Told::Listener(7), Told::Command(1234)] {
+            assert_eq!(Told::parse(told.text().trim_end()), Some(told));
+        }
+        assert_eq!(Told::parse("listener"), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! The process that was called: waits, hands signals on, and learns how the command ended.
+
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use store::Clock;
+
+use super::report::Line;
+use super::run::{Ended, Outcome, Unobserved, let_go_of_streams};
+use super::sys::Signals;
+
+/// How long what was learned may take to be written down, once the command has ended.
+const WRITES_WITHIN: Duration = Duration::from_secs(2);
+
+/// Waits for the command to end.
+pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outcome> {
+    let clock = Clock::real();
+    let (mut command, mut ended, mut said) = (None, None, Vec::new());
+    let mut text = Vec::new();
+    let mut until = None;
+    loop {
+        let left = until.map(|until: Duration| until.saturating_sub(clock.now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break;
+        }
+        let limit = left.and_then(|left| rustix::time::Timespec::try_from(left).ok());
+        let mut asked = [PollFd::new(&stream, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        match poll(&mut asked, limit.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let heard = !asked[0].revents().is_empty();
+        hand_on(signals, command);
+        if !heard {
+            continue;
+        }
+        let mut buffer = [0; 4096];
+        let read = stream.read(&mut buffer)?;
+        text.extend_from_slice(&buffer[..read]);
+        let mut is_done = read == 0;
+        while let Some(end) = text.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            match Line::parse(String::from_utf8_lossy(&line).trim_end_matches('\n')) {
+                Some(Line::Runs(process)) => {
+                    command = Pid::from_raw(process);
+                    // It has its own; ours would keep who reads them from seeing their end.
+                    let_go_of_streams(false);
+                }
+                Some(Line::NotStarted(error)) => {
+                    return Ok(Outcome::NotStarted(io::Error::from_raw_os_error(error)));
+                }
+                Some(Line::Unobserved(error)) => return Ok(unobserved(error)),
+                Some(Line::Exited(code)) => ended = Some(Ended::Code(code)),
+                Some(Line::Killed(signal)) => ended = Some(Ended::Signal(signal)),
+                Some(Line::Stopped(_)) => command.into_iter().for_each(stop_too),
+                Some(Line::Says(what)) => said.push(what),
+                Some(Line::Done) => is_done = true,
+                None => {}
+            }
+        }
+        if ended.is_some() {
+            command = None;
+            until = until.or_else(|| Some(clock.now() + WRITES_WITHIN));
+        }
+        if is_done && (ended.is_some() || read == 0) {
+            break;
+        }
+    }
+    let how =
+        ended.ok_or_else(|| io::Error::other("those who observed the command were killed"))?;
+    Ok(Outcome::Ended { how, said })
+}
+
+fn unobserved(error: i32) -> Outcome {
+    Outcome::Unobserved(match error {
+        libc::EBUSY => Unobserved::IsObserved,
+        error => Unobserved::Refused(io::Error::from_raw_os_error(error)),
+    })
+}
+
+/// Sends the command what was sent to us. What the terminal sends goes to its whole group, and so
+/// to the command, by itself.
+fn hand_on(signals: &Signals, command: Option<Pid>) {
+    while let Some(sent) = signals.next() {
+        let for_us = matches!(sent.signal, libc::SIGCHLD | libc::SIGPIPE);
+        let signal = Signal::from_named_raw(sent.signal);
+        if let (true, false, Some(command), Some(signal)) =
+            (sent.by_process, for_us, command, signal)
+        {
+            // It may have ended this moment.
+            let _ = kill_process(command, signal);
+        }
+    }
+}
+
+/// Whoever waits for us must see that the command is stopped. Where the terminal stopped the whole
+/// group, we were stopped too, and both were continued before this is read.
+fn stop_too(command: Pid) {
+    let stat = std::fs::read(format!("/proc/{}/stat", command.as_raw_nonzero()));
+    let stat = stat.unwrap_or_default();
+    let name_end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
+    if stat.get(name_end + 2) == Some(&b'T') {
+        let _ = kill_process(rustix::process::getpid(), Signal::STOP);
+        let _ = kill_process(command, Signal::CONT);
+    }
+}
