@@ -191,7 +191,7 @@ fn decode_habits(reader: &mut Reader<'_>) -> Result<Habits, DecodeError> {
         }
         programs.insert(name, program);
     }
-    Ok(Habits { names, programs, ticks })
+    Ok(Habits { names, programs, ticks, ..Habits::default() })
 }
 
 fn name(reader: &mut Reader<'_>, count: usize) -> Result<Name, DecodeError> {

@@ -10,6 +10,7 @@ mod learner;
 mod names;
 mod numbered;
 mod options;
+mod ours;
 mod outstanding;
 mod paper;
 mod patterns;

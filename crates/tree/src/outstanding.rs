@@ -6,6 +6,7 @@ use crate::account::Account;
 use crate::event::PredictionId;
 use crate::names::Name;
 use crate::numbered::NumberMap;
+use crate::run::RunId;
 
 /// Predicted files of one user that may be waited for: some megabytes of memory.
 pub(crate) const FILES_MAX: usize = 1 << 18;
@@ -13,12 +14,15 @@ pub(crate) const FILES_MAX: usize = 1 << 18;
 #[derive(Debug)]
 struct Waiting {
     prediction: PredictionId,
+    /// When it was expected to be needed.
+    needed: Duration,
     fetched: Option<(u64, Duration)>,
     used: bool,
 }
 
 #[derive(Debug)]
 struct Made {
+    run: RunId,
     program: Name,
     files: Vec<Name>,
 }
@@ -28,6 +32,17 @@ struct Made {
 pub(crate) struct Outstanding {
     files: NumberMap<Name, Waiting>,
     made: NumberMap<PredictionId, Made>,
+}
+
+/// A predicted file that was read.
+#[derive(Debug)]
+pub(crate) struct Used {
+    /// The run and the program that it was predicted for.
+    pub(crate) run: RunId,
+    pub(crate) program: Name,
+    /// When it was expected to be needed.
+    pub(crate) needed: Duration,
+    pub(crate) account: Account,
 }
 
 /// What came of a prediction.
@@ -50,24 +65,31 @@ impl Outstanding {
         FILES_MAX.saturating_sub(self.files.len())
     }
 
-    /// Files, none of them awaited, were predicted for a run of a program.
-    pub(crate) fn made(&mut self, prediction: PredictionId, program: Name, files: Vec<Name>) {
-        for &file in &files {
-            self.files.insert(file, Waiting { prediction, fetched: None, used: false });
+    /// Files, none of them awaited, were predicted for a run of a program, each with the time at
+    /// which it is needed.
+    pub(crate) fn made(
+        &mut self,
+        prediction: PredictionId,
+        (run, program): (RunId, Name),
+        files: &[(Name, Duration)],
+    ) {
+        for &(file, needed) in files {
+            self.files.insert(file, Waiting { prediction, needed, fetched: None, used: false });
         }
-        self.made.insert(prediction, Made { program, files });
+        let files = files.iter().map(|(file, _)| *file).collect();
+        self.made.insert(prediction, Made { run, program, files });
     }
 
-    /// A file was opened to be read; gives the program it was predicted for and what that was worth.
-    pub(crate) fn read(&mut self, file: Name) -> Option<(Name, Account)> {
+    /// A file was opened to be read; gives what came of predicting it, if it was.
+    pub(crate) fn read(&mut self, file: Name) -> Option<Used> {
         let waiting = self.files.get_mut(&file).filter(|waiting| !waiting.used)?;
         waiting.used = true;
-        let program = self.made.get(&waiting.prediction)?.program;
+        let &Made { run, program, .. } = self.made.get(&waiting.prediction)?;
         let account = match waiting.fetched {
             Some((_, took)) => Account { in_time: 1, saved: took, ..Account::default() },
             None => Account { late: 1, ..Account::default() },
         };
-        Some((program, account))
+        Some(Used { run, program, needed: waiting.needed, account })
     }
 
     /// A predicted file is near; gives the program it was predicted for.

@@ -7,7 +7,8 @@ use crate::account::Account;
 use crate::event::{Identity, User};
 use crate::names::{Name, Names};
 use crate::numbered::NumberMap;
-use crate::paper::AccessTree;
+use crate::ours::Memory;
+use crate::paper::{AccessTree, Node};
 
 /// What was learned of the programs of all users.
 #[derive(Debug, Clone, Default)]
@@ -20,13 +21,19 @@ pub struct Patterns {
 pub(crate) struct Habits {
     pub(crate) names: Names,
     pub(crate) programs: NumberMap<Name, Program>,
+    pub(crate) memory: Memory,
     /// Events that changed something: the clock of usefulness.
     pub(crate) ticks: u64,
+    /// First accesses of files in runs, since the learner began.
+    pub(crate) accesses: u64,
 }
 
 /// Files that were seen under one program's name, of which the oldest is forgotten: containers that
 /// run side by side have their own, and an update replaces one.
 const INODES_MAX: usize = 4;
+
+/// Memory of a program's account and table entry, about.
+const PROGRAM_BYTES: usize = 256;
 
 /// What was learned of one program.
 #[derive(Debug, Clone, Default)]
@@ -54,8 +61,8 @@ impl Program {
     }
 
     fn bytes(&self) -> usize {
-        let trees = self.trees.iter().map(|tree| tree.nodes() * size_of::<crate::paper::Node>());
-        size_of::<Self>() + trees.sum::<usize>()
+        let trees = self.trees.iter().map(|tree| tree.nodes() * size_of::<Node>());
+        PROGRAM_BYTES + trees.sum::<usize>()
     }
 
     fn names(&self, each: &mut impl FnMut(Name)) {
@@ -64,9 +71,29 @@ impl Program {
 }
 
 impl Habits {
+    /// Adds to what a program's predictions were worth.
+    pub(crate) fn add(&mut self, program: Name, account: Account) {
+        if let Some(program) = self.programs.get_mut(&program) {
+            program.account += account;
+        }
+    }
+
+    /// A file is accessed, for the first time in a run.
+    pub(crate) fn access(&mut self, file: Name) {
+        self.accesses += 1;
+        self.names.access(file, self.accesses);
+    }
+
+    /// Whether a file was one of the last `accesses` that were accessed.
+    pub(crate) fn is_near(&self, file: Name, accesses: u64) -> bool {
+        let accessed = self.names.accessed(file);
+        accessed > 0 && self.accesses - accessed < accesses
+    }
+
     /// Memory, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.names.bytes() + self.programs.values().map(Program::bytes).sum::<usize>()
+        let programs = self.programs.values().map(Program::bytes).sum::<usize>();
+        self.names.bytes() + self.memory.bytes() + programs
     }
 
     /// All names that are held.
@@ -75,19 +102,25 @@ impl Habits {
             each(name);
             program.names(each);
         }
+        self.memory.names(each);
     }
 
-    /// Forgets the programs that ran longest ago, until less than `bytes` remain.
+    /// Forgets what was useful longest ago, until about so many bytes less are held.
     pub(crate) fn shrink(&mut self, bytes: usize) {
-        let mut held = self.bytes() - self.names.bytes();
+        let patterns = self.memory.bytes();
+        self.memory.shrink(patterns.saturating_sub(bytes));
+        let mut excess = bytes.saturating_sub(patterns - self.memory.bytes());
         let mut programs: Vec<(u64, Name)> =
             self.programs.iter().map(|(&name, program)| (program.used, name)).collect();
         programs.sort_unstable();
         for (_, name) in programs {
-            if held <= bytes {
-                return;
+            if excess == 0 {
+                break;
             }
-            held -= self.programs.remove(&name).map_or(0, |program| program.bytes());
+            let freed = self.programs.remove(&name).map_or(0, |program| program.bytes());
+            excess = excess.saturating_sub(freed);
         }
+        let programs = &self.programs;
+        self.memory.retain(|program| programs.contains_key(&program));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::event::{PredictionId, Process, User};
 use crate::names::Name;
 use crate::numbered::NumberSet;
-use crate::paper;
+use crate::{ours, paper};
 
 /// A run; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,7 +13,7 @@ pub(crate) struct RunId(pub(crate) u64);
 
 /// Files of one run that are recorded.
 pub(crate) const FILES_MAX: usize = 1 << 14;
-/// Files of all runs that are recorded: some ten megabytes of memory, whatever runs.
+/// Files of all runs that are recorded: some tens of megabytes of memory, whatever runs.
 pub(crate) const ALL_FILES_MAX: usize = 1 << 20;
 
 /// A run of a program.
@@ -35,6 +35,7 @@ pub(crate) struct Run {
     /// Not all that it did is known: it is not learned from.
     pub(crate) spoiled: bool,
     pub(crate) predictions: Vec<PredictionId>,
+    /// The files it opened, and that of its program.
     pub(crate) opened: NumberSet<Name>,
     pub(crate) working: Working,
 }
@@ -43,4 +44,17 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) enum Working {
     Paper(paper::Working),
+    Ours(Box<ours::Working>),
+}
+
+impl Run {
+    /// All names that are held.
+    pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
+        each(self.program);
+        self.opened.iter().for_each(|&name| each(name));
+        match &self.working {
+            Working::Paper(working) => working.names(each),
+            Working::Ours(working) => working.names(each),
+        }
+    }
 }

@@ -1,0 +1,259 @@
+//! What a process executes and opens, taken into its run.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Learner;
+use crate::account::Account;
+use crate::event::{Access, Decision, File, Process};
+use crate::names::Name;
+use crate::numbered::NumberSet;
+use crate::options::Matching;
+use crate::ours::{self, Advice, Guess, Invocation};
+use crate::paper::{self, Leaf};
+use crate::program::{Role, role};
+use crate::run::{ALL_FILES_MAX, FILES_MAX, Run, RunId, Working};
+
+/// Runs that one process may have after one another before their trees end early: a program that
+/// executes itself for ever holds no more.
+const REPLACEMENTS_MAX: usize = 16;
+
+/// What was executed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) program: &'a File,
+    pub(super) arguments: &'a [Arc<[u8]>],
+    pub(super) folder: &'a [u8],
+}
+
+impl Learner {
+    pub(super) fn executed(
+        &mut self,
+        process: Process,
+        call: Call<'_>,
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let Some(seen) = self.processes.get_mut(&process) else { return };
+        seen.active = self.events;
+        let (user, above) = (seen.user, seen.run);
+        let Role::Program(key) = role(&call.program.path, call.arguments, call.folder) else {
+            return;
+        };
+        let habits = self.patterns.users.entry(user).or_default();
+        habits.ticks += 1;
+        let file = habits.names.intern(&call.program.path);
+        let invocation = Invocation::new(&key, &call.program.path, call.arguments, call.folder);
+        let program = habits.names.intern(&Arc::from(key));
+        let known = habits.programs.entry(program).or_default();
+        known.used = habits.ticks;
+        let replaced = known.identify(call.program.identity);
+        self.used(user, (file, program), now, decisions);
+        let invoked = above
+            .and_then(|above| self.invoked(above, process, (program, file), invocation.exact, now));
+        let invoked = invoked.unwrap_or_default();
+        let Some(habits) = self.patterns.users.get_mut(&user) else { return };
+        let working = match self.options.matching {
+            Matching::Paper => {
+                let known = habits.programs.get(&program).map_or(&[][..], |known| &known.trees);
+                Working::Paper(paper::Working::new(known, invoked.inherited))
+            }
+            Matching::Ours => Working::Ours(Box::new(ours::Working::new(
+                &habits.memory,
+                &mut habits.names,
+                (program, file),
+                invocation,
+                replaced,
+                &self.options,
+            ))),
+        };
+        self.files += 1;
+        let run = Run {
+            user,
+            program,
+            started: now,
+            owner: process,
+            holders: 1,
+            parent: invoked.parent,
+            replaced: invoked.replaced,
+            replacements: invoked.replacements,
+            spoiled: false,
+            predictions: Vec::new(),
+            opened: NumberSet::from_iter([file]),
+            working,
+        };
+        let id = RunId(self.next_run);
+        self.next_run += 1;
+        self.runs.insert(id, run);
+        if let Some(seen) = self.processes.get_mut(&process) {
+            seen.run = Some(id);
+        }
+        if let Some(above) = above {
+            self.predict(above, &invoked.foreseen, now, decisions);
+            self.advance(above, now, decisions);
+            if invoked.replaced.is_none() {
+                self.release(above, decisions);
+            }
+        }
+        self.advance(id, now, decisions);
+    }
+
+    /// Tells the run above that it invoked a program.
+    fn invoked(
+        &mut self,
+        above: RunId,
+        process: Process,
+        (program, file): (Name, Name),
+        exact: u64,
+        now: Duration,
+    ) -> Option<Invoked> {
+        let run = self.runs.get_mut(&above)?;
+        let at = now.saturating_sub(run.started);
+        let mut invoked = Invoked::default();
+        match &mut run.working {
+            Working::Paper(working) => {
+                let threshold = self.options.match_threshold;
+                invoked.foreseen = guesses(working.invoked((program, file), at, threshold));
+                let (count, inherited) = working.last_invoked();
+                invoked.parent = Some((above, count.saturating_sub(1)));
+                invoked.inherited = inherited;
+            }
+            Working::Ours(working) => {
+                working.invoked(exact, at);
+                invoked.parent = Some((above, 0));
+            }
+        }
+        if run.owner == process && run.replacements < REPLACEMENTS_MAX {
+            invoked.replaced = Some(above);
+            invoked.replacements = run.replacements + 1;
+        }
+        Some(invoked)
+    }
+
+    pub(super) fn opened(
+        &mut self,
+        process: Process,
+        (file, access): (&File, Access),
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let Some(seen) = self.processes.get_mut(&process) else { return };
+        seen.active = self.events;
+        let Some(id) = seen.run else { return };
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        if !learnable(&file.path) {
+            return;
+        }
+        let user = run.user;
+        let Some(habits) = self.patterns.users.get_mut(&user) else { return };
+        let full = run.opened.len() >= FILES_MAX || self.files >= ALL_FILES_MAX;
+        run.spoiled |= full;
+        let name = match habits.names.find(&file.path) {
+            Some(name) => name,
+            None if full => return,
+            None => habits.names.intern(&file.path),
+        };
+        let program = run.program;
+        let first = !full && run.opened.insert(name);
+        self.files += usize::from(first);
+        let near = first && habits.is_near(name, self.options.near_accesses);
+        if access == Access::Read && (first || full) {
+            self.used(user, (name, program), now, decisions);
+        } else if first {
+            habits.access(name);
+        }
+        self.follow(id, (name, access), (first, near), now, decisions);
+    }
+
+    /// Takes a file that was opened into the run.
+    fn follow(
+        &mut self,
+        id: RunId,
+        (name, access): (Name, Access),
+        (first, near): (bool, bool),
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        let Some(habits) = self.patterns.users.get(&run.user) else { return };
+        let at = now.saturating_sub(run.started);
+        let advice = match &mut run.working {
+            Working::Paper(working) => {
+                let leaf = Leaf { file: name, access };
+                let fetch = guesses(working.opened(leaf, at, self.options.match_threshold));
+                Advice { fetch, withdraw: false }
+            }
+            Working::Ours(working) if first => {
+                let (memory, options) = (&habits.memory, &self.options);
+                working.opened(memory, (name, access), at, (&run.opened, near), options)
+            }
+            Working::Ours(_) => return,
+        };
+        if advice.withdraw {
+            self.withdraw(id, decisions);
+        }
+        self.predict(id, &advice.fetch, now, decisions);
+        self.advance(id, now, decisions);
+    }
+
+    /// A file was read that may have been predicted: for a run, which has come so far then.
+    fn used(
+        &mut self,
+        user: crate::event::User,
+        (file, program): (Name, Name),
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let Some(habits) = self.patterns.users.get_mut(&user) else { return };
+        let near = habits.is_near(file, self.options.near_accesses);
+        habits.access(file);
+        let Some(used) = self.outstanding.entry(user).or_default().read(file) else {
+            let ours = self.options.matching == Matching::Ours;
+            let account = Account {
+                near: u64::from(near && ours),
+                missed: u64::from(!(near && ours)),
+                ..Account::default()
+            };
+            return habits.add(program, account);
+        };
+        habits.add(used.program, used.account);
+        if let Some(run) = self.runs.get_mut(&used.run)
+            && let Working::Ours(working) = &mut run.working
+        {
+            working.came(used.needed.saturating_sub(now));
+            self.advance(used.run, now, decisions);
+        }
+    }
+
+    /// Notes which parts of a file were read.
+    pub(super) fn touched(&mut self, process: Process, file: &File, extents: Vec<Range<u64>>) {
+        let Some(seen) = self.processes.get(&process) else { return };
+        let Some(habits) = self.patterns.users.get_mut(&seen.user) else { return };
+        if let Some(name) = habits.names.find(&file.path) {
+            habits.memory.touched(name, file.size, extents);
+        }
+    }
+}
+
+/// What came of telling a run that it invoked another program.
+#[derive(Debug, Default)]
+struct Invoked {
+    foreseen: Vec<Guess>,
+    parent: Option<(RunId, usize)>,
+    inherited: Option<Arc<paper::AccessTree>>,
+    replaced: Option<RunId>,
+    replacements: usize,
+}
+
+/// The paper knows no chances: a tree matches or does not.
+fn guesses(foreseen: Vec<paper::Foreseen>) -> Vec<Guess> {
+    let guess = |paper::Foreseen { file, at }| Guess { file, at, chance: 1.0 };
+    foreseen.into_iter().map(guess).collect()
+}
+
+/// Whether a path is one of a file that can be fetched at all.
+fn learnable(path: &[u8]) -> bool {
+    path.starts_with(b"/")
+        && ![&b"/proc/"[..], b"/sys/", b"/dev/"].iter().any(|apart| path.starts_with(apart))
+}

@@ -1,0 +1,109 @@
+//! Predictions: made, carried out, withdrawn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Learner;
+use crate::account::Account;
+use crate::event::{Decision, Predicted, Prediction, PredictionId};
+use crate::names::Name;
+use crate::numbered::NumberSet;
+use crate::options::Matching;
+use crate::ours::Guess;
+use crate::run::{Run, RunId, Working};
+
+impl Learner {
+    /// Predicts what a run's plan has next.
+    pub(super) fn advance(&mut self, id: RunId, now: Duration, decisions: &mut Vec<Decision>) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        let Working::Ours(working) = &mut run.working else { return };
+        let next = working.ahead(now.saturating_sub(run.started), self.options.horizon);
+        self.predict(id, &next, now, decisions);
+    }
+
+    /// Predicts files for a run, but those that it opened, that are predicted already, or near.
+    pub(super) fn predict(
+        &mut self,
+        id: RunId,
+        guesses: &[Guess],
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) {
+        if guesses.is_empty() {
+            return;
+        }
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        let Some(habits) = self.patterns.users.get_mut(&run.user) else { return };
+        let outstanding = self.outstanding.entry(run.user).or_default();
+        let ours = self.options.matching == Matching::Ours;
+        let mut chosen = NumberSet::default();
+        let mut files = Vec::new();
+        let mut made: Vec<(Name, Duration)> = Vec::new();
+        for guess in guesses {
+            let known = outstanding.awaits(guess.file)
+                || ours && run.opened.contains(&guess.file)
+                || ours && habits.is_near(guess.file, self.options.near_accesses);
+            if known || made.len() >= outstanding.room() || !chosen.insert(guess.file) {
+                continue;
+            }
+            let needed = run.started + guess.at;
+            made.push((guess.file, needed));
+            files.push(Predicted {
+                path: Arc::clone(habits.names.path(guess.file)),
+                extents: habits.memory.extents(guess.file),
+                needed_in: needed.saturating_sub(now),
+                chance: guess.chance,
+            });
+        }
+        if files.is_empty() {
+            return;
+        }
+        let prediction = PredictionId(self.next_prediction);
+        self.next_prediction += 1;
+        run.predictions.push(prediction);
+        outstanding.made(prediction, (id, run.program), &made);
+        habits.add(run.program, Account { predicted: made.len() as u64, ..Account::default() });
+        let (process, user) = (run.owner, run.user);
+        decisions.push(Decision::Fetch(Prediction { id: prediction, process, user, files }));
+    }
+
+    /// A predicted file is near.
+    pub(super) fn fetched(
+        &mut self,
+        prediction: PredictionId,
+        path: &[u8],
+        bytes: u64,
+        took: Duration,
+    ) {
+        for (user, outstanding) in &mut self.outstanding {
+            let Some(habits) = self.patterns.users.get_mut(user) else { continue };
+            let Some(file) = habits.names.find(path) else { continue };
+            if let Some(program) = outstanding.fetched(prediction, file, bytes, took) {
+                habits.add(program, Account { fetched_bytes: bytes, ..Account::default() });
+                return;
+            }
+        }
+    }
+
+    /// What was predicted for a run is wrong.
+    pub(super) fn withdraw(&mut self, id: RunId, decisions: &mut Vec<Decision>) {
+        if let Some(mut run) = self.runs.remove(&id) {
+            self.close(&mut run, decisions);
+            self.runs.insert(id, run);
+        }
+    }
+
+    /// Nothing more is expected of a run's predictions.
+    pub(super) fn close(&mut self, run: &mut Run, decisions: &mut Vec<Decision>) {
+        let Some(outstanding) = self.outstanding.get_mut(&run.user) else { return };
+        for prediction in run.predictions.drain(..) {
+            let Some(closed) = outstanding.close(prediction) else { continue };
+            if closed.unfetched {
+                decisions.push(Decision::Withdraw(prediction));
+            }
+            if let Some(habits) = self.patterns.users.get_mut(&run.user) {
+                habits.add(closed.program, closed.account);
+            }
+        }
+    }
+}

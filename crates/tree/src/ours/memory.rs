@@ -1,0 +1,206 @@
+//! All that is known of one user's runs, by circumstance.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::{Beliefs, Chain, ChildEntry, Evidence, FileEntry, Guess, Pattern};
+use crate::event::Access;
+use crate::names::Name;
+use crate::numbered::{NumberMap, NumberSet};
+use crate::ours::belief::Alike;
+
+/// Programs above one another that are looked through for what a program will have invoked.
+const DEPTH_MAX: usize = 16;
+/// Files expected of one run with all that it invokes.
+pub(crate) const GUESSES_MAX: usize = 1 << 15;
+
+/// Bytes up to which a file is fetched whole: a read of a disk or a network takes as long.
+const WHOLE_BYTES_MAX: u64 = 128 << 10;
+/// Bytes between two parts that are fetched with them: they cost less than another read.
+const GAP_BYTES_MAX: u64 = 64 << 10;
+/// Parts of one file; of more the nearest are joined.
+const PARTS_MAX: usize = 16;
+/// Files whose parts are known.
+const TOUCHED_MAX: usize = 1 << 16;
+/// Memory for the parts of one file, about.
+const TOUCHED_BYTES: usize = 64;
+
+/// Patterns by circumstance, chains by executable, and beliefs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    pub(crate) patterns: NumberMap<u64, Pattern>,
+    pub(crate) chains: NumberMap<Name, Chain>,
+    pub(crate) beliefs: Beliefs,
+    /// The parts of large files that were read last; of others, the whole was.
+    pub(crate) touched: NumberMap<Name, Vec<Range<u64>>>,
+    /// Memory of the patterns, about.
+    bytes: usize,
+}
+
+impl Memory {
+    /// A memory of these.
+    pub(crate) fn new(
+        patterns: NumberMap<u64, Pattern>,
+        chains: NumberMap<Name, Chain>,
+        beliefs: Beliefs,
+        touched: NumberMap<Name, Vec<Range<u64>>>,
+    ) -> Self {
+        let bytes = patterns.values().map(Pattern::bytes).sum();
+        Self { patterns, chains, beliefs, touched, bytes }
+    }
+
+    /// Takes a run into the pattern of a circumstance.
+    pub(crate) fn learn(
+        &mut self,
+        circumstance: u64,
+        program: Name,
+        files: &[FileEntry],
+        children: &[ChildEntry],
+        tick: u64,
+    ) {
+        let pattern = self.patterns.entry(circumstance).or_insert_with(|| {
+            self.bytes += size_of::<Pattern>();
+            Pattern { program: Some(program), ..Pattern::default() }
+        });
+        self.bytes -= pattern.bytes() - size_of::<Pattern>();
+        pattern.learn(files, children);
+        pattern.used = tick;
+        self.bytes += pattern.bytes() - size_of::<Pattern>();
+    }
+
+    /// Notes which parts of a file were read.
+    pub(crate) fn touched(&mut self, file: Name, size: Option<u64>, extents: Vec<Range<u64>>) {
+        let extents = joined(extents);
+        let read: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
+        let size = size.or(extents.last().map(|extent| extent.end)).unwrap_or(0);
+        if size <= WHOLE_BYTES_MAX || read == 0 || read >= size / 4 * 3 {
+            self.touched.remove(&file);
+        } else if self.touched.len() < TOUCHED_MAX || self.touched.contains_key(&file) {
+            self.touched.insert(file, extents);
+        }
+    }
+
+    /// The parts of a file to fetch; none: the whole.
+    pub(crate) fn extents(&self, file: Name) -> Vec<Range<u64>> {
+        self.touched.get(&file).cloned().unwrap_or_default()
+    }
+
+    /// Memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+            + self.beliefs.bytes()
+            + self.chains.values().map(Chain::bytes).sum::<usize>()
+            + self.touched.len() * TOUCHED_BYTES
+    }
+
+    /// What the programs that a run invokes will probably read, from the run's start on.
+    pub(crate) fn below(&self, program: Name, exact: u64, least: f32) -> Vec<Guess> {
+        let mut guesses = Vec::new();
+        let mut seen = NumberSet::default();
+        seen.insert(exact);
+        self.descend(program, exact, (0, 1.0), least, DEPTH_MAX, &mut seen, &mut guesses);
+        guesses
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a recursion carries what it was called with")]
+    fn descend(
+        &self,
+        program: Name,
+        exact: u64,
+        (start, chance): (u32, f32),
+        least: f32,
+        depth: usize,
+        seen: &mut NumberSet<u64>,
+        guesses: &mut Vec<Guess>,
+    ) {
+        let Some(pattern) = self.patterns.get(&exact) else { return };
+        for child in &pattern.children {
+            let evidence = Evidence::of_child(child.history, pattern.runs);
+            let chance = chance * self.beliefs.chance(program, evidence);
+            if chance < least || depth == 0 || !seen.insert(child.invocation) {
+                continue;
+            }
+            let Some(known) = self.patterns.get(&child.invocation) else { continue };
+            let Some(program) = known.program else { continue };
+            let start = start.saturating_add(child.at);
+            for file in known.files.iter().filter(|file| file.access == Access::Read) {
+                let own = (Some(file.history), known.runs);
+                let evidence = Evidence::of_file(Alike::Exact, own, own, false, false);
+                let chance = chance * self.beliefs.chance(program, evidence);
+                if chance >= least && guesses.len() < GUESSES_MAX {
+                    let at = Duration::from_millis(u64::from(start.saturating_add(file.at)));
+                    guesses.push(Guess { file: file.name, at, chance });
+                }
+            }
+            self.descend(
+                program,
+                child.invocation,
+                (start, chance),
+                least,
+                depth - 1,
+                seen,
+                guesses,
+            );
+        }
+    }
+
+    /// Forgets the patterns that were used longest ago, until they take less than `bytes`.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let mut patterns: Vec<(u64, u64)> =
+            self.patterns.iter().map(|(&key, pattern)| (pattern.used, key)).collect();
+        patterns.sort_unstable();
+        for (_, key) in patterns {
+            if self.bytes <= bytes {
+                break;
+            }
+            self.bytes -= self.patterns.remove(&key).map_or(0, |pattern| pattern.bytes());
+        }
+    }
+
+    /// Forgets what is known of programs that are not to be kept.
+    pub(crate) fn retain(&mut self, kept: impl Fn(Name) -> bool) {
+        self.patterns.retain(|_, pattern| pattern.program.is_some_and(&kept));
+        self.chains.retain(|executable, _| kept(*executable));
+        self.beliefs.retain(&kept);
+        self.bytes = self.patterns.values().map(Pattern::bytes).sum();
+    }
+
+    /// All names that are held.
+    pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
+        for pattern in self.patterns.values() {
+            pattern.program.iter().for_each(|&program| each(program));
+            pattern.files.iter().for_each(|file| each(file.name));
+        }
+        for (&executable, chain) in &self.chains {
+            each(executable);
+            for (&file, link) in &chain.links {
+                [file, link.first, link.second].into_iter().for_each(&mut *each);
+            }
+        }
+        self.beliefs.own.keys().for_each(|(program, _)| each(*program));
+        self.touched.keys().for_each(|&file| each(file));
+    }
+}
+
+/// Extents in order, without small gaps and without being too many.
+pub(super) fn joined(mut extents: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    extents.retain(|extent| extent.start < extent.end);
+    extents.sort_unstable_by_key(|extent| extent.start);
+    let mut gap = GAP_BYTES_MAX;
+    loop {
+        let mut joined: Vec<Range<u64>> = Vec::with_capacity(extents.len());
+        for extent in extents {
+            match joined.last_mut() {
+                Some(last) if extent.start <= last.end.saturating_add(gap) => {
+                    last.end = last.end.max(extent.end);
+                }
+                _ => joined.push(extent),
+            }
+        }
+        if joined.len() <= PARTS_MAX {
+            return joined;
+        }
+        extents = joined;
+        gap = gap.saturating_mul(2);
+    }
+}

@@ -1,0 +1,364 @@
+//! A run against what is expected of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::belief::Alike;
+use super::template::{expand, is_template, templates};
+use super::{ChildEntry, Evidence, FileEntry, Invocation, Memory, Pattern};
+use crate::event::Access;
+use crate::names::{Name, Names};
+use crate::numbered::{NumberMap, NumberSet};
+use crate::options::Options;
+
+/// Programs that one run invokes and that are remembered.
+const CHILDREN_MAX: usize = 1 << 13;
+/// Files that are watched for whether they come, whether they were predicted or not.
+const CANDIDATES_MAX: usize = 1 << 13;
+/// Chance under which a file is not even watched for.
+const CHANCE_WATCHED: f32 = 0.05;
+/// Files that are predicted before any has come: after a first run, and after more.
+const WINDOW_FIRST: (usize, usize) = (256, 1024);
+/// By how many files more for each that came.
+const WINDOW_GROWTH: usize = 8;
+/// Files from which on it is judged whether a pattern still matches.
+const JUDGED_MIN: usize = 8;
+
+/// A file that will probably be read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Guess {
+    pub(crate) file: Name,
+    /// From the start of the run.
+    pub(crate) at: Duration,
+    pub(crate) chance: f32,
+}
+
+/// What to do after something happened.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Advice {
+    /// Predict these.
+    pub(crate) fetch: Vec<Guess>,
+    /// First withdraw what was predicted.
+    pub(crate) withdraw: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    evidence: Evidence,
+    /// Its place among the expected ones, by time of need; none if it is only watched for.
+    place: Option<usize>,
+}
+
+/// A run, and what is expected of it.
+#[derive(Debug)]
+pub(crate) struct Working {
+    program: Name,
+    executable: Name,
+    invocation: Invocation,
+    files: Vec<(Name, Access, Duration)>,
+    children: Vec<(u64, Duration)>,
+    candidates: NumberMap<Name, Candidate>,
+    /// What is to be predicted, by time of need, and how much of it was.
+    plan: Vec<Guess>,
+    planned: usize,
+    /// Predicted files that were read by the run or those below it.
+    came: usize,
+    /// How far the run is ahead of earlier ones.
+    lead: Duration,
+    window: usize,
+    /// Expected files that came, others that came, and how many were to come until the last.
+    hits: usize,
+    strays: usize,
+    furthest: usize,
+    expected: usize,
+    failed: bool,
+}
+
+impl Working {
+    /// A run that begins; `replaced` if its program is another file than before.
+    pub(crate) fn new(
+        memory: &Memory,
+        names: &mut Names,
+        (program, executable): (Name, Name),
+        invocation: Invocation,
+        replaced: bool,
+        options: &Options,
+    ) -> Self {
+        let mut working = Self {
+            program,
+            executable,
+            invocation,
+            files: Vec::new(),
+            children: Vec::new(),
+            candidates: NumberMap::default(),
+            plan: Vec::new(),
+            planned: 0,
+            came: 0,
+            lead: Duration::ZERO,
+            window: WINDOW_FIRST.0,
+            hits: 0,
+            strays: 0,
+            furthest: 0,
+            expected: 0,
+            failed: false,
+        };
+        working.expect(memory, names, replaced, options);
+        working
+    }
+
+    fn expect(&mut self, memory: &Memory, names: &mut Names, replaced: bool, options: &Options) {
+        let known = self.known(memory);
+        let (Some((own_alike, own)), Some((_, general))) = (known.first(), known.last()) else {
+            return;
+        };
+        if own.runs > 1 {
+            self.window = WINDOW_FIRST.1;
+        }
+        let mut guesses: NumberMap<Name, (Guess, Evidence)> = NumberMap::default();
+        for (alike, pattern) in &known {
+            for file in pattern.files.iter().filter(|file| file.access == Access::Read) {
+                let template = is_template(names.path(file.name));
+                let evidence = if template {
+                    let history = (Some(file.history), pattern.runs);
+                    Evidence::of_file(*alike, history, history, true, replaced)
+                } else if guesses.contains_key(&file.name) {
+                    continue;
+                } else {
+                    let history = |pattern: &Pattern| {
+                        (pattern.file(file.name).map(|file| file.history), pattern.runs)
+                    };
+                    let own = history(own);
+                    Evidence::of_file(*own_alike, own, history(general), false, replaced)
+                };
+                let chance = memory.beliefs.chance(self.program, evidence);
+                if chance < CHANCE_WATCHED {
+                    continue;
+                }
+                let at = Duration::from_millis(u64::from(file.at));
+                for name in self.instances(file.name, template, names) {
+                    let new = (Guess { file: name, at, chance }, evidence);
+                    let kept = guesses.entry(name).or_insert(new);
+                    if kept.0.chance < chance {
+                        *kept = new;
+                    }
+                }
+            }
+        }
+        let mut guesses: Vec<(Guess, Evidence)> = guesses.into_values().collect();
+        guesses.sort_unstable_by_key(|(guess, _)| (guess.at, guess.file));
+        guesses.truncate(CANDIDATES_MAX);
+        for (guess, evidence) in guesses {
+            let expected = guess.chance >= options.chance_min;
+            let place = expected.then_some(self.expected);
+            self.expected += usize::from(expected);
+            self.candidates.insert(guess.file, Candidate { evidence, place });
+            if expected {
+                self.plan.push(guess);
+            }
+        }
+        self.plan.extend(memory.below(self.program, self.invocation.exact, options.chance_min));
+        self.plan.sort_by_key(|guess| guess.at);
+        let mut seen = NumberSet::default();
+        self.plan.retain(|guess| seen.insert(guess.file));
+    }
+
+    /// The patterns of the circumstances that are known, the most alike first.
+    fn known<'a>(&self, memory: &'a Memory) -> Vec<(Alike, &'a Pattern)> {
+        let Invocation { exact, shape, program, executable, .. } = self.invocation;
+        let mut known: Vec<(Alike, &Pattern)> = Vec::new();
+        let mut last = None;
+        for (alike, key) in [
+            (Alike::Exact, exact),
+            (Alike::Shape, shape),
+            (Alike::Program, program),
+            (Alike::Executable, executable),
+        ] {
+            if last.replace(key) != Some(key)
+                && let Some(pattern) = memory.patterns.get(&key)
+            {
+                known.push((alike, pattern));
+            }
+        }
+        known
+    }
+
+    fn instances(&self, name: Name, template: bool, names: &mut Names) -> Vec<Name> {
+        if !template {
+            return vec![name];
+        }
+        let paths = expand(&Arc::clone(names.path(name)), &self.invocation);
+        paths.into_iter().map(|path| names.intern(&Arc::from(path))).collect()
+    }
+
+    /// What is to be predicted now: as far ahead as time and what came so far allow.
+    pub(crate) fn ahead(&mut self, elapsed: Duration, horizon: Duration) -> Vec<Guess> {
+        let until = elapsed + self.lead + horizon;
+        let window = self.window + WINDOW_GROWTH * self.came;
+        let room = (window + self.came).saturating_sub(self.planned);
+        let rest = &self.plan[self.planned..];
+        let now = rest.iter().take(room).take_while(|guess| guess.at <= until).count();
+        self.planned += now;
+        rest[..now].to_vec()
+    }
+
+    /// One of the files that were predicted for this run was read, so long before it was needed in
+    /// earlier runs.
+    pub(crate) fn came(&mut self, early: Duration) {
+        self.came += 1;
+        self.lead = self.lead.max(early);
+    }
+
+    /// The run opened a file for the first time; `near` if it is near anyhow.
+    pub(crate) fn opened(
+        &mut self,
+        memory: &Memory,
+        (file, access): (Name, Access),
+        at: Duration,
+        (opened, near): (&NumberSet<Name>, bool),
+        options: &Options,
+    ) -> Advice {
+        self.files.push((file, access, at));
+        let mut advice = Advice::default();
+        if access == Access::Write {
+            return advice;
+        }
+        let candidate = self.candidates.get(&file).copied();
+        if let Some(Candidate { place: Some(place), .. }) = candidate {
+            self.hits += 1;
+            self.furthest = self.furthest.max(place + 1);
+        } else {
+            self.strays += usize::from(!near);
+            advice.fetch = self.follow(memory, file, at, opened, options);
+        }
+        advice.withdraw = self.fails(options);
+        advice
+    }
+
+    /// What followed a file that nobody expected.
+    fn follow(
+        &mut self,
+        memory: &Memory,
+        file: Name,
+        at: Duration,
+        opened: &NumberSet<Name>,
+        options: &Options,
+    ) -> Vec<Guess> {
+        let Some(chain) = memory.chains.get(&self.executable) else { return Vec::new() };
+        let mut guesses = Vec::new();
+        for (file, evidence) in chain.ahead(file, opened) {
+            let known = self.candidates.get(&file);
+            if known.is_some_and(|known| known.place.is_some()) {
+                continue;
+            }
+            let chance = memory.beliefs.chance(self.program, evidence);
+            if known.is_none() && self.candidates.len() < CANDIDATES_MAX {
+                self.candidates.insert(file, Candidate { evidence, place: None });
+            }
+            if chance < options.chance_min {
+                break;
+            }
+            guesses.push(Guess { file, at, chance });
+        }
+        guesses
+    }
+
+    /// Whether what was expected stays away: judged by the share that came of what was to come by
+    /// then. Once only: after that only what follows is predicted.
+    fn fails(&mut self, options: &Options) -> bool {
+        let due = self.furthest.max(self.strays.min(self.expected));
+        let fails = !self.failed
+            && due >= JUDGED_MIN
+            && (self.hits as f64) < options.match_threshold * due as f64;
+        if fails {
+            self.failed = true;
+            self.plan.truncate(self.planned);
+        }
+        fails
+    }
+
+    /// The run invoked a program.
+    pub(crate) fn invoked(&mut self, exact: u64, at: Duration) {
+        if self.children.len() < CHILDREN_MAX {
+            self.children.push((exact, at));
+        }
+    }
+
+    /// The exact circumstance of the run.
+    pub(crate) fn exact(&self) -> u64 {
+        self.invocation.exact
+    }
+
+    /// Learns from the run, which is over.
+    pub(crate) fn finish(self, memory: &mut Memory, names: &mut Names, tick: u64) {
+        let opened: NumberMap<Name, Access> =
+            self.files.iter().map(|(file, access, _)| (*file, *access)).collect();
+        for (file, candidate) in &self.candidates {
+            let came = opened.get(file) == Some(&Access::Read);
+            memory.beliefs.count(self.program, candidate.evidence, came);
+        }
+        let children = self.learned_children(memory);
+        let mut files: Vec<FileEntry> = vec![entry(self.executable, Access::Read, Duration::ZERO)];
+        files.extend(self.files.iter().map(|&(file, access, at)| entry(file, access, at)));
+        sort(&mut files);
+        let Invocation { exact, shape, program, executable, .. } = self.invocation;
+        memory.learn(exact, self.program, &files, &children, tick);
+        for &(file, access, at) in &self.files {
+            if access == Access::Read {
+                let found = templates(names.path(file), &self.invocation);
+                let found = found.into_iter().map(|found| names.intern(&Arc::from(found)));
+                files.extend(found.map(|name| entry(name, access, at)));
+            }
+        }
+        sort(&mut files);
+        memory.learn(program, self.program, &files, &[], tick);
+        if shape != program {
+            memory.learn(shape, self.program, &files, &[], tick);
+        }
+        if executable != program {
+            memory.learn(executable, self.executable, &files, &[], tick);
+        }
+        let chain = memory.chains.entry(self.executable).or_default();
+        chain.used = tick;
+        let reads = self.files.iter().filter(|(_, access, _)| *access == Access::Read);
+        let reads: Vec<Name> = reads.map(|(file, ..)| *file).collect();
+        reads.windows(2).for_each(|pair| chain.learn(pair[0], pair[1]));
+    }
+
+    /// What was invoked, once each; counts which of those that were expected were.
+    fn learned_children(&self, memory: &mut Memory) -> Vec<ChildEntry> {
+        let mut children: Vec<ChildEntry> = (self.children.iter())
+            .map(|&(invocation, at)| ChildEntry { invocation, history: 1, at: milliseconds(at) })
+            .collect();
+        children.sort_by_key(|child| (child.invocation, child.at));
+        children.dedup_by_key(|child| child.invocation);
+        if let Some(pattern) = memory.patterns.get(&self.invocation.exact) {
+            for child in &pattern.children {
+                let evidence = Evidence::of_child(child.history, pattern.runs);
+                let place = children.binary_search_by_key(&child.invocation, |new| new.invocation);
+                memory.beliefs.count(self.program, evidence, place.is_ok());
+            }
+        }
+        children
+    }
+
+    /// All names that are held.
+    pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
+        [self.program, self.executable].into_iter().for_each(&mut *each);
+        self.files.iter().for_each(|(file, ..)| each(*file));
+        self.candidates.keys().for_each(|&file| each(file));
+        self.plan.iter().for_each(|guess| each(guess.file));
+    }
+}
+
+fn entry(name: Name, access: Access, at: Duration) -> FileEntry {
+    FileEntry { name, history: 1, access, at: milliseconds(at) }
+}
+
+fn sort(files: &mut Vec<FileEntry>) {
+    files.sort_by_key(|file| (file.name, file.at));
+    files.dedup_by_key(|file| file.name);
+}
+
+fn milliseconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}
