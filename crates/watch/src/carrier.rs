@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use fetch::engine::{Engine, EngineOptions, Feed, Near, Want};
+use fetch::engine::{Engine, EngineOptions, Feed, Near, Turn, Want};
 use fetch::scheduler::{Limits, Order, Origin, SetTerms};
 use futures::stream;
 use store::{Clock, Costs, Entry, Name, Stores, StoresOptions};
@@ -245,7 +245,8 @@ async fn drain(
     tell: Sender<Done>,
 ) {
     let began = clock.now();
-    while let Some(arrival) = poll_fn(|context| feed.poll_next(context)).await {
+    let mut turn = Turn::default();
+    while let Some(arrival) = poll_fn(|context| feed.poll_next(context, &mut turn)).await {
         let at = clock.now();
         let outcome = match arrival.near {
             Ok(Near::File(file)) => {
