@@ -21,6 +21,7 @@ mod messages;
 mod order;
 mod outcome;
 mod progress;
+mod run;
 mod sets;
 mod sleds;
 mod specs;
@@ -51,6 +52,7 @@ enum Command {
     Wc(wc::Args),
     Grep(grep::Args),
     Find(find::Args),
+    Run(run::Args),
     Calibrate(calibrate::Args),
     Devices(devices::Args),
     Generate(generate::Args),
@@ -118,6 +120,7 @@ fn run(command: Command) -> ExitCode {
         Command::Wc(args) => wc::run(&args),
         Command::Grep(args) => grep::run(args),
         Command::Find(args) => find::run(args),
+        Command::Run(args) => run::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Generate(args) => generate::run(&args, Cli::command()),

@@ -45,6 +45,25 @@ impl Account {
     }
 }
 
+impl Account {
+    /// What was added since it was `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            runs: self.runs.saturating_sub(before.runs),
+            predicted: self.predicted.saturating_sub(before.predicted),
+            in_time: self.in_time.saturating_sub(before.in_time),
+            late: self.late.saturating_sub(before.late),
+            missed: self.missed.saturating_sub(before.missed),
+            near: self.near.saturating_sub(before.near),
+            unused: self.unused.saturating_sub(before.unused),
+            fetched_bytes: self.fetched_bytes.saturating_sub(before.fetched_bytes),
+            wasted_bytes: self.wasted_bytes.saturating_sub(before.wasted_bytes),
+            saved: self.saved.saturating_sub(before.saved),
+        }
+    }
+}
+
 impl AddAssign for Account {
     fn add_assign(&mut self, other: Self) {
         self.runs += other.runs;

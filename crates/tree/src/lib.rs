@@ -7,6 +7,7 @@ mod bytes;
 mod codec;
 mod event;
 mod learner;
+mod listing;
 mod names;
 mod numbered;
 mod options;

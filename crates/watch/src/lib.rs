@@ -3,10 +3,14 @@
 mod carrier;
 pub mod command;
 mod driver;
+mod pattern_store;
 mod pressure;
 mod recent;
+mod session;
 mod source;
 
 pub use carrier::{Carried, Carrier, CarrierOptions};
 pub use driver::Driver;
+pub use pattern_store::{Held, PatternStore, StoreWarning};
+pub use session::{Attended, SessionOptions, attend};
 pub use source::Source;

@@ -25,5 +25,5 @@ mod waiter;
 
 pub use observer::Observer;
 pub use report::Reporter;
-pub use run::{Ended, Outcome, replace, run};
+pub use run::{Ended, Outcome, Unobserved, replace, run};
 pub use sys::die_by;

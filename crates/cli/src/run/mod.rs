@@ -1,0 +1,154 @@
+//! `nearfirst run`: one command, whose files are fetched before it asks for them.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use watch::command::{self, Ended, Outcome, Unobserved};
+use watch::{Attended, PatternStore, SessionOptions};
+
+use crate::{human, messages};
+
+/// Run a command, and fetch what it will probably read before it asks
+///
+/// The first time a command runs, what it and the programs that it starts open is learned. When it
+/// runs again, the same files are brought into memory ahead of it, in the order in which they were
+/// needed. Nothing needs to be configured and no privileges are needed; static programs and shell
+/// scripts are seen too.
+///
+/// The command has the terminal, the files, the signals and the exit code that it would have
+/// without. What was learned lies in $XDG_STATE_HOME/nearfirst/trees (by default under
+/// ~/.local/state), readable by its owner alone; `nearfirst trees` shows it.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = NOTES)]
+pub(crate) struct Args {
+    /// Say on stderr, when the command has ended, what was predicted and what came of it
+    #[arg(long)]
+    stats: bool,
+
+    /// Only learn; fetch nothing
+    #[arg(long)]
+    no_fetch: bool,
+
+    /// Write what was seen to a file, as a trace; see docs/traces.md
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    words: Vec<OsString>,
+}
+
+const NOTES: &str = "\
+Limits:
+  A command is seen by a filter (seccomp) that all its programs inherit. Unless root runs it, no
+  program under it can gain privileges: sudo, su, ping and the like fail there. If CMD itself is
+  such a program it is run as if `nearfirst run` were not there. A program that filters others by
+  the same means (some container runtimes) cannot do so under `nearfirst run`.
+  Files are fetched into the page cache; on a FUSE mount that empties it when a file is opened that
+  would be of no use, and is not done.
+
+Exit codes: those of CMD; 127 if it is not there, 126 if it cannot be run. CMD ended by a signal
+ends this program by the same signal.";
+
+/// Exit code of a command that is not there, as shells have it.
+const NOT_FOUND: u8 = 127;
+/// Exit code of a command that cannot be run.
+const NOT_RUN: u8 = 126;
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let store = PatternStore::own();
+    let options = SessionOptions {
+        fetches: !args.no_fetch,
+        record: args.record.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone())),
+        ..SessionOptions::default()
+    };
+    let outcome = command::run(&args.words, |observer, reporter| {
+        let attended = watch::attend(observer, reporter, store.as_ref(), &options);
+        if args.stats {
+            summary(&attended).into_iter().for_each(|line| reporter.say(line));
+        }
+        reporter.done();
+    });
+    match outcome {
+        Ok(Outcome::Ended { how, said }) => {
+            said.into_iter().for_each(messages::note);
+            end(how)
+        }
+        Ok(Outcome::NotStarted(error)) => not_run(args, &error),
+        Ok(Outcome::Unobserved(why)) => unobserved(args, &why),
+        Err(error) => {
+            messages::error(messages::reason(&error));
+            ExitCode::from(NOT_RUN)
+        }
+    }
+}
+
+/// Ends as the command ended.
+fn end(how: Ended) -> ExitCode {
+    match how {
+        Ended::Code(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+        Ended::Signal(signal) => {
+            command::die_by(signal);
+            // One that does not end a process, or that was ignored.
+            ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+        }
+    }
+}
+
+fn not_run(args: &Args, error: &io::Error) -> ExitCode {
+    let name = args.words.first().map(|word| human::name(word).to_string()).unwrap_or_default();
+    messages::error(format_args!("{name}: {}", messages::reason(error)));
+    ExitCode::from(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN })
+}
+
+/// Runs the command all the same.
+fn unobserved(args: &Args, why: &Unobserved) -> ExitCode {
+    match why {
+        Unobserved::GainsPrivileges(path) => messages::note(format_args!(
+            "{}: gains privileges, which it could not if it were observed; run without",
+            human::name(path.as_os_str())
+        )),
+        // Whoever observes already sees this command too.
+        Unobserved::IsObserved => {}
+        Unobserved::Refused(error) => messages::note(format_args!(
+            "the command cannot be observed here ({}); run without",
+            messages::reason(error)
+        )),
+    }
+    not_run(args, &command::replace(&args.words))
+}
+
+/// What came of it, for a person.
+fn summary(attended: &Attended) -> Vec<String> {
+    let Attended { account, carried } = attended;
+    let mut lines = vec![format!(
+        "{} predicted files were read in time, {} late, {} not at all; {} were read unpredicted",
+        account.in_time, account.late, account.unused, account.missed
+    )];
+    let mut fetched = format!(
+        "{} files were fetched ({}), {} were near already",
+        carried.fetched,
+        human::bytes(carried.fetched_bytes),
+        carried.near
+    );
+    if carried.refused > 0 {
+        fetched.push_str(&format!(", {} could not be read", carried.refused));
+    }
+    if carried.dropped > 0 {
+        fetched.push_str(&format!(", {} were given up for want of memory", carried.dropped));
+    }
+    lines.push(fetched);
+    lines.push(format!(
+        "about {} were saved; {} were fetched and not read",
+        human::seconds(account.saved.as_secs_f64()),
+        human::bytes(account.wasted_bytes)
+    ));
+    lines
+}
