@@ -1,7 +1,6 @@
 //! Who answers in the supervisor's place, should that be killed: without an answer the command's
 //! programs would wait for ever, and without a listener their calls would fail.
 
-use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -15,30 +14,24 @@ use rustix::process::{
 use super::Observer;
 use super::listener::is_over;
 use super::report::{Line, Reporter};
-use super::run::let_go_of_streams;
+use super::run::{Start, let_go_of_streams};
 use super::supervisor::{self, Told};
 use super::sys::{self, Forked, Signals, Slot};
 
 /// Becomes the guardian of a supervisor, which it makes; ends when nobody needs it any more.
 #[expect(clippy::exit, reason = "the process was made for this, and is nobody's to return from")]
 pub(super) fn stand_by(
-    words: &[OsString],
+    start: &Start<'_>,
     waiter: UnixStream,
-    inherited: &[RawFd],
     work: impl FnOnce(&mut Observer, &Reporter),
 ) -> ! {
-    let guard = || guard(words, &Reporter::new(waiter), inherited, work);
+    let guard = || guard(start, &Reporter::new(waiter), work);
     let code = i32::from(catch_unwind(AssertUnwindSafe(guard)).is_err());
     std::process::exit(code)
 }
 
 #[expect(clippy::exit, reason = "the supervisor is another process, which ends here")]
-fn guard(
-    words: &[OsString],
-    reporter: &Reporter,
-    inherited: &[RawFd],
-    work: impl FnOnce(&mut Observer, &Reporter),
-) {
+fn guard(start: &Start<'_>, reporter: &Reporter, work: impl FnOnce(&mut Observer, &Reporter)) {
     let Ok((to_us, ours)) = UnixStream::pair() else { return };
     let Ok(slot) = Slot::new() else { return };
     let Ok(children) = Signals::hold(&[libc::SIGCHLD]) else { return };
@@ -48,7 +41,7 @@ fn guard(
         Ok(Forked::Parent(supervisor)) => supervisor,
         Ok(Forked::Child) => {
             drop((ours, children));
-            let supervise = || supervisor::supervise(words, reporter, to_us, inherited, slot, work);
+            let supervise = || supervisor::supervise(start, reporter, to_us, slot, work);
             let code = i32::from(catch_unwind(AssertUnwindSafe(supervise)).is_err());
             std::process::exit(code)
         }
@@ -58,7 +51,7 @@ fn guard(
         }
     };
     drop(to_us);
-    sys::close_inherited(inherited);
+    sys::close_inherited(start.inherited);
     let_go_of_streams(true);
     // A terminal's signals are not for us.
     let _ = rustix::process::setsid();
@@ -112,13 +105,14 @@ fn answer(
             drop(sys::let_go(listener.as_fd(), id));
         }
         while children.next().is_some() {}
-        reap(command, reporter);
+        reap(command, WaitOptions::NOHANG, reporter);
     }
-    reap(command, reporter);
+    // All are ending: that they can call no more comes first, that they have ended after it.
+    reap(command, WaitOptions::empty(), reporter);
 }
 
-fn reap(command: Option<Pid>, reporter: &Reporter) {
-    let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+fn reap(command: Option<Pid>, options: WaitOptions, reporter: &Reporter) {
+    let options = options | WaitOptions::UNTRACED;
     while let Ok(Some((process, status))) = rustix::process::wait(options) {
         if Some(process) == command
             && let Some(line) = Line::of(status)

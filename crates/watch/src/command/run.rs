@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::report::Reporter;
-use super::sys::{self, Forked, Signals};
+use super::sys::{self, Forked, Mask, Signals};
 use super::{Observer, guardian, waiter};
 
 /// How a command ended.
@@ -50,6 +50,16 @@ pub enum Unobserved {
     Refused(io::Error),
 }
 
+/// What a command is started with.
+#[derive(Clone, Copy)]
+pub(super) struct Start<'a> {
+    pub(super) words: &'a [OsString],
+    /// Descriptors that it inherits, and those around it do not keep.
+    pub(super) inherited: &'a [RawFd],
+    /// Signals that it starts with as held.
+    pub(super) mask: Mask,
+}
+
 /// Runs a command to its end, observed; `work` is done meanwhile in a process of its own, which
 /// outlives this call for as long as a descendant of the command lives.
 ///
@@ -63,19 +73,20 @@ pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> i
         return Ok(Outcome::Unobserved(Unobserved::GainsPrivileges(path)));
     }
     let inherited = descriptors();
+    let mask = Mask::current();
     let signals = Signals::hold(&HELD)?;
     let (ours, theirs) = UnixStream::pair()?;
     match sys::fork()? {
         Forked::Child => {
             drop((ours, signals));
-            guardian::stand_by(words, theirs, &inherited, work)
+            guardian::stand_by(&Start { words, inherited: &inherited, mask }, theirs, work)
         }
         Forked::Parent(_) => {
             drop(theirs);
             sys::close_inherited(&inherited);
             let outcome = waiter::wait(ours, &signals);
             if !matches!(outcome, Ok(Outcome::Ended { .. })) {
-                sys::release_signals();
+                sys::release_signals(mask);
             }
             outcome
         }
@@ -103,7 +114,7 @@ pub fn replace(words: &[OsString]) -> io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return io::ErrorKind::InvalidInput.into();
     };
-    sys::release_signals();
+    sys::release_signals(Mask::current());
     Command::new(program).args(arguments).exec()
 }
 

@@ -1,6 +1,5 @@
 //! Starts the command, answers its calls and works on what it sees, until its last descendant ends.
 
-use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -15,7 +14,7 @@ use store::Clock;
 use super::inbox::Inbox;
 use super::listener::{Listener, is_over};
 use super::report::{Line, Reporter};
-use super::run::let_go_of_streams;
+use super::run::{Start, let_go_of_streams};
 use super::sys::{self, Slot};
 use super::{Observer, filter, guardian};
 
@@ -48,18 +47,20 @@ impl Told {
 
 /// Starts the command and does `work` over what it does.
 pub(super) fn supervise(
-    words: &[OsString],
+    start: &Start<'_>,
     reporter: &Reporter,
     mut guardian: UnixStream,
-    inherited: &[RawFd],
     slot: Slot,
     work: impl FnOnce(&mut Observer, &Reporter),
 ) {
+    let panicking = reporter.clone();
+    // Nobody reads what we write elsewhere.
+    std::panic::set_hook(Box::new(move |panic| panicking.say(panic)));
     let failed = |error: &io::Error| error.raw_os_error().unwrap_or(libc::EIO);
     // Who loses its parent becomes our child: so its memory stays ours to read where only a
     // parent's may be, and its end ours to see.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let (listener, start) = match starter(words) {
+    let (listener, go) = match starter(start) {
         Ok(started) => started,
         Err(error) => return reporter.tell(&Line::Unobserved(failed(&error))),
     };
@@ -78,19 +79,19 @@ pub(super) fn supervise(
         clock: clock.clone(),
     };
     thread::spawn(move || answering.run());
-    let command = match start() {
+    let command = match go() {
         Ok(command) => command,
         Err(error) => return reporter.tell(&Line::NotStarted(failed(&error))),
     };
     reporter.tell(&Line::Runs(command));
     drop(guardian.write_all(Told::Command(command).text().as_bytes()));
     drop(guardian);
-    sys::close_inherited(inherited);
+    sys::close_inherited(start.inherited);
     let_go_of_streams(true);
     // A terminal's signals are not for us.
     let _ = rustix::process::setsid();
     let reaping = reporter.clone();
-    thread::spawn(move || reap(command, &reaping));
+    let reaper = thread::spawn(move || reap(command, &reaping));
     let number = command.unsigned_abs();
     if let Ok(mut observer) = Observer::new(inbox, &listener, number, clock) {
         work(&mut observer, reporter);
@@ -99,17 +100,19 @@ pub(super) fn supervise(
     while !is_over(&listener) {
         let _ = poll(&mut [PollFd::new(&*listener, PollFlags::empty())], None);
     }
+    // How the command ended must have been told.
+    drop(reaper.join());
 }
 
-type Start = Box<dyn FnOnce() -> io::Result<i32>>;
+type Go = Box<dyn FnOnce() -> io::Result<i32>>;
 
 /// A thread under the filter, which starts the command when it is asked to: what it starts is under
 /// the filter too, and this process is not.
-fn starter(words: &[OsString]) -> io::Result<(OwnedFd, Start)> {
+fn starter(start: &Start<'_>) -> io::Result<(OwnedFd, Go)> {
     let (listening, listener) = mpsc::sync_channel(1);
     let (go, gone) = mpsc::sync_channel::<()>(1);
-    let (started, start) = mpsc::sync_channel(1);
-    let words = words.to_vec();
+    let (started, has_started) = mpsc::sync_channel(1);
+    let (words, mask) = (start.words.to_vec(), start.mask);
     thread::Builder::new().name("starter".into()).spawn(move || {
         let is_listening = sys::listen(&filter::program());
         let is_ready = is_listening.is_ok();
@@ -118,14 +121,16 @@ fn starter(words: &[OsString]) -> io::Result<(OwnedFd, Start)> {
             return;
         }
         let (program, arguments) = words.split_first().expect("a command has a word");
-        let child = Command::new(program).args(arguments).spawn();
+        let mut command = Command::new(program);
+        mask.give(command.args(arguments));
+        let child = command.spawn();
         drop(started.send(child.map(|child| child.id().cast_signed())));
     })?;
     let lost = |_| io::Error::from(io::ErrorKind::BrokenPipe);
     let listener = listener.recv().map_err(lost)??;
     let start = Box::new(move || {
         let _ = go.send(());
-        start.recv().map_err(lost)?
+        has_started.recv().map_err(lost)?
     });
     Ok((listener, start))
 }

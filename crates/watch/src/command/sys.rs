@@ -5,6 +5,8 @@
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -181,6 +183,33 @@ pub(super) fn fork() -> io::Result<Forked> {
 #[derive(Debug)]
 pub(super) struct Signals(OwnedFd);
 
+/// Signals that a process was started with as held.
+#[derive(Clone, Copy)]
+pub(super) struct Mask(libc::sigset_t);
+
+impl Mask {
+    /// This thread's.
+    pub(super) fn current() -> Self {
+        // SAFETY: an all-zero set is a value that the call overwrites; nothing is changed.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_SETMASK, ptr::null(), &raw mut set);
+            Self(set)
+        }
+    }
+
+    /// Has a command start with it.
+    pub(super) fn give(self, command: &mut Command) {
+        let set = move || {
+            // SAFETY: the set lives across the call, which is allowed between fork and exec.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+            Ok(())
+        };
+        // SAFETY: it makes one system call, and touches nothing of other threads.
+        unsafe { command.pre_exec(set) };
+    }
+}
+
 /// A signal, and whether a process sent it (and not the terminal).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
@@ -247,13 +276,11 @@ pub fn die_by(signal: i32) {
 }
 
 /// Undoes what holding signals changed, for a program that takes this process over.
-pub(super) fn release_signals() {
-    // SAFETY: a set that lives across the calls; the disposition is the default that the language's
+pub(super) fn release_signals(mask: Mask) {
+    // SAFETY: a set that lives across the call; the disposition is the default that the language's
     // start-up replaced.
     unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, ptr::null_mut());
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const mask.0, ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
 }

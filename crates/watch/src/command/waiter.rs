@@ -69,8 +69,10 @@ pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outc
             break;
         }
     }
-    let how =
-        ended.ok_or_else(|| io::Error::other("those who observed the command were killed"))?;
+    let how = ended.ok_or_else(|| {
+        let why = said.pop().unwrap_or_else(|| "they were killed".to_owned());
+        io::Error::other(format!("those who observed the command are gone: {why}"))
+    })?;
     Ok(Outcome::Ended { how, said })
 }
 
