@@ -206,7 +206,8 @@ impl Observer {
         self.processes.insert(number, seen);
     }
 
-    /// A process runs a program, or still the same one if it could not.
+    /// A process runs a program, or still the same one if it could not. Where it is not certain that
+    /// this was the outcome of what it asked for last, only what it asked for counts.
     fn runs(
         &mut self,
         number: u32,
@@ -223,10 +224,11 @@ impl Observer {
             Found::NoFile | Found::NotYet => None,
         };
         let runs_asked = asked.as_ref().is_some_and(|file| program.as_deref() == Some(&file.path));
-        if program.is_some() && !runs_asked && program == seen.program {
-            if !is_certain {
-                seen.executes = Some(Executes { at, whole, folder });
-            }
+        if !runs_asked && !is_certain {
+            seen.executes = Some(Executes { at, whole, folder });
+            return;
+        }
+        if !runs_asked && program.is_some() && program == seen.program {
             return;
         }
         let file = match (program, asked) {
