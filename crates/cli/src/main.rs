@@ -25,6 +25,7 @@ mod run;
 mod sets;
 mod sleds;
 mod specs;
+mod trees;
 mod wc;
 
 use std::ffi::{OsStr, OsString};
@@ -53,6 +54,7 @@ enum Command {
     Grep(grep::Args),
     Find(find::Args),
     Run(run::Args),
+    Trees(trees::Args),
     Calibrate(calibrate::Args),
     Devices(devices::Args),
     Generate(generate::Args),
@@ -121,6 +123,7 @@ fn run(command: Command) -> ExitCode {
         Command::Grep(args) => grep::run(args),
         Command::Find(args) => find::run(args),
         Command::Run(args) => run::run(&args),
+        Command::Trees(args) => trees::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Generate(args) => generate::run(&args, Cli::command()),

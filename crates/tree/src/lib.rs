@@ -25,5 +25,6 @@ pub use event::{
     Access, Decision, Event, File, Identity, Predicted, Prediction, PredictionId, Process, User,
 };
 pub use learner::Learner;
+pub use listing::{Branch, Listed, What};
 pub use options::{Matching, Options};
 pub use patterns::Patterns;

@@ -1,7 +1,56 @@
-//! What was learned, for people to look at.
+//! What was learned, for people to look at and to have forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::account::Account;
-use crate::patterns::Patterns;
+use crate::event::{Access, User};
+use crate::names::{Name, Names};
+use crate::ours::Pattern;
+use crate::paper::{AccessTree, Node};
+use crate::patterns::{Habits, Patterns};
+
+/// Programs below one another that are drawn.
+const DEPTH_MAX: usize = 16;
+
+/// A program that was learned.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Whose.
+    pub user: User,
+    /// Its path; of what is interpreted, that of the script.
+    pub name: Arc<[u8]>,
+    /// What came of its predictions.
+    pub account: Account,
+    /// A number that is larger the later it ran last.
+    pub used: u64,
+}
+
+/// What a program opened or ran, as it is remembered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Branch {
+    /// The file.
+    pub name: Arc<[u8]>,
+    /// What for.
+    pub what: What,
+    /// When it did so first, from the program's start.
+    pub at: Duration,
+    /// In what share of the runs remembered, from 0 to 1.
+    pub share: f32,
+    /// Of a program, what that opened and ran.
+    pub below: Vec<Branch>,
+}
+
+/// What a file was to a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Read.
+    Read,
+    /// Written, made or cut.
+    Written,
+    /// Run.
+    Run,
+}
 
 impl Patterns {
     /// What came of all predictions, of all programs and users.
@@ -11,5 +60,160 @@ impl Patterns {
             sum += program.account;
             sum
         })
+    }
+
+    /// The programs that were learned, by user, the last used first.
+    pub fn programs(&self) -> Vec<Listed> {
+        let mut listed = Vec::new();
+        for (&user, habits) in &self.users {
+            listed.extend(habits.programs.iter().map(|(&name, program)| Listed {
+                user,
+                name: Arc::clone(habits.names.path(name)),
+                account: program.account,
+                used: program.used,
+            }));
+        }
+        listed.sort_by(|a, b| (a.user, b.used, &a.name).cmp(&(b.user, a.used, &b.name)));
+        listed
+    }
+
+    /// What a program is remembered to open and run, by time; `None` if it was not learned.
+    ///
+    /// Of several uses of a program this is the one that was learned or used last.
+    pub fn tree(&self, user: User, program: &[u8]) -> Option<Vec<Branch>> {
+        let habits = self.users.get(&user)?;
+        let name = habits.names.find(program)?;
+        let known = habits.programs.get(&name)?;
+        let ours = habits.memory.patterns.values().filter(|pattern| pattern.program == Some(name));
+        let branches = match ours.max_by_key(|pattern| (pattern.used, pattern.runs)) {
+            Some(pattern) => of_pattern(habits, pattern, DEPTH_MAX),
+            None => known.trees.last().map(|tree| of_tree(&habits.names, tree)).unwrap_or_default(),
+        };
+        Some(branches)
+    }
+
+    /// Forgets a program; whether it was known.
+    pub fn forget(&mut self, user: User, program: &[u8]) -> bool {
+        let Some(habits) = self.users.get_mut(&user) else { return false };
+        let Some(name) = habits.names.find(program) else { return false };
+        habits.memory.retain(|known| known != name);
+        habits.programs.remove(&name).is_some()
+    }
+}
+
+fn of_tree(names: &Names, tree: &AccessTree) -> Vec<Branch> {
+    let branches = tree.children().iter().map(|node| match node {
+        Node::Data { leaf, at } => {
+            Branch { at: *at, share: 1.0, ..leaf_of(names, leaf.file, leaf.access) }
+        }
+        Node::Program { program, at, tree, .. } => {
+            let below = tree.as_ref().map(|tree| of_tree(names, tree)).unwrap_or_default();
+            let name = Arc::clone(names.path(*program));
+            Branch { name, what: What::Run, at: *at, share: 1.0, below }
+        }
+    });
+    branches.collect()
+}
+
+fn of_pattern(habits: &Habits, pattern: &Pattern, depth: usize) -> Vec<Branch> {
+    let runs = pattern.runs.clamp(1, 16);
+    let share = |history: u16| f32::from(pattern_runs(history, runs)) / f32::from(runs);
+    let moment = |at: u32| Duration::from_millis(at.into());
+    let files = pattern.files.iter().map(|file| Branch {
+        at: moment(file.at),
+        share: share(file.history),
+        ..leaf_of(&habits.names, file.name, file.access)
+    });
+    let children = pattern.children.iter().filter_map(|child| {
+        let known = habits.memory.patterns.get(&child.invocation)?;
+        let below = if depth > 0 { of_pattern(habits, known, depth - 1) } else { Vec::new() };
+        Some(Branch {
+            name: Arc::clone(habits.names.path(known.program?)),
+            what: What::Run,
+            at: moment(child.at),
+            share: share(child.history),
+            below,
+        })
+    });
+    let mut branches: Vec<Branch> = files.chain(children).collect();
+    branches.sort_by_key(|branch| branch.at);
+    branches
+}
+
+/// Of the last `runs`, those that a history has.
+fn pattern_runs(history: u16, runs: u8) -> u8 {
+    let mask = u16::MAX >> (16 - u32::from(runs));
+    u8::try_from((history & mask).count_ones()).unwrap_or(u8::MAX)
+}
+
+fn leaf_of(names: &Names, file: Name, access: Access) -> Branch {
+    let what = match access {
+        Access::Read => What::Read,
+        Access::Write => What::Written,
+    };
+    let name = Arc::clone(names.path(file));
+    Branch { name, what, at: Duration::ZERO, share: 0.0, below: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, File, Learner, Matching, Options, Process};
+
+    fn file(path: &str) -> File {
+        File { path: Arc::from(path.as_bytes()), identity: None, size: None }
+    }
+
+    fn learned(matching: Matching) -> Patterns {
+        let options = Options { matching, ..Options::default() };
+        let mut learner = Learner::new(options, Patterns::default());
+        let (make, cc) = (Process(0), Process(1));
+        let at = Duration::from_millis(5);
+        let executed = |process, path: &str| Event::Executed {
+            process,
+            program: file(path),
+            arguments: vec![Arc::from(path.as_bytes())],
+            folder: Arc::from(&b"/"[..]),
+        };
+        let read =
+            |process, path: &str| Event::Opened { process, file: file(path), access: Access::Read };
+        for event in [
+            Event::Found { process: make, user: User(7) },
+            executed(make, "/bin/builder"),
+            read(make, "/src/rules"),
+            Event::Forked { parent: make, child: cc },
+            executed(cc, "/bin/cc"),
+            read(cc, "/src/a.h"),
+            Event::Exited { process: cc },
+            Event::Exited { process: make },
+        ] {
+            drop(learner.on(event, at));
+        }
+        learner.patterns().clone()
+    }
+
+    #[test]
+    fn what_a_program_did_is_shown_with_what_it_ran() {
+        for matching in [Matching::Paper, Matching::Ours] {
+            let patterns = learned(matching);
+            let names: Vec<_> = patterns.programs().into_iter().map(|listed| listed.name).collect();
+            assert!(names.contains(&Arc::from(&b"/bin/builder"[..])), "{matching:?}");
+            let tree = patterns.tree(User(7), b"/bin/builder").expect("learned");
+            let shown: Vec<_> = tree.iter().map(|branch| (&*branch.name, branch.what)).collect();
+            assert!(shown.contains(&(b"/bin/cc", What::Run)), "{matching:?}: {tree:?}");
+            let cc = tree.iter().find(|branch| branch.what == What::Run).expect("it ran one");
+            let is_header = |branch: &Branch| &*branch.name == b"/src/a.h";
+            assert!(cc.below.iter().any(is_header), "{matching:?}: {tree:?}");
+            assert_eq!(patterns.tree(User(8), b"/bin/builder"), None);
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_listed() {
+        let mut patterns = learned(Matching::Ours);
+        assert!(patterns.forget(User(7), b"/bin/cc"));
+        assert!(!patterns.forget(User(7), b"/bin/cc"));
+        assert!(patterns.programs().iter().all(|listed| &*listed.name != b"/bin/cc"));
+        assert_eq!(patterns.tree(User(7), b"/bin/cc"), None);
     }
 }

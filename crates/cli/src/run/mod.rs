@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use tree::{Matching, Options};
 use watch::command::{self, Ended, Outcome, Unobserved};
 use watch::{Attended, PatternStore, SessionOptions};
 
@@ -35,6 +36,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
+    /// The rules by which runs are matched and predicted
+    #[arg(long, value_enum, default_value_t = Rules::Ours, value_name = "RULES")]
+    rules: Rules,
+
     /// The command and its arguments
     #[arg(
         required = true,
@@ -43,6 +48,15 @@ pub(crate) struct Args {
         value_name = "CMD"
     )]
     words: Vec<OsString>,
+}
+
+/// The rules to learn by.
+#[derive(clap::ValueEnum, Debug, Clone, Copy)]
+enum Rules {
+    /// By how often files were read in the runs that resemble this one
+    Ours,
+    /// As Lei & Duchamp have them (USENIX '97)
+    Paper,
 }
 
 const NOTES: &str = "\
@@ -67,6 +81,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let options = SessionOptions {
         fetches: !args.no_fetch,
         record: args.record.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone())),
+        learning: Options {
+            matching: match args.rules {
+                Rules::Ours => Matching::Ours,
+                Rules::Paper => Matching::Paper,
+            },
+            ..Options::default()
+        },
         ..SessionOptions::default()
     };
     let outcome = command::run(&args.words, |observer, reporter| {

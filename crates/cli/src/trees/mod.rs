@@ -1,0 +1,223 @@
+//! `nearfirst trees`: what was learned of programs, and what that was worth.
+
+mod record;
+mod svg;
+mod text;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, BufWriter, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nearfirst::Clock;
+use tree::{Listed, Patterns};
+use watch::PatternStore;
+
+use crate::{human, json, messages, outcome};
+
+/// Show what `nearfirst run` has learned of programs
+///
+/// Without a word: the programs, the last used first, with what their predictions were worth.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = outcome::EXIT_CODES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    /// List the programs that were learned, the last used first
+    List(List),
+    /// Draw the tree of a program: what it opens and runs, by time
+    Show(Show),
+    /// Forget programs
+    Forget(Forget),
+    /// Sum up what predictions were worth
+    Stats(List),
+}
+
+#[derive(clap::Args, Debug)]
+struct List {
+    /// One JSON object a line instead of text; see docs/json.md
+    #[arg(long)]
+    json: bool,
+
+    /// The folder of the patterns, instead of $XDG_STATE_HOME/nearfirst
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
+}
+
+#[derive(clap::Args, Debug)]
+struct Show {
+    #[command(flatten)]
+    list: List,
+
+    /// Write the drawing to a file, as SVG
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    svg: Option<PathBuf>,
+
+    /// The program: its path, or the last part of it
+    program: OsString,
+}
+
+#[derive(clap::Args, Debug)]
+struct Forget {
+    /// The folder of the patterns, instead of $XDG_STATE_HOME/nearfirst
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
+
+    /// Forget every program
+    #[arg(long, conflicts_with = "programs")]
+    all: bool,
+
+    /// The programs: their paths, or the last parts of them
+    #[arg(required_unless_present = "all", value_name = "PROGRAM")]
+    programs: Vec<OsString>,
+}
+
+/// How long a run that saves its patterns is waited for.
+const HELD_FOR: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let written = match &args.what {
+        None => list(&args.list),
+        Some(What::List(args)) => list(args),
+        Some(What::Show(args)) => show(args),
+        Some(What::Forget(args)) => forget(args),
+        Some(What::Stats(args)) => stats(args),
+    };
+    outcome::exit_code(written)
+}
+
+fn store(folder: Option<&PathBuf>) -> Option<PatternStore> {
+    let store = folder.map(PatternStore::at).or_else(PatternStore::own);
+    if store.is_none() {
+        messages::error("there is no home folder, and so no patterns; --state names their folder");
+    }
+    store
+}
+
+fn load(folder: Option<&PathBuf>) -> Patterns {
+    let Some(store) = store(folder) else { return Patterns::default() };
+    let (patterns, warning) = store.load();
+    if let Some(warning) = warning {
+        messages::error(warning);
+    }
+    patterns
+}
+
+fn list(args: &List) -> io::Result<()> {
+    let programs = load(args.state.as_ref()).programs();
+    let mut out = BufWriter::new(io::stdout().lock());
+    if args.json {
+        programs.iter().try_for_each(|listed| json::line(&mut out, &record::program(listed)))?;
+    } else {
+        text::table(&mut out, &programs)?;
+    }
+    out.flush()
+}
+
+fn stats(args: &List) -> io::Result<()> {
+    let patterns = load(args.state.as_ref());
+    let (programs, account) = (patterns.programs().len(), patterns.account());
+    let mut out = BufWriter::new(io::stdout().lock());
+    if args.json {
+        json::line(&mut out, &record::account(programs, &account))?;
+    } else {
+        text::account(&mut out, programs, &account)?;
+    }
+    out.flush()
+}
+
+fn show(args: &Show) -> io::Result<()> {
+    let patterns = load(args.list.state.as_ref());
+    let found = named(&patterns, &args.program);
+    if found.is_empty() {
+        unknown(&args.program);
+        return Ok(());
+    }
+    if let Some(path) = &args.svg {
+        let listed = &found[0];
+        let branches = patterns.tree(listed.user, &listed.name).unwrap_or_default();
+        if let Err(error) = fs::write(path, svg::drawing(listed, &branches)) {
+            messages::error(format_args!("{}: {}", path.display(), messages::reason(&error)));
+        }
+        return Ok(());
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    for listed in &found {
+        let branches = patterns.tree(listed.user, &listed.name).unwrap_or_default();
+        if args.list.json {
+            json::line(&mut out, &record::tree(listed, &branches))?;
+        } else {
+            text::tree(&mut out, listed, &branches)?;
+        }
+    }
+    out.flush()
+}
+
+fn forget(args: &Forget) -> io::Result<()> {
+    let Some(store) = store(args.state.as_ref()) else { return Ok(()) };
+    let failed = |error: io::Error| {
+        messages::error(format_args!("{}: {}", store.path().display(), messages::reason(&error)));
+    };
+    let held = match store.hold(HELD_FOR, &Clock::real()) {
+        Ok(Some(held)) => held,
+        Ok(None) => {
+            messages::error("a command runs whose patterns would be lost; try again when it ends");
+            return Ok(());
+        }
+        Err(error) => {
+            failed(error);
+            return Ok(());
+        }
+    };
+    let (mut patterns, warning) = store.load();
+    if let Some(warning) = warning {
+        messages::error(warning);
+    }
+    if args.all {
+        patterns = Patterns::default();
+    }
+    for program in &args.programs {
+        let found = named(&patterns, program);
+        if found.is_empty() {
+            unknown(program);
+        }
+        for listed in found {
+            patterns.forget(listed.user, &listed.name);
+        }
+    }
+    if let Err(warning) = held.save(&patterns) {
+        messages::error(warning);
+    }
+    Ok(())
+}
+
+/// The programs of this path, or else of this last part of one.
+fn named(patterns: &Patterns, program: &OsStr) -> Vec<Listed> {
+    let programs = patterns.programs();
+    let wanted = program.as_bytes();
+    let of = |fits: &dyn Fn(&[u8]) -> bool| {
+        programs.iter().filter(|listed| fits(&listed.name)).cloned().collect::<Vec<_>>()
+    };
+    let whole = of(&|name| name == wanted);
+    if !whole.is_empty() {
+        return whole;
+    }
+    of(&|name| name.rsplit(|&byte| byte == b'/').next() == Some(wanted))
+}
+
+fn unknown(program: &OsStr) {
+    messages::error(format_args!(
+        "{}: nothing was learned of it; `nearfirst trees` lists what was",
+        human::name(program)
+    ));
+}

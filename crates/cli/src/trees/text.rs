@@ -1,0 +1,92 @@
+//! Programs, trees and sums as text.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt as _;
+
+use tree::{Account, Branch, Listed, What};
+
+use crate::human;
+
+/// Shares of runs below this are said.
+const EVERY: f32 = 0.995;
+
+/// A name on one line.
+pub(super) fn shown(name: &[u8]) -> String {
+    human::name(OsStr::from_bytes(name)).to_string()
+}
+
+pub(super) fn table(out: &mut impl Write, programs: &[Listed]) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>6}  {:>9}  {:>8}  {:>6}  {:>8}  {:>8}  {:>9}  {:>8}  program",
+        "runs", "predicted", "in time", "late", "missed", "unused", "wasted", "saved"
+    )?;
+    for Listed { name, account, .. } in programs {
+        writeln!(
+            out,
+            "{:>6}  {:>9}  {:>8}  {:>6}  {:>8}  {:>8}  {:>9}  {:>8}  {}",
+            account.runs,
+            account.predicted,
+            account.in_time,
+            account.late,
+            account.missed,
+            account.unused,
+            human::bytes(account.wasted_bytes),
+            human::seconds(account.saved.as_secs_f64()),
+            shown(name)
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn account(out: &mut impl Write, programs: usize, sum: &Account) -> io::Result<()> {
+    let percent = |share: Option<f64>| {
+        share.map_or_else(|| "?".to_owned(), |share| format!("{:.1} %", share * 100.0))
+    };
+    writeln!(out, "programs   {programs}, which ran {} times", sum.runs)?;
+    writeln!(out, "predicted  {} files", sum.predicted)?;
+    writeln!(out, "in time    {}", sum.in_time)?;
+    writeln!(out, "late       {}", sum.late)?;
+    writeln!(out, "unused     {}", sum.unused)?;
+    writeln!(out, "missed     {}", sum.missed)?;
+    writeln!(out, "accuracy   {} of the predicted files were read", percent(sum.accuracy()))?;
+    writeln!(
+        out,
+        "coverage   {} of the files read had been brought near",
+        percent(sum.coverage())
+    )?;
+    let (fetched, wasted) = (human::bytes(sum.fetched_bytes), human::bytes(sum.wasted_bytes));
+    writeln!(out, "fetched    {fetched}, of which {wasted} were not read")?;
+    writeln!(out, "saved      about {}", human::seconds(sum.saved.as_secs_f64()))
+}
+
+pub(super) fn tree(out: &mut impl Write, root: &Listed, branches: &[Branch]) -> io::Result<()> {
+    writeln!(out, "{}", shown(&root.name))?;
+    draw(out, branches, "")
+}
+
+fn draw(out: &mut impl Write, branches: &[Branch], indent: &str) -> io::Result<()> {
+    for (at, branch) in branches.iter().enumerate() {
+        let is_last = at + 1 == branches.len();
+        let (knot, more) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        writeln!(out, "{indent}{knot}{}", said(branch))?;
+        draw(out, &branch.below, &format!("{indent}{more}"))?;
+    }
+    Ok(())
+}
+
+/// A branch on one line.
+pub(super) fn said(branch: &Branch) -> String {
+    let mut text = shown(&branch.name);
+    match branch.what {
+        What::Read => {}
+        What::Written => text.push_str(" (written)"),
+        What::Run => text.push_str(" (run)"),
+    }
+    text.push_str(&format!("  +{}", human::seconds(branch.at.as_secs_f64())));
+    if branch.share < EVERY {
+        text.push_str(&format!(", in {:.0} % of runs", branch.share * 100.0));
+    }
+    text
+}
