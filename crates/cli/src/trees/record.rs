@@ -87,17 +87,21 @@ pub(super) fn tree<'a>(listed: &'a Listed, branches: &'a [Branch]) -> TreeRecord
 }
 
 fn below(branches: &[Branch]) -> Vec<BranchRecord<'_>> {
-    let of = |branch| {
-        let Branch { name: file, what, at, share, below: inner } = branch;
-        let what = match what {
+    branches.iter().map(branch).collect()
+}
+
+fn branch(branch: &Branch) -> BranchRecord<'_> {
+    BranchRecord {
+        name: name(&branch.name),
+        what: match branch.what {
             What::Read => "read",
             What::Written => "written",
             What::Run => "run",
-        };
-        let (at_s, below) = (at.as_secs_f64(), below(inner));
-        BranchRecord { name: name(file), what, at_s, share: *share, below }
-    };
-    branches.iter().map(of).collect()
+        },
+        at_s: branch.at.as_secs_f64(),
+        share: branch.share,
+        below: below(&branch.below),
+    }
 }
 
 fn worth(account: &Account) -> Worth {

@@ -1,0 +1,302 @@
+//! `nearfirst run` and `nearfirst trees` through the built program: what a command reads is fetched
+//! before it asks, and nobody but its files knows.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use slowfs::Options;
+use testkit::{Cmd, Dir, Facility, Program, SlowDir, cmd, evict, noise, skip_unless, until};
+
+/// Files that a script reads after it was told to go on.
+const FILES: usize = 12;
+
+fn nearfirst(state: &Dir, args: &[&str]) -> Cmd {
+    Program::at(env!("CARGO_BIN_EXE_nearfirst")).cmd(args).env("NEARFIRST_STATE", state.path())
+}
+
+/// A script, which is a program of its own to a learner.
+fn script(dir: &Dir, name: &str, text: &str) -> PathBuf {
+    let path = dir.create(name, format!("#!/bin/bash\n{text}\n"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    path
+}
+
+/// A slow folder of files, and a script that reads the first, waits for a line, and reads the others.
+fn reader() -> (SlowDir, Dir, PathBuf) {
+    let slow = SlowDir::new(Options::default());
+    let files: Vec<PathBuf> =
+        (0..=FILES).map(|at| slow.create(format!("f{at}"), noise(20_000, at as u64))).collect();
+    let dir = Dir::new();
+    let rest: Vec<_> = files[1..].iter().map(|path| path.display().to_string()).collect();
+    let first = files[0].display();
+    let text = format!("cat {first}\nread -r line\ncat {}\n", rest.join(" "));
+    let script = script(&dir, "script", &text);
+    (slow, dir, script)
+}
+
+fn begin(state: &Dir, flags: &[&str], command: &Path) -> Child {
+    let cmd = flags.iter().fold(nearfirst(state, &["run"]), testkit::Cmd::arg);
+    let mut command = cmd.arg("--").arg(command).into_command();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("started")
+}
+
+/// Lets a script go on, and waits for its end; what it wrote.
+fn finish(mut child: Child) -> std::process::Output {
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin.write_all(b"go\n").expect("the script reads it");
+    drop(stdin);
+    child.wait_with_output().expect("ended")
+}
+
+fn forget_pages(slow: &SlowDir) {
+    (0..=FILES).for_each(|at| evict(slow.path().join(format!("f{at}"))));
+    slow.reset();
+}
+
+#[test]
+fn the_second_run_has_its_files_fetched_before_it_opens_them() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    for rules in ["--rules=ours", "--rules=paper"] {
+        let (slow, _dir, script) = reader();
+        let state = Dir::new();
+        assert!(finish(begin(&state, &[rules], &script)).status.success());
+        forget_pages(&slow);
+        let child = begin(&state, &[rules, "--stats"], &script);
+        let rest = (FILES * 20_000) as u64;
+        // The script waits all this time: nobody but us can be who reads.
+        until("the files are fetched", || slow.stats().total.read_bytes >= rest + 20_000);
+        let before = slow.stats().total;
+        let output = finish(child);
+        assert_eq!(output.stdout.len() as u64, rest + 20_000);
+        assert_eq!(slow.stats().total.reads, before.reads, "{rules}: it read from the device");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("files were read in time"), "{said}");
+    }
+}
+
+#[test]
+fn without_fetching_nothing_is_read_ahead() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (slow, _dir, script) = reader();
+    let state = Dir::new();
+    assert!(finish(begin(&state, &[], &script)).status.success());
+    forget_pages(&slow);
+    let child = begin(&state, &["--no-fetch"], &script);
+    until("the script waits", || slow.stats().total.read_bytes >= 20_000);
+    assert!(finish(child).status.success());
+    let log = slow.stats().log;
+    let order: Vec<_> = log.iter().map(|read| read.path.clone()).collect();
+    let mut sorted: Vec<_> = (0..=FILES).map(|at| PathBuf::from(format!("f{at}"))).collect();
+    let mut seen = order.clone();
+    seen.dedup();
+    assert_eq!(seen, std::mem::take(&mut sorted), "read as the script asks, one after the other");
+}
+
+#[test]
+fn a_predicted_file_that_became_a_fifo_is_never_opened() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (slow, dir, _) = reader();
+    let trap = dir.create("trap", "a file, as yet");
+    let first = slow.path().join("f0");
+    let text = format!(
+        "cat {}\nread -r line\n[ -f {trap} ] && cat {trap}\ncat {}\n",
+        first.display(),
+        slow.path().join("f1").display(),
+        trap = trap.display()
+    );
+    let script = script(&dir, "trapped", &text);
+    let state = Dir::new();
+    assert!(finish(begin(&state, &["--rules=paper"], &script)).status.success());
+    fs::remove_file(&trap).expect("it is ours");
+    cmd("mkfifo", [&trap]).run().succeeds();
+    let watch =
+        rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::NONBLOCK).expect("a watch");
+    rustix::fs::inotify::add_watch(&watch, &trap, rustix::fs::inotify::WatchFlags::OPEN)
+        .expect("watched");
+    forget_pages(&slow);
+    let child = begin(&state, &["--rules=paper"], &script);
+    until("the file after it is fetched", || !slow.stats().reads_of("f1").is_empty());
+    assert!(finish(child).status.success());
+    let mut buffer = [0; 4096];
+    let opened = rustix::io::read(&watch, &mut buffer);
+    assert_eq!(opened, Err(rustix::io::Errno::AGAIN), "somebody opened the FIFO");
+}
+
+#[test]
+fn codes_signals_and_streams_pass_through() {
+    let state = Dir::new();
+    let run = |words: &[&str]| {
+        let mut command = nearfirst(&state, &["run", "--"]);
+        for word in words {
+            command = command.arg(word);
+        }
+        command
+    };
+    run(&["sh", "-c", "exit 7"]).run().ends_with(7);
+    run(&["sh", "-c", "cat; echo err >&2"]).stdin("in").run().succeeds().prints("in");
+    run(&["no-such-command"]).run().ends_with(127).complains("no-such-command: No such file");
+    run(&["/etc/passwd"]).run().ends_with(126).complains("/etc/passwd: Permission denied");
+    let killed = run(&["sh", "-c", "kill -KILL $$"]).into_command().status().expect("ended");
+    assert_eq!(killed.signal(), Some(9));
+    // A run within a run is seen by the outer one.
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    run(&[program, "run", "--", "sh", "-c", "exit 9"]).run().ends_with(9);
+}
+
+#[test]
+fn a_signal_to_us_is_the_commands() {
+    let state = Dir::new();
+    let dir = Dir::new();
+    let ready = dir.join("ready");
+    let text = format!(
+        "trap 'exit 42' USR1\n: > {}\nwhile :; do read -t 1 -u 9; done 9<>fifo",
+        ready.display()
+    );
+    cmd("mkfifo", ["fifo"]).dir(&dir).run().succeeds();
+    let script = script(&dir, "trapping", &text);
+    let command = nearfirst(&state, &["run", "--"]).arg(&script).dir(&dir);
+    let mut child = command.into_command().spawn().expect("started");
+    until("it listens", || ready.exists());
+    kill_process(Pid::from_child(&child), Signal::USR1).expect("it lives");
+    assert_eq!(child.wait().expect("ended").code(), Some(42));
+}
+
+#[test]
+fn what_the_command_leaves_running_goes_on_and_holds_up_nobody() {
+    let state = Dir::new();
+    let dir = Dir::new();
+    let (go, done) = (dir.join("go"), dir.join("done"));
+    cmd("mkfifo", [&go]).run().succeeds();
+    let text = format!(
+        "(read -r line < {go}; cat /etc/passwd > {done}.part; mv {done}.part {done}) > /dev/null 2>&1 < /dev/null &\necho started",
+        go = go.display(),
+        done = done.display()
+    );
+    // Whoever reads our output sees its end though a descendant lives.
+    let output = nearfirst(&state, &["run", "--", "sh", "-c"]).arg(&text).run();
+    output.succeeds().prints("started\n");
+    fs::write(&go, "go\n").expect("it reads");
+    until("it went on", || done.exists());
+    let whole = fs::read("/etc/passwd").expect("readable");
+    assert_eq!(fs::read(done).expect("written"), whole);
+}
+
+/// The processes of a run, the supervisor last.
+fn family(child: &Child) -> Vec<u32> {
+    let mut family = vec![child.id()];
+    loop {
+        let parent = family[family.len() - 1];
+        let path = format!("/proc/{parent}/task/{parent}/children");
+        let children = fs::read_to_string(path).unwrap_or_default();
+        let ours = |pid: &u32| {
+            let exe = fs::read_link(format!("/proc/{pid}/exe"));
+            exe.is_ok_and(|exe| exe == Path::new(env!("CARGO_BIN_EXE_nearfirst")))
+        };
+        match children.split(' ').filter_map(|pid| pid.parse().ok()).find(ours) {
+            Some(pid) => family.push(pid),
+            None => return family,
+        }
+    }
+}
+
+#[test]
+fn the_supervisor_may_be_killed_at_any_moment() {
+    let state = Dir::new();
+    let dir = Dir::new();
+    let script = script(
+        &dir,
+        "busy",
+        "for i in {1..40}; do cat /etc/passwd > /dev/null || exit 1; done; exit 5",
+    );
+    nearfirst(&state, &["run", "--"]).arg(&script).run().ends_with(5);
+    let patterns = fs::read(state.join("trees")).expect("saved");
+    for opens in 0..6 {
+        let mut command: Command = nearfirst(&state, &["run", "--"]).arg(&script).into_command();
+        let mut child = command.spawn().expect("started");
+        until("it is supervised", || family(&child).len() == 3);
+        // A little later each time, by what the machine does and not by the clock.
+        for _ in 0..opens * 400 {
+            drop(File::open("/etc/passwd"));
+        }
+        if let Some(&supervisor) = family(&child).get(2) {
+            let supervisor = Pid::from_raw(supervisor.cast_signed()).expect("not 0");
+            // It may have ended with its command.
+            let _ = kill_process(supervisor, Signal::KILL);
+        }
+        let code = child.wait().expect("ended").code();
+        assert_eq!(code, Some(5), "the command does not notice");
+    }
+    let listed = nearfirst(&state, &["trees"]).run();
+    listed.succeeds();
+    assert!(listed.text().contains("/busy"), "{}", listed.text());
+    assert!(fs::read(state.join("trees")).expect("still there").len() >= patterns.len() / 2);
+    assert!(!state.join("trees.broken").exists());
+}
+
+#[test]
+fn broken_patterns_are_set_aside_and_said() {
+    let state = Dir::new();
+    state.create("trees", "not what anybody saved");
+    let output = nearfirst(&state, &["run", "--", "sh", "-c", "exit 3"]).run();
+    output.ends_with(3).complains("set aside as");
+    assert_eq!(fs::read(state.join("trees.broken")).expect("kept"), b"not what anybody saved");
+    let mode = fs::metadata(state.join("trees")).expect("saved anew").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    nearfirst(&state, &["run", "--", "sh", "-c", "exit 3"]).run().ends_with(3).is_quiet();
+}
+
+#[test]
+fn two_runs_at_once_both_learn() {
+    let state = Dir::new();
+    let dir = Dir::new();
+    let gate = dir.join("gate");
+    cmd("mkfifo", [&gate]).run().succeeds();
+    let waiting = format!("cat {} > /dev/null", gate.display());
+    let first = script(&dir, "first", &waiting);
+    let second = script(&dir, "second", "cat /etc/passwd > /dev/null");
+    let mut held =
+        nearfirst(&state, &["run", "--"]).arg(&first).into_command().spawn().expect("started");
+    until("the first one holds the patterns", || {
+        File::open(state.join("trees.lock")).is_ok_and(|lock| lock.try_lock().is_err())
+    });
+    nearfirst(&state, &["run", "--"]).arg(&second).run().succeeds();
+    fs::write(&gate, "go").expect("it reads");
+    assert!(held.wait().expect("ended").success());
+    // What the second left is taken up by whoever comes next.
+    nearfirst(&state, &["run", "--", "true"]).run().succeeds();
+    let listed = nearfirst(&state, &["trees"]).run().text();
+    assert!(listed.contains("/first") && listed.contains("/second"), "{listed}");
+}
+
+#[test]
+fn trees_are_shown_drawn_and_forgotten() {
+    let state = Dir::new();
+    let dir = Dir::new();
+    let script = script(&dir, "shown", "cat /etc/passwd > /dev/null");
+    nearfirst(&state, &["run", "--"]).arg(&script).run().succeeds();
+    let shown = nearfirst(&state, &["trees", "show", "shown"]).run();
+    shown.succeeds();
+    let text = shown.text();
+    assert!(text.starts_with(&script.display().to_string()), "{text}");
+    assert!(text.contains("cat (run)") && text.contains("/etc/passwd"), "{text}");
+    let picture = dir.join("tree.svg");
+    nearfirst(&state, &["trees", "show", "--svg"]).arg(&picture).arg("shown").run().succeeds();
+    let svg = fs::read_to_string(&picture).expect("written");
+    assert!(svg.starts_with("<svg ") && svg.contains("/etc/passwd"), "{svg}");
+    let listed = nearfirst(&state, &["trees", "list", "--json"]).run().text();
+    let programs: Vec<serde_json::Value> =
+        listed.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(programs.iter().any(|p| p["program"]["text"] == script.display().to_string()));
+    nearfirst(&state, &["trees", "forget"]).arg(&script).run().succeeds();
+    nearfirst(&state, &["trees", "show", "shown"])
+        .run()
+        .ends_with(1)
+        .complains("nothing was learned");
+    nearfirst(&state, &["trees", "stats"]).run().succeeds();
+}
