@@ -5,9 +5,10 @@ use std::sync::Arc;
 /// What an execution is taken for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A shell without a script, or a wrapper: what it does is done by who started it (the paper's
-    /// vertical compression).
-    Cut,
+    /// A shell that is told what to do while it runs.
+    Session,
+    /// A shell that was given a command, or a program that runs another one.
+    Wrapper,
     /// A program of this name: its path, or for an interpreter that of its script.
     Program(Vec<u8>),
 }
@@ -38,11 +39,12 @@ fn interpreted(kind: &[u8], program: &[u8], arguments: &[&[u8]], folder: &[u8]) 
     let rest = arguments.get(1..).unwrap_or_default();
     let found = match kind {
         b"env" | b"nice" | b"nohup" | b"time" | b"timeout" | b"setsid" | b"stdbuf" | b"ionice"
-        | b"chrt" | b"taskset" | b"sudo" | b"doas" | b"xargs" => return Some(Role::Cut),
+        | b"chrt" | b"taskset" | b"sudo" | b"doas" | b"xargs" => return Some(Role::Wrapper),
         b"sh" | b"bash" | b"dash" | b"zsh" | b"ash" | b"ksh" | b"mksh" | b"yash" | b"fish" => {
             return Some(match script(rest, b"cs", b"oO", &[b"--rcfile", b"--init-file"]) {
                 Found::Script(path) => Role::Program(resolve(folder, path)),
-                Found::Inline | Found::Module(_) | Found::Nothing => Role::Cut,
+                Found::Inline if rest.iter().any(|word| is_command(word)) => Role::Wrapper,
+                Found::Inline | Found::Module(_) | Found::Nothing => Role::Session,
             });
         }
         b"python" | b"pypy" => script(rest, b"c", b"WX", &[b"--check-hash-based-pycs"]),
@@ -70,6 +72,11 @@ fn interpreted(kind: &[u8], program: &[u8], arguments: &[&[u8]], folder: &[u8]) 
         Found::Inline => [program, b" -c"].concat(),
         Found::Nothing => program.to_vec(),
     }))
+}
+
+/// Whether a shell's argument says that a command follows: `-c`, also among other letters.
+fn is_command(argument: &[u8]) -> bool {
+    argument.starts_with(b"-") && !argument.starts_with(b"--") && argument.contains(&b'c')
 }
 
 /// What an interpreter's arguments say that it runs.
@@ -201,7 +208,8 @@ mod tests {
             program = [b"/bin/", &program[..]].concat();
         }
         match role(&program, &words, b"/home/u") {
-            Role::Cut => None,
+            Role::Session => Some("session".to_owned()),
+            Role::Wrapper => Some("wrapper".to_owned()),
             Role::Program(name) => Some(String::from_utf8(name).unwrap()),
         }
     }
@@ -235,11 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn shells_without_a_script_and_wrappers_are_cut_out() {
-        for line in
-            ["sh -c true", "bash", "-bash", "bash -lc make", "dash -s", "env A=b make", "nice make"]
-        {
-            assert_eq!(named(line), None, "{line}");
+    fn shells_without_a_script_are_sessions_or_wrap_a_command() {
+        for line in ["bash", "-bash", "dash -s", "bash -i"] {
+            assert_eq!(named(line).as_deref(), Some("session"), "{line}");
+        }
+        for line in ["sh -c true", "bash -lc make", "env A=b make", "nice make"] {
+            assert_eq!(named(line).as_deref(), Some("wrapper"), "{line}");
         }
     }
 

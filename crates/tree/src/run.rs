@@ -11,8 +11,9 @@ use crate::{ours, paper};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunId(pub(crate) u64);
 
-/// Files of one run that are recorded.
-pub(crate) const FILES_MAX: usize = 1 << 14;
+/// Files of one run that are recorded: a package manager opens some twenty thousand at every start.
+/// Of a run that opens more, the beginning is learned.
+pub(crate) const FILES_MAX: usize = 1 << 16;
 /// Files of all runs that are recorded: some tens of megabytes of memory, whatever runs.
 pub(crate) const ALL_FILES_MAX: usize = 1 << 20;
 

@@ -38,8 +38,16 @@ impl Learner {
         let Some(seen) = self.processes.get_mut(&process) else { return };
         seen.active = self.events;
         let (user, above) = (seen.user, seen.run);
-        let Role::Program(key) = role(&call.program.path, call.arguments, call.folder) else {
-            return;
+        let ours = self.options.matching == Matching::Ours;
+        let role = role(&call.program.path, call.arguments, call.folder);
+        let session = role == Role::Session;
+        let key = match role {
+            Role::Program(key) => key,
+            // The paper cuts these out, since they run under too many circumstances; ours tell
+            // circumstances apart.
+            _ if !ours => return,
+            Role::Session => call.program.path.to_vec(),
+            Role::Wrapper => [&call.program.path, &b" -c"[..]].concat(),
         };
         let habits = self.patterns.users.entry(user).or_default();
         habits.ticks += 1;
@@ -64,7 +72,7 @@ impl Learner {
                 &mut habits.names,
                 (program, file),
                 invocation,
-                replaced,
+                (session, replaced),
                 &self.options,
             ))),
         };
@@ -90,6 +98,7 @@ impl Learner {
             seen.run = Some(id);
         }
         if let Some(above) = above {
+            self.withdraw(above, invoked.stale, decisions);
             self.predict(above, &invoked.foreseen, now, decisions);
             self.advance(above, now, decisions);
             if invoked.replaced.is_none() {
@@ -109,6 +118,7 @@ impl Learner {
         now: Duration,
     ) -> Option<Invoked> {
         let run = self.runs.get_mut(&above)?;
+        let habits = self.patterns.users.get_mut(&run.user)?;
         let at = now.saturating_sub(run.started);
         let mut invoked = Invoked::default();
         match &mut run.working {
@@ -120,10 +130,13 @@ impl Learner {
                 invoked.inherited = inherited;
             }
             Working::Ours(working) => {
-                working.invoked(exact, at);
+                let context = (habits.ticks, &self.options);
+                invoked.foreseen = working.invoked(&mut habits.memory, exact, at, context);
                 invoked.parent = Some((above, 0));
             }
         }
+        let session = matches!(&run.working, Working::Ours(working) if working.is_session());
+        invoked.stale = if session { run.predictions.len().saturating_sub(1) } else { 0 };
         if run.owner == process && run.replacements < REPLACEMENTS_MAX {
             invoked.replaced = Some(above);
             invoked.replacements = run.replacements + 1;
@@ -148,7 +161,8 @@ impl Learner {
         let user = run.user;
         let Some(habits) = self.patterns.users.get_mut(&user) else { return };
         let full = run.opened.len() >= FILES_MAX || self.files >= ALL_FILES_MAX;
-        run.spoiled |= full;
+        // A tree without its end is not the paper's.
+        run.spoiled |= full && self.options.matching == Matching::Paper;
         let name = match habits.names.find(&file.path) {
             Some(name) => name,
             None if full => return,
@@ -176,7 +190,7 @@ impl Learner {
         decisions: &mut Vec<Decision>,
     ) {
         let Some(run) = self.runs.get_mut(&id) else { return };
-        let Some(habits) = self.patterns.users.get(&run.user) else { return };
+        let Some(habits) = self.patterns.users.get_mut(&run.user) else { return };
         let at = now.saturating_sub(run.started);
         let advice = match &mut run.working {
             Working::Paper(working) => {
@@ -185,13 +199,13 @@ impl Learner {
                 Advice { fetch, withdraw: false }
             }
             Working::Ours(working) if first => {
-                let (memory, options) = (&habits.memory, &self.options);
+                let (memory, options) = (&mut habits.memory, &self.options);
                 working.opened(memory, (name, access), at, (&run.opened, near), options)
             }
             Working::Ours(_) => return,
         };
         if advice.withdraw {
-            self.withdraw(id, decisions);
+            self.withdraw(id, usize::MAX, decisions);
         }
         self.predict(id, &advice.fetch, now, decisions);
         self.advance(id, now, decisions);
@@ -244,11 +258,13 @@ struct Invoked {
     inherited: Option<Arc<paper::AccessTree>>,
     replaced: Option<RunId>,
     replacements: usize,
+    /// Predictions of a session that were for what it should have invoked by now.
+    stale: usize,
 }
 
 /// The paper knows no chances: a tree matches or does not.
 fn guesses(foreseen: Vec<paper::Foreseen>) -> Vec<Guess> {
-    let guess = |paper::Foreseen { file, at }| Guess { file, at, chance: 1.0 };
+    let guess = |paper::Foreseen { file, at }| Guess { file, at, chance: 1.0, below: false };
     foreseen.into_iter().map(guess).collect()
 }
 

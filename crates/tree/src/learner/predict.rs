@@ -41,7 +41,7 @@ impl Learner {
         let mut made: Vec<(Name, Duration)> = Vec::new();
         for guess in guesses {
             let known = outstanding.awaits(guess.file)
-                || ours && run.opened.contains(&guess.file)
+                || ours && !guess.below && run.opened.contains(&guess.file)
                 || ours && habits.is_near(guess.file, self.options.near_accesses);
             if known || made.len() >= outstanding.room() || !chosen.insert(guess.file) {
                 continue;
@@ -85,10 +85,15 @@ impl Learner {
         }
     }
 
-    /// What was predicted for a run is wrong.
-    pub(super) fn withdraw(&mut self, id: RunId, decisions: &mut Vec<Decision>) {
+    /// The first so many predictions for a run are wrong.
+    pub(super) fn withdraw(&mut self, id: RunId, most: usize, decisions: &mut Vec<Decision>) {
+        if most == 0 {
+            return;
+        }
         if let Some(mut run) = self.runs.remove(&id) {
+            let rest = run.predictions.split_off(run.predictions.len().min(most));
             self.close(&mut run, decisions);
+            run.predictions = rest;
             self.runs.insert(id, run);
         }
     }

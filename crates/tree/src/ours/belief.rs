@@ -2,6 +2,7 @@
 
 use crate::names::Name;
 use crate::numbered::NumberMap;
+use crate::program::basename;
 
 /// Why a file or a program is expected: its history under the circumstance most like the run's,
 /// and what is known besides.
@@ -9,7 +10,7 @@ use crate::numbered::NumberMap;
 pub(crate) struct Evidence(pub(crate) u16);
 
 /// Different evidence there is.
-const EVIDENCES: usize = 1 << 11;
+const EVIDENCES: usize = 1 << 12;
 /// What a chance from nowhere weighs against counted cases.
 const PRIOR_CASES: f32 = 3.0;
 /// What the chance of all programs weighs against a program's own cases.
@@ -30,9 +31,47 @@ pub(crate) enum Alike {
     Executable,
 }
 
-/// Bits of evidence: what it is of, then, for a file, `history`, `general`, template, replaced.
-const OF_CHAIN: u16 = 1 << 10;
-const OF_CHILD: u16 = 1 << 10 | 1 << 9;
+/// What is known of a name besides its histories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Libraries, locales, settings of the system: a program mostly wants them, whatever it does.
+    System,
+    /// Another path, which has nothing to do with how the program was called.
+    Literal,
+    /// A path in the working folder, or beside what an argument names.
+    Local,
+    /// A path that follows from how the program was called.
+    Template,
+}
+
+impl Kind {
+    /// The kind of a path; `local` if it has to do with how the program was called.
+    pub(crate) fn of(path: &[u8], local: bool) -> Self {
+        let system = [&b"/etc/"[..], b"/usr/lib/locale/", b"/usr/share/locale/"];
+        if basename(path).windows(3).any(|part| part == b".so")
+            || system.iter().any(|folder| path.starts_with(folder))
+        {
+            Self::System
+        } else if local {
+            Self::Local
+        } else {
+            Self::Literal
+        }
+    }
+}
+
+/// How a program that is expected belongs to what it is expected by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Bond {
+    /// It is invoked by it.
+    Below,
+    /// It is one of the next to be invoked by the same shell.
+    After,
+}
+
+/// What evidence is of: a file if none of these.
+const OF_STEP: u16 = 1 << 11;
+const OF_CHILD: u16 = 1 << 11 | 1 << 10;
 
 impl Evidence {
     /// Of a file by its histories under the most alike circumstance that is known and under the
@@ -41,7 +80,7 @@ impl Evidence {
         alike: Alike,
         own: (Option<u16>, u8),
         general: (Option<u16>, u8),
-        template: bool,
+        kind: Kind,
         replaced: bool,
     ) -> Self {
         let general = match general {
@@ -52,19 +91,19 @@ impl Evidence {
             class(own.0, own.1)
                 | general << 4
                 | (alike as u16) << 6
-                | u16::from(template) << 8
-                | u16::from(replaced) << 9,
+                | (kind as u16) << 8
+                | u16::from(replaced) << 10,
         )
     }
 
-    /// Of a program that is invoked, by its history under the same arguments of the one above.
-    pub(crate) fn of_child(history: u16, runs: u8) -> Self {
-        Self(OF_CHILD | class(Some(history), runs))
+    /// Of a program, by its history under the circumstance of what is above or before it.
+    pub(crate) fn of_child(history: u16, runs: u8, bond: Bond) -> Self {
+        Self(OF_CHILD | class(Some(history), runs) | (bond as u16) << 4)
     }
 
     /// Of a file that followed another one, so many steps behind a file that was opened, `times`
-    /// out of `total` at the weakest step.
-    pub(crate) fn of_step(times: u16, total: u16, steps: usize) -> Self {
+    /// out of `total` at the weakest step; `foreign` if some step was one of other programs only.
+    pub(crate) fn of_step(times: u16, total: u16, steps: usize, foreign: bool) -> Self {
         let total_class = match total {
             0..=1 => 0,
             2..=3 => 1,
@@ -83,28 +122,31 @@ impl Evidence {
             4..=7 => 2,
             _ => 3,
         };
-        Self(OF_CHAIN | total_class | share << 2 | steps << 4)
+        Self(OF_STEP | total_class | share << 2 | steps << 4 | u16::from(foreign) << 6)
     }
 
     /// The chance that it deserves before any case was counted.
     fn prior(self) -> f32 {
+        let bits = |place: u16, mask: u16| usize::from(self.0 >> place & mask);
         if self.0 & OF_CHILD == OF_CHILD {
-            return CLASS_PRIORS[usize::from(self.0 & 15)];
+            return CLASS_PRIORS[bits(0, 15)] * [1.0, 0.7][bits(4, 1)];
         }
-        if self.0 & OF_CHAIN != 0 {
-            let total = [0.55, 0.8, 0.9, 0.95][usize::from(self.0 & 3)];
-            let share = [1.0, 0.85, 0.6, 0.3][usize::from(self.0 >> 2 & 3)];
-            let steps = [1.0, 0.97, 0.93, 0.87][usize::from(self.0 >> 4 & 3)];
-            return total * share * steps;
+        if self.0 & OF_STEP != 0 {
+            let total = [0.75, 0.85, 0.92, 0.96][bits(0, 3)];
+            let share = [1.0, 0.85, 0.6, 0.3][bits(2, 3)];
+            let steps = [1.0, 0.98, 0.95, 0.9][bits(4, 3)];
+            return total * share * steps * [1.0, 0.8][bits(6, 1)];
         }
-        let class = CLASS_PRIORS[usize::from(self.0 & 15)];
-        let general = [0.9, 0.9, 1.0, 1.05][usize::from(self.0 >> 4 & 3)];
-        let alike = [1.0, 0.8, 0.7, 0.6][usize::from(self.0 >> 6 & 3)];
-        let replaced = if self.0 >> 9 & 1 == 1 { 0.85 } else { 1.0 };
-        f32::min(class * general * alike * replaced, 0.99)
+        let general = [0.9, 0.9, 1.0, 1.05][bits(4, 3)];
+        let alike = ALIKE_PRIORS[bits(8, 3)][bits(6, 3)];
+        let replaced = [1.0, 0.85][bits(10, 1)];
+        f32::min(CLASS_PRIORS[bits(0, 15)] * general * alike * replaced, 0.99)
     }
 }
 
+/// What a history is worth by how alike its runs are, for each [`Kind`].
+const ALIKE_PRIORS: [[f32; 4]; 4] =
+    [[1.0, 0.95, 0.92, 0.85], [1.0, 0.8, 0.75, 0.7], [1.0, 0.7, 0.5, 0.4], [1.0, 0.95, 0.9, 0.8]];
 /// Chances by [`class`].
 const CLASS_PRIORS: [f32; 16] =
     [0.9, 0.96, 0.7, 0.25, 0.98, 0.93, 0.75, 0.8, 0.5, 0.4, 0.1, 0.1, 0.05, 0.02, 0.1, 0.99];
@@ -204,16 +246,17 @@ mod tests {
 
     #[test]
     fn evidence_of_different_kinds_never_meets() {
-        let file = Evidence::of_file(Alike::Executable, (Some(!0), 16), (Some(!0), 16), true, true);
-        assert!(file.0 < OF_CHAIN);
-        let step = Evidence::of_step(1, 9, 99);
-        assert!(step.0 >= OF_CHAIN && step.0 & OF_CHILD != OF_CHILD);
-        assert!(usize::from(Evidence::of_child(!0, 16).0) < EVIDENCES);
+        let all = (Some(!0), 16);
+        let file = Evidence::of_file(Alike::Executable, all, all, Kind::Template, true);
+        assert!(file.0 < OF_STEP);
+        let step = Evidence::of_step(1, 9, 99, true);
+        assert!(step.0 >= OF_STEP && step.0 & OF_CHILD != OF_CHILD);
+        assert!(usize::from(Evidence::of_child(!0, 16, Bond::After).0) < EVIDENCES);
     }
 
     #[test]
     fn a_chance_goes_where_the_cases_are() {
-        let (mut beliefs, evidence) = (Beliefs::default(), Evidence::of_child(1, 1));
+        let (mut beliefs, evidence) = (Beliefs::default(), Evidence::of_child(1, 1, Bond::Below));
         let before = beliefs.chance(Name(0), evidence);
         (0..50).for_each(|_| beliefs.count(Name(0), evidence, false));
         (0..50).for_each(|_| beliefs.count(Name(1), evidence, true));
@@ -226,7 +269,7 @@ mod tests {
     fn longer_and_fuller_histories_deserve_more() {
         let chance = |history, runs| {
             let own = (Some(history), runs);
-            Evidence::of_file(Alike::Exact, own, (None, 0), false, false).prior()
+            Evidence::of_file(Alike::Exact, own, (None, 0), Kind::Literal, false).prior()
         };
         assert!(chance(0b1111, 4) > chance(1, 1));
         assert!(chance(1, 1) > chance(0b11, 4) && chance(0b11, 4) > chance(0b1000, 4));

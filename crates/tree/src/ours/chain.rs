@@ -4,8 +4,8 @@ use crate::names::Name;
 use crate::numbered::{NumberMap, NumberSet};
 use crate::ours::Evidence;
 
-/// Files of one executable whose followers are remembered.
-const LINKS_MAX: usize = 1 << 15;
+/// Files whose followers are remembered, for one executable or for all: some megabytes.
+const LINKS_MAX: usize = 1 << 17;
 /// Times from which on older ones fade.
 const TIMES_MAX: u16 = 32;
 /// Files that are looked ahead.
@@ -28,7 +28,6 @@ pub(crate) struct Link {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chain {
     pub(crate) links: NumberMap<Name, Link>,
-    pub(crate) used: u64,
 }
 
 impl Chain {
@@ -61,43 +60,61 @@ impl Chain {
         }
     }
 
-    /// The files that will probably follow `file`, passing over those that were `opened`, each with
-    /// the evidence for it.
-    pub(crate) fn ahead(&self, file: Name, opened: &NumberSet<Name>) -> Vec<(Name, Evidence)> {
-        let mut files: Vec<(Name, Evidence)> = Vec::new();
-        let (mut times, mut total) = (TIMES_MAX, TIMES_MAX);
-        let mut at = file;
-        for _ in 0..STEPS_MAX {
-            let Some(link) = self.links.get(&at) else { break };
-            let (next, often) = match opened.contains(&link.first) {
-                true if link.second_times > 0 && !opened.contains(&link.second) => {
-                    // The most frequent one has been: what follows it if not that, follows now.
-                    (link.second, link.second_times)
-                }
-                _ => (link.first, link.first_times),
-            };
-            let of = if next == link.second { link.total - link.first_times } else { link.total };
-            if u32::from(often) * u32::from(total) <= u32::from(times) * u32::from(of.max(1)) {
-                (times, total) = (often, of.max(1));
-            }
-            at = next;
-            if !opened.contains(&next) && next != file {
-                if files.iter().any(|(known, _)| *known == next) {
-                    break;
-                }
-                files.push((next, Evidence::of_step(times, total, files.len() + 1)));
-                if files.len() == AHEAD_MAX {
-                    break;
-                }
-            }
+    /// The next file behind `at` that is not `opened`, or that was most often next if all are, with
+    /// how often it was, of how many times.
+    fn next(&self, at: Name, opened: &NumberSet<Name>) -> Option<(Name, u16, u16)> {
+        let link = self.links.get(&at)?;
+        let second = link.second_times > 0 && !opened.contains(&link.second);
+        if opened.contains(&link.first) && second {
+            // The most frequent one has been: what follows if not that, follows now.
+            let others = link.total - link.first_times;
+            return Some((link.second, link.second_times, others.max(1)));
         }
-        files
+        Some((link.first, link.first_times, link.total))
+    }
+    /// All names that are held.
+    pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
+        for (&file, link) in &self.links {
+            [file, link.first, link.second].into_iter().for_each(&mut *each);
+        }
     }
 
     /// Memory, about.
     pub(crate) fn bytes(&self) -> usize {
         self.links.len() * 24
     }
+}
+
+/// The files that will probably follow `file`, passing over those that were `opened`, each with the
+/// evidence for it: by an executable's own chain, and where that ends by the one of all.
+pub(crate) fn ahead(
+    (own, shared): (Option<&Chain>, &Chain),
+    file: Name,
+    opened: &NumberSet<Name>,
+) -> Vec<(Name, Evidence)> {
+    let mut files: Vec<(Name, Evidence)> = Vec::new();
+    let (mut times, mut total, mut foreign) = (TIMES_MAX, TIMES_MAX, false);
+    let mut at = file;
+    for _ in 0..STEPS_MAX {
+        let next = own.and_then(|own| own.next(at, opened));
+        foreign |= next.is_none();
+        let Some((next, often, of)) = next.or_else(|| shared.next(at, opened)) else { break };
+        if u32::from(often) * u32::from(total) <= u32::from(times) * u32::from(of) {
+            (times, total) = (often, of);
+        }
+        at = next;
+        if opened.contains(&next) || next == file {
+            continue;
+        }
+        if files.iter().any(|(known, _)| *known == next) {
+            break;
+        }
+        files.push((next, Evidence::of_step(times, total, files.len() + 1, foreign)));
+        if files.len() == AHEAD_MAX {
+            break;
+        }
+    }
+    files
 }
 
 #[cfg(test)]
@@ -112,23 +129,24 @@ mod tests {
         chain
     }
 
-    fn ahead(chain: &Chain, file: u32, opened: &[u32]) -> Vec<u32> {
+    fn following(chain: &Chain, file: u32, opened: &[u32]) -> Vec<u32> {
         let opened = opened.iter().map(|&file| Name(file)).collect();
-        chain.ahead(Name(file), &opened).into_iter().map(|(name, _)| name.0).collect()
+        let own = (Some(chain), &Chain::default());
+        ahead(own, Name(file), &opened).into_iter().map(|(name, _)| name.0).collect()
     }
 
     #[test]
     fn what_followed_follows_passing_over_what_has_been() {
         let chain = learned(&[&[1, 2, 3, 4, 5], &[1, 2, 3, 4, 5]]);
-        assert_eq!(ahead(&chain, 2, &[1, 2]), [3, 4, 5]);
-        assert_eq!(ahead(&chain, 2, &[1, 2, 3]), [4, 5]);
-        assert_eq!(ahead(&chain, 9, &[]), [0; 0]);
+        assert_eq!(following(&chain, 2, &[1, 2]), [3, 4, 5]);
+        assert_eq!(following(&chain, 2, &[1, 2, 3]), [4, 5]);
+        assert_eq!(following(&chain, 9, &[]), [0; 0]);
     }
 
     #[test]
     fn a_circle_ends_and_the_frequent_follower_wins() {
         let chain = learned(&[&[1, 2, 1, 2, 1, 3], &[1, 2]]);
-        assert_eq!(ahead(&chain, 1, &[1]), [2]);
-        assert_eq!(ahead(&chain, 1, &[1, 2]), [3]);
+        assert_eq!(following(&chain, 1, &[1]), [2]);
+        assert_eq!(following(&chain, 1, &[1, 2]), [3]);
     }
 }

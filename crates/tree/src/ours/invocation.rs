@@ -10,6 +10,9 @@ const NAMED_MAX: usize = 64;
 /// Digits in a row from which on a number is a time, a process or chance, not a choice.
 const DIGITS_CHOSEN_MAX: usize = 4;
 
+/// Named arguments whose folders are compared with a path.
+pub(super) const FOLDERS_MAX: usize = 8;
+
 /// An argument that may name a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
@@ -83,6 +86,22 @@ impl Invocation {
             folder: folder.to_vec(),
             named,
         }
+    }
+}
+
+impl Invocation {
+    /// Whether a path has to do with how the program was called: it is in the working folder, or in
+    /// one that an argument names or has its file in.
+    pub(crate) fn concerns(&self, path: &[u8]) -> bool {
+        let within = |folder: &[u8]| {
+            folder.len() > 1
+                && path.strip_prefix(folder).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+        };
+        let around = |named: &Named| {
+            let end = named.path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+            within(&named.path) || within(&named.path[..end])
+        };
+        within(&self.folder) || self.named.iter().take(FOLDERS_MAX).any(around)
     }
 }
 

@@ -7,12 +7,12 @@ use super::{Beliefs, Chain, ChildEntry, Evidence, FileEntry, Guess, Pattern};
 use crate::event::Access;
 use crate::names::Name;
 use crate::numbered::{NumberMap, NumberSet};
-use crate::ours::belief::Alike;
+use crate::ours::belief::{Alike, Bond, Kind};
 
 /// Programs above one another that are looked through for what a program will have invoked.
 const DEPTH_MAX: usize = 16;
 /// Files expected of one run with all that it invokes.
-pub(crate) const GUESSES_MAX: usize = 1 << 15;
+pub(crate) const GUESSES_MAX: usize = 1 << 16;
 
 /// Bytes up to which a file is fetched whole: a read of a disk or a network takes as long.
 const WHOLE_BYTES_MAX: u64 = 128 << 10;
@@ -25,11 +25,17 @@ const TOUCHED_MAX: usize = 1 << 16;
 /// Memory for the parts of one file, about.
 const TOUCHED_BYTES: usize = 64;
 
+/// The circumstance whose pattern tells of programs, and how they belong to it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct From(pub(crate) u64, pub(crate) Bond);
+
 /// Patterns by circumstance, chains by executable, and beliefs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) patterns: NumberMap<u64, Pattern>,
     pub(crate) chains: NumberMap<Name, Chain>,
+    /// The chain of all executables.
+    pub(crate) chain: Chain,
     pub(crate) beliefs: Beliefs,
     /// The parts of large files that were read last; of others, the whole was.
     pub(crate) touched: NumberMap<Name, Vec<Range<u64>>>,
@@ -41,12 +47,12 @@ impl Memory {
     /// A memory of these.
     pub(crate) fn new(
         patterns: NumberMap<u64, Pattern>,
-        chains: NumberMap<Name, Chain>,
+        (chains, chain): (NumberMap<Name, Chain>, Chain),
         beliefs: Beliefs,
         touched: NumberMap<Name, Vec<Range<u64>>>,
     ) -> Self {
         let bytes = patterns.values().map(Pattern::bytes).sum();
-        Self { patterns, chains, beliefs, touched, bytes }
+        Self { patterns, chains, chain, beliefs, touched, bytes }
     }
 
     /// Takes a run into the pattern of a circumstance.
@@ -66,6 +72,12 @@ impl Memory {
         pattern.learn(files, children);
         pattern.used = tick;
         self.bytes += pattern.bytes() - size_of::<Pattern>();
+    }
+
+    /// A run of an executable read a file first after another one.
+    pub(crate) fn followed(&mut self, executable: Name, file: Name, next: Name) {
+        self.chains.entry(executable).or_default().learn(file, next);
+        self.chain.learn(file, next);
     }
 
     /// Notes which parts of a file were read.
@@ -90,15 +102,16 @@ impl Memory {
         self.bytes
             + self.beliefs.bytes()
             + self.chains.values().map(Chain::bytes).sum::<usize>()
+            + self.chain.bytes()
             + self.touched.len() * TOUCHED_BYTES
     }
 
     /// What the programs that a run invokes will probably read, from the run's start on.
-    pub(crate) fn below(&self, program: Name, exact: u64, least: f32) -> Vec<Guess> {
+    pub(crate) fn below(&self, program: Name, from: From, least: f32) -> Vec<Guess> {
         let mut guesses = Vec::new();
         let mut seen = NumberSet::default();
-        seen.insert(exact);
-        self.descend(program, exact, (0, 1.0), least, DEPTH_MAX, &mut seen, &mut guesses);
+        seen.insert(from.0);
+        self.descend(program, from, (0, 1.0), least, DEPTH_MAX, &mut seen, &mut guesses);
         guesses
     }
 
@@ -106,16 +119,16 @@ impl Memory {
     fn descend(
         &self,
         program: Name,
-        exact: u64,
+        from: From,
         (start, chance): (u32, f32),
         least: f32,
         depth: usize,
         seen: &mut NumberSet<u64>,
         guesses: &mut Vec<Guess>,
     ) {
-        let Some(pattern) = self.patterns.get(&exact) else { return };
+        let Some(pattern) = self.patterns.get(&from.0) else { return };
         for child in &pattern.children {
-            let evidence = Evidence::of_child(child.history, pattern.runs);
+            let evidence = Evidence::of_child(child.history, pattern.runs, from.1);
             let chance = chance * self.beliefs.chance(program, evidence);
             if chance < least || depth == 0 || !seen.insert(child.invocation) {
                 continue;
@@ -125,22 +138,15 @@ impl Memory {
             let start = start.saturating_add(child.at);
             for file in known.files.iter().filter(|file| file.access == Access::Read) {
                 let own = (Some(file.history), known.runs);
-                let evidence = Evidence::of_file(Alike::Exact, own, own, false, false);
+                let evidence = Evidence::of_file(Alike::Exact, own, own, Kind::Literal, false);
                 let chance = chance * self.beliefs.chance(program, evidence);
                 if chance >= least && guesses.len() < GUESSES_MAX {
                     let at = Duration::from_millis(u64::from(start.saturating_add(file.at)));
-                    guesses.push(Guess { file: file.name, at, chance });
+                    guesses.push(Guess { file: file.name, at, chance, below: true });
                 }
             }
-            self.descend(
-                program,
-                child.invocation,
-                (start, chance),
-                least,
-                depth - 1,
-                seen,
-                guesses,
-            );
+            let from = From(child.invocation, Bond::Below);
+            self.descend(program, from, (start, chance), least, depth - 1, seen, guesses);
         }
     }
 
@@ -173,10 +179,9 @@ impl Memory {
         }
         for (&executable, chain) in &self.chains {
             each(executable);
-            for (&file, link) in &chain.links {
-                [file, link.first, link.second].into_iter().for_each(&mut *each);
-            }
+            chain.names(each);
         }
+        self.chain.names(each);
         self.beliefs.own.keys().for_each(|(program, _)| each(*program));
         self.touched.keys().for_each(|&file| each(file));
     }

@@ -6,7 +6,7 @@ use crate::names::Name;
 /// Runs that a pattern remembers: a name that none of them had is forgotten.
 pub(crate) const RUNS_MAX: u8 = 16;
 /// Files and programs of one pattern.
-const ENTRIES_MAX: usize = 1 << 14;
+const ENTRIES_MAX: usize = 1 << 17;
 /// Of a time of need, an earlier run's part: an average over the last few runs.
 const EARLIER_PARTS: u64 = 3;
 

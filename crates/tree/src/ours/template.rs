@@ -2,9 +2,7 @@
 //! `{argument's stem}.h`.
 
 use super::Invocation;
-
-/// Named arguments whose folders are looked for in a path.
-const FOLDERS_MAX: usize = 8;
+use super::invocation::FOLDERS_MAX;
 
 /// What a template is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

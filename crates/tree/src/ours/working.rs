@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::belief::Alike;
+use super::belief::{Alike, Bond, Kind};
+use super::chain::ahead;
+use super::memory::From;
 use super::template::{expand, is_template, templates};
 use super::{ChildEntry, Evidence, FileEntry, Invocation, Memory, Pattern};
 use crate::event::Access;
@@ -11,10 +13,13 @@ use crate::names::{Name, Names};
 use crate::numbered::{NumberMap, NumberSet};
 use crate::options::Options;
 
+/// How many programs that a session invokes after another one come after it: two, since those of a
+/// pipeline start in any order.
+const AFTER_MAX: usize = 2;
 /// Programs that one run invokes and that are remembered.
 const CHILDREN_MAX: usize = 1 << 13;
 /// Files that are watched for whether they come, whether they were predicted or not.
-const CANDIDATES_MAX: usize = 1 << 13;
+const CANDIDATES_MAX: usize = 1 << 16;
 /// Chance under which a file is not even watched for.
 const CHANCE_WATCHED: f32 = 0.05;
 /// Files that are predicted before any has come: after a first run, and after more.
@@ -31,6 +36,8 @@ pub(crate) struct Guess {
     /// From the start of the run.
     pub(crate) at: Duration,
     pub(crate) chance: f32,
+    /// By a program that the run invokes, not by itself.
+    pub(crate) below: bool,
 }
 
 /// What to do after something happened.
@@ -45,8 +52,8 @@ pub(crate) struct Advice {
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     evidence: Evidence,
-    /// Its place among the expected ones, by time of need; none if it is only watched for.
-    place: Option<usize>,
+    /// It was predicted from the start; else it is watched for, or follows.
+    expected: bool,
 }
 
 /// A run, and what is expected of it.
@@ -66,22 +73,26 @@ pub(crate) struct Working {
     /// How far the run is ahead of earlier ones.
     lead: Duration,
     window: usize,
-    /// Expected files that came, others that came, and how many were to come until the last.
+    /// Expected files that came, others that came, and how many are expected.
     hits: usize,
     strays: usize,
-    furthest: usize,
     expected: usize,
     failed: bool,
+    /// The last file that was read for the first time.
+    last: Option<Name>,
+    /// What a session invoked last, each with what it invoked after that.
+    latest: Option<Vec<(u64, Vec<ChildEntry>)>>,
 }
 
 impl Working {
-    /// A run that begins; `replaced` if its program is another file than before.
+    /// A run that begins: a `session` if it is a shell that will be told what to do; `replaced` if
+    /// its program is another file than before.
     pub(crate) fn new(
         memory: &Memory,
         names: &mut Names,
         (program, executable): (Name, Name),
         invocation: Invocation,
-        replaced: bool,
+        (session, replaced): (bool, bool),
         options: &Options,
     ) -> Self {
         let mut working = Self {
@@ -98,9 +109,10 @@ impl Working {
             window: WINDOW_FIRST.0,
             hits: 0,
             strays: 0,
-            furthest: 0,
             expected: 0,
             failed: false,
+            last: None,
+            latest: session.then(Vec::new),
         };
         working.expect(memory, names, replaced, options);
         working
@@ -117,18 +129,20 @@ impl Working {
         let mut guesses: NumberMap<Name, (Guess, Evidence)> = NumberMap::default();
         for (alike, pattern) in &known {
             for file in pattern.files.iter().filter(|file| file.access == Access::Read) {
-                let template = is_template(names.path(file.name));
+                let path = names.path(file.name);
+                let template = is_template(path);
                 let evidence = if template {
                     let history = (Some(file.history), pattern.runs);
-                    Evidence::of_file(*alike, history, history, true, replaced)
+                    Evidence::of_file(*alike, history, history, Kind::Template, replaced)
                 } else if guesses.contains_key(&file.name) {
                     continue;
                 } else {
                     let history = |pattern: &Pattern| {
                         (pattern.file(file.name).map(|file| file.history), pattern.runs)
                     };
+                    let kind = Kind::of(path, self.invocation.concerns(path));
                     let own = history(own);
-                    Evidence::of_file(*own_alike, own, history(general), false, replaced)
+                    Evidence::of_file(*own_alike, own, history(general), kind, replaced)
                 };
                 let chance = memory.beliefs.chance(self.program, evidence);
                 if chance < CHANCE_WATCHED {
@@ -136,7 +150,7 @@ impl Working {
                 }
                 let at = Duration::from_millis(u64::from(file.at));
                 for name in self.instances(file.name, template, names) {
-                    let new = (Guess { file: name, at, chance }, evidence);
+                    let new = (Guess { file: name, at, chance, below: false }, evidence);
                     let kept = guesses.entry(name).or_insert(new);
                     if kept.0.chance < chance {
                         *kept = new;
@@ -149,14 +163,16 @@ impl Working {
         guesses.truncate(CANDIDATES_MAX);
         for (guess, evidence) in guesses {
             let expected = guess.chance >= options.chance_min;
-            let place = expected.then_some(self.expected);
             self.expected += usize::from(expected);
-            self.candidates.insert(guess.file, Candidate { evidence, place });
+            self.candidates.insert(guess.file, Candidate { evidence, expected });
             if expected {
                 self.plan.push(guess);
             }
         }
-        self.plan.extend(memory.below(self.program, self.invocation.exact, options.chance_min));
+        if self.latest.is_none() {
+            let from = From(self.invocation.exact, Bond::Below);
+            self.plan.extend(memory.below(self.program, from, options.chance_min));
+        }
         self.plan.sort_by_key(|guess| guess.at);
         let mut seen = NumberSet::default();
         self.plan.retain(|guess| seen.insert(guess.file));
@@ -211,7 +227,7 @@ impl Working {
     /// The run opened a file for the first time; `near` if it is near anyhow.
     pub(crate) fn opened(
         &mut self,
-        memory: &Memory,
+        memory: &mut Memory,
         (file, access): (Name, Access),
         at: Duration,
         (opened, near): (&NumberSet<Name>, bool),
@@ -222,11 +238,12 @@ impl Working {
         if access == Access::Write {
             return advice;
         }
-        let candidate = self.candidates.get(&file).copied();
-        if let Some(Candidate { place: Some(place), .. }) = candidate {
-            self.hits += 1;
-            self.furthest = self.furthest.max(place + 1);
-        } else {
+        if let Some(last) = self.last.replace(file) {
+            memory.followed(self.executable, last, file);
+        }
+        let expected = self.candidates.get(&file).is_some_and(|candidate| candidate.expected);
+        self.hits += usize::from(expected);
+        if !expected || self.failed {
             self.strays += usize::from(!near);
             advice.fetch = self.follow(memory, file, at, opened, options);
         }
@@ -243,29 +260,29 @@ impl Working {
         opened: &NumberSet<Name>,
         options: &Options,
     ) -> Vec<Guess> {
-        let Some(chain) = memory.chains.get(&self.executable) else { return Vec::new() };
+        let chains = (memory.chains.get(&self.executable), &memory.chain);
         let mut guesses = Vec::new();
-        for (file, evidence) in chain.ahead(file, opened) {
+        for (file, evidence) in ahead(chains, file, opened) {
             let known = self.candidates.get(&file);
-            if known.is_some_and(|known| known.place.is_some()) {
+            if known.is_some_and(|known| known.expected && !self.failed) {
                 continue;
             }
             let chance = memory.beliefs.chance(self.program, evidence);
             if known.is_none() && self.candidates.len() < CANDIDATES_MAX {
-                self.candidates.insert(file, Candidate { evidence, place: None });
+                self.candidates.insert(file, Candidate { evidence, expected: false });
             }
             if chance < options.chance_min {
                 break;
             }
-            guesses.push(Guess { file, at, chance });
+            guesses.push(Guess { file, at, chance, below: false });
         }
         guesses
     }
 
-    /// Whether what was expected stays away: judged by the share that came of what was to come by
-    /// then. Once only: after that only what follows is predicted.
+    /// Whether what was expected stays away: judged by the share of expected files among those that
+    /// came, as far as there were any to come. Once only: after that only what follows is predicted.
     fn fails(&mut self, options: &Options) -> bool {
-        let due = self.furthest.max(self.strays.min(self.expected));
+        let due = self.hits + self.strays.min(self.expected - self.hits);
         let fails = !self.failed
             && due >= JUDGED_MIN
             && (self.hits as f64) < options.match_threshold * due as f64;
@@ -276,16 +293,45 @@ impl Working {
         fails
     }
 
-    /// The run invoked a program.
-    pub(crate) fn invoked(&mut self, exact: u64, at: Duration) {
-        if self.children.len() < CHILDREN_MAX {
-            self.children.push((exact, at));
+    /// The run invoked a program; gives what is to be predicted.
+    pub(crate) fn invoked(
+        &mut self,
+        memory: &mut Memory,
+        exact: u64,
+        at: Duration,
+        (tick, options): (u64, &Options),
+    ) -> Vec<Guess> {
+        let Some(latest) = &mut self.latest else {
+            if self.children.len() < CHILDREN_MAX {
+                self.children.push((exact, at));
+            }
+            return Vec::new();
+        };
+        for (before, after) in &mut *latest {
+            if !after.iter().any(|child| child.invocation == exact) {
+                let place = u32::try_from(after.len()).unwrap_or(u32::MAX);
+                after.push(ChildEntry { invocation: exact, history: 1, at: place });
+            }
+            if after.len() == AFTER_MAX {
+                after.sort_unstable_by_key(|child| child.invocation);
+                let key = after_of(*before);
+                judge(memory, self.program, From(key, Bond::After), after);
+                memory.learn(key, self.program, &[], after, tick);
+            }
         }
+        latest.retain(|(_, after)| after.len() < AFTER_MAX);
+        latest.push((exact, Vec::new()));
+        let from = From(after_of(exact), Bond::After);
+        let mut guesses = memory.below(self.program, from, options.chance_min);
+        guesses.sort_by_key(|guess| guess.at);
+        guesses.truncate(WINDOW_FIRST.0);
+        guesses.iter_mut().for_each(|guess| guess.at += at);
+        guesses
     }
 
-    /// The exact circumstance of the run.
-    pub(crate) fn exact(&self) -> u64 {
-        self.invocation.exact
+    /// Whether the run is a shell that is told what to do.
+    pub(crate) fn is_session(&self) -> bool {
+        self.latest.is_some()
     }
 
     /// Learns from the run, which is over.
@@ -317,11 +363,6 @@ impl Working {
         if executable != program {
             memory.learn(executable, self.executable, &files, &[], tick);
         }
-        let chain = memory.chains.entry(self.executable).or_default();
-        chain.used = tick;
-        let reads = self.files.iter().filter(|(_, access, _)| *access == Access::Read);
-        let reads: Vec<Name> = reads.map(|(file, ..)| *file).collect();
-        reads.windows(2).for_each(|pair| chain.learn(pair[0], pair[1]));
     }
 
     /// What was invoked, once each; counts which of those that were expected were.
@@ -331,13 +372,7 @@ impl Working {
             .collect();
         children.sort_by_key(|child| (child.invocation, child.at));
         children.dedup_by_key(|child| child.invocation);
-        if let Some(pattern) = memory.patterns.get(&self.invocation.exact) {
-            for child in &pattern.children {
-                let evidence = Evidence::of_child(child.history, pattern.runs);
-                let place = children.binary_search_by_key(&child.invocation, |new| new.invocation);
-                memory.beliefs.count(self.program, evidence, place.is_ok());
-            }
-        }
+        judge(memory, self.program, From(self.invocation.exact, Bond::Below), &children);
         children
     }
 
@@ -347,7 +382,23 @@ impl Working {
         self.files.iter().for_each(|(file, ..)| each(*file));
         self.candidates.keys().for_each(|&file| each(file));
         self.plan.iter().for_each(|guess| each(guess.file));
+        self.last.iter().for_each(|&file| each(file));
     }
+}
+
+/// Counts which of the programs that were expected came.
+fn judge(memory: &mut Memory, program: Name, from: From, came: &[ChildEntry]) {
+    let Some(pattern) = memory.patterns.get(&from.0) else { return };
+    for child in &pattern.children {
+        let evidence = Evidence::of_child(child.history, pattern.runs, from.1);
+        let place = came.binary_search_by_key(&child.invocation, |new| new.invocation);
+        memory.beliefs.count(program, evidence, place.is_ok());
+    }
+}
+
+/// The circumstance of coming after a run.
+fn after_of(exact: u64) -> u64 {
+    exact.rotate_left(23) ^ 0x6166_7465_7220_6974
 }
 
 fn entry(name: Name, access: Access, at: Duration) -> FileEntry {
