@@ -13,8 +13,15 @@ const OVERHEAD_BYTES: usize = 96;
 #[derive(Debug, Clone)]
 struct Slot {
     path: Arc<[u8]>,
-    /// Which access to a file, of all that were counted, was the last to this one; 0: none.
-    accessed: u64,
+    accessed: Option<Accesses>,
+}
+
+/// How much was accessed until a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Accesses {
+    /// Files, one as often as it was.
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Names and their numbers, both ways.
@@ -32,7 +39,7 @@ impl Names {
         if let Some(&name) = self.numbers.get(path) {
             return name;
         }
-        let slot = Some(Slot { path: Arc::clone(path), accessed: 0 });
+        let slot = Some(Slot { path: Arc::clone(path), accessed: None });
         let name = if let Some(number) = self.free.pop() {
             self.slots[number as usize] = slot;
             Name(number)
@@ -55,26 +62,21 @@ impl Names {
         &self.slot(name).path
     }
 
-    /// Which access, as it was counted by [`Self::access`], was the last to this file; 0: none.
-    pub(crate) fn accessed(&self, name: Name) -> u64 {
+    /// How much had been accessed when this file was last, if it was.
+    pub(crate) fn accessed(&self, name: Name) -> Option<Accesses> {
         self.slot(name).accessed
     }
 
-    /// Notes the `count`-th access of all to be one to this file.
-    pub(crate) fn access(&mut self, name: Name, count: u64) {
+    /// Notes an access to a file, which brings it to so much in all.
+    pub(crate) fn access(&mut self, name: Name, accesses: Accesses) {
         if let Some(slot) = &mut self.slots[name.0 as usize] {
-            slot.accessed = count;
+            slot.accessed = Some(accesses);
         }
     }
 
     /// Numbers given so far, whether still in use or not: one more than the largest.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
-    }
-
-    /// Names in use.
-    pub(crate) fn used(&self) -> usize {
-        self.numbers.len()
     }
 
     /// Memory, about.
@@ -115,6 +117,6 @@ mod tests {
         assert_eq!(names.intern(&Arc::from(&b"/c"[..])), a);
         assert_eq!(&**names.path(b), b"/b");
         names.sweep(&[]);
-        assert_eq!((names.bytes(), names.used()), (0, 0));
+        assert_eq!((names.bytes(), names.find(b"/b")), (0, None));
     }
 }

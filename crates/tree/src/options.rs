@@ -32,9 +32,11 @@ pub struct Options {
     /// runs took: enough for thousands of files from a fast device and hundreds from a slow one,
     /// without pushing out of memory what is read before them.
     pub horizon: Duration,
-    /// Files that were accessed by fewer accesses ago than this are near anyhow and are not
-    /// predicted under [`Matching::Ours`]; 0: all are.
-    pub near_accesses: u64,
+    /// Under [`Matching::Ours`] a file is not predicted if fewer files than this were accessed since
+    /// it was, and fewer bytes than `near_bytes`: it is near anyhow, and looking costs more.
+    pub near_files: u64,
+    /// See `near_files`.
+    pub near_bytes: u64,
     /// Memory for patterns, about; the least recently useful ones are forgotten first.
     pub pattern_bytes_max: usize,
 }
@@ -47,7 +49,8 @@ impl Default for Options {
             trees_per_program_max: 6,
             chance_min: 0.7,
             horizon: Duration::from_secs(20),
-            near_accesses: 32,
+            near_files: 32,
+            near_bytes: 1 << 20,
             pattern_bytes_max: 64 << 20,
         }
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::account::Account;
 use crate::event::{Identity, User};
-use crate::names::{Name, Names};
+use crate::names::{Accesses, Name, Names};
 use crate::numbered::NumberMap;
+use crate::options::Options;
 use crate::ours::Memory;
 use crate::paper::{AccessTree, Node};
 
@@ -25,13 +26,17 @@ pub(crate) struct Habits {
     /// Events that changed something: the clock of usefulness.
     pub(crate) ticks: u64,
     /// First accesses of files in runs, since the learner began.
-    pub(crate) accesses: u64,
+    pub(crate) accesses: Accesses,
+    /// How many files ahead predictions have lately had to be to be in time.
+    pub(crate) window: usize,
 }
 
 /// Files that were seen under one program's name, of which the oldest is forgotten: containers that
 /// run side by side have their own, and an update replaces one.
 const INODES_MAX: usize = 4;
 
+/// Bytes of a file whose size is not told.
+const UNKNOWN_BYTES: u64 = 16 << 10;
 /// Memory of a program's account and table entry, about.
 const PROGRAM_BYTES: usize = 256;
 
@@ -79,15 +84,18 @@ impl Habits {
     }
 
     /// A file is accessed, for the first time in a run.
-    pub(crate) fn access(&mut self, file: Name) {
-        self.accesses += 1;
+    pub(crate) fn access(&mut self, file: Name, size: Option<u64>) {
+        self.accesses.files += 1;
+        self.accesses.bytes += size.unwrap_or(UNKNOWN_BYTES);
         self.names.access(file, self.accesses);
     }
 
-    /// Whether a file was one of the last `accesses` that were accessed.
-    pub(crate) fn is_near(&self, file: Name, accesses: u64) -> bool {
-        let accessed = self.names.accessed(file);
-        accessed > 0 && self.accesses - accessed < accesses
+    /// Whether a file was accessed so short a while ago that it is near.
+    pub(crate) fn is_near(&self, file: Name, options: &Options) -> bool {
+        self.names.accessed(file).is_some_and(|then| {
+            self.accesses.files - then.files < options.near_files
+                && self.accesses.bytes - then.bytes < options.near_bytes
+        })
     }
 
     /// Memory, about.

@@ -34,6 +34,7 @@ impl Learner {
         }
         match run.working {
             Working::Ours(working) => {
+                habits.window = working.window_of_next(habits.window);
                 working.finish(&mut habits.memory, &mut habits.names, habits.ticks);
             }
             Working::Paper(working) => {

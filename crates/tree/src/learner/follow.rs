@@ -57,7 +57,7 @@ impl Learner {
         let known = habits.programs.entry(program).or_default();
         known.used = habits.ticks;
         let replaced = known.identify(call.program.identity);
-        self.used(user, (file, program), now, decisions);
+        self.used(user, (file, call.program.size, program), now, decisions);
         let invoked = above
             .and_then(|above| self.invoked(above, process, (program, file), invocation.exact, now));
         let invoked = invoked.unwrap_or_default();
@@ -72,7 +72,7 @@ impl Learner {
                 &mut habits.names,
                 (program, file),
                 invocation,
-                (session, replaced),
+                (session, replaced, habits.window),
                 &self.options,
             ))),
         };
@@ -131,7 +131,8 @@ impl Learner {
             }
             Working::Ours(working) => {
                 let context = (habits.ticks, &self.options);
-                invoked.foreseen = working.invoked(&mut habits.memory, exact, at, context);
+                let memory = &mut habits.memory;
+                invoked.foreseen = working.invoked(memory, (file, exact), at, context);
                 invoked.parent = Some((above, 0));
             }
         }
@@ -171,11 +172,11 @@ impl Learner {
         let program = run.program;
         let first = !full && run.opened.insert(name);
         self.files += usize::from(first);
-        let near = first && habits.is_near(name, self.options.near_accesses);
+        let near = first && habits.is_near(name, &self.options);
         if access == Access::Read && (first || full) {
-            self.used(user, (name, program), now, decisions);
+            self.used(user, (name, file.size, program), now, decisions);
         } else if first {
-            habits.access(name);
+            habits.access(name, file.size);
         }
         self.follow(id, (name, access), (first, near), now, decisions);
     }
@@ -215,13 +216,13 @@ impl Learner {
     fn used(
         &mut self,
         user: crate::event::User,
-        (file, program): (Name, Name),
+        (file, size, program): (Name, Option<u64>, Name),
         now: Duration,
         decisions: &mut Vec<Decision>,
     ) {
         let Some(habits) = self.patterns.users.get_mut(&user) else { return };
-        let near = habits.is_near(file, self.options.near_accesses);
-        habits.access(file);
+        let near = habits.is_near(file, &self.options);
+        habits.access(file, size);
         let Some(used) = self.outstanding.entry(user).or_default().read(file) else {
             let ours = self.options.matching == Matching::Ours;
             let account = Account {
@@ -235,7 +236,7 @@ impl Learner {
         if let Some(run) = self.runs.get_mut(&used.run)
             && let Working::Ours(working) = &mut run.working
         {
-            working.came(used.needed.saturating_sub(now));
+            working.came(used.needed.saturating_sub(now), used.account.late > 0);
             self.advance(used.run, now, decisions);
         }
     }
@@ -264,7 +265,8 @@ struct Invoked {
 
 /// The paper knows no chances: a tree matches or does not.
 fn guesses(foreseen: Vec<paper::Foreseen>) -> Vec<Guess> {
-    let guess = |paper::Foreseen { file, at }| Guess { file, at, chance: 1.0, below: false };
+    let guess =
+        |paper::Foreseen { file, at }| Guess { file, at, order: 0, chance: 1.0, below: false };
     foreseen.into_iter().map(guess).collect()
 }
 

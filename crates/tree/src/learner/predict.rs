@@ -42,7 +42,7 @@ impl Learner {
         for guess in guesses {
             let known = outstanding.awaits(guess.file)
                 || ours && !guess.below && run.opened.contains(&guess.file)
-                || ours && habits.is_near(guess.file, self.options.near_accesses);
+                || ours && habits.is_near(guess.file, &self.options);
             if known || made.len() >= outstanding.room() || !chosen.insert(guess.file) {
                 continue;
             }

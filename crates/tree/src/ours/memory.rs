@@ -142,7 +142,8 @@ impl Memory {
                 let chance = chance * self.beliefs.chance(program, evidence);
                 if chance >= least && guesses.len() < GUESSES_MAX {
                     let at = Duration::from_millis(u64::from(start.saturating_add(file.at)));
-                    guesses.push(Guess { file: file.name, at, chance, below: true });
+                    let order = file.order;
+                    guesses.push(Guess { file: file.name, at, order, chance, below: true });
                 }
             }
             let from = From(child.invocation, Bond::Below);

@@ -7,8 +7,6 @@ use crate::names::Name;
 pub(crate) const RUNS_MAX: u8 = 16;
 /// Files and programs of one pattern.
 const ENTRIES_MAX: usize = 1 << 17;
-/// Of a time of need, an earlier run's part: an average over the last few runs.
-const EARLIER_PARTS: u64 = 3;
 
 /// A file in a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +16,10 @@ pub(crate) struct FileEntry {
     /// One bit for each of the last runs, the latest lowest: whether it had the file.
     pub(crate) history: u16,
     pub(crate) access: Access,
-    /// When it was opened first, in milliseconds from the start.
+    /// When the latest of these runs opened it first, in milliseconds from the start.
     pub(crate) at: u32,
+    /// As which of its files.
+    pub(crate) order: u32,
 }
 
 /// A program in a pattern.
@@ -28,7 +28,7 @@ pub(crate) struct ChildEntry {
     /// The exact circumstance of its invocation.
     pub(crate) invocation: u64,
     pub(crate) history: u16,
-    /// When it was invoked first, in milliseconds from the start.
+    /// When the latest of these runs invoked it first, in milliseconds from the start.
     pub(crate) at: u32,
 }
 
@@ -51,7 +51,6 @@ trait Entry: Copy {
     type Key: Ord;
     fn key(&self) -> Self::Key;
     fn history(&mut self) -> &mut u16;
-    fn at(&mut self) -> &mut u32;
 }
 
 impl Entry for FileEntry {
@@ -62,9 +61,6 @@ impl Entry for FileEntry {
     fn history(&mut self) -> &mut u16 {
         &mut self.history
     }
-    fn at(&mut self) -> &mut u32 {
-        &mut self.at
-    }
 }
 
 impl Entry for ChildEntry {
@@ -74,9 +70,6 @@ impl Entry for ChildEntry {
     }
     fn history(&mut self) -> &mut u16 {
         &mut self.history
-    }
-    fn at(&mut self) -> &mut u32 {
-        &mut self.at
     }
 }
 
@@ -111,11 +104,12 @@ fn merge<E: Entry>(old: &[E], new: &[E]) -> Vec<E> {
             merged.push(first);
         }
         let mut entry = entry;
-        *entry.history() <<= 1;
-        if let Some(mut again) = new.next_if(|first| first.key() == entry.key()) {
-            *entry.history() |= 1;
-            let sum = u64::from(*entry.at()) * EARLIER_PARTS + u64::from(*again.at());
-            *entry.at() = u32::try_from(sum / (EARLIER_PARTS + 1)).unwrap_or(u32::MAX);
+        let history = *entry.history() << 1;
+        if let Some(again) = new.next_if(|first| first.key() == entry.key()) {
+            entry = again;
+            *entry.history() = history | 1;
+        } else {
+            *entry.history() = history;
         }
         if *entry.history() != 0 {
             merged.push(entry);
@@ -138,7 +132,7 @@ mod tests {
     use super::*;
 
     fn entry(name: u32) -> FileEntry {
-        FileEntry { name: Name(name), history: 1, access: Access::Read, at: 10 * name }
+        FileEntry { name: Name(name), history: 1, access: Access::Read, at: 10 * name, order: 0 }
     }
 
     proptest! {

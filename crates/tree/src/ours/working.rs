@@ -22,10 +22,19 @@ const CHILDREN_MAX: usize = 1 << 13;
 const CANDIDATES_MAX: usize = 1 << 16;
 /// Chance under which a file is not even watched for.
 const CHANCE_WATCHED: f32 = 0.05;
-/// Files that are predicted before any has come: after a first run, and after more.
-const WINDOW_FIRST: (usize, usize) = (256, 1024);
-/// By how many files more for each that came.
+/// Files that are predicted and have not come, at least: few enough that a pattern that does not hold
+/// costs little, and that nothing is fetched so early that it is gone again when it is needed.
+const WINDOW_MIN: usize = 24;
+/// The same, at most: what keeps a slow device with many arms busy.
+const WINDOW_MAX: usize = 256;
+/// So many more for each that came too late: the device takes longer than the program.
+const WINDOW_STEP: usize = 2;
+/// One more for each so many that came, since a few of a pattern that holds never come.
 const WINDOW_GROWTH: usize = 8;
+/// How much the window of one run moves that of the next.
+const WINDOW_PART: usize = 8;
+/// Files predicted at a time where more are not needed at once.
+const BATCH: usize = 6;
 /// Files from which on it is judged whether a pattern still matches.
 const JUDGED_MIN: usize = 8;
 
@@ -35,6 +44,8 @@ pub(crate) struct Guess {
     pub(crate) file: Name,
     /// From the start of the run.
     pub(crate) at: Duration,
+    /// Which comes first of those at the same time.
+    pub(crate) order: u32,
     pub(crate) chance: f32,
     /// By a program that the run invokes, not by itself.
     pub(crate) below: bool,
@@ -64,6 +75,8 @@ pub(crate) struct Working {
     invocation: Invocation,
     files: Vec<(Name, Access, Duration)>,
     children: Vec<(u64, Duration)>,
+    /// The files of the programs that it invoked.
+    executed: NumberSet<Name>,
     candidates: NumberMap<Name, Candidate>,
     /// What is to be predicted, by time of need, and how much of it was.
     plan: Vec<Guess>,
@@ -86,13 +99,13 @@ pub(crate) struct Working {
 
 impl Working {
     /// A run that begins: a `session` if it is a shell that will be told what to do; `replaced` if
-    /// its program is another file than before.
+    /// its program is another file than before; `window` files ahead.
     pub(crate) fn new(
         memory: &Memory,
         names: &mut Names,
         (program, executable): (Name, Name),
         invocation: Invocation,
-        (session, replaced): (bool, bool),
+        (session, replaced, window): (bool, bool, usize),
         options: &Options,
     ) -> Self {
         let mut working = Self {
@@ -101,12 +114,13 @@ impl Working {
             invocation,
             files: Vec::new(),
             children: Vec::new(),
+            executed: NumberSet::default(),
             candidates: NumberMap::default(),
             plan: Vec::new(),
             planned: 0,
             came: 0,
             lead: Duration::ZERO,
-            window: WINDOW_FIRST.0,
+            window: window.max(WINDOW_MIN),
             hits: 0,
             strays: 0,
             expected: 0,
@@ -123,9 +137,6 @@ impl Working {
         let (Some((own_alike, own)), Some((_, general))) = (known.first(), known.last()) else {
             return;
         };
-        if own.runs > 1 {
-            self.window = WINDOW_FIRST.1;
-        }
         let mut guesses: NumberMap<Name, (Guess, Evidence)> = NumberMap::default();
         for (alike, pattern) in &known {
             for file in pattern.files.iter().filter(|file| file.access == Access::Read) {
@@ -150,7 +161,10 @@ impl Working {
                 }
                 let at = Duration::from_millis(u64::from(file.at));
                 for name in self.instances(file.name, template, names) {
-                    let new = (Guess { file: name, at, chance, below: false }, evidence);
+                    let new = (
+                        Guess { file: name, at, order: file.order, chance, below: false },
+                        evidence,
+                    );
                     let kept = guesses.entry(name).or_insert(new);
                     if kept.0.chance < chance {
                         *kept = new;
@@ -159,7 +173,7 @@ impl Working {
             }
         }
         let mut guesses: Vec<(Guess, Evidence)> = guesses.into_values().collect();
-        guesses.sort_unstable_by_key(|(guess, _)| (guess.at, guess.file));
+        guesses.sort_unstable_by_key(|(guess, _)| (guess.at, guess.order, guess.file));
         guesses.truncate(CANDIDATES_MAX);
         for (guess, evidence) in guesses {
             let expected = guess.chance >= options.chance_min;
@@ -173,7 +187,7 @@ impl Working {
             let from = From(self.invocation.exact, Bond::Below);
             self.plan.extend(memory.below(self.program, from, options.chance_min));
         }
-        self.plan.sort_by_key(|guess| guess.at);
+        self.plan.sort_by_key(|guess| (guess.at, guess.order));
         let mut seen = NumberSet::default();
         self.plan.retain(|guess| seen.insert(guess.file));
     }
@@ -209,19 +223,31 @@ impl Working {
     /// What is to be predicted now: as far ahead as time and what came so far allow.
     pub(crate) fn ahead(&mut self, elapsed: Duration, horizon: Duration) -> Vec<Guess> {
         let until = elapsed + self.lead + horizon;
-        let window = self.window + WINDOW_GROWTH * self.came;
+        let window = self.window + self.came / WINDOW_GROWTH;
         let room = (window + self.came).saturating_sub(self.planned);
         let rest = &self.plan[self.planned..];
+        if room < BATCH.min(rest.len()) {
+            return Vec::new();
+        }
         let now = rest.iter().take(room).take_while(|guess| guess.at <= until).count();
         self.planned += now;
         rest[..now].to_vec()
     }
 
     /// One of the files that were predicted for this run was read, so long before it was needed in
-    /// earlier runs.
-    pub(crate) fn came(&mut self, early: Duration) {
+    /// earlier runs; `late` if it was not near yet.
+    pub(crate) fn came(&mut self, early: Duration, late: bool) {
         self.came += 1;
         self.lead = self.lead.max(early);
+        if late {
+            self.window = (self.window + WINDOW_STEP).min(WINDOW_MAX);
+        }
+    }
+
+    /// How many files ahead the next run should be, after one that was so many.
+    pub(crate) fn window_of_next(&self, before: usize) -> usize {
+        let short = self.planned < WINDOW_MIN;
+        if short { before } else { (before * (WINDOW_PART - 1) + self.window) / WINDOW_PART }
     }
 
     /// The run opened a file for the first time; `near` if it is near anyhow.
@@ -274,7 +300,7 @@ impl Working {
             if chance < options.chance_min {
                 break;
             }
-            guesses.push(Guess { file, at, chance, below: false });
+            guesses.push(Guess { file, at, order: 0, chance, below: false });
         }
         guesses
     }
@@ -297,13 +323,16 @@ impl Working {
     pub(crate) fn invoked(
         &mut self,
         memory: &mut Memory,
-        exact: u64,
+        (file, exact): (Name, u64),
         at: Duration,
         (tick, options): (u64, &Options),
     ) -> Vec<Guess> {
         let Some(latest) = &mut self.latest else {
             if self.children.len() < CHILDREN_MAX {
                 self.children.push((exact, at));
+                if self.executed.insert(file) {
+                    self.files.push((file, Access::Read, at));
+                }
             }
             return Vec::new();
         };
@@ -323,8 +352,8 @@ impl Working {
         latest.push((exact, Vec::new()));
         let from = From(after_of(exact), Bond::After);
         let mut guesses = memory.below(self.program, from, options.chance_min);
-        guesses.sort_by_key(|guess| guess.at);
-        guesses.truncate(WINDOW_FIRST.0);
+        guesses.sort_by_key(|guess| (guess.at, guess.order));
+        guesses.truncate(self.window);
         guesses.iter_mut().for_each(|guess| guess.at += at);
         guesses
     }
@@ -343,16 +372,19 @@ impl Working {
             memory.beliefs.count(self.program, candidate.evidence, came);
         }
         let children = self.learned_children(memory);
-        let mut files: Vec<FileEntry> = vec![entry(self.executable, Access::Read, Duration::ZERO)];
-        files.extend(self.files.iter().map(|&(file, access, at)| entry(file, access, at)));
+        let mut files = vec![entry(self.executable, (Access::Read, Duration::ZERO), 0)];
+        let numbered = || self.files.iter().zip(1..);
+        files.extend(
+            numbered().map(|(&(file, access, at), order)| entry(file, (access, at), order)),
+        );
         sort(&mut files);
         let Invocation { exact, shape, program, executable, .. } = self.invocation;
         memory.learn(exact, self.program, &files, &children, tick);
-        for &(file, access, at) in &self.files {
+        for (&(file, access, at), order) in numbered() {
             if access == Access::Read {
                 let found = templates(names.path(file), &self.invocation);
                 let found = found.into_iter().map(|found| names.intern(&Arc::from(found)));
-                files.extend(found.map(|name| entry(name, access, at)));
+                files.extend(found.map(|name| entry(name, (access, at), order)));
             }
         }
         sort(&mut files);
@@ -401,12 +433,12 @@ fn after_of(exact: u64) -> u64 {
     exact.rotate_left(23) ^ 0x6166_7465_7220_6974
 }
 
-fn entry(name: Name, access: Access, at: Duration) -> FileEntry {
-    FileEntry { name, history: 1, access, at: milliseconds(at) }
+fn entry(name: Name, (access, at): (Access, Duration), order: u32) -> FileEntry {
+    FileEntry { name, history: 1, access, at: milliseconds(at), order }
 }
 
 fn sort(files: &mut Vec<FileEntry>) {
-    files.sort_by_key(|file| (file.name, file.at));
+    files.sort_by_key(|file| (file.name, file.order));
     files.dedup_by_key(|file| file.name);
 }
 
