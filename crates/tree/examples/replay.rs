@@ -3,10 +3,12 @@
 //! ```text
 //! replay import [FOLDER] <OUTPUT-OF-STRACE >TRACE
 //! replay simulate PREDICTOR instant|disk|server files|bytes SIZE... <TRACE
+//! replay files PREDICTOR DEVICE UNIT SIZE <TRACE
 //! replay sizes <TRACE
 //! ```
 //!
-//! `simulate` writes a line of JSON for each size; the predictors are those of [`predictor`]. `sizes`
+//! `simulate` writes a line of JSON for each size; the predictors are those of [`predictor`]. `files`
+//! tells of each file how often it was read, missed, late, fetched and used. `sizes`
 //! tells how many files and bytes a trace reads.
 
 use std::collections::HashMap;
@@ -20,10 +22,10 @@ use std::time::Duration;
 
 use nearfirst_tree::replay::strace::{self, About};
 use nearfirst_tree::replay::{
-    Capacity, Device, LastSuccessor, NoPredictor, Options, Ppm, Predictor, ProgramSuccessor,
-    Report, Trace, simulate,
+    Capacity, Device, FileReport, LastSuccessor, NoPredictor, Options, Ppm, Predictor,
+    ProgramSuccessor, Report, Trace, simulate, simulate_files,
 };
-use nearfirst_tree::{Access, Event, User};
+use nearfirst_tree::{Access, Event, Learner, Matching, Patterns, User};
 
 /// Devices that are worth predicting for take some milliseconds.
 const GRAIN: Duration = Duration::from_millis(1);
@@ -55,13 +57,24 @@ fn run(words: &[&str]) -> Result<(), Box<dyn Error>> {
                 writeln!(output, "{}", json(&report))?;
             }
         }
+        ["files", name, device, unit, size] => {
+            let trace = Trace::parse(&input)?;
+            let options = options(device, unit, size.parse()?)?;
+            let (_, files) = simulate_files(&trace, predictor(name)?.as_mut(), &options);
+            for file in files {
+                let FileReport { references, misses, late, fetched, used, .. } = file;
+                write!(output, "{references}\t{misses}\t{late}\t{fetched}\t{used}\t")?;
+                output.write_all(&file.path)?;
+                writeln!(output)?;
+            }
+        }
         ["sizes"] => {
             let (files, bytes) = read_by(&Trace::parse(&input)?);
             writeln!(output, r#"{{"files": {files}, "bytes": {bytes}}}"#)?;
         }
         _ => {
             return Err(
-                "usage: replay import [FOLDER] | simulate PREDICTOR DEVICE UNIT SIZE... | sizes"
+                "usage: replay import [FOLDER] | simulate PREDICTOR DEVICE UNIT SIZE... | files … | sizes"
                     .into(),
             );
         }
@@ -71,6 +84,8 @@ fn run(words: &[&str]) -> Result<(), Box<dyn Error>> {
 
 fn predictor(name: &str) -> Result<Box<dyn Predictor>, Box<dyn Error>> {
     Ok(match name {
+        "paper" => Box::new(learner(Matching::Paper)),
+        "ours" => Box::new(learner(Matching::Ours)),
         "none" => Box::new(NoPredictor),
         "last-successor" => Box::new(LastSuccessor::default()),
         "program-successor" => Box::new(ProgramSuccessor::default()),
@@ -78,6 +93,11 @@ fn predictor(name: &str) -> Result<Box<dyn Predictor>, Box<dyn Error>> {
         "ppm-3" => Box::new(Ppm::new(3, 0.1)),
         _ => return Err(format!("no predictor {name}").into()),
     })
+}
+
+fn learner(matching: Matching) -> Learner {
+    let options = nearfirst_tree::Options { matching, ..nearfirst_tree::Options::default() };
+    Learner::new(options, Patterns::default())
 }
 
 fn options(device: &str, unit: &str, size: u64) -> Result<Options, Box<dyn Error>> {
@@ -97,10 +117,11 @@ fn options(device: &str, unit: &str, size: u64) -> Result<Options, Box<dyn Error
 
 fn json(report: &Report) -> String {
     format!(
-        r#"{{"references": {}, "misses": {}, "late": {}, "missed_bytes": {}, "predicted": {}, "right": {}, "fetched": {}, "used": {}, "fetched_bytes": {}, "wasted_bytes": {}, "withdrawn": {}, "waited_s": {:.6}, "elapsed_s": {:.6}}}"#,
+        r#"{{"references": {}, "misses": {}, "late": {}, "new": {}, "missed_bytes": {}, "predicted": {}, "right": {}, "fetched": {}, "used": {}, "fetched_bytes": {}, "wasted_bytes": {}, "withdrawn": {}, "waited_s": {:.6}, "elapsed_s": {:.6}}}"#,
         report.references,
         report.misses,
         report.late,
+        report.new,
         report.missed_bytes,
         report.predicted,
         report.right,

@@ -41,10 +41,18 @@ impl Cache {
         self.held.get(&name).map(|held| held.ready)
     }
 
-    pub(super) fn fits(&self, bytes: u64) -> bool {
+    /// What may be held, in bytes or files.
+    pub(super) fn most(&self) -> u64 {
         match self.capacity {
-            Capacity::Bytes(most) => bytes <= most,
-            Capacity::Files(most) => most > 0,
+            Capacity::Bytes(most) | Capacity::Files(most) => most,
+        }
+    }
+
+    /// What a file takes of that.
+    pub(super) fn cost(&self, bytes: u64) -> u64 {
+        match self.capacity {
+            Capacity::Bytes(_) => bytes,
+            Capacity::Files(_) => 1,
         }
     }
 
@@ -61,13 +69,10 @@ impl Cache {
     /// Puts a file in, or gives the one there another size and time; returns what has to go for it.
     pub(super) fn insert(&mut self, name: Name, bytes: u64, ready: Duration) -> Vec<Name> {
         self.remove(name);
-        if !self.fits(bytes) {
+        let (cost, most) = (self.cost(bytes), self.most());
+        if cost > most {
             return Vec::new();
         }
-        let (cost, most) = match self.capacity {
-            Capacity::Bytes(most) => (bytes, most),
-            Capacity::Files(most) => (1, most),
-        };
         let mut gone = Vec::new();
         while self.cost + cost > most {
             let (_, oldest) = self.by_use.pop_first().expect("what costs something is held");

@@ -18,12 +18,13 @@ impl Device {
     /// Lei & Duchamp, whose traces were played without times.
     pub const INSTANT: Self = Self { latency: Duration::ZERO, bandwidth: f64::INFINITY, width: 1 };
 
-    /// A disk with an arm.
+    /// A disk with an arm, which is at one place at a time: guesses and demands share its time, and
+    /// prefetching gains no more than what programs compute meanwhile.
     pub const DISK: Self = Self { latency: Duration::from_millis(10), bandwidth: 100e6, width: 1 };
 
-    /// A file server over a network of 10 Mb/s.
+    /// A file server or a network's disk as far away as that disk, which answers many at once.
     pub const SERVER: Self =
-        Self { latency: Duration::from_millis(4), bandwidth: 1.25e6, width: 4 };
+        Self { latency: Duration::from_millis(10), bandwidth: 100e6, width: 32 };
 
     fn transfer(&self, bytes: u64) -> Duration {
         Duration::try_from_secs_f64(bytes as f64 / self.bandwidth).unwrap_or(Duration::MAX / 4)

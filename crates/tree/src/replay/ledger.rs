@@ -11,9 +11,11 @@ use crate::PredictionId;
 pub(super) enum State {
     /// It waits for its turn, which comes in the order of these.
     Waiting((Duration, u64)),
-    /// It was fetched, or is on its way: so many bytes.
-    Fetched(u64),
-    /// It was near already, or is not to be fetched.
+    /// It was fetched, or is on its way: so many bytes, and what it costs the cache.
+    Fetched { bytes: u64, cost: u64 },
+    /// It was near when its turn came, and is kept at the same cost.
+    Kept { cost: u64 },
+    /// It is larger than any guess may be.
     Left,
 }
 
@@ -33,6 +35,8 @@ pub(super) struct Ledger {
     of: HashMap<PredictionId, Vec<Name>>,
     turns: BTreeMap<(Duration, u64), Turn>,
     asked: u64,
+    /// What fetched and kept files cost the cache, but for those fetched of predictions withdrawn since.
+    unread: u64,
 }
 
 impl Ledger {
@@ -53,7 +57,7 @@ impl Ledger {
                 self.turns.remove(key);
                 true
             }
-            Some((_, State::Fetched(_))) => return false,
+            Some((_, State::Fetched { .. } | State::Kept { .. })) => return false,
             Some((_, State::Left)) => true,
             None => false,
         };
@@ -74,31 +78,54 @@ impl Ledger {
         self.turns.first_key_value().map(|(_, turn)| turn)
     }
 
-    /// That file is being fetched.
-    pub(super) fn started(&mut self) {
+    /// That file is being fetched, or kept, at a cost to the cache.
+    pub(super) fn taken(&mut self, state: State) {
         if let Some((_, turn)) = self.turns.pop_first() {
-            self.files.insert(turn.name, (turn.prediction, State::Fetched(turn.bytes)));
+            self.files.insert(turn.name, (turn.prediction, state));
+            if let State::Fetched { cost, .. } | State::Kept { cost } = state {
+                self.unread += cost;
+            }
         }
+    }
+
+    /// What files that were fetched or kept for somebody cost the cache.
+    pub(super) fn unread(&self) -> u64 {
+        self.unread
     }
 
     /// A file is read, or will not be: it leaves the ledger.
     pub(super) fn remove(&mut self, name: Name) -> Option<State> {
         let (_, state) = self.files.remove(&name)?;
-        if let State::Waiting(key) = state {
-            self.turns.remove(&key);
+        match state {
+            State::Waiting(key) => drop(self.turns.remove(&key)),
+            State::Fetched { cost, .. } | State::Kept { cost } => self.unread -= cost,
+            State::Left => {}
         }
         Some(state)
+    }
+
+    /// The cache threw a file out: it leaves the ledger, unless its turn is yet to come.
+    pub(super) fn thrown_out(&mut self, name: Name) -> Option<State> {
+        match self.files.get(&name)? {
+            (_, State::Waiting(_)) => None,
+            _ => self.remove(name),
+        }
     }
 
     /// What of a prediction is not under way leaves the ledger; returns how many files waited.
     pub(super) fn withdraw(&mut self, prediction: PredictionId) -> u64 {
         let mut waited = 0;
         for name in self.of.remove(&prediction).unwrap_or_default() {
-            match self.files.get(&name) {
-                Some(&(of, State::Waiting(_))) if of == prediction => waited += 1,
-                Some(&(of, State::Left)) if of == prediction => {}
-                _ => continue,
+            let Some((of, state)) = self.files.get_mut(&name) else { continue };
+            if *of != prediction {
+                continue;
             }
+            if let State::Fetched { cost, .. } = state {
+                // It stays until it is read or thrown out, and nobody waits for that.
+                self.unread -= std::mem::take(cost);
+                continue;
+            }
+            waited += u64::from(matches!(state, State::Waiting(_)));
             self.remove(name);
         }
         waited
@@ -107,8 +134,8 @@ impl Ledger {
     /// Bytes of files that were fetched and never read.
     pub(super) fn unread_bytes(&self) -> u64 {
         let bytes = |&(_, state): &(PredictionId, State)| match state {
-            State::Fetched(bytes) => bytes,
-            State::Waiting(_) | State::Left => 0,
+            State::Fetched { bytes, .. } => bytes,
+            State::Waiting(_) | State::Kept { .. } | State::Left => 0,
         };
         self.files.values().map(bytes).sum()
     }

@@ -24,6 +24,7 @@
 
 mod cache;
 mod device;
+mod learner;
 mod ledger;
 mod names;
 mod order;
@@ -39,7 +40,7 @@ pub use cache::Capacity;
 pub use device::Device;
 pub use ppm::Ppm;
 pub use predictor::{NoPredictor, Predictor};
-pub use report::Report;
-pub use simulate::{Options, simulate};
+pub use report::{FileReport, Report};
+pub use simulate::{Options, simulate, simulate_files};
 pub use successor::{LastSuccessor, ProgramSuccessor};
 pub use trace::{Trace, TraceError};

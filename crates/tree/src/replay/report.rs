@@ -1,5 +1,6 @@
 //! What a predictor was good for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The sums of one simulation.
@@ -11,6 +12,8 @@ pub struct Report {
     pub misses: u64,
     /// Of the misses, those of files that were predicted, but not yet near.
     pub late: u64,
+    /// Of the misses, those of files that nobody had read or written before.
+    pub new: u64,
     /// Bytes of the misses' files.
     pub missed_bytes: u64,
     /// Files predicted, near or far; one that is predicted again before it was read counts once.
@@ -54,6 +57,23 @@ impl Report {
     pub fn misses_avoided(&self, without: &Self) -> Option<f64> {
         share(self.misses, without.misses).map(|left| 1.0 - left)
     }
+}
+
+/// What became of one file, and of what was predicted of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileReport {
+    /// Its path.
+    pub path: Arc<[u8]>,
+    /// How often it was read.
+    pub references: u64,
+    /// How often it was not near then, too late predictions included.
+    pub misses: u64,
+    /// How often it was predicted, but not yet near.
+    pub late: u64,
+    /// How often it was brought near by a prediction.
+    pub fetched: u64,
+    /// How often that was for a read.
+    pub used: u64,
 }
 
 fn share(part: u64, whole: u64) -> Option<f64> {

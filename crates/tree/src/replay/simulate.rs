@@ -2,8 +2,10 @@
 //!
 //! Each file read and each program started is a reference. One that is not in the cache is a miss:
 //! its process waits until the device has delivered the whole file, and what waits for the process
-//! comes later (see [`order`](super::order)). What is predicted and not in the cache is fetched in the
-//! order of need whenever nothing else uses the device. A file written is in the cache.
+//! comes later (see [`order`](super::order)). What is predicted has its turn in the order of need,
+//! as long as what had its turn and is yet unread takes no more than half of the cache: in the cache it
+//! is kept as if it had been used, else it is fetched when the device has room. What a program asks for
+//! goes before guesses that have not begun. A file written is in the cache.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,9 +16,13 @@ use super::ledger::{Ledger, State, Turn};
 use super::names::{Name, Names};
 use super::order::Order;
 use super::predictor::{Predictor, reference};
-use super::report::Report;
+use super::report::{FileReport, Report};
 use super::trace::Trace;
 use crate::{Access, Decision, Event, File, Prediction, PredictionId};
+
+/// Guesses that nobody has read yet, near before or not, may take one part in so many of the cache; what
+/// is beyond waits for its turn. Everything else in the cache is what was read last, which is worth as much.
+const GUESSED_SHARE: u64 = 2;
 
 /// What is simulated.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,7 +30,7 @@ pub struct Options {
     /// How much memory there is for files. By default 64 MiB: files are few in recorded work, and
     /// nothing would ever miss in a memory of today's size.
     pub cache: Capacity,
-    /// Where the files are. By default a disk.
+    /// Where the files are. By default a server.
     pub device: Device,
     /// Bytes of a file whose size the trace does not have. By default 16 KiB, about the mean of a
     /// source file.
@@ -33,7 +39,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cache: Capacity::Bytes(64 << 20), device: Device::DISK, unknown_size: 16 << 10 }
+        Self { cache: Capacity::Bytes(64 << 20), device: Device::SERVER, unknown_size: 16 << 10 }
     }
 }
 
@@ -41,10 +47,29 @@ impl Default for Options {
 ///
 /// The predictor may have learned before; it learns on.
 pub fn simulate(trace: &Trace, predictor: &mut dyn Predictor, options: &Options) -> Report {
+    play(trace, predictor, options).report
+}
+
+/// As [`simulate`], with what became of each file, in the order of their first mention.
+pub fn simulate_files(
+    trace: &Trace,
+    predictor: &mut dyn Predictor,
+    options: &Options,
+) -> (Report, Vec<FileReport>) {
+    let simulation = play(trace, predictor, options);
+    (simulation.report, simulation.files)
+}
+
+fn play<'a>(
+    trace: &Trace,
+    predictor: &'a mut dyn Predictor,
+    options: &'a Options,
+) -> Simulation<'a> {
     let mut simulation = Simulation {
         options,
         predictor,
         names: Names::default(),
+        files: Vec::new(),
         sizes: HashMap::new(),
         cache: Cache::new(options.cache),
         queue: Queue::new(options.device),
@@ -62,13 +87,14 @@ pub fn simulate(trace: &Trace, predictor: &mut dyn Predictor, options: &Options)
         simulation.report.elapsed = simulation.report.elapsed.max(now + wait);
     }
     simulation.report.wasted_bytes += simulation.ledger.unread_bytes();
-    simulation.report
+    simulation
 }
 
 struct Simulation<'a> {
     options: &'a Options,
     predictor: &'a mut dyn Predictor,
     names: Names,
+    files: Vec<FileReport>,
     sizes: HashMap<Name, u64>,
     cache: Cache,
     queue: Queue,
@@ -100,13 +126,23 @@ impl Simulation<'_> {
     /// Starts the guesses that the device has room for until `now`.
     fn issue(&mut self, now: Duration) {
         while let Some(&turn) = self.ledger.turn() {
+            let cost = self.cache.cost(turn.bytes);
+            if self.ledger.unread() + cost > self.cache.most() / GUESSED_SHARE {
+                return;
+            }
+            if self.cache.ready(turn.name).is_some() {
+                self.cache.touch(turn.name);
+                self.ledger.taken(State::Kept { cost });
+                continue;
+            }
             let begin = self.queue.begin(turn.asked);
             if begin > now {
                 return;
             }
-            self.ledger.started();
+            self.ledger.taken(State::Fetched { bytes: turn.bytes, cost });
             let ready = self.queue.start(turn.asked, turn.bytes);
             self.report.fetched += 1;
+            self.of(turn.name).fetched += 1;
             self.report.fetched_bytes += turn.bytes;
             self.arriving.insert(
                 (ready, turn.name),
@@ -124,7 +160,7 @@ impl Simulation<'_> {
         } else if let Event::Opened { file, access: Access::Write, .. } = event {
             let (name, bytes) = self.file(file);
             // Nobody read what was predicted, and nobody will.
-            if let Some(State::Fetched(bytes)) = self.ledger.remove(name) {
+            if let Some(State::Fetched { bytes, .. }) = self.ledger.remove(name) {
                 self.report.wasted_bytes += bytes;
             }
             self.put(name, bytes, now);
@@ -135,20 +171,28 @@ impl Simulation<'_> {
     }
 
     fn read(&mut self, file: &File, now: Duration) -> Duration {
+        let known = self.names.len();
         let (name, bytes) = self.file(file);
+        let new = self.names.len() > known;
         self.report.references += 1;
+        self.of(name).references += 1;
         let predicted = self.ledger.remove(name);
         self.report.right += u64::from(predicted.is_some());
         let ready = self.cache.ready(name);
-        let guessed = matches!(predicted, Some(State::Fetched(_)));
+        let guessed = matches!(predicted, Some(State::Fetched { .. }));
         self.report.used += u64::from(guessed);
+        self.of(name).used += u64::from(guessed);
         let near = ready.is_some_and(|ready| ready <= now);
         // A file on its way because somebody asked for it is missed once.
         if !near && (guessed || ready.is_none()) {
+            let late = matches!(predicted, Some(State::Waiting(_) | State::Fetched { .. }));
             self.report.misses += 1;
+            self.report.new += u64::from(new);
             self.report.missed_bytes += bytes;
-            let left = predicted == Some(State::Left);
-            self.report.late += u64::from(predicted.is_some() && !left);
+            self.report.late += u64::from(late);
+            let of = self.of(name);
+            of.misses += 1;
+            of.late += u64::from(late);
         }
         let ready = if let Some(ready) = ready {
             self.cache.touch(name);
@@ -171,16 +215,36 @@ impl Simulation<'_> {
         (name, self.size(name))
     }
 
+    fn of(&mut self, name: Name) -> &mut FileReport {
+        for index in self.files.len()..self.names.len() {
+            let path = self.names.bytes(Name::from_index(index));
+            self.files.push(FileReport {
+                path,
+                references: 0,
+                misses: 0,
+                late: 0,
+                fetched: 0,
+                used: 0,
+            });
+        }
+        &mut self.files[name.index()]
+    }
+
     fn size(&self, name: Name) -> u64 {
         self.sizes.get(&name).copied().unwrap_or(self.options.unknown_size)
     }
 
     fn put(&mut self, name: Name, bytes: u64, ready: Duration) {
         for gone in self.cache.insert(name, bytes, ready) {
-            if let Some(State::Fetched(bytes)) = self.ledger.remove(gone) {
+            if let Some(State::Fetched { bytes, .. }) = self.ledger.thrown_out(gone) {
                 self.report.wasted_bytes += bytes;
             }
         }
+    }
+
+    /// Whether a guess of so many bytes will ever have its turn.
+    fn fits(&self, bytes: u64) -> bool {
+        self.cache.cost(bytes) <= self.cache.most() / GUESSED_SHARE
     }
 
     fn decide(&mut self, decisions: Vec<Decision>, now: Duration) {
@@ -200,11 +264,11 @@ impl Simulation<'_> {
             let whole = self.size(name);
             let read = file.extents.iter().map(|extent| extent.end - extent.start).sum::<u64>();
             let bytes = if file.extents.is_empty() { whole } else { read.min(whole) };
-            let new = if self.cache.ready(name).is_some() || !self.cache.fits(bytes) {
-                self.ledger.leave(name, prediction.id)
-            } else {
+            let new = if self.fits(bytes) {
                 let turn = Turn { name, prediction: prediction.id, bytes, asked: now };
                 self.ledger.want(turn, now + file.needed_in)
+            } else {
+                self.ledger.leave(name, prediction.id)
             };
             self.report.predicted += u64::from(new);
         }
