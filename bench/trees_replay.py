@@ -26,7 +26,7 @@ PREDICTORS = {
 }
 BASELINES = tuple(name for name in PREDICTORS if name not in ("none", "ours"))
 DEVICES = {"instant": "no times", "server": "10 ms, 100 MB/s, 32 at once"}
-SHARES = (0.05, 0.1, 0.25, 0.5)
+SHARES = (0.1, 0.25, 0.5)
 MAIN_SHARE = 0.25
 QUICK_TRACES = ("python",)
 ACCURACY_TARGET = 0.95
@@ -162,6 +162,4 @@ def _plots(data: Data) -> dict[str, str]:
     }
 
 
-EXPERIMENTS = (
-    Experiment("trees-replay", "Access trees: recorded work", _measure, _rows, _plots),
-)
+EXPERIMENTS = (Experiment("trees-replay", "Access trees: recorded work", _measure, _rows, _plots),)
