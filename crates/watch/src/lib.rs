@@ -8,6 +8,7 @@ mod pressure;
 mod recent;
 mod session;
 mod source;
+pub mod system;
 
 pub use carrier::{Carried, Carrier, CarrierOptions};
 pub use driver::Driver;

@@ -58,6 +58,8 @@ pub struct Mount {
     pub id: u64,
     /// Device number of the file system, as `st_dev` gives it; major 0 where no block device stands behind it.
     pub major_minor: (u32, u32),
+    /// What of its file system is mounted: `/`, or the folder that a bind mount shows.
+    pub root: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
     /// File system type, with the subtype of FUSE: `ext4`, `fuse.sshfs`.
@@ -120,14 +122,14 @@ impl Mount {
         let _parent = fields.next()?;
         let (major, minor) = ascii(fields.next()?)?.split_once(':')?;
         let major_minor = (major.parse().ok()?, minor.parse().ok()?);
-        let _root = fields.next()?;
+        let root = PathBuf::from(unescape(fields.next()?));
         let point = PathBuf::from(unescape(fields.next()?));
         fields.find(|field| *field == b"-")?;
         let fs_type = ascii(fields.next()?)?.to_owned();
         let source = unescape(fields.next()?);
         let options = unescape(fields.next().unwrap_or_default());
         let backing = Backing::of(&fs_type);
-        Some(Self { id, major_minor, point, fs_type, source, options, backing })
+        Some(Self { id, major_minor, root, point, fs_type, source, options, backing })
     }
 
     /// The value of one option of the file system, such as `lowerdir`.

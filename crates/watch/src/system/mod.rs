@@ -1,0 +1,401 @@
+//! What all programs of this machine do: fanotify tells of opens, the process connector of the rest.
+//!
+//! Needs `CAP_SYS_ADMIN` (marks of whole file systems), `CAP_DAC_READ_SEARCH` (folders by their
+//! handles) and `CAP_SYS_PTRACE` (what programs of others run). Nothing is held up by it: no event
+//! waits for an answer. Of what is lost in either queue, [`Event::Lost`] tells.
+
+mod apart;
+mod connector;
+mod fanotify;
+mod large;
+mod opens;
+mod order;
+mod places;
+mod processes;
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use store::{Costs, Mounts};
+use tree::{Access, Event, Process, User};
+
+use crate::Source;
+use apart::Apart;
+use connector::{Change, Connector, Pid};
+use fanotify::{FileSystemId, Group, Telling};
+use large::Large;
+use opens::{Batch, Open, Resolver};
+use order::{Step, ordered};
+use places::Place;
+use processes::{Processes, Running};
+
+pub use places::Scope;
+
+/// Changes taken at a time; opens in about as many.
+const CHANGES_MAX: usize = 4096;
+/// Reads of a queue of opens at a time, each of some hundred.
+const READS_MAX: usize = 16;
+
+/// Why programs cannot be seen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel lets only root listen, or is too old.
+    #[error("cannot listen to {what}: {source}; it takes root and Linux 5.9")]
+    Refused {
+        /// To what.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A path that was asked for lies on no mount that can be found.
+    #[error("{}: no file system to listen to", path.display())]
+    NoPlace {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file system that was asked for cannot be listened to.
+    #[error("{}: its file system cannot be listened to: {source}", path.display())]
+    NoMark {
+        /// Where it is mounted.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Sees what all programs do; of this process and what it starts, nothing is told.
+///
+/// Every [`Process`] belongs to one user: one that takes on the rights of another is
+/// [`Event::Exited`], and [`Event::Found`] anew.
+#[derive(Debug)]
+pub struct System {
+    scope: Scope,
+    costs: Arc<Costs>,
+    connector: Connector,
+    named: Group,
+    /// For file systems that give no handles; made for the first of them.
+    described: Option<Group>,
+    apart: HashMap<PathBuf, Apart>,
+    resolver: Resolver,
+    watched: Vec<PathBuf>,
+    mount_table: Option<File>,
+    bell: Option<OwnedFd>,
+    processes: Processes,
+    large: Large,
+    /// Ended, but opens of theirs may still be in a queue.
+    ended: Vec<Pid>,
+}
+
+/// What one look into all queues gave.
+#[derive(Debug, Default)]
+struct Seen {
+    changes: Vec<Change>,
+    opens: Vec<Open>,
+    lost: bool,
+    /// No open that happened before the changes is left in a queue.
+    opens_emptied: bool,
+}
+
+impl System {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// [`Error`]; of file systems that nobody named, those that cannot be listened to are passed over.
+    pub fn new(scope: Scope, costs: Arc<Costs>) -> Result<Self, Error> {
+        let refused = |what| move |source| Error::Refused { what, source };
+        let connector = Connector::new().map_err(refused("processes"))?;
+        let named = Group::new(Telling::Name).map_err(refused("files"))?;
+        let mut system = Self {
+            resolver: Resolver { excluded: scope.excluded.clone(), ..Resolver::default() },
+            scope,
+            costs,
+            connector,
+            named,
+            described: None,
+            apart: HashMap::new(),
+            watched: Vec::new(),
+            mount_table: File::open("/proc/self/mountinfo").ok(),
+            bell: None,
+            processes: Processes::default(),
+            large: Large::default(),
+            ended: Vec::new(),
+        };
+        system.processes.add(std::process::id().cast_signed(), User(0), true);
+        match system.listen_to_places() {
+            Some(error) if !system.scope.on.is_empty() => Err(error),
+            _ => Ok(system),
+        }
+    }
+
+    /// Where the file systems that are listened to are mounted.
+    pub fn watched(&self) -> &[PathBuf] {
+        &self.watched
+    }
+
+    /// Makes [`Source::next`] return when `bell` can be read, too.
+    pub fn wake_by(&mut self, bell: OwnedFd) {
+        self.bell = Some(bell);
+    }
+
+    /// Listens to what of the scope is mounted now; returns why it cannot listen to the first that it cannot.
+    fn listen_to_places(&mut self) -> Option<Error> {
+        let mounts = Arc::new(Mounts::read().unwrap_or_default());
+        let (places, unknown) = places::places(&self.scope, &mounts, &self.costs);
+        let mut error = unknown.into_iter().next().map(|path| Error::NoPlace { path });
+        self.resolver.mounts = mounts;
+        self.resolver.grounds.clear();
+        self.watched.clear();
+        self.apart.retain(|point, apart| {
+            !apart.has_failed() && places.iter().any(|place| place.ground.point == *point)
+        });
+        for place in places {
+            let point = place.ground.point.clone();
+            match self.listen_to(place) {
+                Ok(()) => self.watched.push(point),
+                Err(source) => drop(error.get_or_insert(Error::NoMark { path: point, source })),
+            }
+        }
+        error
+    }
+
+    fn listen_to(&mut self, place: Place) -> io::Result<()> {
+        let Place { ground, may_stall } = place;
+        if may_stall {
+            if !self.apart.contains_key(&ground.point) {
+                let point = ground.point.clone();
+                self.apart.insert(point, Apart::new(ground, self.resolver.clone())?);
+            }
+            return Ok(());
+        }
+        let Ok(()) = self.named.mark(&ground.point) else {
+            if self.described.is_none() {
+                self.described = Some(Group::new(Telling::Descriptor)?);
+            }
+            return self.described.as_ref().expect("just made").mark(&ground.point);
+        };
+        self.resolver.grounds.insert(file_system_id(&ground.point)?, ground);
+        Ok(())
+    }
+
+    /// Waits until something can be taken; whether what is mounted has changed.
+    fn wait(&self, patience: Duration) -> io::Result<bool> {
+        let mut ready = vec![
+            PollFd::new(&self.connector, PollFlags::IN),
+            PollFd::new(&self.named, PollFlags::IN),
+        ];
+        ready.extend(self.described.iter().map(|group| PollFd::new(group, PollFlags::IN)));
+        ready.extend(self.apart.values().map(|apart| PollFd::new(apart, PollFlags::IN)));
+        ready.extend(self.bell.iter().map(|bell| PollFd::new(bell, PollFlags::IN)));
+        let table_at = ready.len();
+        ready.extend(self.mount_table.iter().map(|table| PollFd::new(table, PollFlags::PRI)));
+        let timeout = Timespec {
+            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(patience.subsec_nanos()),
+        };
+        match poll(&mut ready, Some(&timeout)) {
+            Ok(_) => Ok(ready.get(table_at).is_some_and(|table| !table.revents().is_empty())),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes what is in the queues. Opens first: whatever made them possible is then in the other queue.
+    fn look(&mut self) -> io::Result<Seen> {
+        let mut seen = Seen { opens_emptied: true, ..Seen::default() };
+        let (mut records, mut batch) = (Vec::new(), Batch::default());
+        for group in std::iter::once(&mut self.named).chain(&mut self.described) {
+            let mut emptied = false;
+            for _ in 0..READS_MAX {
+                let taken = group.take(&mut records)?;
+                seen.lost |= taken.lost;
+                emptied = taken.emptied;
+                if emptied {
+                    break;
+                }
+            }
+            seen.opens_emptied &= emptied;
+            let resolver = &self.resolver;
+            let processes = &self.processes;
+            let is_theirs = |pid| processes.get(pid).is_none_or(|known| !known.is_ours);
+            let theirs = records.drain(..).filter(|record| record.pid > 0 && is_theirs(record.pid));
+            seen.opens.extend(theirs.filter_map(|record| resolver.resolve(record, &mut batch)));
+        }
+        for apart in self.apart.values() {
+            seen.lost |= apart.take(&mut seen.opens);
+        }
+        seen.lost |= self.connector.take(CHANGES_MAX, &mut seen.changes)?.lost;
+        Ok(seen)
+    }
+
+    fn tell(&mut self, seen: Seen) -> Vec<Event> {
+        let mut events = Vec::new();
+        if seen.lost {
+            self.processes.clear();
+            self.large.clear();
+            self.ended.clear();
+            events.push(Event::Lost { process: None });
+        }
+        let ends = seen.changes.iter().filter_map(|change| match change {
+            Change::Exited { pid } => Some(*pid),
+            _ => None,
+        });
+        self.ended.extend(ends);
+        let ended: HashSet<Pid> = self.ended.iter().copied().collect();
+        for step in ordered(&seen.changes, seen.opens) {
+            match step {
+                Step::Changed(Change::Forked { parent, child }) => {
+                    self.forked(parent, child, &mut events);
+                }
+                Step::Changed(Change::BecameUser { pid, user }) => {
+                    self.became(pid, User(user), &mut events);
+                }
+                Step::Executed { pid, loaded } => {
+                    let running = if ended.contains(&pid) { None } else { processes::running(pid) };
+                    self.executed(pid, running, loaded, &mut events);
+                }
+                Step::Opened(open) => self.opened(open, &mut events),
+                Step::Changed(Change::Executed { .. } | Change::Exited { .. }) => {}
+            }
+        }
+        if seen.opens_emptied {
+            for pid in std::mem::take(&mut self.ended) {
+                self.exited(pid, &mut events);
+            }
+        }
+        events
+    }
+
+    /// The process of a pid, which may be seen for the first time; `None` if it is gone, or ours.
+    fn process(&mut self, pid: Pid, events: &mut Vec<Event>) -> Option<Process> {
+        if let Some(known) = self.processes.get(pid) {
+            return (!known.is_ours).then_some(known.process);
+        }
+        let user = processes::user(pid)?;
+        Some(self.found(pid, user, events))
+    }
+
+    fn found(&mut self, pid: Pid, user: User, events: &mut Vec<Event>) -> Process {
+        let process = self.processes.add(pid, user, false);
+        events.push(Event::Found { process, user });
+        process
+    }
+
+    fn forked(&mut self, parent: Pid, child: Pid, events: &mut Vec<Event>) {
+        if self.processes.get(child).is_some() {
+            // The pid is used again.
+            self.ended.retain(|&pid| pid != child);
+            self.exited(child, events);
+        }
+        if self.processes.get(parent).is_some_and(|known| known.is_ours) {
+            self.processes.add(child, User(0), true);
+            return;
+        }
+        let Some(of) = self.process(parent, events) else { return };
+        let user = self.processes.get(parent).expect("it was just found").user;
+        let process = self.processes.add(child, user, false);
+        events.push(Event::Forked { parent: of, child: process });
+    }
+
+    fn became(&mut self, pid: Pid, user: User, events: &mut Vec<Event>) {
+        let Some(known) = self.processes.get(pid) else { return };
+        if known.is_ours || known.user == user {
+            return;
+        }
+        self.exited(pid, events);
+        self.found(pid, user, events);
+    }
+
+    /// A process that has ended already tells nothing of what it ran: what was loaded for it does.
+    fn executed(
+        &mut self,
+        pid: Pid,
+        running: Option<Running>,
+        loaded: Vec<Open>,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(process) = self.process(pid, events) else { return };
+        let event = match running {
+            Some(Running { program, arguments, folder }) => {
+                Event::Executed { process, program, arguments, folder }
+            }
+            None => match program_of(loaded) {
+                Some((program, arguments)) => {
+                    Event::Executed { process, program, arguments, folder: Arc::from(&b"/"[..]) }
+                }
+                None => Event::Lost { process: Some(process) },
+            },
+        };
+        events.push(event);
+    }
+
+    fn opened(&mut self, open: Open, events: &mut Vec<Event>) {
+        let Some(process) = self.process(open.pid, events) else { return };
+        let access = open.access();
+        if access == Access::Read {
+            self.large.opened(&open);
+        }
+        events.push(Event::Opened { process, file: open.file, access });
+    }
+
+    fn exited(&mut self, pid: Pid, events: &mut Vec<Event>) {
+        let touched = self.large.ended(pid);
+        let Some(known) = self.processes.remove(pid) else { return };
+        if known.is_ours {
+            return;
+        }
+        let process = known.process;
+        events.extend(touched.into_iter().map(|touched| Event::Touched {
+            process,
+            file: touched.file,
+            extents: touched.extents,
+        }));
+        events.push(Event::Exited { process });
+    }
+}
+
+impl Source for System {
+    fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>> {
+        if self.wait(patience)? {
+            // What was asked for and is gone is listened to when it comes back.
+            drop(self.listen_to_places());
+        }
+        let seen = self.look()?;
+        let now = self.costs.clock().now();
+        Ok(self.tell(seen).into_iter().map(|event| (now, event)).collect())
+    }
+}
+
+/// What an exec ran, by what was loaded for it: a script, what interprets it, what links that.
+fn program_of(mut loaded: Vec<Open>) -> Option<(tree::File, Vec<Arc<[u8]>>)> {
+    let name = |open: &Open| {
+        let path = Path::new(OsStr::from_bytes(&open.file.path)).file_name();
+        path.map(OsStr::as_bytes).unwrap_or_default().to_vec()
+    };
+    if loaded.len() > 1 && loaded.last().is_some_and(|open| name(open).starts_with(b"ld")) {
+        loaded.pop();
+    }
+    let program = loaded.pop()?;
+    let mut arguments: Vec<Arc<[u8]>> = vec![name(&program).into()];
+    arguments.extend(loaded.pop().map(|script| script.file.path));
+    Some((program.file, arguments))
+}
+
+/// Which file system a path lies on, as fanotify calls it.
+fn file_system_id(path: &Path) -> io::Result<FileSystemId> {
+    let id = rustix::fs::statvfs(path)?.f_fsid;
+    let mut bytes = [0; 8];
+    // Two words, the first of them in the lower half.
+    let words = [id & 0xFFFF_FFFF, id >> 32].map(|half| u32::try_from(half).expect("a half"));
+    bytes[..4].copy_from_slice(&words[0].to_ne_bytes());
+    bytes[4..].copy_from_slice(&words[1].to_ne_bytes());
+    Ok(bytes)
+}

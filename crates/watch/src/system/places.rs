@@ -1,0 +1,141 @@
+//! Which file systems are listened to: those whose reads are worth waiting less for.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::makedev;
+use sled::DeviceTable;
+use store::{Backing, Costs, Mount, Mounts};
+
+use super::opens::Ground;
+
+/// Reads of a device that answers faster are not worth guessing: a local flash disk answers in less,
+/// a network, a spinning disk and the disks of cloud machines take longer.
+const WORTH_S: f64 = 200e-6;
+/// What the cost of a small file is told by.
+const SMALL_BYTES: u64 = 4096;
+
+/// What to listen to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Files or folders: the file systems they lie on. Empty: all that are worth it by the cost of
+    /// their device, or whose cost nobody knows.
+    pub on: Vec<PathBuf>,
+    /// Nothing is told of what lies here, and file systems mounted here are left alone.
+    pub excluded: Vec<PathBuf>,
+}
+
+/// A file system to listen to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The mount that its files are named by.
+    pub(crate) ground: Ground,
+    /// Whether a call to it may never return.
+    pub(crate) may_stall: bool,
+}
+
+/// The places of a scope, and the paths of it that no mount could be found for.
+pub(crate) fn places(scope: &Scope, mounts: &Mounts, costs: &Costs) -> (Vec<Place>, Vec<PathBuf>) {
+    let mut unknown = Vec::new();
+    let chosen: Vec<&Mount> = if scope.on.is_empty() {
+        let table = costs.table();
+        let is_worth = |mount: &&Mount| {
+            is_worth(mount, &costs.local().device_of(mount), &table)
+                && !scope.excluded.iter().any(|excluded| mount.point.starts_with(excluded))
+        };
+        mounts.all().iter().filter(is_worth).collect()
+    } else {
+        let found = scope.on.iter().filter_map(|path| {
+            let mount = mount_of(path, mounts, costs);
+            if mount.is_none() {
+                unknown.push(path.clone());
+            }
+            mount
+        });
+        found.collect()
+    };
+    let mut seen = HashSet::new();
+    let firsts = chosen.into_iter().filter(|mount| seen.insert(mount.major_minor));
+    (firsts.map(|mount| place(mount, mounts)).collect(), unknown)
+}
+
+fn mount_of<'a>(path: &Path, mounts: &'a Mounts, costs: &Costs) -> Option<&'a Mount> {
+    let point = costs.local().stat(path).ok()?.mount;
+    mounts.all().iter().rfind(|mount| mount.point == point)
+}
+
+/// Names files by a mount that shows all of the file system, if there is one.
+fn place(mount: &Mount, mounts: &Mounts) -> Place {
+    let is_whole = |mount: &&Mount| mount.root == Path::new("/");
+    let is_same = |other: &&Mount| other.major_minor == mount.major_minor;
+    let best = mounts.all().iter().filter(is_same).find(is_whole).unwrap_or(mount);
+    let best = if is_whole(&mount) { mount } else { best };
+    let (major, minor) = best.major_minor;
+    let ground = Ground {
+        point: best.point.clone(),
+        device: makedev(major, minor),
+        is_whole: is_whole(&best),
+    };
+    Place { ground, may_stall: best.backing.may_stall() }
+}
+
+fn is_worth(mount: &Mount, device: &sled::Device, table: &DeviceTable) -> bool {
+    let can_be = match mount.backing {
+        Backing::Memory | Backing::Pseudo => false,
+        // The layers' own file systems tell what containers open.
+        Backing::Overlay => mount.point == Path::new("/"),
+        // To be told is to have the file opened.
+        Backing::Fuse => table.keeps_cache(device) == Some(true),
+        Backing::Disk | Backing::Network => true,
+    };
+    // A cost that nobody knows is not taken to be small.
+    can_be
+        && table
+            .estimate(device, SMALL_BYTES)
+            .is_none_or(|estimate| estimate.latency.p50 >= WORTH_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use sled::Device;
+
+    use super::*;
+
+    fn mount(fs_type: &str) -> Mount {
+        let line = format!("21 1 254:0 / / rw - {fs_type} /dev/vda rw\n");
+        Mounts::parse(line.as_bytes()).all()[0].clone()
+    }
+
+    #[test]
+    fn slow_and_unknown_devices_are_worth_it() {
+        let mut table = DeviceTable::default();
+        let (fast, slow) = (Device::new("disk:fast"), Device::new("disk:slow"));
+        table.fill(&fast, 80e-6, 2e9);
+        table.fill(&slow, 8e-3, 1e8);
+        let disk = mount("ext4");
+        assert!(!is_worth(&disk, &fast, &table));
+        assert!(is_worth(&disk, &slow, &table));
+        assert!(is_worth(&disk, &Device::new("disk:new"), &table));
+        assert!(!is_worth(&mount("tmpfs"), &slow, &table));
+        assert!(!is_worth(&mount("proc"), &slow, &table));
+    }
+
+    #[test]
+    fn fuse_is_worth_it_where_opening_keeps_what_is_near() {
+        let mut table = DeviceTable::default();
+        let device = Device::new("fuse.sshfs:host");
+        assert!(!is_worth(&mount("fuse.sshfs"), &device, &table));
+        table.set_keeps_cache(&device, true);
+        assert!(is_worth(&mount("fuse.sshfs"), &device, &table));
+    }
+
+    #[test]
+    fn files_are_named_by_the_mount_that_shows_them_all() {
+        let text = b"21 1 254:0 /home /srv rw - ext4 /dev/vda rw\n22 1 254:0 / /all rw - ext4 /dev/vda rw\n\
+                     23 1 254:1 /x /part rw - ext4 /dev/vdb rw\n";
+        let mounts = Mounts::parse(text);
+        let point = |at: usize| place(&mounts.all()[at], &mounts).ground;
+        assert_eq!((&*point(0).point, point(0).is_whole), (Path::new("/all"), true));
+        assert_eq!((&*point(2).point, point(2).is_whole), (Path::new("/part"), false));
+    }
+}

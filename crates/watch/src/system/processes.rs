@@ -1,0 +1,162 @@
+//! Which processes there are: pids are used again, so each gets a number of its own.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, StatxFlags};
+use tree::{File, Identity, Process, User};
+
+use super::connector::Pid;
+use super::opens::device;
+
+/// Bytes of a process's arguments that are kept: a command line of xargs can have megabytes.
+const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
+
+/// A process that is known.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) process: Process,
+    pub(crate) user: User,
+    /// Whether nothing is told of it and of what comes of it: ourselves.
+    pub(crate) is_ours: bool,
+}
+
+/// Processes by pid. As many as there are at a time, which the kernel bounds.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    known: HashMap<Pid, Known>,
+    given: u64,
+}
+
+/// What a process runs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Running {
+    pub(crate) program: File,
+    pub(crate) arguments: Vec<Arc<[u8]>>,
+    pub(crate) folder: Arc<[u8]>,
+}
+
+impl Processes {
+    pub(crate) fn get(&self, pid: Pid) -> Option<&Known> {
+        self.known.get(&pid)
+    }
+
+    /// Makes a process known; the pid must not be.
+    pub(crate) fn add(&mut self, pid: Pid, user: User, is_ours: bool) -> Process {
+        let process = Process(self.given);
+        self.given += 1;
+        self.known.insert(pid, Known { process, user, is_ours });
+        process
+    }
+
+    pub(crate) fn remove(&mut self, pid: Pid) -> Option<Known> {
+        self.known.remove(&pid)
+    }
+
+    /// Forgets all: some of them may have ended unseen. Who is ours stays so.
+    pub(crate) fn clear(&mut self) {
+        let own = std::process::id().cast_signed();
+        self.known.retain(|&pid, known| known.is_ours && (pid == own || is_alive(pid)));
+    }
+}
+
+fn is_alive(pid: Pid) -> bool {
+    fs::exists(format!("/proc/{pid}")).unwrap_or(false)
+}
+
+/// The effective user of a process; `None` if it is gone.
+pub(crate) fn user(pid: Pid) -> Option<User> {
+    let status = fs::read(format!("/proc/{pid}/status")).ok()?;
+    parse_user(&status)
+}
+
+fn parse_user(status: &[u8]) -> Option<User> {
+    let line = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
+    let effective = std::str::from_utf8(line).ok()?.split_whitespace().nth(1)?;
+    effective.parse().ok().map(User)
+}
+
+/// What a process runs; `None` if it is gone, or its program is.
+///
+/// All is asked of one folder of `/proc`, which stays that process's: a new one with its pid has another.
+pub(crate) fn running(pid: Pid) -> Option<Running> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = sysfs::open(format!("/proc/{pid}"), flags, Mode::empty()).ok()?;
+    let program = program(&folder)?;
+    let arguments = arguments(&folder)?;
+    let working = sysfs::readlinkat(&folder, "cwd", Vec::new()).ok()?;
+    Some(Running { program, arguments, folder: working.into_bytes().into() })
+}
+
+fn program(folder: &OwnedFd) -> Option<File> {
+    let path = sysfs::readlinkat(folder, "exe", Vec::new()).ok()?.into_bytes();
+    let stat = sysfs::statx(folder, "exe", AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS);
+    let known = stat
+        .ok()
+        .map(|stat| (Identity { device: device(&stat), inode: stat.stx_ino }, stat.stx_size));
+    Some(File {
+        path: path.into(),
+        identity: known.map(|(identity, _)| identity),
+        size: known.map(|(_, size)| size),
+    })
+}
+
+fn arguments(folder: &OwnedFd) -> Option<Vec<Arc<[u8]>>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let line = sysfs::openat(folder, "cmdline", flags, Mode::empty()).ok()?;
+    let mut bytes = Vec::new();
+    fs::File::from(line).take(ARGUMENTS_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(split_arguments(&bytes))
+}
+
+fn split_arguments(line: &[u8]) -> Vec<Arc<[u8]>> {
+    let line = line.strip_suffix(b"\0").unwrap_or(line);
+    if line.is_empty() {
+        return Vec::new();
+    }
+    line.split(|&byte| byte == 0).map(Into::into).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_effective_user_is_the_second_of_four() {
+        let status = b"Name:\tx\nUid:\t1000\t0\t1000\t1000\nGid:\t5\t5\t5\t5\n";
+        assert_eq!(parse_user(status), Some(User(0)));
+        assert_eq!(parse_user(b"Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn empty_arguments_are_arguments() {
+        let split =
+            |line: &[u8]| split_arguments(line).iter().map(|a| a.to_vec()).collect::<Vec<_>>();
+        assert_eq!(split(b"cc\0\0\xff\0"), [&b"cc"[..], b"", b"\xff"]);
+        assert!(split(b"").is_empty());
+    }
+
+    #[test]
+    fn this_process_runs_its_test() {
+        let running = running(std::process::id().cast_signed()).expect("it is alive");
+        let own = std::env::current_exe().unwrap().into_os_string().into_vec();
+        assert_eq!(&*running.program.path, own);
+        assert!(running.program.identity.is_some() && running.program.size > Some(0));
+        assert_eq!(&*running.folder, std::env::current_dir().unwrap().into_os_string().into_vec());
+        let first = std::env::args_os().next().unwrap().into_vec();
+        assert_eq!(*running.arguments[0], first);
+    }
+
+    #[test]
+    fn a_pid_that_is_used_again_is_another_process() {
+        let mut processes = Processes::default();
+        let first = processes.add(7, User(1), false);
+        assert_eq!(processes.remove(7).map(|known| known.process), Some(first));
+        assert_ne!(processes.add(7, User(1), false), first);
+    }
+}

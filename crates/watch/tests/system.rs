@@ -1,0 +1,326 @@
+//! What the source that sees the whole system tells of real programs on real file systems.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearfirst_watch::Source as _;
+use nearfirst_watch::system::{Scope, System};
+use store::Costs;
+use testkit::{Facility, FileSystem, LoopDisk, SlowDir, Tmpfs, skip_unless, until};
+use tree::{Access, Event, Process, User};
+
+/// What the shell opens when it has done all that it was told.
+const LAST: &str = "last";
+
+/// A shell that was there before: of what a process starts itself, its source tells nothing.
+struct Shell {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Shell {
+    fn new(folder: impl AsRef<Path>) -> Self {
+        let folder = folder.as_ref().to_owned();
+        std::fs::write(folder.join(LAST), "x").unwrap();
+        let mut command = Command::new("sh");
+        command.current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::null());
+        Self { child: command.spawn().unwrap(), folder }
+    }
+
+    /// Has a script run, in a shell of its own.
+    fn run(&mut self, script: impl AsRef<[u8]>) {
+        let stdin = self.child.stdin.as_mut().expect("piped");
+        stdin.write_all(b"(").unwrap();
+        stdin.write_all(script.as_ref()).unwrap();
+        stdin.write_all(b")\n").unwrap();
+    }
+
+    /// What is told until all that it was told to run has run.
+    fn told(&mut self, system: &mut System) -> Vec<Event> {
+        self.run(format!("read x < {LAST}"));
+        let last = self.folder.join(LAST);
+        let is_last = |event: &Event| matches!(event, Event::Opened { file, .. } if *file.path == *last.as_os_str().as_bytes());
+        let mut events: Vec<Event> = Vec::new();
+        until("the last file is opened", || {
+            let more = system.next(Duration::from_millis(10)).expect("the queues can be read");
+            events.extend(more.into_iter().map(|(_, event)| event));
+            events.iter().any(is_last)
+        });
+        events
+    }
+
+    /// What was opened below its folder until all has run, by name.
+    fn opened(&mut self, system: &mut System) -> Vec<(Process, PathBuf, Access)> {
+        let events = self.told(system);
+        self.opens(&events)
+    }
+
+    fn opens(&self, events: &[Event]) -> Vec<(Process, PathBuf, Access)> {
+        let opens = events.iter().filter_map(|event| match event {
+            Event::Opened { process, file, access } => {
+                let path = Path::new(OsStr::from_bytes(&file.path));
+                let name = path.strip_prefix(&self.folder).ok()?.to_owned();
+                (name != Path::new(LAST)).then_some((*process, name, *access))
+            }
+            _ => None,
+        });
+        opens.collect()
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn system(on: impl AsRef<Path>) -> System {
+    system_of(Scope { on: vec![on.as_ref().to_owned()], excluded: Vec::new() })
+}
+
+fn system_of(scope: Scope) -> System {
+    System::new(scope, Arc::new(Costs::load())).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn names(opens: &[(Process, PathBuf, Access)]) -> Vec<&str> {
+    opens.iter().map(|(_, name, _)| name.to_str().unwrap()).collect()
+}
+
+#[test]
+fn a_shell_its_programs_and_what_they_read_are_told_in_order() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let disk = LoopDisk::new(FileSystem::Ext4, 0);
+    std::fs::write(disk.path().join("a"), "a").unwrap();
+    std::fs::write(disk.path().join("b"), "b").unwrap();
+    let mut shell = Shell::new(&disk);
+    let mut system = system(&disk);
+    shell.run("read x < a; cat b > /dev/null; echo new > c; true");
+    let events = shell.told(&mut system);
+    let opens = shell.opens(&events);
+    let (reader, cat) = (opens[0].0, opens[1].0);
+    assert_eq!(names(&opens[..2]), ["a", "b"]);
+    assert!(opens[..2].iter().all(|open| open.2 == Access::Read), "{opens:?}");
+    assert!(opens.len() > 2 && names(&opens[2..]).iter().all(|name| *name == "c"), "{opens:?}");
+    assert!(opens[2..].iter().all(|open| open.2 == Access::Write), "{opens:?}");
+    let at = |what: &dyn Fn(&Event) -> bool| events.iter().position(what).expect("it was told");
+    let forked = at(&|event| *event == Event::Forked { parent: reader, child: cat });
+    let executed = at(&|event| match event {
+        Event::Executed { process, program, arguments, folder } => {
+            *process == cat
+                && program.path.ends_with(b"/cat")
+                && arguments.iter().map(|a| &**a).eq([&b"cat"[..], b"b"])
+                && **folder == *disk.path().as_os_str().as_bytes()
+        }
+        _ => false,
+    });
+    let read = at(&|event| matches!(event, Event::Opened { process, .. } if *process == cat));
+    let exited = at(&|event| *event == Event::Exited { process: cat });
+    assert!(forked < executed && executed < read && read < exited, "{events:?}");
+}
+
+#[test]
+fn names_of_any_bytes_are_told_as_they_are() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(1 << 20);
+    let name = OsStr::from_bytes(b"\xfe folder\n/ \xff\n(deleted)");
+    let path = tmpfs.path().join(name);
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "x").unwrap();
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    shell.run([b"cat '", name.as_bytes(), b"'"].concat());
+    assert_eq!(shell.opened(&mut system)[0].1, Path::new(name));
+}
+
+#[test]
+fn another_user_is_another_process() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"));
+    let tmpfs = Tmpfs::new(1 << 20);
+    std::fs::write(tmpfs.path().join("a"), "x").unwrap();
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    shell.run("setpriv --reuid 65534 --regid 65534 --clear-groups cat a");
+    let events = shell.told(&mut system);
+    let reader = shell.opens(&events)[0].0;
+    assert!(events.contains(&Event::Found { process: reader, user: User(65534) }));
+    let is_child = |event: &Event| matches!(event, Event::Forked { child, .. } if *child == reader);
+    assert!(!events.iter().any(is_child), "no tree leads from one user to another");
+}
+
+#[test]
+fn what_is_excluded_and_what_is_no_file_is_not_told() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(1 << 20);
+    std::fs::create_dir(tmpfs.path().join("private")).unwrap();
+    std::fs::write(tmpfs.path().join("private/a"), "x").unwrap();
+    std::fs::write(tmpfs.path().join("b"), "x").unwrap();
+    let mut shell = Shell::new(&tmpfs);
+    let excluded = vec![tmpfs.path().join("private")];
+    let mut system = system_of(Scope { on: vec![tmpfs.path().to_owned()], excluded });
+    shell.run("mkfifo fifo; cat private/a b; echo x > fifo & cat fifo; wait");
+    assert_eq!(names(&shell.opened(&mut system)), ["b"]);
+}
+
+#[test]
+fn a_container_that_has_the_file_system_elsewhere_opens_what_is_here() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let tmpfs = Tmpfs::new(1 << 20);
+    let other = Tmpfs::new(1 << 20);
+    std::fs::create_dir(tmpfs.path().join("inside")).unwrap();
+    std::fs::write(tmpfs.path().join("inside/a"), "x").unwrap();
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    let there = other.path().display();
+    shell.run(format!("unshare -m sh -c 'mount --bind inside {there} && cat {there}/a'"));
+    assert_eq!(names(&shell.opened(&mut system)), ["inside/a"]);
+}
+
+#[test]
+fn what_has_no_path_here_is_not_told() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("unshare"));
+    let disk = LoopDisk::new(FileSystem::Ext4, 0);
+    std::fs::create_dir(disk.path().join("shown")).unwrap();
+    std::fs::write(disk.path().join("shown/a"), "x").unwrap();
+    std::fs::create_dir(disk.path().join("hidden")).unwrap();
+    std::fs::write(disk.path().join("hidden/b"), "x").unwrap();
+    let at = disk.path();
+    // The whole stays mounted in the shell's own namespace only; here, a part of it.
+    let mut shell = Shell::new(at.join("shown"));
+    shell.run(format!(
+        "exec unshare -m sh -c 'echo > {0}/shown/ready; while [ -e ready ]; do :; done; \
+        cat {0}/hidden/b {0}/shown/a'",
+        at.display()
+    ));
+    until("it has its namespace", || at.join("shown/ready").exists());
+    let part = Tmpfs::new(1 << 20);
+    let sh = |script: String| {
+        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success())
+    };
+    sh(format!("mount --bind {}/shown {}", at.display(), part.path().display()));
+    sh(format!("umount {}", at.display()));
+    let mut system = system(&part);
+    std::fs::remove_file(part.path().join("ready")).unwrap();
+    shell.folder = part.path().to_owned();
+    let events = shell.told(&mut system);
+    drop(system);
+    sh(format!(
+        "umount {0} && mount -t ext4 {1} {2}",
+        part.path().display(),
+        disk.device().display(),
+        at.display()
+    ));
+    let names: Vec<_> = shell.opens(&events).into_iter().map(|open| open.1).collect();
+    assert!(names.contains(&PathBuf::from("a")), "{names:?}");
+    let is_hidden =
+        |event: &Event| matches!(event, Event::Opened { file, .. } if file.path.ends_with(b"/b"));
+    assert!(!events.iter().any(is_hidden), "{events:?}");
+}
+
+#[test]
+fn large_files_that_were_far_are_told_by_what_was_read() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let disk = LoopDisk::new(FileSystem::Ext4, 64 << 20);
+    disk.set_readahead(128 << 10);
+    let path = disk.path().join("large");
+    std::fs::write(&path, testkit::noise(16 << 20, 1)).unwrap();
+    testkit::evict(&path);
+    let mut shell = Shell::new(&disk);
+    let mut system = system(&disk);
+    shell.run("exec 3< large; sleep 0.1; dd bs=1M skip=8 count=2 <&3 >/dev/null; sleep 0.1");
+    let events = shell.told(&mut system);
+    let mut touched = events.iter().filter_map(|event| match event {
+        Event::Touched { file, extents, .. } if file.path.ends_with(b"/large") => Some(extents),
+        _ => None,
+    });
+    let extents = touched.next().expect("it was told");
+    assert_eq!(extents.len(), 1, "{extents:?}");
+    assert!((7 << 20..=8 << 20).contains(&extents[0].start), "{extents:?}");
+    assert!((10 << 20..=11 << 20).contains(&extents[0].end), "{extents:?}");
+}
+
+#[test]
+fn files_of_fuse_are_told() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    slow.create("a", "x");
+    let mut shell = Shell::new(&slow);
+    let mut system = system(&slow);
+    let mut opens = Vec::new();
+    until("it is told", || {
+        // A thread of its own begins to listen there.
+        shell.run("cat a");
+        opens.extend(shell.opened(&mut system));
+        !opens.is_empty()
+    });
+    assert_eq!(names(&opens[..1]), ["a"]);
+}
+
+#[test]
+fn what_is_listened_to_can_be_unmounted_and_comes_back() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let disk = LoopDisk::new(FileSystem::Ext4, 0);
+    let (at, device) = (disk.path().display().to_string(), disk.device().display().to_string());
+    std::fs::write(disk.path().join("a"), "x").unwrap();
+    let mut system = system(&disk);
+    let sh =
+        |script: &str| assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+    // The event waits in the queue.
+    sh(&format!("read x < {at}/a; umount {at}"));
+    system.next(Duration::ZERO).unwrap();
+    sh(&format!("mount -t ext4 {device} {at}"));
+    let mut shell = Shell::new(&disk);
+    system.next(Duration::ZERO).unwrap();
+    shell.run("cat a");
+    assert_eq!(names(&shell.opened(&mut system)), ["a"]);
+}
+
+#[test]
+fn an_overflow_of_opens_is_told_and_survived() {
+    skip_unless!(Facility::Root);
+    let most = std::fs::read_to_string("/proc/sys/fs/fanotify/max_queued_events").unwrap();
+    let most: usize = most.trim().parse().unwrap();
+    let tmpfs = Tmpfs::new(1 << 20);
+    std::fs::write(tmpfs.path().join("a"), "x").unwrap();
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    // Each name is new, so that no two events are one.
+    shell.run(format!(
+        "i=0; while [ $i -le {most} ]; do : > f$i; rm f$i; i=$((i + 1)); done",
+        most = most / 20
+    ));
+    for _ in 0..20 {
+        shell.run(format!(
+            "i=0; while [ $i -le {} ]; do : > g$i; i=$((i + 1)); done; rm g*; : > done",
+            most / 20
+        ));
+    }
+    until("it has run", || tmpfs.path().join("done").exists());
+    shell.run("rm done; cat a");
+    let events = shell.told(&mut system);
+    assert!(events.contains(&Event::Lost { process: None }));
+    shell.run("cat a");
+    assert!(names(&shell.opened(&mut system)).contains(&"a"));
+}
+
+#[test]
+fn twenty_thousand_short_processes_come_and_go() {
+    skip_unless!(Facility::Root, Facility::Tool("python3"));
+    let tmpfs = Tmpfs::new(1 << 20);
+    let script = "import os\nfor i in range(20000):\n    pid = os.fork()\n    if pid == 0: os._exit(0)\n    os.waitpid(pid, 0)\n";
+    std::fs::write(tmpfs.path().join("bomb.py"), script).unwrap();
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    shell.run("python3 bomb.py");
+    let events = shell.told(&mut system);
+    let count = |what: fn(&Event) -> bool| events.iter().filter(|event| what(event)).count();
+    let forked = count(|event| matches!(event, Event::Forked { .. }));
+    let exited = count(|event| matches!(event, Event::Exited { .. }));
+    let lost = count(|event| matches!(event, Event::Lost { process: None }));
+    assert!(lost > 0 || forked >= 20_000 && exited >= 20_000, "{forked} {exited}");
+}
