@@ -79,6 +79,8 @@ pub enum Error {
 #[derive(Debug)]
 pub struct System {
     scope: Scope,
+    /// Where the file systems that were asked for are mounted.
+    points: Vec<PathBuf>,
     costs: Arc<Costs>,
     connector: Connector,
     named: Group,
@@ -111,12 +113,14 @@ impl System {
     /// # Errors
     /// [`Error`]; of file systems that nobody named, those that cannot be listened to are passed over.
     pub fn new(scope: Scope, costs: Arc<Costs>) -> Result<Self, Error> {
+        let points = places::points(&scope, &costs).map_err(|path| Error::NoPlace { path })?;
         let refused = |what| move |source| Error::Refused { what, source };
         let connector = Connector::new().map_err(refused("processes"))?;
         let named = Group::new(Telling::Name).map_err(refused("files"))?;
         let mut system = Self {
             resolver: Resolver { excluded: scope.excluded.clone(), ..Resolver::default() },
             scope,
+            points,
             costs,
             connector,
             named,
@@ -149,8 +153,8 @@ impl System {
     /// Listens to what of the scope is mounted now; returns why it cannot listen to the first that it cannot.
     fn listen_to_places(&mut self) -> Option<Error> {
         let mounts = Arc::new(Mounts::read().unwrap_or_default());
-        let (places, unknown) = places::places(&self.scope, &mounts, &self.costs);
-        let mut error = unknown.into_iter().next().map(|path| Error::NoPlace { path });
+        let places = places::places(&self.scope, &self.points, &mounts, &self.costs);
+        let mut error = None;
         self.resolver.mounts = mounts;
         self.resolver.grounds.clear();
         self.watched.clear();

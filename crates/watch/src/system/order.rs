@@ -1,10 +1,10 @@
 //! The order of two queues: opens come from one, forks, execs and exits from another, without common times.
 //!
-//! What is certain: a process opens nothing before it is forked and after it exits. What a program is
-//! loaded from is opened before its exec is told, and all else that it opens is opened after: so
-//! the opens of programs say where among a process's opens its execs lie.
+//! What is certain: each queue is in order; a process opens nothing before it is forked and after it
+//! exits. What a program is loaded from is opened before its exec is told, and all else that it opens
+//! is opened after: so the opens of programs say where among a process's opens its execs lie.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use super::connector::{Change, Pid};
 use super::opens::Open;
@@ -21,85 +21,122 @@ pub(crate) enum Step {
     Opened(Open),
 }
 
-/// The opens of one process in a batch: those before an exec, what was loaded for it, those after.
-#[derive(Debug, Default)]
-struct Life {
-    before: Vec<Stage>,
-    last: Vec<Open>,
-}
-
-#[derive(Debug, Default)]
-struct Stage {
-    opens: Vec<Open>,
-    loaded: Vec<Open>,
-}
-
-/// Puts the changes and opens of one batch in order. Exits are not among the steps: see
-/// [`super::System`] for when they are told.
+/// Puts the changes and opens of one batch in order: each open as early as it can have happened. Exits
+/// are not among the steps: see [`super::System`] for when they are told.
 pub(crate) fn ordered(changes: &[Change], opens: Vec<Open>) -> Vec<Step> {
-    let mut execs: HashMap<Pid, usize> = HashMap::new();
-    for change in changes {
-        if let Change::Executed { pid } = change {
-            *execs.entry(*pid).or_default() += 1;
+    let mut plan = Plan::new(changes, &opens);
+    let mut loaded: HashMap<usize, Vec<Open>> = HashMap::new();
+    let mut later: VecDeque<(usize, Open)> = VecDeque::with_capacity(opens.len());
+    let mut earliest = 0;
+    for open in opens {
+        match plan.place(&open) {
+            Placed::Loaded { exec: Some(exec) } => loaded.entry(exec).or_default().push(open),
+            Placed::Loaded { exec: None } => {}
+            // What is opened later cannot have happened earlier.
+            Placed::After { changes } => {
+                earliest = earliest.max(changes);
+                later.push_back((earliest, open));
+            }
         }
     }
-    let mut steps = Vec::with_capacity(changes.len() + opens.len());
-    let (executing, others): (Vec<_>, Vec<_>) =
-        opens.into_iter().partition(|open| execs.contains_key(&open.pid));
-    let mut lives = lives(executing);
-    for change in changes {
+    let mut steps = Vec::with_capacity(changes.len() + later.len());
+    for (at, change) in changes.iter().enumerate() {
+        let ready = later.iter().take_while(|(earliest, _)| *earliest <= at).count();
+        steps.extend(later.drain(..ready).map(|(_, open)| Step::Opened(open)));
         match *change {
             Change::Executed { pid } => {
-                let left = execs.get_mut(&pid).expect("it was counted");
-                let stages = lives.get_mut(&pid).map(|life| take_stages(&mut life.before, *left));
-                let Stage { opens, loaded } = stages.unwrap_or_default();
-                *left -= 1;
-                steps.extend(opens.into_iter().map(Step::Opened));
+                let loaded = loaded.remove(&at).unwrap_or_default();
                 steps.push(Step::Executed { pid, loaded });
-                // Those that follow the last exec must not wait behind what other processes do.
-                if *left == 0
-                    && let Some(life) = lives.remove(&pid)
-                {
-                    steps.extend(life.last.into_iter().map(Step::Opened));
-                }
             }
             Change::Exited { .. } => {}
             other => steps.push(Step::Changed(other)),
         }
     }
-    steps.extend(others.into_iter().filter(|open| !open.deeds.executed()).map(Step::Opened));
+    steps.extend(later.into_iter().map(|(_, open)| Step::Opened(open)));
     steps
 }
 
-fn lives(opens: Vec<Open>) -> HashMap<Pid, Life> {
-    let mut lives: HashMap<Pid, Life> = HashMap::new();
-    for open in opens {
-        let life = lives.entry(open.pid).or_default();
-        match (open.deeds.executed(), life.last.is_empty(), life.before.last_mut()) {
-            (true, true, Some(stage)) => stage.loaded.push(open),
-            (true, ..) => {
-                let opens = std::mem::take(&mut life.last);
-                life.before.push(Stage { opens, loaded: vec![open] });
-            }
-            (false, ..) => life.last.push(open),
-        }
-    }
-    lives
+/// Where an open belongs.
+enum Placed {
+    /// To be run: by which of the changes, if it is among them.
+    Loaded { exec: Option<usize> },
+    /// After that many changes.
+    After { changes: usize },
 }
 
-/// The stages that lie before the first of `left` execs: the last stage belongs to the last exec, since
-/// a stage too many is of an exec that failed. An exec too many was of a program that lies elsewhere.
-fn take_stages(stages: &mut Vec<Stage>, left: usize) -> Stage {
-    let mut whole = Stage::default();
-    if stages.len() < left {
-        return whole;
+/// What is known of each process before its opens are looked at one by one.
+#[derive(Default)]
+struct Plan {
+    lives: HashMap<Pid, Life>,
+}
+
+#[derive(Default)]
+struct Life {
+    /// Changes up to its fork, which is one of them.
+    forked: usize,
+    /// Which of the changes are its execs.
+    execs: Vec<usize>,
+    /// Runs of opens of programs in all, and up to the open that is looked at.
+    loads: usize,
+    seen: usize,
+    is_loading: bool,
+}
+
+impl Plan {
+    fn new(changes: &[Change], opens: &[Open]) -> Self {
+        let mut plan = Self::default();
+        for (at, change) in changes.iter().enumerate() {
+            match *change {
+                Change::Forked { child, .. } => {
+                    plan.lives.insert(child, Life { forked: at + 1, ..Life::default() });
+                }
+                Change::Executed { pid } => plan.lives.entry(pid).or_default().execs.push(at),
+                Change::BecameUser { .. } | Change::Exited { .. } => {}
+            }
+        }
+        for open in opens {
+            if let Some(life) = plan.lives.get_mut(&open.pid) {
+                life.look(open);
+            }
+        }
+        for life in plan.lives.values_mut() {
+            life.loads = std::mem::take(&mut life.seen);
+            life.is_loading = false;
+        }
+        plan
     }
-    let failed = stages.len() - left;
-    for stage in stages.drain(..=failed) {
-        whole.opens.extend(stage.opens);
-        whole.loaded = stage.loaded;
+
+    fn place(&mut self, open: &Open) -> Placed {
+        let is_loaded = open.deeds.executed();
+        let Some(life) = self.lives.get_mut(&open.pid) else {
+            return if is_loaded {
+                Placed::Loaded { exec: None }
+            } else {
+                Placed::After { changes: 0 }
+            };
+        };
+        life.look(open);
+        let exec = life.exec();
+        if is_loaded {
+            return Placed::Loaded { exec };
+        }
+        Placed::After { changes: exec.map_or(life.forked, |exec| exec + 1) }
     }
-    whole
+}
+
+impl Life {
+    fn look(&mut self, open: &Open) {
+        let is_loaded = open.deeds.executed();
+        self.seen += usize::from(is_loaded && !self.is_loading);
+        self.is_loading = is_loaded;
+    }
+
+    /// The exec that the programs seen so far were opened for. The last of them are of the last exec: one too many
+    /// is of an exec that failed, an exec too many was of a program that lies elsewhere.
+    fn exec(&self) -> Option<usize> {
+        let nth = (self.execs.len() + self.seen).checked_sub(self.loads + 1)?;
+        self.execs.get(nth).copied()
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +192,15 @@ mod tests {
     #[test]
     fn each_exec_has_its_own() {
         let opens = [(7, "run:env"), (7, "a"), (8, "x"), (7, "run:cc"), (7, "b")];
-        assert_eq!(told(&[EXEC, EXEC], &opens), ["7!env", "7:a", "7!cc", "7:b", "8:x"]);
+        assert_eq!(told(&[EXEC, EXEC], &opens), ["7!env", "7:a", "8:x", "7!cc", "7:b"]);
+    }
+
+    #[test]
+    fn opens_of_different_processes_stay_in_order() {
+        let opens = [(1, "a"), (7, "run:cat"), (7, "b"), (1, "c")];
+        assert_eq!(told(&[FORK, EXEC], &opens), ["1:a", "1>7", "7!cat", "7:b", "1:c"]);
+        let exited =
+            [FORK, EXEC, Change::Exited { pid: 7 }, Change::Forked { parent: 1, child: 8 }];
+        assert_eq!(told(&exited, &[(8, "x"), (1, "y")]), ["1>7", "7!", "1>8", "8:x", "1:y"]);
     }
 }

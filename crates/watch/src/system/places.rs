@@ -34,10 +34,20 @@ pub(crate) struct Place {
     pub(crate) may_stall: bool,
 }
 
-/// The places of a scope, and the paths of it that no mount could be found for.
-pub(crate) fn places(scope: &Scope, mounts: &Mounts, costs: &Costs) -> (Vec<Place>, Vec<PathBuf>) {
-    let mut unknown = Vec::new();
-    let chosen: Vec<&Mount> = if scope.on.is_empty() {
+/// Where the file systems are mounted that the paths of a scope lie on; or the first path that has none.
+pub(crate) fn points(scope: &Scope, costs: &Costs) -> Result<Vec<PathBuf>, PathBuf> {
+    let point = |path: &PathBuf| costs.local().stat(path).map(|status| status.mount);
+    scope.on.iter().map(|path| point(path).map_err(|_| path.clone())).collect()
+}
+
+/// The places of a scope: those mounted at `points`, or without any all that are worth it.
+pub(crate) fn places(
+    scope: &Scope,
+    points: &[PathBuf],
+    mounts: &Mounts,
+    costs: &Costs,
+) -> Vec<Place> {
+    let chosen: Vec<&Mount> = if points.is_empty() {
         let table = costs.table();
         let is_worth = |mount: &&Mount| {
             is_worth(mount, &costs.local().device_of(mount), &table)
@@ -45,23 +55,12 @@ pub(crate) fn places(scope: &Scope, mounts: &Mounts, costs: &Costs) -> (Vec<Plac
         };
         mounts.all().iter().filter(is_worth).collect()
     } else {
-        let found = scope.on.iter().filter_map(|path| {
-            let mount = mount_of(path, mounts, costs);
-            if mount.is_none() {
-                unknown.push(path.clone());
-            }
-            mount
-        });
-        found.collect()
+        let at = |point: &PathBuf| mounts.all().iter().rfind(|mount| mount.point == *point);
+        points.iter().filter_map(at).collect()
     };
     let mut seen = HashSet::new();
     let firsts = chosen.into_iter().filter(|mount| seen.insert(mount.major_minor));
-    (firsts.map(|mount| place(mount, mounts)).collect(), unknown)
-}
-
-fn mount_of<'a>(path: &Path, mounts: &'a Mounts, costs: &Costs) -> Option<&'a Mount> {
-    let point = costs.local().stat(path).ok()?.mount;
-    mounts.all().iter().rfind(|mount| mount.point == point)
+    firsts.map(|mount| place(mount, mounts)).collect()
 }
 
 /// Names files by a mount that shows all of the file system, if there is one.
