@@ -16,6 +16,11 @@ impl Writer {
         self.0.push(number.to_le_bytes()[0]);
     }
 
+    /// A number that is as often large as small.
+    pub(crate) fn fixed(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
     /// A count.
     pub(crate) fn count(&mut self, count: usize) {
         self.number(count as u64);
@@ -51,6 +56,12 @@ impl<'a> Reader<'a> {
             }
         }
         Err(self.damaged())
+    }
+
+    pub(crate) fn fixed(&mut self) -> Result<u64, DecodeError> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or_else(|| self.damaged())?;
+        self.rest = rest;
+        Ok(u64::from_le_bytes(*bytes))
     }
 
     /// A number that is at most `most`.

@@ -1,5 +1,7 @@
 //! Patterns as bytes: for a file that outlives the learner.
 
+mod memory;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use crate::bytes::{Reader, Writer};
 use crate::event::{Access, User};
 use crate::names::{Name, Names};
 use crate::numbered::NumberMap;
+use crate::ours::WINDOW_MAX;
 use crate::paper::{AccessTree, DEPTH_MAX, Leaf, NODES_MAX, Node};
 use crate::patterns::{Habits, Patterns, Program};
 
@@ -119,6 +122,8 @@ fn encode_habits(habits: &Habits, writer: &mut Writer) {
         writer.count(program.trees.len());
         program.trees.iter().for_each(|tree| writer.number(numbers.trees[&Arc::as_ptr(tree)]));
     }
+    writer.count(habits.window);
+    memory::encode(&habits.memory, &numbers, writer);
 }
 
 /// What names and trees are called in an encoding.
@@ -191,7 +196,9 @@ fn decode_habits(reader: &mut Reader<'_>) -> Result<Habits, DecodeError> {
         }
         programs.insert(name, program);
     }
-    Ok(Habits { names, programs, ticks, ..Habits::default() })
+    let window = reader.within(WINDOW_MAX as u64)?;
+    let memory = memory::decode(reader, count)?;
+    Ok(Habits { names, programs, ticks, window, memory, ..Habits::default() })
 }
 
 fn name(reader: &mut Reader<'_>, count: usize) -> Result<Name, DecodeError> {

@@ -29,8 +29,8 @@ pub struct Options {
     /// are used lies far above this.
     pub chance_min: f32,
     /// How far ahead of a program files are predicted under [`Matching::Ours`], by what earlier
-    /// runs took: enough for thousands of files from a fast device and hundreds from a slow one,
-    /// without pushing out of memory what is read before them.
+    /// runs took: enough for some hundreds of files from a slow device, without pushing out of
+    /// memory what is read before them.
     pub horizon: Duration,
     /// Under [`Matching::Ours`] a file is not predicted if fewer files than this were accessed since
     /// it was, and fewer bytes than `near_bytes`: it is near anyhow, and looking costs more.
@@ -47,8 +47,8 @@ impl Default for Options {
             matching: Matching::Ours,
             match_threshold: 0.45,
             trees_per_program_max: 6,
-            chance_min: 0.7,
-            horizon: Duration::from_secs(20),
+            chance_min: 0.8,
+            horizon: Duration::from_secs(3),
             near_files: 32,
             near_bytes: 1 << 20,
             pattern_bytes_max: 64 << 20,

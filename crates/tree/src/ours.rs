@@ -14,9 +14,9 @@ mod pattern;
 mod template;
 mod working;
 
-pub(crate) use belief::{Beliefs, Evidence};
+pub(crate) use belief::{Beliefs, Cases, Evidence};
 pub(crate) use chain::{Chain, Link};
 pub(crate) use invocation::Invocation;
 pub(crate) use memory::Memory;
-pub(crate) use pattern::{ChildEntry, FileEntry, Pattern};
-pub(crate) use working::{Advice, Guess, Working};
+pub(crate) use pattern::{ChildEntry, FileEntry, Pattern, RUNS_MAX};
+pub(crate) use working::{Advice, Guess, WINDOW_MAX, Working};

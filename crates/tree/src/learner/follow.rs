@@ -54,6 +54,8 @@ impl Learner {
         let file = habits.names.intern(&call.program.path);
         let invocation = Invocation::new(&key, &call.program.path, call.arguments, call.folder);
         let program = habits.names.intern(&Arc::from(key));
+        // An interpreter is known too: what its scripts have in common.
+        habits.programs.entry(file).or_default().used = habits.ticks;
         let known = habits.programs.entry(program).or_default();
         known.used = habits.ticks;
         let replaced = known.identify(call.program.identity);

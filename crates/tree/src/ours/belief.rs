@@ -9,8 +9,6 @@ use crate::program::basename;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Evidence(pub(crate) u16);
 
-/// Different evidence there is.
-const EVIDENCES: usize = 1 << 12;
 /// What a chance from nowhere weighs against counted cases.
 const PRIOR_CASES: f32 = 3.0;
 /// What the chance of all programs weighs against a program's own cases.
@@ -74,6 +72,9 @@ const OF_STEP: u16 = 1 << 11;
 const OF_CHILD: u16 = 1 << 11 | 1 << 10;
 
 impl Evidence {
+    /// No evidence has a larger number.
+    pub(crate) const LARGEST: u16 = (1 << 12) - 1;
+
     /// Of a file by its histories under the most alike circumstance that is known and under the
     /// most general one; `None` where that never had it, out of so many runs.
     pub(crate) fn of_file(
@@ -224,7 +225,7 @@ impl Beliefs {
 
     /// It came true, or did not.
     pub(crate) fn count(&mut self, program: Name, evidence: Evidence, came: bool) {
-        debug_assert!(usize::from(evidence.0) < EVIDENCES);
+        debug_assert!(evidence.0 <= Evidence::LARGEST, "twelve bits");
         self.shared.entry(evidence).or_default().count(came);
         self.own.entry((program, evidence)).or_default().count(came);
     }
@@ -251,7 +252,7 @@ mod tests {
         assert!(file.0 < OF_STEP);
         let step = Evidence::of_step(1, 9, 99, true);
         assert!(step.0 >= OF_STEP && step.0 & OF_CHILD != OF_CHILD);
-        assert!(usize::from(Evidence::of_child(!0, 16, Bond::After).0) < EVIDENCES);
+        assert!(Evidence::of_child(!0, 16, Bond::After).0 <= Evidence::LARGEST);
     }
 
     #[test]

@@ -26,7 +26,7 @@ const CHANCE_WATCHED: f32 = 0.05;
 /// costs little, and that nothing is fetched so early that it is gone again when it is needed.
 const WINDOW_MIN: usize = 24;
 /// The same, at most: what keeps a slow device with many arms busy.
-const WINDOW_MAX: usize = 256;
+pub(crate) const WINDOW_MAX: usize = 256;
 /// So many more for each that came too late: the device takes longer than the program.
 const WINDOW_STEP: usize = 2;
 /// One more for each so many that came, since a few of a pattern that holds never come.
@@ -139,7 +139,10 @@ impl Working {
         };
         let mut guesses: NumberMap<Name, (Guess, Evidence)> = NumberMap::default();
         for (alike, pattern) in &known {
-            for file in pattern.files.iter().filter(|file| file.access == Access::Read) {
+            let reads = |file: &&FileEntry| file.access == Access::Read;
+            // Its own file is in memory already.
+            let others = |file: &&FileEntry| file.name != self.executable;
+            for file in pattern.files.iter().filter(reads).filter(others) {
                 let path = names.path(file.name);
                 let template = is_template(path);
                 let evidence = if template {

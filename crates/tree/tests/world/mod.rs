@@ -6,7 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfirst_tree::{Access, Decision, Event, File, Identity, Learner, Prediction, Process, User};
+use nearfirst_tree::{
+    Access, Decision, Event, File, Identity, Learner, Prediction, PredictionId, Process, User,
+};
+
+/// What every fetch takes.
+pub(crate) const TOOK: Duration = Duration::from_millis(30);
 
 /// A learner, what happens to it, and what it decided.
 pub(crate) struct World {
@@ -68,6 +73,11 @@ impl World {
 
     pub(crate) fn exit(&mut self, process: Process) {
         self.event(Event::Exited { process });
+    }
+
+    pub(crate) fn fetched(&mut self, prediction: PredictionId, path: &str, bytes: u64) {
+        let path = Arc::from(path.as_bytes());
+        self.event(Event::Fetched { prediction, path, bytes, took: TOOK });
     }
 
     /// A program that starts, opens these files and ends.

@@ -1,0 +1,226 @@
+//! Our rules, through the learner.
+
+mod world;
+
+use nearfirst_tree::{Decision, Event, Learner, Options, Patterns, User};
+use world::World;
+
+fn world() -> World {
+    // Nothing counts as near: a test's few files would all be.
+    let options = Options { near_files: 0, ..Options::default() };
+    World::new(Learner::new(options, Patterns::default()))
+}
+
+const READER: [&str; 4] = ["/etc/reader.conf", "/lib/a.so", "/lib/b.so", "/data/x"];
+
+#[test]
+fn a_known_invocation_is_predicted_when_it_starts_in_the_order_of_need() {
+    let mut world = world();
+    world.run("/bin/reader", "reader x", &READER);
+    world.forget_decisions();
+    let reader = world.start("/bin/reader", "reader x");
+    assert_eq!(world.predicted(), READER);
+    let files = &world.predictions().next().unwrap().files;
+    assert!(files.windows(2).all(|pair| pair[0].needed_in <= pair[1].needed_in));
+    READER.iter().for_each(|path| world.open(reader, path));
+    world.exit(reader);
+    assert_eq!((world.predicted().len(), world.withdrawn()), (4, 0));
+}
+
+#[test]
+fn siblings_that_race_are_still_expected() {
+    let mut world = world();
+    let mut order = READER;
+    for _ in 0..6 {
+        world.forget_decisions();
+        order.rotate_left(1);
+        world.run("/bin/reader", "reader x", &order);
+        order.swap(0, 2);
+    }
+    let mut predicted = world.predicted();
+    predicted.sort();
+    let mut expected = READER;
+    expected.sort_unstable();
+    assert_eq!(predicted, expected);
+    assert_eq!(world.withdrawn(), 0);
+}
+
+#[test]
+fn names_that_follow_from_arguments_are_predicted_for_files_never_seen() {
+    let mut world = world();
+    for stem in ["a", "b", "c", "d"] {
+        let files = [format!("/home/u/{stem}.c"), format!("/home/u/{stem}.h")];
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        world.run("/bin/cc", &format!("cc -c {stem}.c"), &files);
+    }
+    world.forget_decisions();
+    world.start("/bin/cc", "cc -c new.c");
+    let predicted = world.predicted();
+    assert!(predicted.contains(&"/home/u/new.c".to_owned()), "{predicted:?}");
+    assert!(predicted.contains(&"/home/u/new.h".to_owned()), "{predicted:?}");
+}
+
+#[test]
+fn names_in_the_working_folder_follow_it() {
+    let mut world = world();
+    for folder in ["/p/one", "/p/two", "/p/three"] {
+        world.folder = folder.to_owned();
+        let settings = format!("{folder}/.tool/config");
+        world.run("/bin/tool", "tool", &["/etc/tool.conf", &settings]);
+    }
+    world.forget_decisions();
+    world.folder = "/p/four".to_owned();
+    world.start("/bin/tool", "tool");
+    assert_eq!(world.predicted(), ["/etc/tool.conf", "/p/four/.tool/config"]);
+}
+
+#[test]
+fn what_programs_below_will_read_is_predicted_from_the_one_above() {
+    let mut world = world();
+    let build = |world: &mut World| {
+        let make = world.start("/bin/make", "make");
+        world.open(make, "/home/u/Makefile");
+        for unit in ["a", "b"] {
+            let cc = world.invoke(make, "/bin/cc", &format!("cc {unit}.c"));
+            world.open(cc, &format!("/home/u/{unit}.c"));
+            world.exit(cc);
+        }
+        world.exit(make);
+    };
+    build(&mut world);
+    build(&mut world);
+    world.forget_decisions();
+    world.start("/bin/make", "make");
+    let predicted = world.predicted();
+    assert_eq!(predicted, ["/home/u/Makefile", "/bin/cc", "/home/u/a.c", "/home/u/b.c"]);
+}
+
+#[test]
+fn what_a_shell_is_told_next_is_predicted_by_what_it_was_told_before() {
+    let mut world = world();
+    let session = |world: &mut World| {
+        let shell = world.start("/bin/bash", "bash");
+        for (program, file) in [("/bin/edit", "/d/1"), ("/bin/build", "/d/2"), ("/bin/try", "/d/3")]
+        {
+            let child = world.invoke(shell, program, "it");
+            world.open(child, file);
+            world.exit(child);
+        }
+        world.exit(shell);
+    };
+    (0..6).for_each(|_| session(&mut world));
+    world.forget_decisions();
+    let shell = world.start("/bin/bash", "bash");
+    world.invoke(shell, "/bin/edit", "it");
+    assert!(world.predicted().contains(&"/d/2".to_owned()), "{:?}", world.predicted());
+}
+
+#[test]
+fn where_no_pattern_knows_the_order_of_earlier_runs_does() {
+    let mut world = world();
+    let modules: Vec<String> = (0..6).map(|module| format!("/lib/m{module}.py")).collect();
+    let modules: Vec<&str> = modules.iter().map(String::as_str).collect();
+    for script in ["one", "two", "three"] {
+        let own = format!("/home/u/{script}.py");
+        let files = [&[&*own], &modules[..]].concat();
+        world.run("/usr/bin/python3", &format!("python3 {script}.py"), &files);
+    }
+    world.forget_decisions();
+    let python = world.start("/usr/bin/python3", "python3 new.py --option");
+    world.open(python, "/home/u/new.py");
+    world.open(python, modules[0]);
+    let predicted = world.predicted();
+    assert!(modules[1..].iter().all(|&module| predicted.iter().any(|path| path == module)));
+}
+
+#[test]
+fn what_stays_away_is_withdrawn_while_the_program_runs() {
+    let mut world = world();
+    let files = |kind: &str| (0..30).map(|file| format!("/{kind}/{file}")).collect::<Vec<_>>();
+    for _ in 0..2 {
+        let reader = world.start("/bin/reader", "reader");
+        files("usual").iter().for_each(|path| world.open(reader, path));
+        world.exit(reader);
+    }
+    world.forget_decisions();
+    let reader = world.start("/bin/reader", "reader");
+    files("other").iter().for_each(|path| world.open(reader, path));
+    assert_eq!(world.withdrawn(), 1);
+}
+
+#[test]
+fn what_is_left_over_is_withdrawn_at_the_end_unless_it_was_fetched() {
+    let mut world = world();
+    world.run("/bin/reader", "reader", &READER);
+    for fetched in [false, true] {
+        world.forget_decisions();
+        let reader = world.start("/bin/reader", "reader");
+        let id = world.predictions().next().unwrap().id;
+        if fetched {
+            READER.iter().for_each(|path| world.fetched(id, path, 4096));
+        }
+        world.open(reader, READER[0]);
+        world.exit(reader);
+        assert_eq!(world.decisions.contains(&Decision::Withdraw(id)), !fetched);
+    }
+}
+
+#[test]
+fn a_file_that_is_awaited_is_not_predicted_again() {
+    let mut world = world();
+    world.run("/bin/reader", "reader", &READER);
+    world.forget_decisions();
+    world.start("/bin/reader", "reader");
+    world.start("/bin/reader", "reader");
+    assert_eq!(world.predicted(), READER);
+}
+
+#[test]
+fn one_user_learns_nothing_from_another() {
+    let mut world = world();
+    world.run("/bin/reader", "reader", &READER);
+    world.user = User(1001);
+    world.forget_decisions();
+    world.start("/bin/reader", "reader");
+    assert_eq!(world.predicted(), [""; 0]);
+}
+
+#[test]
+fn lost_events_make_a_run_no_lesson() {
+    for process in [false, true] {
+        let mut world = world();
+        let reader = world.start("/bin/reader", "reader");
+        READER.iter().for_each(|path| world.open(reader, path));
+        world.event(Event::Lost { process: process.then_some(reader) });
+        world.exit(reader);
+        world.forget_decisions();
+        world.start("/bin/reader", "reader");
+        assert_eq!(world.predicted(), [""; 0]);
+    }
+}
+
+#[test]
+fn losing_everything_withdraws_what_was_predicted() {
+    let mut world = world();
+    world.run("/bin/reader", "reader", &READER);
+    world.forget_decisions();
+    world.start("/bin/reader", "reader");
+    world.event(Event::Lost { process: None });
+    assert_eq!(world.withdrawn(), 1);
+}
+
+#[test]
+fn parts_of_large_files_are_predicted_as_they_were_read() {
+    let mut world = world();
+    for _ in 0..2 {
+        let reader = world.start("/bin/reader", "reader");
+        world.open(reader, "/data/large");
+        let mut file = world::file("/data/large");
+        file.size = Some(100 << 20);
+        let extents = vec![0..4096, 8192..12288, (50 << 20)..(51 << 20)];
+        world.event(Event::Touched { process: reader, file, extents });
+        world.exit(reader);
+    }
+    let files = &world.predictions().last().unwrap().files;
+    assert_eq!(files[0].extents, [0..12288, (50 << 20)..(51 << 20)]);
+}
