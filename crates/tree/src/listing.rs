@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::account::Account;
 use crate::event::{Access, User};
 use crate::names::{Name, Names};
-use crate::ours::Pattern;
+use crate::ours::{Pattern, is_template};
 use crate::paper::{AccessTree, Node};
 use crate::patterns::{Habits, Patterns};
 
@@ -84,9 +84,14 @@ impl Patterns {
         let habits = self.users.get(&user)?;
         let name = habits.names.find(program)?;
         let known = habits.programs.get(&name)?;
-        let ours = habits.memory.patterns.values().filter(|pattern| pattern.program == Some(name));
-        let branches = match ours.max_by_key(|pattern| (pattern.used, pattern.runs)) {
-            Some(pattern) => of_pattern(habits, pattern, DEPTH_MAX),
+        let patterns = habits.memory.patterns.iter();
+        let ours = patterns.filter(|(_, pattern)| pattern.program == Some(name));
+        // Of what was learned from one run, what has its programs.
+        let last = |&(key, pattern): &(&u64, &Pattern)| {
+            (pattern.used, pattern.children.len(), pattern.runs, *key)
+        };
+        let branches = match ours.max_by_key(last) {
+            Some((_, pattern)) => of_pattern(habits, pattern, DEPTH_MAX),
             None => known.trees.last().map(|tree| of_tree(&habits.names, tree)).unwrap_or_default(),
         };
         Some(branches)
@@ -119,7 +124,8 @@ fn of_pattern(habits: &Habits, pattern: &Pattern, depth: usize) -> Vec<Branch> {
     let runs = pattern.runs.clamp(1, 16);
     let share = |history: u16| f32::from(pattern_runs(history, runs)) / f32::from(runs);
     let moment = |at: u32| Duration::from_millis(at.into());
-    let files = pattern.files.iter().map(|file| Branch {
+    let paths = pattern.files.iter().filter(|file| !is_template(habits.names.path(file.name)));
+    let files = paths.map(|file| Branch {
         at: moment(file.at),
         share: share(file.history),
         ..leaf_of(&habits.names, file.name, file.access)

@@ -19,4 +19,5 @@ pub(crate) use chain::{Chain, Link};
 pub(crate) use invocation::Invocation;
 pub(crate) use memory::Memory;
 pub(crate) use pattern::{ChildEntry, FileEntry, Pattern, RUNS_MAX};
+pub(crate) use template::is_template;
 pub(crate) use working::{Advice, Guess, WINDOW_MAX, Working};

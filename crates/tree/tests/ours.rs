@@ -2,7 +2,7 @@
 
 mod world;
 
-use nearfirst_tree::{Decision, Event, Learner, Options, Patterns, User};
+use nearfirst_tree::{Decision, Event, Learner, Options, Patterns, PredictionId, User};
 use world::World;
 
 fn world() -> World {
@@ -223,4 +223,24 @@ fn parts_of_large_files_are_predicted_as_they_were_read() {
     }
     let files = &world.predictions().last().unwrap().files;
     assert_eq!(files[0].extents, [0..12288, (50 << 20)..(51 << 20)]);
+}
+
+#[test]
+fn what_predictions_were_worth_is_counted() {
+    let mut world = world();
+    world.run("/bin/reader", "reader", &READER);
+    let reader = world.start("/bin/reader", "reader");
+    let id = world.predictions().last().unwrap().id;
+    world.fetched(id, READER[0], 1000);
+    world.fetched(id, READER[1], 0);
+    world.fetched(id, READER[3], 500);
+    READER[..3].iter().for_each(|path| world.open(reader, path));
+    world.open(reader, "/unexpected");
+    world.exit(reader);
+    let account = world.learner.patterns().account();
+    assert_eq!((account.runs, account.predicted), (2, 4));
+    assert_eq!((account.in_time, account.late, account.unused), (2, 1, 1));
+    assert_eq!((account.fetched_bytes, account.wasted_bytes), (1500, 500));
+    assert_eq!(account.saved, world::TOOK);
+    assert_eq!(id, PredictionId(0));
 }

@@ -1,0 +1,203 @@
+//! Whatever happens, in whatever order, a learner stands it and stays small.
+
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearfirst_tree::{
+    Access, Decision, Event, File, Identity, Learner, Matching, Options, Patterns, PredictionId,
+    Process, User,
+};
+use proptest::prelude::*;
+use world::World;
+
+const PROGRAMS: [&str; 6] =
+    ["/bin/sh", "/bin/cc", "/usr/bin/python3", "/bin/make", "/bin/busybox", "/bin/env"];
+const ARGUMENTS: [&str; 6] = ["-c", "a.c", "-m", "-o", "/tmp/ccX1.o", "--file=lib/b.h"];
+
+fn file(number: u8) -> File {
+    let path = match number % 5 {
+        0 => format!("/proc/{number}"),
+        1 => format!("relative{number}"),
+        _ => format!("/home/u/{number}.c"),
+    };
+    File {
+        path: Arc::from(path.into_bytes()),
+        identity: Some(Identity { device: 1, inode: u64::from(number % 7) }),
+        size: (number % 2 == 0).then_some(u64::from(number) << 16),
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let process = || (0_u64..12).prop_map(Process);
+    let words = prop::collection::vec(prop::sample::select(&ARGUMENTS[..]), 0..5);
+    let access = prop_oneof![4 => Just(Access::Read), 1 => Just(Access::Write)];
+    let extents =
+        prop::collection::vec((any::<u64>(), any::<u64>()).prop_map(|(a, b)| a..b), 0..30);
+    prop_oneof![
+        2 => (process(), 0_u32..3).prop_map(|(process, user)| Event::Found { process, user: User(user) }),
+        4 => (process(), process()).prop_map(|(parent, child)| Event::Forked { parent, child }),
+        6 => (process(), prop::sample::select(&PROGRAMS[..]), words, any::<u8>()).prop_map(
+            |(process, program, words, inode)| Event::Executed {
+                process,
+                program: File {
+                    path: Arc::from(program.as_bytes()),
+                    identity: Some(Identity { device: 1, inode: u64::from(inode / 50) }),
+                    size: None,
+                },
+                arguments: words.iter().map(|word| Arc::from(word.as_bytes())).collect(),
+                folder: Arc::from(&b"/home/u"[..]),
+            }
+        ),
+        20 => (process(), any::<u8>(), access).prop_map(|(process, number, access)| {
+            Event::Opened { process, file: file(number), access }
+        }),
+        1 => (process(), any::<u8>(), extents).prop_map(|(process, number, extents)| {
+            Event::Touched { process, file: file(number), extents }
+        }),
+        5 => process().prop_map(|process| Event::Exited { process }),
+        1 => prop::option::of(process()).prop_map(|process| Event::Lost { process }),
+        2 => (0_u64..40, any::<u8>()).prop_map(|(prediction, number)| Event::Fetched {
+            prediction: PredictionId(prediction),
+            path: file(number).path,
+            bytes: u64::from(number),
+            took: Duration::from_millis(3),
+        }),
+    ]
+}
+
+/// A prediction is made once, of files that can be, and withdrawn at most once, after that.
+fn check(decisions: &[Decision], made: &mut Vec<PredictionId>) -> Result<(), TestCaseError> {
+    for decision in decisions {
+        match decision {
+            Decision::Fetch(prediction) => {
+                prop_assert!(!made.contains(&prediction.id));
+                made.push(prediction.id);
+                prop_assert!(!prediction.files.is_empty());
+                for file in &prediction.files {
+                    prop_assert!(file.path.starts_with(b"/") && !file.path.starts_with(b"/proc"));
+                    prop_assert!((0.0..=1.0).contains(&file.chance));
+                    let sorted = file.extents.windows(2).all(|pair| pair[0].end < pair[1].start);
+                    prop_assert!(sorted && file.extents.len() <= 16);
+                }
+            }
+            Decision::Withdraw(id) => {
+                let place = made.iter().position(|made| made == id);
+                prop_assert!(place.is_some());
+                made.swap_remove(place.unwrap_or_default());
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn any_events_are_stood(
+        events in prop::collection::vec((event(), 0_u64..100_000), 0..400),
+        matching in prop::sample::select(&[Matching::Paper, Matching::Ours][..]),
+        memory in prop::sample::select(&[0, 20_000, 64 << 20][..]),
+    ) {
+        let options =
+            Options { matching, near_files: 0, pattern_bytes_max: memory, ..Options::default() };
+        let mut learner = Learner::new(options.clone(), Patterns::default());
+        let mut made = Vec::new();
+        for (event, milliseconds) in &events {
+            // Clocks of sources may go back.
+            check(&learner.on(event.clone(), Duration::from_millis(*milliseconds)), &mut made)?;
+        }
+        let bytes = learner.patterns().encode();
+        let patterns = Patterns::decode(&bytes).expect("what is written can be read");
+        prop_assert_eq!(patterns.encode(), bytes);
+        let (mut learner, mut made) = (Learner::new(options, patterns), Vec::new());
+        for (event, milliseconds) in events {
+            check(&learner.on(event, Duration::from_millis(milliseconds)), &mut made)?;
+        }
+    }
+}
+
+fn world(matching: Matching) -> World {
+    World::new(Learner::new(Options { matching, ..Options::default() }, Patterns::default()))
+}
+
+#[test]
+fn a_fork_bomb_whose_ends_are_lost_does_not_take_the_learner_along() {
+    for matching in [Matching::Paper, Matching::Ours] {
+        let mut world = world(matching);
+        let mut process = world.start("/bin/bomb", "bomb");
+        for _ in 0..150_000 {
+            process = world.fork(process);
+        }
+        world.run("/bin/cat", "cat /etc/motd", &["/etc/motd"]);
+        world.forget_decisions();
+        world.start("/bin/cat", "cat /etc/motd");
+        assert!(world.learner.patterns().encode().len() < 10_000);
+    }
+}
+
+#[test]
+fn short_processes_leave_patterns_within_their_bounds() {
+    for matching in [Matching::Paper, Matching::Ours] {
+        let most = 256 << 10;
+        let options = Options { matching, pattern_bytes_max: most, ..Options::default() };
+        let mut world = World::new(Learner::new(options, Patterns::default()));
+        for number in 0..20_000 {
+            let (program, file) = (format!("/t/test{}", number % 5000), format!("/t/{number}"));
+            world.run(&program, &format!("test {number}"), &["/lib/libc.so", &file]);
+            world.forget_decisions();
+        }
+        // What is held takes more than its encoding; a sweep may be some runs away.
+        assert!(world.learner.patterns().encode().len() < most);
+        world.run("/t/test4999", "test 19999", &["/lib/libc.so"]);
+        assert!(world.learner.patterns().programs().len() > 10, "{matching:?}");
+    }
+}
+
+#[test]
+fn a_program_that_executes_itself_for_ever_is_one_of_many() {
+    for matching in [Matching::Paper, Matching::Ours] {
+        let mut world = world(matching);
+        let process = world.start("/bin/again", "again");
+        for number in 0..2000 {
+            world.execute(process, "/bin/again", &format!("again {number}"));
+            world.open(process, "/etc/again.conf");
+        }
+        world.exit(process);
+        world.start("/bin/again", "again");
+        assert!(Patterns::decode(&world.learner.patterns().encode()).is_ok());
+    }
+}
+
+#[test]
+fn deep_trees_are_cut() {
+    for matching in [Matching::Paper, Matching::Ours] {
+        let mut world = world(matching);
+        for _ in 0..2 {
+            let mut processes = vec![world.start("/bin/deep0", "deep")];
+            for depth in 1..500 {
+                let child =
+                    world.invoke(processes[depth - 1], &format!("/bin/deep{depth}"), "deep");
+                world.open(child, &format!("/d/{depth}"));
+                processes.push(child);
+            }
+            processes.iter().rev().for_each(|&process| world.exit(process));
+        }
+        assert!(Patterns::decode(&world.learner.patterns().encode()).is_ok());
+    }
+}
+
+#[test]
+fn of_a_program_that_opens_very_many_files_the_beginning_is_kept() {
+    let mut world = world(Matching::Ours);
+    let reader = world.start("/bin/reader", "reader");
+    for number in 0..200_000 {
+        world.open(reader, &format!("/{number}"));
+    }
+    world.exit(reader);
+    assert!(world.learner.patterns().encode().len() < 16 << 20);
+    world.forget_decisions();
+    world.start("/bin/reader", "reader");
+    assert_eq!(world.predicted()[..2], ["/0", "/1"]);
+}
