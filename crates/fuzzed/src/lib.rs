@@ -9,6 +9,7 @@ mod find;
 #[path = "../../cli/src/messages.rs"]
 mod messages;
 mod mountinfo;
+mod patterns;
 #[expect(dead_code, reason = "the command uses the rest")]
 #[path = "../../cli/src/progress.rs"]
 mod progress;
@@ -19,6 +20,7 @@ mod table;
 pub use c::c_calls;
 pub use find::expression;
 pub use mountinfo::mountinfo;
+pub use patterns::patterns;
 pub use records::records;
 pub use specs::specs;
 pub use table::table;
@@ -37,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "c_calls", body: c_calls },
     Target { name: "expression", body: expression },
     Target { name: "mountinfo", body: mountinfo },
+    Target { name: "patterns", body: patterns },
     Target { name: "records", body: records },
     Target { name: "specs", body: specs },
     Target { name: "table", body: table },

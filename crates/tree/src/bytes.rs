@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn string(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.count()?;
-        let (string, rest) = self.rest.split_at(length);
+        let (string, rest) = self.rest.split_at_checked(length).ok_or_else(|| self.damaged())?;
         self.rest = rest;
         Ok(string)
     }
