@@ -10,10 +10,15 @@ pub(crate) struct Name(pub(crate) u32);
 /// What is kept with a name beside its bytes: slot, map entry and the counters of [`Arc`].
 const OVERHEAD_BYTES: usize = 96;
 
+/// Bytes of a file whose size is not told: about the mean of a source file.
+const UNKNOWN_BYTES: u64 = 16 << 10;
+
 #[derive(Debug, Clone)]
 struct Slot {
     path: Arc<[u8]>,
     accessed: Option<Accesses>,
+    /// Bytes of the file, where they were told.
+    size: Option<u64>,
 }
 
 /// How much was accessed until a moment.
@@ -39,7 +44,7 @@ impl Names {
         if let Some(&name) = self.numbers.get(path) {
             return name;
         }
-        let slot = Some(Slot { path: Arc::clone(path), accessed: None });
+        let slot = Some(Slot { path: Arc::clone(path), accessed: None, size: None });
         let name = if let Some(number) = self.free.pop() {
             self.slots[number as usize] = slot;
             Name(number)
@@ -67,11 +72,17 @@ impl Names {
         self.slot(name).accessed
     }
 
-    /// Notes an access to a file, which brings it to so much in all.
-    pub(crate) fn access(&mut self, name: Name, accesses: Accesses) {
+    /// Notes an access to a file, of this size, which brings it to so much in all.
+    pub(crate) fn access(&mut self, name: Name, size: Option<u64>, accesses: Accesses) {
         if let Some(slot) = &mut self.slots[name.0 as usize] {
             slot.accessed = Some(accesses);
+            slot.size = size.or(slot.size);
         }
+    }
+
+    /// Bytes of a file, as it was accessed last; if nobody told, a guess.
+    pub(crate) fn size(&self, name: Name) -> u64 {
+        self.slot(name).size.unwrap_or(UNKNOWN_BYTES)
     }
 
     /// Numbers given so far, whether still in use or not: one more than the largest.

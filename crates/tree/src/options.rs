@@ -28,6 +28,9 @@ pub struct Options {
     /// earlier one's arguments mostly have a chance near 1, so the share of predicted files that
     /// are used lies far above this.
     pub chance_min: f32,
+    /// The same for a file that follows another one in earlier runs where no pattern knows what comes:
+    /// it is needed at once or not at all, so a wrong one is soon withdrawn.
+    pub next_chance_min: f32,
     /// How far ahead of a program files are predicted under [`Matching::Ours`], by what earlier
     /// runs took: enough for some hundreds of files from a slow device, without pushing out of
     /// memory what is read before them.
@@ -48,6 +51,7 @@ impl Default for Options {
             match_threshold: 0.45,
             trees_per_program_max: 6,
             chance_min: 0.8,
+            next_chance_min: 0.6,
             horizon: Duration::from_secs(3),
             near_files: 32,
             near_bytes: 1 << 20,

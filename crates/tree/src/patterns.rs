@@ -35,8 +35,6 @@ pub(crate) struct Habits {
 /// run side by side have their own, and an update replaces one.
 const INODES_MAX: usize = 4;
 
-/// Bytes of a file whose size is not told.
-const UNKNOWN_BYTES: u64 = 16 << 10;
 /// Memory of a program's account and table entry, about.
 const PROGRAM_BYTES: usize = 256;
 
@@ -86,8 +84,8 @@ impl Habits {
     /// A file is accessed, for the first time in a run.
     pub(crate) fn access(&mut self, file: Name, size: Option<u64>) {
         self.accesses.files += 1;
-        self.accesses.bytes += size.unwrap_or(UNKNOWN_BYTES);
-        self.names.access(file, self.accesses);
+        self.accesses.bytes += size.unwrap_or(self.names.size(file));
+        self.names.access(file, size, self.accesses);
     }
 
     /// Whether a file was accessed so short a while ago that it is near.

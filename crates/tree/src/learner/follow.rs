@@ -238,7 +238,8 @@ impl Learner {
         if let Some(run) = self.runs.get_mut(&used.run)
             && let Working::Ours(working) = &mut run.working
         {
-            working.came(used.needed.saturating_sub(now), used.account.late > 0);
+            let bytes = habits.names.size(file);
+            working.came(bytes, used.needed.saturating_sub(now), used.account.late > 0);
             self.advance(used.run, now, decisions);
         }
     }

@@ -17,7 +17,9 @@ impl Learner {
     pub(super) fn advance(&mut self, id: RunId, now: Duration, decisions: &mut Vec<Decision>) {
         let Some(run) = self.runs.get_mut(&id) else { return };
         let Working::Ours(working) = &mut run.working else { return };
-        let next = working.ahead(now.saturating_sub(run.started), self.options.horizon);
+        let Some(habits) = self.patterns.users.get(&run.user) else { return };
+        let elapsed = now.saturating_sub(run.started);
+        let next = working.ahead(&habits.names, elapsed, self.options.horizon);
         self.predict(id, &next, now, decisions);
     }
 

@@ -29,6 +29,9 @@ const WINDOW_MIN: usize = 24;
 pub(crate) const WINDOW_MAX: usize = 256;
 /// So many more for each that came too late: the device takes longer than the program.
 const WINDOW_STEP: usize = 2;
+/// Bytes of predicted files that have not come, for each file of the window: with less a large file
+/// that is not needed would push out many that are.
+const WINDOW_FILE_BYTES: u64 = 256 << 10;
 /// One more for each so many that came, since a few of a pattern that holds never come.
 const WINDOW_GROWTH: usize = 8;
 /// How much the window of one run moves that of the next.
@@ -83,6 +86,8 @@ pub(crate) struct Working {
     planned: usize,
     /// Predicted files that were read by the run or those below it.
     came: usize,
+    /// Bytes of predicted files that have not been read.
+    awaited_bytes: u64,
     /// How far the run is ahead of earlier ones.
     lead: Duration,
     window: usize,
@@ -119,6 +124,7 @@ impl Working {
             plan: Vec::new(),
             planned: 0,
             came: 0,
+            awaited_bytes: 0,
             lead: Duration::ZERO,
             window: window.max(WINDOW_MIN),
             hits: 0,
@@ -224,7 +230,12 @@ impl Working {
     }
 
     /// What is to be predicted now: as far ahead as time and what came so far allow.
-    pub(crate) fn ahead(&mut self, elapsed: Duration, horizon: Duration) -> Vec<Guess> {
+    pub(crate) fn ahead(
+        &mut self,
+        names: &Names,
+        elapsed: Duration,
+        horizon: Duration,
+    ) -> Vec<Guess> {
         let until = elapsed + self.lead + horizon;
         let window = self.window + self.came / WINDOW_GROWTH;
         let room = (window + self.came).saturating_sub(self.planned);
@@ -232,15 +243,26 @@ impl Working {
         if room < BATCH.min(rest.len()) {
             return Vec::new();
         }
-        let now = rest.iter().take(room).take_while(|guess| guess.at <= until).count();
-        self.planned += now;
-        rest[..now].to_vec()
+        let bytes_max = window as u64 * WINDOW_FILE_BYTES;
+        let mut next = Vec::new();
+        for guess in rest.iter().take(room).take_while(|guess| guess.at <= until) {
+            // Two large files that never come must not stop all others.
+            let bytes = names.size(guess.file).min(bytes_max / 4);
+            if self.awaited_bytes > 0 && self.awaited_bytes + bytes > bytes_max {
+                break;
+            }
+            self.awaited_bytes += bytes;
+            next.push(*guess);
+        }
+        self.planned += next.len();
+        next
     }
 
-    /// One of the files that were predicted for this run was read, so long before it was needed in
-    /// earlier runs; `late` if it was not near yet.
-    pub(crate) fn came(&mut self, early: Duration, late: bool) {
+    /// One of the files that were predicted for this run of so many bytes was read, so long before it was
+    /// needed in earlier runs; `late` if it was not near yet.
+    pub(crate) fn came(&mut self, bytes: u64, early: Duration, late: bool) {
         self.came += 1;
+        self.awaited_bytes = self.awaited_bytes.saturating_sub(bytes);
         self.lead = self.lead.max(early);
         if late {
             self.window = (self.window + WINDOW_STEP).min(WINDOW_MAX);
@@ -300,7 +322,7 @@ impl Working {
             if known.is_none() && self.candidates.len() < CANDIDATES_MAX {
                 self.candidates.insert(file, Candidate { evidence, expected: false });
             }
-            if chance < options.chance_min {
+            if chance < options.next_chance_min {
                 break;
             }
             guesses.push(Guess { file, at, order: 0, chance, below: false });
