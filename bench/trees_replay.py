@@ -12,7 +12,9 @@ import svg
 from bench import Bench, Data, Experiment, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    Measure = Callable[[Data, Data], float]
 
 TRACES = Path(__file__).resolve().parent / "trees" / "traces"
 PREDICTORS = {
@@ -90,10 +92,12 @@ def _row(trace: str, device: str, of: Mapping[str, Data]) -> Row:
     at = {name: by_share[str(MAIN_SHARE)] for name, by_share in of.items()}
     without, ours = at["none"], at["ours"]
     timed = device != "instant"
-    best = max(BASELINES, key=lambda name: _avoided(at[name], without))
-    accuracy, avoided = _accuracy(ours), _avoided(ours, without)
+    saved = _waited_less if timed else _avoided
+    best = max(BASELINES, key=lambda name: saved(at[name], without))
+    accuracy = _accuracy(ours)
     right = accuracy is not None and accuracy >= ACCURACY_TARGET
-    beaten = all(avoided > _avoided(at[name], without) for name in BASELINES)
+    enough = timed or _avoided(ours, without) >= MISSES_TARGET
+    beaten = saved(ours, without) > saved(at[best], without)
     waste = ours["wasted_bytes"] / max(1, ours["fetched_bytes"])
     late = ours["late"] / max(1, ours["misses"])
     reached = f"{accuracy or 0:.0%} used, {waste:.0%} of bytes wasted"
@@ -105,8 +109,10 @@ def _row(trace: str, device: str, of: Mapping[str, Data]) -> Row:
         ours=_said(ours, without, timed=timed),
         peer=f"{PREDICTORS[best]}: {_said(at[best], without, timed=timed)}",
         reached=reached,
-        target=f"misses ≤ -{MISSES_TARGET:.0%}, ≥ {ACCURACY_TARGET:.0%} used, fewest misses",
-        met=right and avoided >= MISSES_TARGET and beaten,
+        target=f"≥ {ACCURACY_TARGET:.0%} used, least waiting"
+        if timed
+        else f"misses ≤ -{MISSES_TARGET:.0%}, ≥ {ACCURACY_TARGET:.0%} used, fewest misses",
+        met=right and enough and beaten,
     )
 
 
@@ -118,47 +124,45 @@ def _rows(data: Data) -> list[Row]:
     ]
 
 
-def _mean(data: Data, name: str, share: str, kind: str, value: str) -> float:
+def _used(report: Data, _without: Data) -> float:
+    return _accuracy(report) or 0.0
+
+
+def _mean(data: Data, name: str, share: str, kind: str, of: Measure) -> float:
     """Over the traces, each counting the same."""
-    values = []
-    for played in data.values():
-        of = played["played"][kind]
-        report, without = of[name][share], of["none"][share]
-        if value == "accuracy":
-            values.append(_accuracy(report) or 0.0)
-        else:
-            values.append(_avoided(report, without))
-    return sum(values) / len(values)
+    played = [trace["played"][kind] for trace in data.values()]
+    return sum(of(by[name][share], by["none"][share]) for by in played) / len(played)
 
 
-def _plot(data: Data, kind: str, value: str, title: str, label: str) -> str:
+def _plot(data: Data, kind: str, of: Measure, title: str, label: str) -> str:
     shares = sorted(next(iter(data.values()))["played"][kind]["ours"], key=float)
     shown = ("last-successor", "ppm-2", "paper", "ours")
     series = [
         svg.Series(
             PREDICTORS[name],
             [
-                svg.Point(float(share) * 100, 100 * _mean(data, name, share, kind, value))
+                svg.Point(float(share) * 100, 100 * _mean(data, name, share, kind, of))
                 for share in shares
             ],
         )
         for name in shown
     ]
     x = svg.Axis("cache, % of what the trace reads", logarithmic=True)
-    goal = ACCURACY_TARGET if value == "accuracy" else MISSES_TARGET
-    targets = [svg.Target(goal * 100, f"target {goal:.0%}")]
+    goals = {_used: ACCURACY_TARGET, _avoided: MISSES_TARGET}
+    targets = [svg.Target(goals[of] * 100, f"target {goals[of]:.0%}")] if of in goals else []
     return svg.lines(svg.Plot(title, x, svg.Axis(label), series, targets))
 
 
 def _plots(data: Data) -> dict[str, str]:
-    avoided, used = "misses avoided, %", "fetched files used, %"
+    avoided, waited, used = "misses avoided, %", "waiting saved, %", "fetched files used, %"
+    files, at_bytes = "server files", "server bytes"
     return {
-        "trees-instant": _plot(data, "instant files", "avoided", "Trees: no times", avoided),
-        "trees-server": _plot(data, "server files", "avoided", "Trees: a server, 10 ms", avoided),
+        "trees-instant": _plot(data, "instant files", _avoided, "Trees: no times", avoided),
+        "trees-accuracy": _plot(data, "instant files", _used, "Trees: accuracy, no times", used),
+        "trees-server": _plot(data, files, _waited_less, "Trees: a server, 10 ms", waited),
         "trees-bytes": _plot(
-            data, "server bytes", "avoided", "Trees: a server, cache in bytes", avoided
+            data, at_bytes, _waited_less, "Trees: a server, cache in bytes", waited
         ),
-        "trees-accuracy": _plot(data, "server files", "accuracy", "Trees: accuracy", used),
     }
 
 
