@@ -16,6 +16,7 @@ mod progress;
 mod records;
 mod specs;
 mod table;
+mod traces;
 
 pub use c::c_calls;
 pub use find::expression;
@@ -24,6 +25,7 @@ pub use patterns::patterns;
 pub use records::records;
 pub use specs::specs;
 pub use table::table;
+pub use traces::{strace_lines, trace};
 
 /// Something to fuzz.
 #[derive(Debug, Clone, Copy)]
@@ -42,5 +44,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "patterns", body: patterns },
     Target { name: "records", body: records },
     Target { name: "specs", body: specs },
+    Target { name: "strace_lines", body: strace_lines },
     Target { name: "table", body: table },
+    Target { name: "trace", body: trace },
 ];
