@@ -8,6 +8,7 @@
 //! goes before guesses that have not begun. A file written is in the cache.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::cache::{Cache, Capacity};
@@ -77,6 +78,7 @@ fn play<'a>(
         arriving: BTreeMap::new(),
         report: Report::default(),
     };
+    simulation.learn_sizes(trace);
     let mut order = Order::new(&trace.events);
     while let Some((now, index)) = order.next() {
         simulation.advance(now);
@@ -95,7 +97,7 @@ struct Simulation<'a> {
     predictor: &'a mut dyn Predictor,
     names: Names,
     files: Vec<FileReport>,
-    sizes: HashMap<Name, u64>,
+    sizes: HashMap<Arc<[u8]>, u64>,
     cache: Cache,
     queue: Queue,
     ledger: Ledger,
@@ -105,6 +107,17 @@ struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
+    /// Files that are predicted before they are read have sizes, too.
+    fn learn_sizes(&mut self, trace: &Trace) {
+        for (_, event) in trace.events.iter().rev() {
+            if let Event::Opened { file, .. } | Event::Executed { program: file, .. } = event
+                && let Some(size) = file.size
+            {
+                self.sizes.insert(Arc::clone(&file.path), size);
+            }
+        }
+    }
+
     /// Does what the device does until `now`, in the order of time.
     fn advance(&mut self, now: Duration) {
         loop {
@@ -210,7 +223,7 @@ impl Simulation<'_> {
     fn file(&mut self, file: &File) -> (Name, u64) {
         let name = self.names.number(&file.path);
         if let Some(size) = file.size {
-            self.sizes.insert(name, size);
+            self.sizes.insert(Arc::clone(&file.path), size);
         }
         (name, self.size(name))
     }
@@ -231,7 +244,8 @@ impl Simulation<'_> {
     }
 
     fn size(&self, name: Name) -> u64 {
-        self.sizes.get(&name).copied().unwrap_or(self.options.unknown_size)
+        let known = self.sizes.get(&self.names.bytes(name));
+        known.copied().unwrap_or(self.options.unknown_size)
     }
 
     fn put(&mut self, name: Name, bytes: u64, ready: Duration) {

@@ -1,0 +1,154 @@
+//! The simulation by small traces whose sums can be checked by hand.
+
+use std::time::Duration;
+
+use nearfirst_tree::replay::{
+    Capacity, Device, LastSuccessor, NoPredictor, Options, Predictor, ProgramSuccessor, Report,
+    Trace, simulate, simulate_files,
+};
+use nearfirst_tree::{Decision, Event, Predicted, Prediction, PredictionId, Process, User};
+
+/// Says what it is told to say when a process begins.
+struct Says {
+    /// Names and when they are needed, in milliseconds.
+    files: Vec<(&'static str, u64)>,
+    /// Takes it back when the process ends.
+    takes_back: bool,
+    fetched: Vec<(String, Duration)>,
+}
+
+impl Says {
+    fn new(files: &[(&'static str, u64)]) -> Self {
+        Self { files: files.to_vec(), takes_back: false, fetched: Vec::new() }
+    }
+}
+
+impl Predictor for Says {
+    fn on(&mut self, event: &Event, now: Duration) -> Vec<Decision> {
+        match event {
+            Event::Found { process, .. } => {
+                let files = self.files.iter().map(|(path, need)| Predicted {
+                    path: path.as_bytes().into(),
+                    extents: Vec::new(),
+                    needed_in: Duration::from_millis(*need),
+                    chance: 1.0,
+                });
+                let (id, user, files) = (PredictionId(1), User(0), files.collect());
+                vec![Decision::Fetch(Prediction { id, process: *process, user, files })]
+            }
+            Event::Fetched { path, .. } => {
+                self.fetched.push((String::from_utf8(path.to_vec()).unwrap(), now));
+                Vec::new()
+            }
+            Event::Exited { process: Process(1) } if self.takes_back => {
+                vec![Decision::Withdraw(PredictionId(1))]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Files `/0` to `/9` of 1,000 bytes each.
+fn trace(lines: &str) -> Trace {
+    let files: String = (0..10).map(|number| format!("file {number} /{number} 1000\n")).collect();
+    Trace::parse(format!("nearfirst-trace 1\n{files}{lines}").as_bytes()).unwrap()
+}
+
+/// A request takes 10 ms, its transfer 1 ms of them.
+const SLOW: Device = Device { latency: Duration::from_millis(9), bandwidth: 1e6, width: 1 };
+
+fn played(lines: &str, predictor: &mut dyn Predictor, device: Device, files: u64) -> Report {
+    let options = Options { cache: Capacity::Files(files), device, unknown_size: 1000 };
+    simulate(&trace(lines), predictor, &options)
+}
+
+#[test]
+fn without_a_predictor_a_cache_forgets_what_was_used_longest_ago() {
+    let lines =
+        "0 found 1 0\n0 read 1 0\n0 read . 1\n0 read . 0\n0 read . 2\n0 read . 0\n0 read . 1\n";
+    let report = played(lines, &mut NoPredictor, SLOW, 2);
+    assert_eq!((report.references, report.misses, report.new), (6, 4, 3));
+    assert_eq!(report.waited, Duration::from_millis(40));
+    assert_eq!(report.elapsed, Duration::from_millis(40));
+}
+
+#[test]
+fn what_is_fetched_in_time_is_used_and_what_is_not_is_late() {
+    // Both are asked for at 0; /1 is there at 10 ms, /2 at 20 ms.
+    let lines = "0 found 1 0\n12000 read 1 1\n1000 read . 2\n9000 exit 1\n";
+    let mut says = Says::new(&[("/2", 20), ("/1", 10)]);
+    let report = played(lines, &mut says, SLOW, 8);
+    assert_eq!((report.misses, report.late, report.new), (1, 1, 0));
+    assert_eq!((report.predicted, report.right, report.fetched, report.used), (2, 2, 2, 2));
+    assert_eq!(report.waited, Duration::from_millis(7));
+    let times = [("/1".to_owned(), 10), ("/2".to_owned(), 20)];
+    assert_eq!(says.fetched, times.map(|(name, at)| (name, Duration::from_millis(at))));
+}
+
+#[test]
+fn a_demand_goes_before_guesses_that_have_not_begun() {
+    let lines = "0 found 1 0\n1000 read 1 9\n";
+    let mut says = Says::new(&[("/1", 0), ("/2", 0), ("/3", 0)]);
+    let report = played(lines, &mut says, SLOW, 8);
+    // It waits for /1, which had begun, and for itself.
+    assert_eq!(report.waited, Duration::from_millis(19));
+}
+
+#[test]
+fn guesses_take_half_of_the_cache_until_they_are_read() {
+    let lines =
+        "0 found 1 0\n0 read 1 1\n0 read . 2\n0 read . 3\n0 read . 4\n0 read . 5\n0 exit 1\n";
+    let names = [("/1", 1), ("/2", 2), ("/3", 3), ("/4", 4), ("/5", 5), ("/6", 6), ("/7", 7)];
+    let mut says = Says::new(&names);
+    says.takes_back = true;
+    let report = played(lines, &mut says, Device::INSTANT, 4);
+    // As each is read the next has its turn; /6 and /7 have theirs when /4 and /5 are read.
+    assert_eq!((report.misses, report.fetched, report.used), (0, 7, 5));
+    assert_eq!(report.wasted_bytes, 2000);
+    let mut says = Says::new(&[("/6", 6), ("/7", 7), ("/8", 8)]);
+    says.takes_back = true;
+    let report = played("0 found 1 0\n0 exit 1\n", &mut says, Device::INSTANT, 4);
+    assert_eq!((report.fetched, report.withdrawn, report.wasted_bytes), (2, 1, 2000));
+}
+
+#[test]
+fn what_is_near_when_its_turn_comes_is_kept_and_not_fetched() {
+    // /1 is the oldest when /2 to /4 come, but it was said to be needed.
+    let lines =
+        "0 read 9 1\n0 read . 5\n0 found 1 0\n0 read 9 2\n0 read . 3\n0 read . 4\n0 read . 1\n";
+    let report = played(lines, &mut Says::new(&[("/1", 5)]), Device::INSTANT, 4);
+    assert_eq!((report.misses, report.fetched, report.predicted, report.right), (5, 0, 1, 1));
+}
+
+#[test]
+fn a_file_that_is_written_is_near_and_a_guess_of_it_was_wrong() {
+    let lines = "0 found 1 0\n0 write 1 1\n0 read . 1\n";
+    let report = played(lines, &mut Says::new(&[("/1", 5)]), Device::INSTANT, 4);
+    assert_eq!((report.misses, report.fetched, report.used, report.wasted_bytes), (0, 1, 0, 1000));
+}
+
+#[test]
+fn a_successor_by_program_is_not_confused_by_what_others_read() {
+    // Two programs take turns: one reads /1 /2, the other /3 /4; somebody else empties the cache.
+    let lines = "0 found 1 0\n0 found 2 0\n0 found 3 0\n0 exec 1 8 / a\n0 exec 2 9 / b\n\
+                 0 read 1 1\n0 read 2 3\n0 read 1 2\n0 read 2 4\n\
+                 0 read 3 5\n0 read 3 6\n0 read 3 7\n0 read 3 0\n\
+                 0 read 1 1\n0 read 1 2\n0 read 2 3\n0 read 2 4\n";
+    let report = played(lines, &mut ProgramSuccessor::default(), Device::INSTANT, 4);
+    assert_eq!((report.references, report.misses), (14, 12));
+    assert_eq!((report.fetched, report.used), (2, 2));
+}
+
+#[test]
+fn the_sums_are_those_of_the_files() {
+    let lines =
+        "0 found 1 0\n0 read 1 0\n0 read . 1\n0 read . 2\n0 read . 0\n0 read . 1\n0 read . 2\n";
+    let options = Options { cache: Capacity::Bytes(2500), device: SLOW, ..Options::default() };
+    let (report, files) = simulate_files(&trace(lines), &mut LastSuccessor::default(), &options);
+    assert_eq!(files.iter().map(|file| file.references).sum::<u64>(), report.references);
+    assert_eq!(files.iter().map(|file| file.misses).sum::<u64>(), report.misses);
+    assert_eq!(files.iter().map(|file| file.late).sum::<u64>(), report.late);
+    assert_eq!(files.iter().map(|file| file.fetched).sum::<u64>(), report.fetched);
+    assert_eq!(files.iter().map(|file| file.used).sum::<u64>(), report.used);
+    assert!(report.late > 0 && report.used > 0);
+}
