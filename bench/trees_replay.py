@@ -34,7 +34,7 @@ QUICK_TRACES = ("python",)
 ACCURACY_TARGET = 0.95
 MISSES_TARGET = 0.60
 FEWEST = 20
-"""Fetched files below which an accuracy says nothing."""
+"""Files predicted or fetched below which a share of them says nothing."""
 
 
 def _ask(replay: Path, trace: bytes, *words: str) -> list[Data]:
@@ -77,13 +77,17 @@ def _waited_less(report: Data, without: Data) -> float:
     return 1 - report["waited_s"] / without["waited_s"] if without["waited_s"] else 0.0
 
 
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole >= FEWEST else None
+
+
 def _accuracy(report: Data) -> float | None:
-    return report["used"] / report["fetched"] if report["fetched"] >= FEWEST else None
+    return _share(report["right"], report["predicted"])
 
 
 def _said(report: Data, without: Data, *, timed: bool) -> str:
     accuracy = _accuracy(report)
-    right = "too few to tell" if accuracy is None else f"{accuracy:.0%} used"
+    right = "too few to tell" if accuracy is None else f"{accuracy:.1%} right"
     waited = f", waiting {-_waited_less(report, without):+.0%}" if timed else ""
     return f"misses {-_avoided(report, without):+.0%}{waited}, {right}"
 
@@ -100,7 +104,8 @@ def _row(trace: str, device: str, of: Mapping[str, Data]) -> Row:
     beaten = saved(ours, without) > saved(at[best], without)
     waste = ours["wasted_bytes"] / max(1, ours["fetched_bytes"])
     late = ours["late"] / max(1, ours["misses"])
-    reached = f"{accuracy or 0:.0%} used, {waste:.0%} of bytes wasted"
+    used = _share(ours["used"], ours["fetched"]) or 0
+    reached = f"{used:.0%} of what was fetched used, {waste:.0%} of bytes wasted"
     if timed:
         reached += f", {late:.0%} of misses late"
     return Row(
@@ -109,9 +114,9 @@ def _row(trace: str, device: str, of: Mapping[str, Data]) -> Row:
         ours=_said(ours, without, timed=timed),
         peer=f"{PREDICTORS[best]}: {_said(at[best], without, timed=timed)}",
         reached=reached,
-        target=f"≥ {ACCURACY_TARGET:.0%} used, least waiting"
+        target=f"≥ {ACCURACY_TARGET:.0%} right, least waiting"
         if timed
-        else f"misses ≤ -{MISSES_TARGET:.0%}, ≥ {ACCURACY_TARGET:.0%} used, fewest misses",
+        else f"misses ≤ -{MISSES_TARGET:.0%}, ≥ {ACCURACY_TARGET:.0%} right, fewest misses",
         met=right and enough and beaten,
     )
 
@@ -124,7 +129,7 @@ def _rows(data: Data) -> list[Row]:
     ]
 
 
-def _used(report: Data, _without: Data) -> float:
+def _right(report: Data, _without: Data) -> float:
     return _accuracy(report) or 0.0
 
 
@@ -148,17 +153,17 @@ def _plot(data: Data, kind: str, of: Measure, title: str, label: str) -> str:
         for name in shown
     ]
     x = svg.Axis("cache, % of what the trace reads", logarithmic=True)
-    goals = {_used: ACCURACY_TARGET, _avoided: MISSES_TARGET}
+    goals = {_right: ACCURACY_TARGET, _avoided: MISSES_TARGET}
     targets = [svg.Target(goals[of] * 100, f"target {goals[of]:.0%}")] if of in goals else []
     return svg.lines(svg.Plot(title, x, svg.Axis(label), series, targets))
 
 
 def _plots(data: Data) -> dict[str, str]:
-    avoided, waited, used = "misses avoided, %", "waiting saved, %", "fetched files used, %"
+    avoided, waited, used = "misses avoided, %", "waiting saved, %", "predicted files read, %"
     files, at_bytes = "server files", "server bytes"
     return {
         "trees-instant": _plot(data, "instant files", _avoided, "Trees: no times", avoided),
-        "trees-accuracy": _plot(data, "instant files", _used, "Trees: accuracy, no times", used),
+        "trees-accuracy": _plot(data, "instant files", _right, "Trees: accuracy, no times", used),
         "trees-server": _plot(data, files, _waited_less, "Trees: a server, 10 ms", waited),
         "trees-bytes": _plot(
             data, at_bytes, _waited_less, "Trees: a server, cache in bytes", waited

@@ -42,14 +42,15 @@ impl Report {
         share(self.misses, self.references).unwrap_or(0.0)
     }
 
-    /// The share of the fetched files that were used; `None` if nothing was fetched.
+    /// The share of the predicted files, near ones included, that were read; `None` of none.
     pub fn accuracy(&self) -> Option<f64> {
-        share(self.used, self.fetched)
+        share(self.right, self.predicted)
     }
 
-    /// The share of the predicted files, near ones included, that were read; `None` of none.
-    pub fn rightness(&self) -> Option<f64> {
-        share(self.right, self.predicted)
+    /// The share of the fetched files that were read before they were thrown out; `None` if nothing
+    /// was fetched. It is less than the accuracy where right predictions are near already.
+    pub fn usefulness(&self) -> Option<f64> {
+        share(self.used, self.fetched)
     }
 
     /// The share of the misses without a predictor that this one avoided; negative if it made more.
