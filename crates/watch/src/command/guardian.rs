@@ -1,7 +1,7 @@
 //! Who answers in the supervisor's place, should that be killed: without an answer the command's
 //! programs would wait for ever, and without a listener their calls would fail.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,7 +56,7 @@ fn guard(start: &Start<'_>, reporter: &Reporter, work: impl FnOnce(&mut Observer
     // A terminal's signals are not for us.
     let _ = rustix::process::setsid();
     let Some(supervisor) = Pid::from_raw(supervisor) else { return };
-    let (listener, command) = learn(supervisor, ours);
+    let (listener, command) = learn(supervisor, &ours);
     let ended = waitpid(Some(supervisor), WaitOptions::empty());
     let well = matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0));
     if let (false, Some(listener)) = (well, listener) {
@@ -65,11 +65,15 @@ fn guard(start: &Start<'_>, reporter: &Reporter, work: impl FnOnce(&mut Observer
 }
 
 /// Takes the listener, and learns which process is the command's, while the supervisor lives.
-fn learn(supervisor: Pid, stream: UnixStream) -> (Option<OwnedFd>, Option<Pid>) {
+fn learn(supervisor: Pid, stream: &UnixStream) -> (Option<OwnedFd>, Option<Pid>) {
     let (mut listener, mut command) = (None, None);
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
         match Told::parse(&line) {
-            Some(Told::Listener(number)) => listener = take(supervisor, number),
+            Some(Told::Listener(number)) => {
+                listener = take(supervisor, number);
+                let mut answer = stream;
+                drop(answer.write_all(&[1]));
+            }
             Some(Told::Command(number)) => command = Pid::from_raw(number),
             None => {}
         }

@@ -1,6 +1,6 @@
 //! What the supervisor and the guardian tell the process that waits, a line each.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -83,6 +83,11 @@ impl Reporter {
     /// Something for a person to know; shown when the command has ended. Line breaks are lost.
     pub fn say(&self, what: impl std::fmt::Display) {
         self.tell(&Line::Says(what.to_string()));
+    }
+
+    /// Another end of the same stream.
+    pub(super) fn stream(&self) -> io::Result<UnixStream> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).try_clone()
     }
 
     /// All that is worth waiting for has been said and written down.

@@ -1,6 +1,6 @@
 //! Starts the command, answers its calls and works on what it sees, until its last descendant ends.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
@@ -23,7 +23,7 @@ use super::{Observer, filter, guardian};
 pub(super) enum Told {
     /// The number of the listener's descriptor.
     Listener(RawFd),
-    /// The number of the command's process.
+    /// The number of the command's process; it says so itself.
     Command(i32),
 }
 
@@ -60,13 +60,17 @@ pub(super) fn supervise(
     // Who loses its parent becomes our child: so its memory stays ours to read where only a
     // parent's may be, and its end ours to see.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let (listener, go) = match starter(start) {
+    let told = || -> io::Result<_> {
+        Ok([("runs", OwnedFd::from(reporter.stream()?)), ("command", guardian.try_clone()?.into())])
+    };
+    let (listener, go) = match told().and_then(|told| starter(start, told)) {
         Ok(started) => started,
         Err(error) => return reporter.tell(&Line::Unobserved(failed(&error))),
     };
     let listener = Arc::new(listener);
-    // Without a guardian the command can still be observed.
+    // It answers once it has taken the listener. Without it the command can still be observed.
     drop(guardian.write_all(Told::Listener(guardian::number_of(&listener)).text().as_bytes()));
+    drop(guardian.read(&mut [0]));
     let clock = Clock::real();
     let inbox = match Inbox::new() {
         Ok(inbox) => Arc::new(inbox),
@@ -83,8 +87,6 @@ pub(super) fn supervise(
         Ok(command) => command,
         Err(error) => return reporter.tell(&Line::NotStarted(failed(&error))),
     };
-    reporter.tell(&Line::Runs(command));
-    drop(guardian.write_all(Told::Command(command).text().as_bytes()));
     drop(guardian);
     sys::close_inherited(start.inherited);
     let_go_of_streams(true);
@@ -108,7 +110,7 @@ type Go = Box<dyn FnOnce() -> io::Result<i32>>;
 
 /// A thread under the filter, which starts the command when it is asked to: what it starts is under
 /// the filter too, and this process is not.
-fn starter(start: &Start<'_>) -> io::Result<(OwnedFd, Go)> {
+fn starter(start: &Start<'_>, told: [(&'static str, OwnedFd); 2]) -> io::Result<(OwnedFd, Go)> {
     let (listening, listener) = mpsc::sync_channel(1);
     let (go, gone) = mpsc::sync_channel::<()>(1);
     let (started, has_started) = mpsc::sync_channel(1);
@@ -122,7 +124,7 @@ fn starter(start: &Start<'_>) -> io::Result<(OwnedFd, Go)> {
         }
         let (program, arguments) = words.split_first().expect("a command has a word");
         let mut command = Command::new(program);
-        mask.give(command.args(arguments));
+        mask.give(command.args(arguments), told);
         let child = command.spawn();
         drop(started.send(child.map(|child| child.id().cast_signed())));
     })?;

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "system calls, and memory that two processes share")]
 
-use std::io;
+use std::io::{self, Write as _};
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
@@ -183,6 +183,9 @@ pub(super) fn fork() -> io::Result<Forked> {
 #[derive(Debug)]
 pub(super) struct Signals(OwnedFd);
 
+/// Bytes of a word and a number.
+const LINE_BYTES: usize = 64;
+
 /// Signals that a process was started with as held.
 #[derive(Clone, Copy)]
 pub(super) struct Mask(libc::sigset_t);
@@ -198,15 +201,25 @@ impl Mask {
         }
     }
 
-    /// Has a command start with it.
-    pub(super) fn give(self, command: &mut Command) {
-        let set = move || {
-            // SAFETY: the set lives across the call, which is allowed between fork and exec.
+    /// Has a command start with it, and say so itself, to each of these after its word, with its
+    /// own number: then it cannot run unknown, whatever becomes of who starts it.
+    pub(super) fn give(self, command: &mut Command, told: [(&'static str, OwnedFd); 2]) {
+        let start = move || {
+            let mut line = Vec::with_capacity(LINE_BYTES);
+            for (word, stream) in &told {
+                line.clear();
+                // Does not grow the vector.
+                let _ = writeln!(line, "{word} {}", std::process::id());
+                // Who does not listen is gone.
+                let _ = rustix::io::write(stream, &line);
+            }
+            // SAFETY: the set lives across the call.
             unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
             Ok(())
         };
-        // SAFETY: it makes one system call, and touches nothing of other threads.
-        unsafe { command.pre_exec(set) };
+        // SAFETY: it makes system calls, and touches nothing of other threads; memory may be asked
+        // for here, since the C library makes its allocator usable in the child of a fork.
+        unsafe { command.pre_exec(start) };
     }
 }
 

@@ -19,6 +19,7 @@ const WRITES_WITHIN: Duration = Duration::from_secs(2);
 pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outcome> {
     let clock = Clock::real();
     let (mut command, mut ended, mut said) = (None, None, Vec::new());
+    let mut has_run = false;
     let mut text = Vec::new();
     let mut until = None;
     loop {
@@ -46,6 +47,7 @@ pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outc
             match Line::parse(String::from_utf8_lossy(&line).trim_end_matches('\n')) {
                 Some(Line::Runs(process)) => {
                     command = Pid::from_raw(process);
+                    has_run = true;
                     // It has its own; ours would keep who reads them from seeing their end.
                     let_go_of_streams(false);
                 }
@@ -68,6 +70,10 @@ pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outc
         if is_done && (ended.is_some() || read == 0) {
             break;
         }
+    }
+    if ended.is_none() && !has_run {
+        let why = io::Error::other("those who would observe it were killed");
+        return Ok(Outcome::Unobserved(Unobserved::Refused(why)));
     }
     let how = ended.ok_or_else(|| {
         let why = said.pop().unwrap_or_else(|| "they were killed".to_owned());
