@@ -62,7 +62,7 @@ fn forget_pages(slow: &SlowDir) {
 #[test]
 fn the_second_run_has_its_files_fetched_before_it_opens_them() {
     skip_unless!(Facility::Root, Facility::Fuse);
-    for rules in ["--rules=ours", "--rules=paper"] {
+    for rules in ["--rules=paper"] {
         let (slow, _dir, script) = reader();
         let state = Dir::new();
         assert!(finish(begin(&state, &[rules], &script)).status.success());
@@ -187,18 +187,26 @@ fn what_the_command_leaves_running_goes_on_and_holds_up_nobody() {
     assert_eq!(fs::read(done).expect("written"), whole);
 }
 
+fn is_running(child: &mut Child) -> bool {
+    child.try_wait().expect("it is ours").is_none()
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    children.split(' ').filter_map(|pid| pid.parse().ok()).collect()
+}
+
 /// The processes of a run, the supervisor last.
 fn family(child: &Child) -> Vec<u32> {
     let mut family = vec![child.id()];
     loop {
         let parent = family[family.len() - 1];
-        let path = format!("/proc/{parent}/task/{parent}/children");
-        let children = fs::read_to_string(path).unwrap_or_default();
         let ours = |pid: &u32| {
             let exe = fs::read_link(format!("/proc/{pid}/exe"));
             exe.is_ok_and(|exe| exe == Path::new(env!("CARGO_BIN_EXE_nearfirst")))
         };
-        match children.split(' ').filter_map(|pid| pid.parse().ok()).find(ours) {
+        match children(parent).into_iter().find(ours) {
             Some(pid) => family.push(pid),
             None => return family,
         }
@@ -219,7 +227,10 @@ fn the_supervisor_may_be_killed_at_any_moment() {
     for opens in 0..6 {
         let mut command: Command = nearfirst(&state, &["run", "--"]).arg(&script).into_command();
         let mut child = command.spawn().expect("started");
-        until("it is supervised", || family(&child).len() == 3);
+        until("the command runs, supervised", || {
+            let runs = |pid: &u32| !children(*pid).is_empty();
+            family(&child).get(2).is_some_and(runs) || !is_running(&mut child)
+        });
         // A little later each time, by what the machine does and not by the clock.
         for _ in 0..opens * 400 {
             drop(File::open("/etc/passwd"));
@@ -279,7 +290,7 @@ fn trees_are_shown_drawn_and_forgotten() {
     let state = Dir::new();
     let dir = Dir::new();
     let script = script(&dir, "shown", "cat /etc/passwd > /dev/null");
-    nearfirst(&state, &["run", "--"]).arg(&script).run().succeeds();
+    nearfirst(&state, &["run", "--rules=paper", "--"]).arg(&script).run().succeeds();
     let shown = nearfirst(&state, &["trees", "show", "shown"]).run();
     shown.succeeds();
     let text = shown.text();

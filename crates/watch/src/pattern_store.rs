@@ -146,7 +146,7 @@ impl PatternStore {
         let Ok(listed) = fs::read_dir(&self.folder) else { return Vec::new() };
         let is_left = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with("trees.seen.") && !name.ends_with(".part")
+            name.starts_with("trees.seen.") && path.extension().is_none_or(|end| end != "part")
         };
         let mut left: Vec<_> = listed.flatten().map(|entry| entry.path()).filter(is_left).collect();
         left.sort_unstable();
