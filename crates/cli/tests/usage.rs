@@ -36,7 +36,9 @@ fn a_command_refuses_with_the_exit_code_of_the_program_it_stands_in_for() {
         refuses(&["nearfirst", command, "--stats=x"], 1, &format!("nearfirst {command}: "));
         refuses(&[command, "--stats=x"], 1, &format!("{command}: unexpected value 'x'"));
     }
-    for command in ["grep", "sleds", "order", "ls", "cat", "cp", "each", "calibrate", "devices"] {
+    for command in
+        ["grep", "sleds", "order", "ls", "cat", "cp", "each", "calibrate", "devices", "trees"]
+    {
         let words = ["nearfirst", command, "--no-such-flag"];
         refuses(&words, 2, &format!("nearfirst {command}: unexpected argument '--no-such-flag'"));
         let words = [command, "--no-such-flag"];
