@@ -26,6 +26,7 @@ mod sets;
 mod sleds;
 mod specs;
 mod trees;
+mod watch;
 mod wc;
 
 use std::ffi::{OsStr, OsString};
@@ -54,6 +55,7 @@ enum Command {
     Grep(grep::Args),
     Find(find::Args),
     Run(run::Args),
+    Watch(watch::Args),
     Trees(trees::Args),
     Calibrate(calibrate::Args),
     Devices(devices::Args),
@@ -126,6 +128,7 @@ fn run(command: Command) -> ExitCode {
         Command::Trees(args) => trees::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Devices(args) => devices::run(&args),
+        Command::Watch(args) => watch::run(args),
         Command::Generate(args) => generate::run(&args, Cli::command()),
     }
 }

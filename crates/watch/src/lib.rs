@@ -6,6 +6,7 @@ mod driver;
 mod pattern_store;
 mod pressure;
 mod recent;
+pub mod service;
 mod session;
 mod source;
 pub mod system;

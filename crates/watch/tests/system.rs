@@ -42,8 +42,8 @@ impl Shell {
 
     /// What is told until all that it was told to run has run.
     fn told(&mut self, system: &mut System) -> Vec<Event> {
-        self.run(format!("read x < {LAST}"));
         let last = self.folder.join(LAST);
+        self.run(format!("read x < {}", last.display()));
         let is_last = |event: &Event| matches!(event, Event::Opened { file, .. } if *file.path == *last.as_os_str().as_bytes());
         let mut events: Vec<Event> = Vec::new();
         until("the last file is opened", || {
@@ -101,11 +101,19 @@ fn a_shell_its_programs_and_what_they_read_are_told_in_order() {
     std::fs::write(disk.path().join("b"), "b").unwrap();
     let mut shell = Shell::new(&disk);
     let mut system = system(&disk);
-    shell.run("read x < a; cat b > /dev/null; echo new > c; true");
-    let events = shell.told(&mut system);
+    shell.run("mkfifo fifo; read x < a; cat b fifo > /dev/null; echo new > c; true");
+    let mut events = Vec::new();
+    until("cat runs", || {
+        let more = system.next(Duration::from_millis(10)).unwrap();
+        events.extend(more.into_iter().map(|(_, event)| event));
+        let runs = |event: &Event| matches!(event, Event::Executed { program, .. } if program.path.ends_with(b"/cat"));
+        events.iter().any(runs)
+    });
+    std::fs::write(disk.path().join("fifo"), "").unwrap();
+    events.extend(shell.told(&mut system));
     let opens = shell.opens(&events);
     let (reader, cat) = (opens[0].0, opens[1].0);
-    assert_eq!(names(&opens[..2]), ["a", "b"]);
+    assert_eq!(names(&opens[..2]), ["a", "b"], "{events:?}");
     assert!(opens[..2].iter().all(|open| open.2 == Access::Read), "{opens:?}");
     assert!(opens.len() > 2 && names(&opens[2..]).iter().all(|name| *name == "c"), "{opens:?}");
     assert!(opens[2..].iter().all(|open| open.2 == Access::Write), "{opens:?}");
@@ -117,7 +125,7 @@ fn a_shell_its_programs_and_what_they_read_are_told_in_order() {
         Event::Executed { process, program, arguments, folder } => {
             *process == cat
                 && program.path.ends_with(b"/cat")
-                && arguments.iter().map(|a| &**a).eq([&b"cat"[..], b"b"])
+                && arguments.iter().map(|a| &**a).eq([&b"cat"[..], b"b", b"fifo"])
                 && **folder == *disk.path().as_os_str().as_bytes()
         }
         _ => false,
@@ -276,16 +284,21 @@ fn what_is_listened_to_can_be_unmounted_and_comes_back() {
     let disk = LoopDisk::new(FileSystem::Ext4, 0);
     let (at, device) = (disk.path().display().to_string(), disk.device().display().to_string());
     std::fs::write(disk.path().join("a"), "x").unwrap();
+    let elsewhere = testkit::Dir::new();
+    let mut shell = Shell::new(&elsewhere);
+    shell.folder = disk.path().to_owned();
+    std::fs::write(shell.folder.join(LAST), "x").unwrap();
     let mut system = system(&disk);
     let sh =
         |script: &str| assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
-    // The event waits in the queue.
-    sh(&format!("read x < {at}/a; umount {at}"));
+    // An event waits in the queue.
+    shell.run(format!("read x < {at}/a; : > done"));
+    until("it has run", || elsewhere.join("done").exists());
+    sh(&format!("umount {at}"));
     system.next(Duration::ZERO).unwrap();
     sh(&format!("mount -t ext4 {device} {at}"));
-    let mut shell = Shell::new(&disk);
     system.next(Duration::ZERO).unwrap();
-    shell.run("cat a");
+    shell.run(format!("cat {at}/a"));
     assert_eq!(names(&shell.opened(&mut system)), ["a"]);
 }
 
@@ -299,9 +312,7 @@ fn an_overflow_of_opens_is_told_and_survived() {
     let mut shell = Shell::new(&tmpfs);
     let mut system = system(&tmpfs);
     // Each name is new, so that no two events are one.
-    shell.run(format!(
-        "i=0; while [ $i -le {most} ]; do : > f$i; rm f$i; i=$((i + 1)); done; : > done"
-    ));
+    shell.run(format!("i=0; while [ $i -le {most} ]; do : > f$i; i=$((i + 1)); done; : > done"));
     until("it has run", || tmpfs.path().join("done").exists());
     shell.run("rm done; cat a");
     let events = shell.told(&mut system);

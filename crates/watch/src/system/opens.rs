@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, Statx, StatxFlags};
-use store::Mounts;
+use store::{Mount, Mounts};
 use tree::{Access, Identity};
 
 use super::connector::Pid;
@@ -91,10 +91,10 @@ impl Resolver {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
         let stat = sysfs::statx(file, "", flags, wanted).ok()?;
         let path = link(file.as_fd()).ok().filter(|_| stat.stx_nlink > 0)?;
-        // A path of a mount that is not ours may mean another file here.
-        let mount = self.mounts.by_id(stat.stx_mnt_id)?;
-        let is_below = Path::new(OsStr::from_bytes(&path)).starts_with(&mount.point);
-        is_below.then(|| described(path, &stat))?
+        let below = |mount: &Mount| Path::new(OsStr::from_bytes(&path)).starts_with(&mount.point);
+        // On a mount of another namespace the path may mean another file here.
+        let is_here = self.mounts.by_id(stat.stx_mnt_id).map_or_else(|| is_at(&path, file), below);
+        is_here.then(|| described(path, &stat))?
     }
 
     fn named_file(
@@ -143,12 +143,12 @@ fn open_mount(ground: &Ground) -> Option<OwnedFd> {
     (device(&stat) == ground.device).then_some(mount)
 }
 
-/// Whether `path` leads to an open folder: what lies outside of what is mounted has no path, and is given one.
-fn is_at(path: &[u8], folder: &OwnedFd) -> bool {
+/// Whether `path` leads to an open file or folder: what lies outside of what is mounted has no path, and is given one.
+fn is_at(path: &[u8], file: &OwnedFd) -> bool {
     let identity = |stat: Statx| (device(&stat), stat.stx_ino);
     let there = OsStr::from_bytes(path);
     let there = sysfs::statx(sysfs::CWD, there, UNWAITED, StatxFlags::INO);
-    let this = sysfs::statx(folder, "", UNWAITED | AtFlags::EMPTY_PATH, StatxFlags::INO);
+    let this = sysfs::statx(file, "", UNWAITED | AtFlags::EMPTY_PATH, StatxFlags::INO);
     there.is_ok_and(|there| this.is_ok_and(|this| identity(there) == identity(this)))
 }
 

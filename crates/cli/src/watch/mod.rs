@@ -1,0 +1,98 @@
+//! `nearfirst watch`: the service that fetches for all programs of a machine.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use watch::service::{self, AttendantOptions, ServiceOptions};
+use watch::system::Scope;
+
+use crate::messages;
+
+/// Learn what programs read, and fetch it before they ask: a service for the whole machine
+///
+/// Sees every program of every user start, open files and end; learns which files a program reads,
+/// in what order and when; and brings them into memory the next time that it starts. Programs are
+/// not changed, not slowed down, and never wait for it. It runs until it is told to end; `systemctl
+/// enable --now nearfirst-watch` starts it now and at every boot.
+///
+/// By default it listens to the file systems on devices that take 200 µs or more to answer, by
+/// what `nearfirst calibrate` measured, and to those whose devices were never measured; not to
+/// memory, and to FUSE only where opening a file does not empty its cache.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = NOTES)]
+pub(crate) struct Args {
+    /// Listen to the file system that PATH lies on, whatever it costs, and to no others
+    #[arg(long, value_name = "PATH")]
+    on: Vec<PathBuf>,
+
+    /// Leave alone what lies below PATH
+    #[arg(long, value_name = "PATH")]
+    exclude: Vec<PathBuf>,
+
+    /// Learn, and say what would be fetched, but fetch nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Folder of what is learned, by users, and of the lock that keeps a second service away
+    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/nearfirst")]
+    state: PathBuf,
+
+    /// Attend to a user: what the service starts for each.
+    #[arg(long, hide = true, num_args = 2, value_names = ["USER", "FOLDER"])]
+    attend: Option<Vec<OsString>>,
+}
+
+const NOTES: &str = "\
+Signals:
+  SIGTERM, SIGINT  save what was learned, and end
+  SIGHUP           save what was learned
+  SIGUSR1          say on stderr what was seen, what was fetched, and what came of it
+
+Users:
+  What a user's programs read is learned and fetched by a process with that user's rights, so that
+  nothing is read that the user may not read. It keeps what it learned in trees/NUMBER below the
+  folder of state, which nobody else can look into, and which may be removed.
+
+Limits:
+  A program that ends within the moment that the service needs to look at it is not recognised.
+  Of programs in containers, those files are seen that have a name outside, too. How a file is
+  opened is not told: one that is opened to be written is taken for one that is read until it is
+  closed, unless it is new or empty.
+
+Exit codes:
+  0  it was told to end
+  2  wrong usage, or it cannot see programs, or another one runs";
+
+pub(crate) fn run(args: Args) -> ExitCode {
+    let mut say = |line: String| messages::note(line);
+    let done = match args.attend {
+        Some(of) => attend(&of, args.dry_run, &mut say),
+        None => serve(args, &mut say),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => crate::outcome::cannot_begin(&error),
+    }
+}
+
+fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
+    // The program as it runs, also where its file has been replaced.
+    let mut attendant: Vec<OsString> = vec!["/proc/self/exe".into(), "watch".into()];
+    if args.dry_run {
+        attendant.push("--dry-run".into());
+    }
+    attendant.push("--attend".into());
+    let absolute = |path: &PathBuf| std::path::absolute(path);
+    let excluded = args.exclude.iter().map(absolute).collect::<Result<_, _>>()?;
+    let scope = Scope { on: args.on, excluded };
+    let state = std::path::absolute(&args.state)?;
+    Ok(service::serve(ServiceOptions { scope, state, attendant }, say)?)
+}
+
+fn attend(of: &[OsString], dry_run: bool, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
+    let [user, folder] = of else { anyhow::bail!("--attend takes a user and a folder") };
+    let user = user.to_str().and_then(|user| user.parse().ok());
+    let user = user.ok_or_else(|| anyhow::anyhow!("--attend takes the number of a user"))?;
+    Ok(service::attend(&AttendantOptions { user, folder: folder.into(), dry_run }, say)?)
+}

@@ -1,0 +1,221 @@
+//! An attendant: a process with the rights of one user, which learns from that user's programs and
+//! fetches for them.
+//!
+//! It reads what it is told from a pipe, and ends with it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use store::{Clock, Costs};
+use tree::{Account, Decision, Event, Learner, Options, Prediction, User};
+
+use super::rights;
+use super::wire::{self, Message};
+use crate::{Carrier, CarrierOptions, Driver, Held, PatternStore, Source};
+
+/// How long messages are waited for at a time; what is fetched meanwhile is told to the learner then.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// What is learned is saved as often; so much is lost if the machine stops.
+const SAVE_EVERY: Duration = Duration::from_mins(1);
+/// How long one's forerunner may take to save.
+const HELD_FOR: Duration = Duration::from_secs(10);
+const READ_BYTES: usize = 256 << 10;
+
+/// How an attendant goes about it.
+#[derive(Debug, Clone)]
+pub struct AttendantOptions {
+    /// Whose, by number.
+    pub user: u32,
+    /// Where its patterns are.
+    pub folder: PathBuf,
+    /// Whether to say what would be fetched instead of fetching it.
+    pub dry_run: bool,
+}
+
+/// Attends to a user until standard input ends; messages for people go to `say`, a line each.
+///
+/// # Errors
+/// The system's, if it cannot become that user or cannot have the patterns.
+pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Result<()> {
+    let user = User(options.user);
+    rights::become_user(user)?;
+    let costs = Arc::new(Costs::load());
+    let store = PatternStore::at(&options.folder);
+    let held = store.hold(HELD_FOR, costs.clock())?;
+    let held = held.ok_or_else(|| io::Error::other("another process holds the patterns"))?;
+    let (patterns, warning) = store.load();
+    if let Some(warning) = warning {
+        say(warning.to_string());
+    }
+    let learning = Options::default();
+    let patterns = held.absorb(patterns, &learning).or_else(|warning| {
+        say(warning.to_string());
+        Ok::<_, io::Error>(store.load().0)
+    })?;
+    let carrier = Carrier::new(Arc::clone(&costs), CarrierOptions::default());
+    let mut attendant = Attendant {
+        user,
+        dry_run: options.dry_run,
+        before: patterns.account(),
+        learner: Learner::new(learning, patterns),
+        driver: Driver::new(carrier),
+        held,
+        saved_at: costs.clock().now(),
+        has_learned: false,
+    };
+    let mut told = Told::new(io::stdin(), costs.clock().clone());
+    while !told.is_over {
+        attendant.turn(&mut told, say)?;
+    }
+    attendant.save(costs.clock().now(), say);
+    // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
+    drop(costs.save());
+    Ok(())
+}
+
+struct Attendant {
+    user: User,
+    dry_run: bool,
+    before: Account,
+    learner: Learner,
+    driver: Driver,
+    held: Held,
+    saved_at: Duration,
+    has_learned: bool,
+}
+
+impl Attendant {
+    fn turn(&mut self, told: &mut Told<impl AsFd>, say: &mut dyn FnMut(String)) -> io::Result<()> {
+        let Self { learner, has_learned, dry_run, .. } = self;
+        let mut would = Vec::new();
+        self.driver.turn(told, PATIENCE, |event, now| {
+            *has_learned = true;
+            let decisions = learner.on(event, now);
+            if !*dry_run {
+                return decisions;
+            }
+            would.extend(decisions);
+            Vec::new()
+        })?;
+        for decision in would {
+            if let Decision::Fetch(prediction) = decision {
+                self.would_fetch(&prediction, say);
+            }
+        }
+        let now = self.driver.carrier().clock().now();
+        if std::mem::take(&mut told.asks_report) {
+            self.report(say);
+        }
+        let is_time = now.saturating_sub(self.saved_at) >= SAVE_EVERY;
+        if std::mem::take(&mut told.asks_save) || is_time && self.has_learned {
+            self.save(now, say);
+        }
+        Ok(())
+    }
+
+    fn save(&mut self, now: Duration, say: &mut dyn FnMut(String)) {
+        self.saved_at = now;
+        self.has_learned = false;
+        if let Err(warning) = self.held.save(self.learner.patterns()) {
+            say(warning.to_string());
+        }
+    }
+
+    fn would_fetch(&self, prediction: &Prediction, say: &mut dyn FnMut(String)) {
+        for file in &prediction.files {
+            say(format!(
+                "user {}: would fetch {} ({:.0} %, in {:.3} s)",
+                self.user.0,
+                String::from_utf8_lossy(&file.path).escape_debug(),
+                100.0 * file.chance,
+                file.needed_in.as_secs_f64()
+            ));
+        }
+    }
+
+    fn report(&self, say: &mut dyn FnMut(String)) {
+        let account = self.learner.patterns().account().since(&self.before);
+        let carried = self.driver.carrier().counts();
+        say(format!(
+            "user {}: of {} predicted files {} were read in time, {} late, {} not at all; {} were read unpredicted; \
+             {} files were fetched ({} bytes), {} were near, {} could not be read, {} were given up",
+            self.user.0,
+            account.predicted,
+            account.in_time,
+            account.late,
+            account.unused,
+            account.missed,
+            carried.fetched,
+            carried.fetched_bytes,
+            carried.near,
+            carried.refused,
+            carried.dropped
+        ));
+    }
+}
+
+/// What is told through a pipe.
+struct Told<F> {
+    pipe: F,
+    clock: Clock,
+    bytes: Vec<u8>,
+    is_over: bool,
+    asks_save: bool,
+    asks_report: bool,
+}
+
+impl<F: AsFd> Told<F> {
+    fn new(pipe: F, clock: Clock) -> Self {
+        Self {
+            pipe,
+            clock,
+            bytes: Vec::new(),
+            is_over: false,
+            asks_save: false,
+            asks_report: false,
+        }
+    }
+
+    fn read(&mut self, patience: Duration) -> io::Result<()> {
+        let timeout = Timespec::try_from(patience).ok();
+        let mut ready = [PollFd::new(&self.pipe, PollFlags::IN)];
+        match poll(&mut ready, timeout.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let begin = self.bytes.len();
+        self.bytes.resize(begin + READ_BYTES, 0);
+        let read = rustix::io::read(&self.pipe, &mut self.bytes[begin..]);
+        self.bytes.truncate(begin + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => self.is_over = true,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+impl<F: AsFd> Source for Told<F> {
+    fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>> {
+        self.read(patience)?;
+        let now = self.clock.now();
+        let mut events = Vec::new();
+        let mut rest = &self.bytes[..];
+        while let Some(message) = wire::take(&mut rest).map_err(io::Error::other)? {
+            match message {
+                Message::Seen { age, event } => events.push((now.saturating_sub(age), event)),
+                Message::Save => self.asks_save = true,
+                Message::Report => self.asks_report = true,
+            }
+        }
+        let left = rest.len();
+        self.bytes.drain(..self.bytes.len() - left);
+        Ok(events)
+    }
+}

@@ -1,0 +1,177 @@
+//! The service: sees what all programs do, and has an attendant for each user learn and fetch.
+//!
+//! This process sees everything and reads no data of anybody. An attendant has the rights of its
+//! user: what it predicts is read only if that user may read it, by the kernel's own judgement, and
+//! what it learns is its user's alone. One that fails takes nobody else's with it.
+
+mod attendant;
+mod rights;
+mod signals;
+mod users;
+mod wire;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::Costs;
+use tree::Event;
+
+use crate::Source as _;
+use crate::system::{self, Scope, System};
+use signals::{Asked, Signals};
+use users::{Starting, Users};
+use wire::Message;
+
+pub use attendant::{AttendantOptions, attend};
+
+/// How long events are waited for at a time.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same while an attendant has to catch up.
+const PATIENCE_BEHIND: Duration = Duration::from_millis(5);
+
+/// How the service is set up.
+#[derive(Debug, Clone)]
+pub struct ServiceOptions {
+    /// What it listens to.
+    pub scope: Scope,
+    /// The folder of its state: below `trees` there, patterns by the numbers of users.
+    pub state: PathBuf,
+    /// The command that attends to a user, which is given the user's number and folder as its
+    /// last arguments, and calls [`attend`].
+    pub attendant: Vec<OsString>,
+}
+
+/// Why the service cannot run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// Programs cannot be seen.
+    #[error(transparent)]
+    System(#[from] system::Error),
+    /// Another one runs.
+    #[error("{}: another `nearfirst watch` runs", lock.display())]
+    Runs {
+        /// What it holds.
+        lock: PathBuf,
+    },
+    /// A file or folder of its state.
+    #[error("{}: {source}", path.display())]
+    State {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system's.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// What was seen since the service began.
+#[derive(Debug, Default)]
+struct Seen {
+    events: u64,
+    opens: u64,
+    programs: u64,
+    losses: u64,
+}
+
+/// Runs until SIGTERM or SIGINT; messages for people go to `say`, a line each.
+///
+/// SIGHUP has patterns saved, SIGUSR1 has what was seen and what came of it said.
+///
+/// # Errors
+/// [`ServiceError`]. Whatever happens to one user's attendant is none.
+pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(), ServiceError> {
+    let signals = Signals::new()?;
+    let folder = options.state.join("trees");
+    let _lock = lock(&folder)?;
+    let costs = Arc::new(Costs::load());
+    let clock = costs.clock().clone();
+    let mut system = System::new(options.scope, costs)?;
+    system.wake_by(signals.bell()?);
+    rights::become_service()?;
+    let watched: Vec<_> = system.watched().iter().map(|path| path.display().to_string()).collect();
+    say(format!("watching {}", watched.join(" ")));
+    let mut users = Users::new(Starting { command: options.attendant, folder });
+    let mut seen = Seen::default();
+    loop {
+        let patience = if users.has_waiting() { PATIENCE_BEHIND } else { PATIENCE };
+        let events = system.next(patience)?;
+        seen.add(&events);
+        if let Err(error) = users.tell(events, clock.now()) {
+            say(format!("a user's programs are passed over for a minute: {error}"));
+        }
+        while let Some(asked) = signals.take() {
+            match asked {
+                Asked::End => {
+                    users.end();
+                    return Ok(());
+                }
+                Asked::Save => users.tell_all(&Message::Save),
+                Asked::Report => {
+                    say(seen.report(&system, &users));
+                    users.tell_all(&Message::Report);
+                }
+            }
+            users.flush(clock.now());
+        }
+    }
+}
+
+/// Makes the folder of all users' patterns, and takes the place of the one service that has it.
+fn lock(folder: &Path) -> Result<File, ServiceError> {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ServiceError::State { path, source }
+    };
+    // Users reach their own folder in it, and see no others.
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o711).create(folder).map_err(failed(folder))?;
+    let path = folder.join("watch.lock");
+    let mut opening = File::options();
+    opening.write(true).create(true).truncate(false).mode(0o600);
+    let mut file = opening.open(&path).map_err(failed(&path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Err(ServiceError::Runs { lock: path }),
+        Err(fs::TryLockError::Error(source)) => return Err(failed(&path)(source)),
+    }
+    // For people who ask who holds it.
+    let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    written.map_err(failed(&path))?;
+    Ok(file)
+}
+
+impl Seen {
+    fn add(&mut self, events: &[(Duration, Event)]) {
+        self.events += events.len() as u64;
+        for (_, event) in events {
+            match event {
+                Event::Opened { .. } => self.opens += 1,
+                Event::Executed { .. } => self.programs += 1,
+                Event::Lost { process: None } => self.losses += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn report(&self, system: &System, users: &Users) -> String {
+        format!(
+            "saw {} events: {} programs, {} opens; events were lost {} times, and {} to slow attendants; \
+             {} users are attended to on {} file systems",
+            self.events,
+            self.programs,
+            self.opens,
+            self.losses,
+            users.lost(),
+            users.attendants(),
+            system.watched().len()
+        )
+    }
+}

@@ -1,0 +1,94 @@
+//! What the service and its attendants may do, and no more.
+//!
+//! The service sees all programs and reads no data; an attendant has the rights of its user and reads
+//! what that user may, by the kernel's own judgement.
+
+use std::io;
+
+use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
+    set_capabilities, set_keep_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
+};
+use tree::User;
+
+/// Whose groups a user without an entry in the user database has: nobody's.
+const NO_GROUP: u32 = 65534;
+
+/// What the service keeps: marks of file systems, folders by handle, programs of others, a large
+/// queue; and to start attendants: their users, their folders, their own rights.
+fn service_rights() -> CapabilitySet {
+    CapabilitySet::SYS_ADMIN
+        | CapabilitySet::DAC_READ_SEARCH
+        | CapabilitySet::SYS_PTRACE
+        | CapabilitySet::NET_ADMIN
+        | CapabilitySet::SETUID
+        | CapabilitySet::SETGID
+        | CapabilitySet::SETPCAP
+        | CapabilitySet::CHOWN
+        | CapabilitySet::FOWNER
+}
+
+/// What an attendant keeps: to be told what is in memory of files of others (`FOWNER`: the kernel
+/// asks for it since Linux 5.2); root's, to read what root may read.
+fn attendant_rights(user: User) -> CapabilitySet {
+    if user.0 == 0 {
+        CapabilitySet::FOWNER | CapabilitySet::DAC_READ_SEARCH
+    } else {
+        CapabilitySet::FOWNER
+    }
+}
+
+/// Gives up what the service does not need.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn become_service() -> io::Result<()> {
+    keep(service_rights())
+}
+
+/// Becomes `user`, in all that the kernel asks; before any thread is started.
+///
+/// # Errors
+/// The system's, unless it is root that asks.
+pub(crate) fn become_user(user: User) -> io::Result<()> {
+    let (group, groups) = groups_of(user);
+    let groups: Vec<_> = groups.into_iter().map(Gid::from_raw).collect();
+    let (uid, gid) = (Uid::from_raw(user.0), Gid::from_raw(group));
+    set_keep_capabilities(true)?;
+    set_thread_groups(&groups)?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)?;
+    keep(attendant_rights(user))?;
+    set_no_new_privs(true)?;
+    // Its user could otherwise take its rights over as a debugger.
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+fn groups_of(user: User) -> (u32, Vec<u32>) {
+    let Some(entry) = uzers::get_user_by_uid(user.0) else { return (NO_GROUP, Vec::new()) };
+    let group = entry.primary_group_id();
+    let groups = uzers::get_user_groups(entry.name(), group).unwrap_or_default();
+    (group, groups.iter().map(uzers::Group::gid).collect())
+}
+
+/// Keeps these rights, of those that there are, and makes all others unattainable.
+fn keep(rights: CapabilitySet) -> io::Result<()> {
+    let have = capabilities(None)?;
+    if have.effective.contains(CapabilitySet::SETPCAP)
+        || have.permitted.contains(CapabilitySet::SETPCAP)
+    {
+        // Effective rights are gone once the user has changed.
+        let sets = CapabilitySets { effective: have.permitted, ..have };
+        set_capabilities(None, sets)?;
+        for right in CapabilitySet::all().iter().filter(|right| !rights.contains(*right)) {
+            // Rights that this kernel does not know, nobody has.
+            remove_capability_from_bounding_set(right).ok();
+        }
+    }
+    let kept = have.permitted & rights;
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    Ok(set_capabilities(None, sets)?)
+}

@@ -1,0 +1,289 @@
+//! Whose is what happens, and who is told: an attendant for each user whose programs do something.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tree::{Event, Process, User};
+
+use super::wire::{Message, put};
+
+/// Attendants at a time: beyond it the one that was idle for longest ends.
+const ATTENDANTS_MAX: usize = 32;
+/// An attendant of a user whose programs do nothing for so long saves and ends.
+const IDLE_MAX: Duration = Duration::from_mins(10);
+/// How long one that ended by itself is not started again.
+const PAUSE: Duration = Duration::from_mins(1);
+/// How long attendants may take to save when the service ends: less than a service manager's patience.
+const END_WITHIN: Duration = Duration::from_secs(20);
+/// What a pipe holds, and what waits to go into it: about 10,000 events each.
+const PIPE_BYTES: usize = 1 << 20;
+const WAITING_MAX: usize = 1 << 20;
+
+/// How attendants are started.
+#[derive(Debug, Clone)]
+pub(crate) struct Starting {
+    /// The program and its arguments, before the user's number and its folder.
+    pub(crate) command: Vec<OsString>,
+    /// The folder with a folder for each user.
+    pub(crate) folder: PathBuf,
+}
+
+/// All users whose programs were seen.
+#[derive(Debug)]
+pub(crate) struct Users {
+    starting: Starting,
+    owners: HashMap<Process, User>,
+    attendants: HashMap<User, Attendant>,
+    /// Users whose attendant ended by itself, until it may be started again.
+    paused: HashMap<User, Duration>,
+    /// Attendants that were told to end.
+    ending: Vec<Child>,
+    lost: u64,
+}
+
+/// One user's attendant.
+#[derive(Debug)]
+struct Attendant {
+    child: Child,
+    pipe: OwnedFd,
+    /// What the pipe had no room for, from its first message that is not whole in the pipe.
+    waiting: Vec<u8>,
+    /// Whether messages were dropped since, and it was not told.
+    has_lost: bool,
+    active: Duration,
+}
+
+impl Users {
+    pub(crate) fn new(starting: Starting) -> Self {
+        Self {
+            starting,
+            owners: HashMap::new(),
+            attendants: HashMap::new(),
+            paused: HashMap::new(),
+            ending: Vec::new(),
+            lost: 0,
+        }
+    }
+
+    /// How many attendants there are.
+    pub(crate) fn attendants(&self) -> usize {
+        self.attendants.len()
+    }
+
+    /// Messages that attendants were too slow for.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether something waits for room in a pipe.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.attendants.values().any(|attendant| !attendant.waiting.is_empty())
+    }
+
+    /// Tells each event to the attendant of its user. What cannot be told is lost, and that is told.
+    ///
+    /// # Errors
+    /// The system's, of an attendant that could not be started: its user is passed over for a while.
+    pub(crate) fn tell(&mut self, events: Vec<(Duration, Event)>, now: Duration) -> io::Result<()> {
+        let mut error = Ok(());
+        for (at, event) in events {
+            let age = now.saturating_sub(at);
+            if event == (Event::Lost { process: None }) {
+                self.owners.clear();
+                self.tell_all(&Message::Seen { age, event });
+                continue;
+            }
+            let Some(user) = self.owner(&event) else { continue };
+            if !self.attendants.contains_key(&user) && !self.is_paused(user, now) {
+                if let Err(failed) = self.start(user, now) {
+                    self.paused.insert(user, now + PAUSE);
+                    error = Err(failed);
+                }
+            }
+            if let Some(attendant) = self.attendants.get_mut(&user) {
+                attendant.active = now;
+                self.lost += attendant.tell(&Message::Seen { age, event });
+            }
+        }
+        self.flush(now);
+        error
+    }
+
+    /// Tells all attendants.
+    pub(crate) fn tell_all(&mut self, message: &Message) {
+        for attendant in self.attendants.values_mut() {
+            self.lost += attendant.tell(message);
+        }
+    }
+
+    /// Whose an event is; keeps that of processes in mind.
+    fn owner(&mut self, event: &Event) -> Option<User> {
+        match event {
+            Event::Found { process, user } => {
+                self.owners.insert(*process, *user);
+                Some(*user)
+            }
+            Event::Forked { parent, child } => {
+                let user = *self.owners.get(parent)?;
+                self.owners.insert(*child, user);
+                Some(user)
+            }
+            Event::Exited { process } => self.owners.remove(process),
+            Event::Executed { process, .. }
+            | Event::Opened { process, .. }
+            | Event::Touched { process, .. }
+            | Event::Lost { process: Some(process) } => self.owners.get(process).copied(),
+            Event::Lost { process: None } | Event::Fetched { .. } => None,
+        }
+    }
+
+    fn is_paused(&mut self, user: User, now: Duration) -> bool {
+        let is_over = self.paused.get(&user).is_some_and(|until| *until <= now);
+        if is_over {
+            self.paused.remove(&user);
+        }
+        self.paused.contains_key(&user)
+    }
+
+    fn start(&mut self, user: User, now: Duration) -> io::Result<()> {
+        if self.attendants.len() >= ATTENDANTS_MAX
+            && let Some(idlest) = self.idlest()
+        {
+            self.end_one(idlest);
+        }
+        let folder = folder_of(&self.starting.folder, user)?;
+        let (program, arguments) =
+            self.starting.command.split_first().expect("a command has a program");
+        let mut command = Command::new(program);
+        command.args(arguments).arg(user.0.to_string()).arg(folder);
+        // It is root's no more: what root's environment says is not for it.
+        command.env_remove("HOME").env_remove("XDG_STATE_HOME");
+        // What a terminal sends to this process is not for it.
+        command.stdin(Stdio::piped()).process_group(0).current_dir("/");
+        let mut child = command.spawn()?;
+        let pipe = OwnedFd::from(child.stdin.take().expect("piped"));
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        // Less will do if the system does not give as much.
+        rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES).ok();
+        let mut attendant =
+            Attendant { child, pipe, waiting: Vec::new(), has_lost: false, active: now };
+        // What its programs did before is not known to it, but that they are there.
+        for (process, _) in self.owners.iter().filter(|(_, owner)| **owner == user) {
+            let event = Event::Found { process: *process, user };
+            self.lost += attendant.tell(&Message::Seen { age: Duration::ZERO, event });
+        }
+        self.attendants.insert(user, attendant);
+        Ok(())
+    }
+
+    fn idlest(&self) -> Option<User> {
+        let idlest = self.attendants.iter().min_by_key(|(_, attendant)| attendant.active);
+        idlest.map(|(user, _)| *user)
+    }
+
+    /// Closes an attendant's pipe: it saves and ends.
+    fn end_one(&mut self, user: User) {
+        if let Some(attendant) = self.attendants.remove(&user) {
+            self.ending.push(attendant.child);
+        }
+    }
+
+    /// Writes what waits; lets the idle ones end, and those that ended by themselves go.
+    pub(crate) fn flush(&mut self, now: Duration) {
+        let (mut idle, mut ended) = (Vec::new(), Vec::new());
+        for (user, attendant) in &mut self.attendants {
+            if attendant.flush().is_err() {
+                ended.push(*user);
+            } else if now.saturating_sub(attendant.active) >= IDLE_MAX {
+                idle.push(*user);
+            }
+        }
+        idle.into_iter().for_each(|user| self.end_one(user));
+        for user in ended {
+            self.end_one(user);
+            self.paused.insert(user, now + PAUSE);
+        }
+        self.ending.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    }
+
+    /// Has all attendants save and end; those that do not in time are left behind.
+    pub(crate) fn end(mut self) {
+        for attendant in self.attendants.values_mut() {
+            attendant.flush().ok();
+        }
+        let users: Vec<_> = self.attendants.keys().copied().collect();
+        users.into_iter().for_each(|user| self.end_one(user));
+        for child in &mut self.ending {
+            wait(child);
+        }
+    }
+}
+
+/// Waits for a child that is about to end.
+fn wait(child: &mut Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let Some(Ok(ends)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
+    let within = Timespec::try_from(END_WITHIN).ok();
+    let mut ready = [PollFd::new(&ends, PollFlags::IN)];
+    if matches!(poll(&mut ready, within.as_ref()), Ok(1)) {
+        child.wait().ok();
+    }
+}
+
+impl Attendant {
+    /// Puts a message behind those that wait; returns how many were lost for want of room.
+    fn tell(&mut self, message: &Message) -> u64 {
+        if self.waiting.len() >= WAITING_MAX {
+            self.has_lost = true;
+            return 1;
+        }
+        if std::mem::take(&mut self.has_lost) {
+            let event = Event::Lost { process: None };
+            put(&Message::Seen { age: Duration::ZERO, event }, &mut self.waiting);
+        }
+        put(message, &mut self.waiting);
+        0
+    }
+
+    /// Writes what the pipe takes.
+    fn flush(&mut self) -> io::Result<()> {
+        let mut written = 0;
+        let result = loop {
+            if written == self.waiting.len() {
+                break Ok(());
+            }
+            match rustix::io::write(&self.pipe, &self.waiting[written..]) {
+                Ok(bytes) => written += bytes,
+                Err(Errno::AGAIN) => break Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => break Err(error.into()),
+            }
+        };
+        self.waiting.drain(..written);
+        result
+    }
+}
+
+/// A user's folder, which nobody else can look into.
+fn folder_of(folder: &Path, user: User) -> io::Result<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    let own = folder.join(user.0.to_string());
+    match std::fs::DirBuilder::new().mode(0o700).create(&own) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    // The folder above is root's, so that nobody puts a link in the place of this one.
+    if std::fs::symlink_metadata(&own)?.uid() != user.0 {
+        std::os::unix::fs::lchown(&own, Some(user.0), None)?;
+    }
+    Ok(own)
+}
