@@ -97,7 +97,10 @@ def _contestants(bench: Bench) -> list[Contestant]:
     return [
         Contestant("set", [bench.peers.example("measured"), "objects", pattern]),
         command("nearfirst cat", bench.peers.nearfirst, "cat", pattern),
+        library("nearfirst.py"),
+        library("nearfirst.py, async"),
         library("boto3", one_by_one=True),
+        library("boto3, threads", is_default=False),
         library("obstore-16", is_default=False),
         library("obstore-64", is_default=False),
         library("obstore-256", is_default=False),
@@ -113,7 +116,8 @@ def _contestants(bench: Bench) -> list[Contestant]:
     ]
 
 
-OURS = ("set", "nearfirst cat")
+OURS = ("set", "nearfirst cat", "nearfirst.py", "nearfirst.py, async")
+FROM_PYTHON = "nearfirst.py"
 
 
 def _run(contestant: Contestant, load: Load, env: Mapping[str, str]) -> Reading:
@@ -222,7 +226,10 @@ def _measure_load(bench: Bench, server: ObjectServer, load: Load, at: Path) -> D
             if page_cache.resident_bytes(path) < path.stat().st_size:
                 page_cache.read_in(path)
         with _reached(bench, server, load, bench.seed + number) as endpoint:
-            env = server.env(endpoint) | {"NEARFIRST_STATE": str(at / "state")}
+            env = server.env(endpoint) | {
+                "NEARFIRST_STATE": str(at / "state"),
+                "PYTHONPATH": str(bench.peers.python_package),
+            }
             return _run(by_name[name], load, env)
 
     def in_turns(names: list[str], runs: int) -> dict[str, list[Reading]]:
@@ -255,11 +262,9 @@ def _median(samples: Sequence[Data], what: str) -> float:
     return Spread.of([sample[what] for sample in samples]).median
 
 
-def _compared(load: Data, peer: str) -> Row:
+def _compared(load: Data, peer: str, own: str) -> Row:
     samples = load["samples"]
     name, count = load["load"]["name"], len(samples[peer])
-    # A command against our command, a library against our library.
-    own = OURS[peer in load["commands"]]
     ours, theirs = samples[own], samples[peer]
     if len(ours) == count:
         reached = measure.ratios(theirs, ours)
@@ -294,7 +299,8 @@ def _first(load: Data) -> Row:
 
 def _memory(load: Data) -> Row:
     samples = load["samples"]
-    most = max(sample["peak_bytes"] for name in OURS for sample in samples[name])
+    ours = [name for name in OURS if name in samples]
+    most = max(sample["peak_bytes"] for name in ours for sample in samples[name])
     cpu = {name: _median(of, "cpu_s") for name, of in samples.items()}
     peak = {name: _median(of, "peak_bytes") for name, of in samples.items()}
     others = {name: bytes_ for name, bytes_ in peak.items() if name not in OURS}
@@ -312,7 +318,14 @@ def _memory(load: Data) -> Row:
 def _rows(data: Data) -> list[Row]:
     rows = []
     for load in data["loads"]:
-        rows += [_compared(load, peer) for peer in load["samples"] if peer not in OURS]
+        for peer in load["samples"]:
+            if peer in OURS:
+                continue
+            # A command against our command, a library against our libraries.
+            is_command = peer in load["commands"]
+            rows.append(_compared(load, peer, OURS[is_command]))
+            if not is_command and FROM_PYTHON in load["samples"]:
+                rows.append(_compared(load, peer, FROM_PYTHON))
         rows += [_first(load), _memory(load)]
     return rows
 

@@ -44,6 +44,27 @@ class ObjectPeers:
 
 
 @dataclass(frozen=True)
+class TorchPeers:
+    """PyTorch with the data sets that race, and our package, optimised."""
+
+    python: Path
+    loop: Path
+    images: Path
+    package: Path
+
+    def versions(self) -> str:
+        """What each library calls itself."""
+        names = ("torch", "s3torchconnector", "webdataset", "s3fs", "pillow")
+        ask = (
+            "import importlib.metadata as m, sys;"
+            " print(*(n + ' ' + m.version(n) for n in sys.argv[1:]), sep=', ')"
+        )
+        command: list[str | Path] = [self.python, "-c", ask, *names]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return told.strip()
+
+
+@dataclass(frozen=True)
 class Peers:
     """Paths of the programs, all of them present."""
 
@@ -70,12 +91,61 @@ class Peers:
             if not path.exists():
                 raise MissingError(f"{path}: not there; run bench/peers")
         return ObjectPeers(
-            server=_find("versitygw", "NEARFIRST_VERSITYGW", _INSTALLED / "bin" / "versitygw"),
+            server=self.object_server,
             python=python,
             readers=Path(__file__).resolve().parent / "readers.py",
             rclone=_find("rclone", "NEARFIRST_RCLONE", _INSTALLED / "bin" / "rclone"),
             s5cmd=s5cmd,
         )
+
+    @property
+    def object_server(self) -> Path:
+        """An S3 server.
+
+        Raises:
+            MissingError: if there is none.
+        """
+        return _find("versitygw", "NEARFIRST_VERSITYGW", _INSTALLED / "bin" / "versitygw")
+
+    @cached_property
+    def torch_peers(self) -> TorchPeers:
+        """What a PyTorch loop is fed by.
+
+        Raises:
+            MissingError: if bench/peers did not install it.
+        """
+        here = Path(__file__).resolve().parent
+        python = _INSTALLED / "torch" / "bin" / "python"
+        if not python.exists():
+            raise MissingError(f"{python}: not there; run bench/peers")
+        return TorchPeers(
+            python=python,
+            loop=here / "torch_loop.py",
+            images=here / "torch_images.py",
+            package=self.python_package,
+        )
+
+    @cached_property
+    def python_package(self) -> Path:
+        """The folder to import our Python package from, with the optimised module.
+
+        Raises:
+            MissingError: if it is not built.
+        """
+        module = Path(os.environ.get("NEARFIRST_PYTHON", _RELEASE / "lib_nearfirst.so"))
+        if not module.exists():
+            raise MissingError(f"{module}: not built; run make bench")
+        folder = ROOT / "target" / "bench-python"
+        package = folder / "nearfirst"
+        package.mkdir(parents=True, exist_ok=True)
+        sources = list((ROOT / "python" / "nearfirst").glob("*.py"))
+        for path, source in (
+            *((package / source.name, source) for source in sources),
+            (package / "_nearfirst.abi3.so", module),
+        ):
+            path.unlink(missing_ok=True)
+            path.symlink_to(source.resolve())
+        return folder
 
     def example(self, name: str) -> Path:
         """An example program of ours.

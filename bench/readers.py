@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+THREADS = 64
 ENDPOINT, REGION = os.environ["AWS_ENDPOINT_URL"], os.environ["AWS_REGION"]
 
 
@@ -157,8 +158,57 @@ def torch_connector(bucket: str) -> Tally:
     return tally
 
 
+def threads(bucket: str) -> Tally:
+    """As many objects at a time as there are threads, in the order they complete."""
+    import concurrent.futures
+
+    import boto3
+    import botocore.config
+
+    tally = Tally()
+    config = botocore.config.Config(max_pool_connections=THREADS)
+    client = boto3.client("s3", endpoint_url=ENDPOINT, config=config)
+
+    def one(key: str) -> int:
+        return len(client.get_object(Bucket=bucket, Key=key)["Body"].read())
+
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    keys = [entry["Key"] for page in pages for entry in page["Contents"]]
+    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(one, key) for key in keys]):
+            tally.member(done.result())
+    return tally
+
+
+def near(bucket: str) -> Tally:
+    """A set of ours."""
+    import nearfirst
+
+    tally = Tally()
+    for member in nearfirst.open(f"s3://{bucket}/**"):
+        tally.member(len(member.read()))
+    return tally
+
+
+def near_tasks(bucket: str) -> Tally:
+    """A set of ours, in an event loop."""
+    import nearfirst
+
+    tally = Tally()
+
+    async def every() -> None:
+        async for member in nearfirst.open(f"s3://{bucket}/**"):
+            tally.member(len(await asyncio.to_thread(member.read)))
+
+    asyncio.run(every())
+    return tally
+
+
 READERS: dict[str, Callable[[str], Tally]] = {
     "boto3": boto3_loop,
+    "boto3, threads": threads,
+    "nearfirst.py": near,
+    "nearfirst.py, async": near_tasks,
     "obstore-16": obstore_tasks(16),
     "obstore-64": obstore_tasks(64),
     "obstore-256": obstore_tasks(256),

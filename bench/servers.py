@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _ACCESS_KEY = "nearfirst-bench"
@@ -54,6 +54,15 @@ class ObjectServer:
             head = f"{number:016}".encode()
             path.write_bytes(head + noise[len(head) :])
             # Where the server keeps the ETag of what was put through it.
+            os.setxattr(path, "user.etag", f'"{number:032x}"'.encode())
+
+    def put(self, bucket: str, objects: Mapping[str, bytes]) -> None:
+        """Makes a bucket of these objects."""
+        folder = self._root / bucket
+        folder.mkdir()
+        for number, (key, content) in enumerate(objects.items()):
+            path = folder / key
+            path.write_bytes(content)
             os.setxattr(path, "user.etag", f'"{number:032x}"'.encode())
 
     def files(self, bucket: str) -> list[Path]:

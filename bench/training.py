@@ -1,0 +1,170 @@
+"""A PyTorch loop over JPEGs of an S3 server far away: how much of its time it waits for data."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import tarfile
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import svg
+from bench import Bench, Data, Experiment, Row
+from measure import FailedError, Spread
+from servers import DelayProxy, ObjectServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BUCKET = "images"
+FIRST_BYTE_MS, SLOW_ONE_IN, SLOW_MS = 50, 50, 2000
+"""As the races of objects have it: every answer is late, one in fifty very."""
+SHARD_IMAGES = 100
+WAIT_TARGET = 0.02
+_TIMEOUT_S = 900
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A data set, and how many workers it has."""
+
+    how: str
+    workers: int
+
+    @property
+    def name(self) -> str:
+        """As tables and plots call it."""
+        return f"{self.how}, {self.workers} workers"
+
+
+OURS = (Contestant("nearfirst", 1), Contestant("nearfirst", 2))
+PEERS = tuple(
+    Contestant(how, workers) for how in ("connector", "webdataset", "s3fs") for workers in (2, 8)
+)
+
+
+def _run(bench: Bench, who: Contestant, steps: int, env: dict[str, str]) -> Data:
+    peers = bench.peers.torch_peers
+    command = [peers.python, peers.loop, who.how, BUCKET, str(who.workers), str(steps)]
+    done = subprocess.run(
+        command,
+        env={**os.environ, **env, "PYTHONPATH": str(peers.package)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_TIMEOUT_S,
+    )
+    if done.returncode != 0:
+        raise FailedError(f"{who.name}: exit code {done.returncode}: {done.stderr[-2000:]}")
+    told: Data = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def _fill(bench: Bench, server: ObjectServer, count: int, at: Path) -> int:
+    """Makes the bucket of JPEGs and the one of shards; returns the bytes of all JPEGs."""
+    made = at / "made"
+    subprocess.run(
+        [bench.peers.torch_peers.python, bench.peers.torch_peers.images, made, str(count)],
+        check=True,
+    )
+    images = {path.name: path.read_bytes() for path in sorted(made.iterdir())}
+    server.put(BUCKET, images)
+    names = sorted(images)
+    shards = {}
+    for start in range(0, count, SHARD_IMAGES):
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as shard:
+            for name in names[start : start + SHARD_IMAGES]:
+                member = tarfile.TarInfo(name)
+                member.size = len(images[name])
+                shard.addfile(member, io.BytesIO(images[name]))
+        shards[f"{start:06}.tar"] = content.getvalue()
+    server.put(f"{BUCKET}-shards", shards)
+    return sum(map(len, images.values()))
+
+
+def _measure(bench: Bench) -> Data:
+    count = 320 if bench.quick else 4000
+    with (
+        bench.folder("training") as at,
+        closing(ObjectServer(bench.peers.object_server, at)) as server,
+    ):
+        size = _fill(bench, server, count, at)
+
+        def once(who: Contestant, steps: int, seed: int) -> Data:
+            delays = (FIRST_BYTE_MS, SLOW_ONE_IN, SLOW_MS, seed)
+            proxy = bench.peers.example("delay_proxy")
+            with closing(DelayProxy(proxy, server.address, delays)) as far:
+                told = _run(bench, who, steps, server.env(far.endpoint))
+            if told["samples"] != count:
+                raise FailedError(f"{who.name} gave {told['samples']} of {count} samples")
+            return told
+
+        bench.say("training: computing and transferring alone")
+        alone = _run(bench, Contestant("compute", 0), 50, {})
+        step_s = (alone["seconds"] - alone["waited_s"]) / (50 * 8)
+        transfers = [once(OURS[0], 0, bench.seed + run)["seconds"] for run in range(3)]
+        transfer_s = Spread.of(transfers).median
+        batches = -(-count // 32)
+        steps = max(1, round(transfer_s / (batches * step_s)))
+        samples: dict[str, list[Data]] = {who.name: [] for who in (*OURS, *PEERS)}
+        for run in range(min(bench.runs, 5)):
+            for who in bench.rng(f"training {run}").sample((*OURS, *PEERS), len(samples)):
+                bench.say(f"training: {who.name}, round {run + 1}")
+                samples[who.name].append(once(who, steps, bench.seed + run))
+    return {
+        "conditions": {
+            "JPEGs": f"{count} of {size // count >> 10} KiB",
+            "steps of the model for each batch of 32": steps,
+            "transferring and decoding alone": f"{transfer_s:.3g} s",
+            "computing alone": f"{steps * step_s * batches:.3g} s",
+            "peers": bench.peers.torch_peers.versions(),
+        },
+        "samples": samples,
+        "ours": [who.name for who in OURS],
+    }
+
+
+def _share(sample: Data) -> float:
+    """Of the time after the first batch, how much was waited."""
+    waited: float = sample["waited_s"] - sample["first_s"]
+    whole: float = sample["seconds"] - sample["first_s"]
+    return waited / whole
+
+
+def _rows(data: Data) -> list[Row]:
+    shares = {name: Spread.of(list(map(_share, of))) for name, of in data["samples"].items()}
+    ours = min(data["ours"], key=lambda name: shares[name].median)
+    rows = []
+    for name, share in shares.items():
+        if name in data["ours"]:
+            continue
+        first = Spread.of([sample["first_s"] for sample in data["samples"][name]])
+        rows.append(
+            Row(
+                what=f"share of the time a loop waits ({name}; first batch {first.as_time()})",
+                ours=f"{ours} {shares[ours].median:.1%}",
+                peer=f"{name} {share.median:.1%}",
+                reached=f"{shares[ours].median:.1%}",
+                target=f"< {WAIT_TARGET:.0%}",
+                met=shares[ours].median < WAIT_TARGET,
+            )
+        )
+    return rows
+
+
+def _plots(data: Data) -> dict[str, str]:
+    bars = []
+    for name, of in data["samples"].items():
+        share = Spread.of([100 * _share(sample) for sample in of])
+        bars.append(svg.Bar(name, share.median, share.low, share.high, 100 * WAIT_TARGET))
+    title = "A PyTorch loop whose computing takes as long as its transfers: waiting for data"
+    return {"training": svg.bars(title, "% of the time after the first batch", bars)}
+
+
+EXPERIMENTS = (
+    Experiment("training", "A PyTorch loop over JPEGs far away", _measure, _rows, _plots),
+)
