@@ -124,8 +124,10 @@ def shards(bucket: str, workers: int) -> Iterator[torch.Tensor]:
     """WebDataset over shards that hold the same JPEGs, each read by a curl of its own."""
     import boto3
     import webdataset
+    from botocore.config import Config
 
-    client = boto3.client("s3", endpoint_url=ENDPOINT)
+    signed = Config(signature_version="s3v4", s3={"addressing_style": "path"})
+    client = boto3.client("s3", endpoint_url=ENDPOINT, config=signed)
     keys = [url.split("/", 3)[3] for url in _urls(f"{bucket}-shards")]
     urls = [
         client.generate_presigned_url("get_object", {"Bucket": f"{bucket}-shards", "Key": key})
@@ -133,7 +135,7 @@ def shards(bucket: str, workers: int) -> Iterator[torch.Tensor]:
     ]
     piped = [f"pipe:curl -sf '{url}'" for url in urls]
     dataset = webdataset.WebDataset(
-        piped, shardshuffle=len(piped), nodesplitter=webdataset.split_by_node
+        piped, shardshuffle=len(piped), nodesplitter=webdataset.split_by_node, empty_check=False
     )
     samples = dataset.shuffle(BATCH * 4).to_tuple("jpg").map_tuple(decoded).map(_only)
     return iter(DataLoader(samples, batch_size=BATCH, num_workers=workers))

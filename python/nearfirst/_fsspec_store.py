@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -77,6 +76,6 @@ def _entry(name: str, info: Mapping[str, Any]) -> Entry:
 
 
 def _seconds(time: object) -> float | None:
-    if isinstance(time, datetime):
+    if hasattr(time, "timestamp"):
         time = time.timestamp()
     return float(time) if isinstance(time, int | float) and time >= 0 else None

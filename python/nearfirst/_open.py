@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from nearfirst._nearfirst import Asked, Entry, Set
 
 Name: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*")
 _Order: TypeAlias = Literal["ready", "listed", "name", "rank"]
 
 
@@ -167,8 +165,13 @@ def _stores(stores: Mapping[str, Store | AbstractFileSystem] | None) -> list[tup
     return [(scheme, _store(scheme, given[scheme])) for scheme in sorted(given)]
 
 
+def _is_scheme(text: str) -> bool:
+    plain = text.translate(dict.fromkeys(map(ord, "+.-")))
+    return text[:1].isalpha() and plain.isalnum() and text.isascii()
+
+
 def _store(scheme: str, store: object) -> Store:
-    if not isinstance(scheme, str) or not _SCHEME.fullmatch(scheme):
+    if not isinstance(scheme, str) or not _is_scheme(scheme):
         raise ValueError(f"a scheme is what stands before '://' in a name, not {scheme!r}")
     # Who has one has imported it.
     spec = sys.modules.get("fsspec.spec")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal
 
-from nearfirst import _display, _nearfirst
+from nearfirst import _nearfirst
 from nearfirst._open import asking
 from nearfirst.errors import NearfirstError
 
@@ -25,6 +25,9 @@ class Sleds(list["Sled"]):
     """The sleds of one object; a notebook shows them as a bar."""
 
     def _repr_html_(self) -> str:
+        # Few need it, and it takes longer to import than all else.
+        from nearfirst import _display  # noqa: PLC0415
+
         return _display.sleds(self)
 
 
