@@ -46,8 +46,8 @@ def set_(members: Set) -> str:
             (known - yielded - failed, _LEFT, f"{known - yielded - failed:,} not yet"),
         ]
     )
-    of = "all" if is_whole else "known so far"
-    said = f"{yielded:,} members yielded, {failed:,} errors, {known:,} names {of}"
+    names = f"all of {known:,} names" if is_whole else f"{known:,} names known so far"
+    said = f"{yielded:,} members yielded, {failed:,} errors, {names}"
     devices = "".join(
         _cells(escape(name), f"{in_flight:,} in flight", f"{_bytes(speed)}/s")
         for name, in_flight, speed in members._devices()  # noqa: SLF001
@@ -57,6 +57,8 @@ def set_(members: Set) -> str:
 
 def _bar(parts: Iterable[tuple[int, str, str]]) -> str:
     """Parts by their size, colour and title, beside each other."""
+    parts = list(parts)
+    label = escape("; ".join(title for size, _, title in parts[:_ROWS_MAX] if size))
     shown = "".join(
         f'<div title="{escape(title)}" style="flex:{size} 1 0;background:{colour}"></div>'
         for size, colour, title in parts
@@ -65,7 +67,7 @@ def _bar(parts: Iterable[tuple[int, str, str]]) -> str:
     style = (
         "display:flex;height:14px;max-width:640px;margin:4px 0;overflow:hidden;border-radius:3px"
     )
-    return f'<div role="img" style="{style};background:{_LEFT}">{shown}</div>'
+    return f'<div role="img" aria-label="{label}" style="{style};background:{_LEFT}">{shown}</div>'
 
 
 def _row(part: Sled) -> str:

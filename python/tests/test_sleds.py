@@ -169,7 +169,7 @@ def test_a_notebook_shows_a_set(folder: Path) -> None:
         list(members)
         page = Page(members._repr_html_())
         assert page.parts == [("2 members", 2), ("1 errors", 1)]
-        assert "3 names all" in page.text
+        assert "all of 3 names" in page.text
         assert repr(members) == "<nearfirst.Set 2 members and 1 errors yielded, all of 3>"
     assert "closed" in Page(members._repr_html_()).text
 
