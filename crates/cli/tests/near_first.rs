@@ -111,6 +111,42 @@ fn a_dead_mount_is_reported_and_the_rest_is_done() {
 }
 
 #[test]
+fn find_passes_over_a_dead_mount() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    slow.create("folder/file", "text\n");
+    let folder = Dir::new();
+    folder.create("alive", "text\n");
+    std::os::unix::fs::symlink(slow.path(), folder.path().join("link")).expect("a link");
+    let hang = Profile { hang: true, ..Profile::default() };
+    slow.mount().set_rules(vec![Rule::all(hang)]);
+    let state = Dir::new();
+    let find = |args: &[&std::ffi::OsStr]| {
+        let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
+        let cmd = program.cmd(["find", "--wait-max", "0.2"]).env("NEARFIRST_STATE", state.path());
+        args.iter().fold(cmd, testkit::Cmd::arg).run()
+    };
+    let (dead, alive) = (slow.path().as_os_str(), folder.path().as_os_str());
+    let above = slow.path().parent().expect("a folder above").as_os_str();
+    for args in [
+        &[dead, alive][..],
+        &["-L".as_ref(), alive],
+        &[above, alive, "-size".as_ref(), "1".as_ref()],
+    ] {
+        let output = find(args);
+        output.ends_with(1).complains("has not answered for 0.2 s");
+        assert!(output.text().contains("alive"), "{args:?}: {}", output.text());
+    }
+    // What is not entered is not asked.
+    for rest in [["-path", slow.path().to_str().expect("text"), "-prune"].as_slice(), &["-xdev"]] {
+        let rest: Vec<&std::ffi::OsStr> = rest.iter().map(std::ffi::OsStr::new).collect();
+        find(&[&[above], rest.as_slice()].concat()).ends_with(0);
+    }
+    slow.mount().set_rules(Vec::new());
+    assert!(find(&[dead]).text().contains("folder/file"));
+}
+
+#[test]
 fn an_offline_file_is_left_alone_and_the_rest_is_done() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());

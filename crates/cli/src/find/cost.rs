@@ -13,6 +13,7 @@ use rustix::fs::{Statx, StatxFlags};
 use super::entry::Entry;
 use super::quote::quoted;
 use super::session::{Session, Stats};
+use crate::asking::AskFlags;
 use crate::messages;
 
 /// What one regular file costs.
@@ -39,8 +40,9 @@ impl Cost {
 }
 
 /// Asks for costs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Costs {
+    asking: AskFlags,
     /// Loaded by the first question.
     loaded: Option<nearfirst::Costs>,
     mounts: HashMap<u64, Option<OnMount>>,
@@ -87,19 +89,17 @@ fn cost(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<Cost> {
 }
 
 impl Costs {
+    pub(crate) fn new(asking: AskFlags) -> Self {
+        Self { asking, loaded: None, mounts: HashMap::new(), told: HashSet::new() }
+    }
+
     /// The file system type of a file, as the kernel names it.
     pub(crate) fn fs_type(&mut self, meta: &Statx) -> Option<&[u8]> {
         self.mount(meta).map(|mount| mount.fs_type.as_slice())
     }
 
     fn loaded(&mut self) -> &nearfirst::Costs {
-        self.loaded.get_or_insert_with(|| {
-            let costs = nearfirst::Costs::load();
-            for warning in costs.warnings() {
-                messages::note(warning);
-            }
-            costs
-        })
+        self.loaded.get_or_insert_with(|| self.asking.costs())
     }
 
     /// By the number that came with the file's properties: no mount point is touched.

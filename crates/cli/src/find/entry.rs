@@ -31,6 +31,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) name: &'a CStr,
     /// Whether a symbolic link stands for its target.
     pub(crate) follow: bool,
+    /// Whether the directory lies on a mount that may not answer, or may be a link to one.
+    pub(crate) may_stall: bool,
     pub(crate) known: Known,
 }
 
@@ -72,6 +74,10 @@ impl Entry<'_> {
         if let Some(known) = self.known.meta {
             return known;
         }
+        if let Err(error) = self.reaches(session) {
+            self.known.meta = Some(Err(error));
+            return Err(error);
+        }
         session.stats.looks += 1;
         let mut found = stat(self.directory, self.name, self.follow);
         if let Err(error) = found {
@@ -87,9 +93,31 @@ impl Entry<'_> {
 
     /// The file's properties with links treated the other way round.
     pub(crate) fn other_meta(&self, session: &mut Session<'_>) -> Result<Statx, Errno> {
+        self.reaches(session)?;
         session.stats.looks += 1;
         let flags = if self.follow { QUIET | AtFlags::SYMLINK_NOFOLLOW } else { QUIET };
         rustix::fs::statx(self.directory, self.name, flags, WANTED)
+    }
+
+    /// Whether the file's mount answers; that it does not is told.
+    pub(crate) fn reaches(&self, session: &Session<'_>) -> Result<(), Errno> {
+        if let Some(Err(Errno::TIMEDOUT)) = self.known.meta {
+            return Err(Errno::TIMEDOUT);
+        }
+        let follows = self.follow && matches!(self.known.listed_kind, b'l' | 0);
+        let reach = &session.reach;
+        if !reach.is_wary() || !(self.may_stall || follows || self.is_mount(session)) {
+            return Ok(());
+        }
+        reach.ask(self.path).map_err(|error| {
+            messages::error(format_args!("{}: {}", quoted(self.path), error.reason()));
+            Errno::TIMEDOUT
+        })
+    }
+
+    /// Whether something that may not answer may be mounted here.
+    pub(crate) fn is_mount(&self, session: &Session<'_>) -> bool {
+        session.reach.may_be_mount(self.name.to_bytes())
     }
 
     /// The type letter; 0 when it cannot be found out.

@@ -41,7 +41,7 @@ fn passes(test: &Test, entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool
         }
         Test::Type(types) => types.has(entry.kind(session)),
         Test::OtherType(types) => types.has(print::other_kind(entry, session)),
-        Test::Access(access) => may(entry, *access),
+        Test::Access(access) => entry.reaches(session).is_ok() && may(entry, *access),
         Test::Empty => is_empty(entry, session),
         Test::FsType(name) => entry
             .meta(session)

@@ -16,6 +16,7 @@ mod parse;
 mod print;
 mod printf;
 mod quote;
+mod reach;
 mod resolve;
 mod session;
 mod syntax;
@@ -28,10 +29,13 @@ use std::process::ExitCode;
 
 use nearfirst::Local;
 
+use self::cost::Costs;
 use self::objects::Objects;
 use self::parse::{Parsed, Show};
+use self::reach::Reach;
 use self::session::Session;
 use self::time::Calendar;
+use crate::asking::AskFlags;
 use crate::messages;
 use crate::sets;
 use crate::sets::flags::StoreFlags;
@@ -50,7 +54,7 @@ use crate::sets::flags::StoreFlags;
 #[command(
     after_help = "--help lists every test, action and operator.",
     after_long_help = LANGUAGE,
-    override_usage = "nearfirst find [--stats] [--allow-programs] [--storage-option NAME=VALUE] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
+    override_usage = "nearfirst find [--stats] [--wait-max SECONDS] [--allow-programs] [--storage-option NAME=VALUE] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
 )]
 pub(crate) struct Args {
     /// Say on stderr how many files were seen, looked at and asked for their cost
@@ -61,6 +65,10 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     stores: StoreFlags,
+
+    /// How long to wait for a mount; must come first, as `--stats`
+    #[command(flatten)]
+    asking: AskFlags,
 
     /// Where to start, and the expression
     #[arg(
@@ -144,8 +152,8 @@ The exit code is 1 if anything went wrong, otherwise 0.";
 pub(crate) const USAGE_EXIT: u8 = 1;
 
 pub(crate) fn run(args: Args) -> ExitCode {
-    let Args { stats, stores, words } = args;
-    match find(&words, &stores, stats) {
+    let Args { stats, stores, asking, words } = args;
+    match find(&words, &stores, &asking, stats) {
         Ok(code) => code,
         Err(message) => {
             for line in message.lines() {
@@ -157,7 +165,12 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 /// The whole run; the error is a message that keeps it from starting.
-fn find(words: &[OsString], stores: &StoreFlags, stats: bool) -> Result<ExitCode, String> {
+fn find(
+    words: &[OsString],
+    stores: &StoreFlags,
+    asking: &AskFlags,
+    stats: bool,
+) -> Result<ExitCode, String> {
     let mut parsed = parse::parse(words).map_err(|error| explained(&error))?;
     match parsed.show {
         Some(Show::Help) => return Ok(show(LANGUAGE)),
@@ -179,8 +192,12 @@ fn find(words: &[OsString], stores: &StoreFlags, stats: bool) -> Result<ExitCode
         }
     }
     let starts = starts(&parsed)?;
-    let mut session = Session::new(&parsed, calendar, now).map_err(|error| error.to_string())?;
-    let local = Local::default();
+    let local = || asking.wait_max.map_or_else(Local::default, Local::new);
+    let reach = Reach::new(local());
+    let costs = Costs::new(asking.clone());
+    let session = Session::new(&parsed, calendar, now, reach, costs);
+    let mut session = session.map_err(|error| error.to_string())?;
+    let local = local();
     let is_of_a_set = |start: &OsString| sets::needs_engine(&local, start);
     let objects = if starts.iter().any(is_of_a_set) {
         Some(Objects::new(&parsed.expr, stores)?)

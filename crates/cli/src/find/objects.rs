@@ -166,6 +166,7 @@ impl Objects {
             directory_number: 0,
             name: &name,
             follow: false,
+            may_stall: false,
             known: Known { listed_kind: b'f', meta: Some(Ok(meta)), cost },
         };
         eval::evaluate(&mut entry, session);

@@ -14,6 +14,7 @@ use super::expr::Expr;
 use super::parse::{Parsed, STDERR, STDOUT};
 use super::print::ListWidths;
 use super::quote::quoted;
+use super::reach::Reach;
 use super::time::Calendar;
 use crate::messages;
 
@@ -29,6 +30,7 @@ pub(crate) struct Session<'a> {
     pub(crate) now: i128,
     pub(crate) end_of_day: i128,
     pub(crate) owners: Owners,
+    pub(crate) reach: Reach,
     pub(crate) costs: Costs,
     pub(crate) gathered: Vec<Gathered>,
     pub(crate) widths: ListWidths,
@@ -67,7 +69,13 @@ const OUTPUT_BYTES: usize = 64 << 10;
 
 impl<'a> Session<'a> {
     /// Opens the outputs of an expression, whether or not anything will be written to them.
-    pub(crate) fn new(parsed: &'a Parsed, calendar: Calendar, now: i128) -> io::Result<Self> {
+    pub(crate) fn new(
+        parsed: &'a Parsed,
+        calendar: Calendar,
+        now: i128,
+        reach: Reach,
+        costs: Costs,
+    ) -> io::Result<Self> {
         let mut outputs: Vec<Output> = Vec::new();
         let mut routes = Vec::new();
         let mut identities = Vec::new();
@@ -109,7 +117,8 @@ impl<'a> Session<'a> {
             calendar,
             now,
             owners: Owners::default(),
-            costs: Costs::default(),
+            reach,
+            costs,
             gathered: (0..parsed.gathering).map(|_| Gathered::default()).collect(),
             widths: ListWidths::default(),
             stats: Stats::default(),

@@ -44,6 +44,8 @@ struct Frame {
     known: Known,
     /// Whether it was reached through a symbolic link.
     via_link: bool,
+    /// Whether it lies on a mount that may not answer.
+    may_stall: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -203,6 +205,7 @@ impl<'a> Walk<'a> {
             directory_number: 0,
             name,
             follow: self.parsed.follow != Follow::Never,
+            may_stall: true,
             known,
         }
     }
@@ -218,6 +221,7 @@ impl<'a> Walk<'a> {
             directory_number: frame.number,
             name: frame.name(item),
             follow: self.parsed.follow == Follow::Always,
+            may_stall: frame.may_stall,
             known,
         })
     }
@@ -226,6 +230,13 @@ impl<'a> Walk<'a> {
     fn step(&mut self, start: &CStr, session: &mut Session<'_>) {
         let Some(frame) = self.stack.last_mut() else { return };
         if frame.next == frame.items.len() {
+            if frame.may_stall
+                && let Err(error) = session.reach.ask(&self.path[..frame.path_len])
+            {
+                let path = quoted(&self.path[..frame.path_len]);
+                messages::error(format_args!("{path}: {}", error.reason()));
+                return self.leave(start, session);
+            }
             match frame.fill(&mut self.buffer) {
                 Ok(true) => {}
                 Ok(false) => return self.leave(start, session),
@@ -277,7 +288,9 @@ impl<'a> Walk<'a> {
             && !session.prunes
             && !session.quits
             && !self.crosses(&mut entry, session);
-        if descends {
+        if descends && entry.reaches(session).is_ok() {
+            let may_stall = (entry.may_stall || via_link || entry.is_mount(session))
+                && session.reach.may_stall(entry.path);
             session.stats.opens += 1;
             match open(entry.directory, entry.name, via_link) {
                 Ok(descriptor) => {
@@ -292,6 +305,7 @@ impl<'a> Walk<'a> {
                         path_len: self.path.len(),
                         known: entry.known,
                         via_link,
+                        may_stall: may_stall || (via_link && session.reach.is_wary()),
                     });
                 }
                 // Already told when its properties were asked for.

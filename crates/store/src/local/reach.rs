@@ -99,27 +99,45 @@ impl Local {
         }
         let whole = absolute(path).map_err(failed)?;
         let mount = table.behind(&whole);
-        let stalled = || Error::Stalled {
-            path: path.to_owned(),
-            mount: mount.map_or_else(|| PathBuf::from("/"), |mount| mount.point.clone()),
-            limit: self.wait_max,
-        };
-        let id = mount.filter(|mount| mount.backing.may_stall()).map(|mount| mount.id);
-        let may_stall = mount.is_none() || id.is_some();
-        if may_stall && !self.canaries.answers(id, path, self.wait_max, &self.clock) {
-            return Err(stalled());
-        }
+        let id = self.asked(path, mount)?;
         let target = path.to_owned();
         let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
         let used = move || open().and_then(use_it);
         let used = bounded::within(self.wait_max, used);
-        if may_stall {
-            self.canaries.note(id, used.is_some(), &self.clock);
-        }
+        self.canaries.note(id, used.is_some(), &self.clock);
         if let Some(used) = used {
             return used.map_err(failed);
         }
-        Err(stalled())
+        Err(self.stalled(path, mount))
+    }
+
+    /// Asks the mount that `path` leads to, if it may not answer and has not a moment ago. Nothing
+    /// is asked of others.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] if no answer comes within [`Local::wait_max`]; [`Error::Io`] if there is
+    /// no current folder that a relative path could begin at.
+    pub fn answers(&self, path: &Path) -> Result<(), Error> {
+        let whole = absolute(path).map_err(|source| Error::io(path, source))?;
+        self.asked(path, self.mount_table().behind(&whole)).map(drop)
+    }
+
+    /// As [`Local::answers`], of the mount that a path leads to; its number, if it may not answer.
+    fn asked(&self, path: &Path, mount: Option<&Mount>) -> Result<Option<u64>, Error> {
+        let id = mount.filter(|mount| mount.backing.may_stall()).map(|mount| mount.id);
+        let may_stall = mount.is_none() || id.is_some();
+        if may_stall && !self.canaries.answers(id, path, self.wait_max, &self.clock) {
+            return Err(self.stalled(path, mount));
+        }
+        Ok(id)
+    }
+
+    fn stalled(&self, path: &Path, mount: Option<&Mount>) -> Error {
+        Error::Stalled {
+            path: path.to_owned(),
+            mount: mount.map_or_else(|| PathBuf::from("/"), |mount| mount.point.clone()),
+            limit: self.wait_max,
+        }
     }
 }
 

@@ -1,0 +1,53 @@
+//! Mounts that may not answer: asked in bounded time before the walk looks at what lies on them.
+//!
+//! Where none is mounted, nothing is ever asked. One that dies between the question and the look
+//! is not noticed.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use nearfirst::{Backing, Error, Local};
+
+/// What the walk must be wary of.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    local: Local,
+    /// The last names of the places where something is mounted that may not answer.
+    names: HashSet<Vec<u8>>,
+}
+
+impl Reach {
+    pub(crate) fn new(local: Local) -> Self {
+        let mounts = local.mounts().unwrap_or_default();
+        let wary = mounts.all().iter().filter(|mount| mount.backing.may_stall());
+        let name = |point: &Path| point.file_name().unwrap_or_default().as_bytes().to_vec();
+        let names = wary.map(|mount| name(&mount.point)).collect();
+        Self { local, names }
+    }
+
+    /// Whether anything is mounted that may not answer.
+    pub(crate) fn is_wary(&self) -> bool {
+        !self.names.is_empty()
+    }
+
+    /// Whether something that may not answer may be mounted under this name.
+    pub(crate) fn may_be_mount(&self, name: &[u8]) -> bool {
+        self.is_wary() && self.names.contains(name)
+    }
+
+    /// Whether a directory lies on a mount that may not answer.
+    pub(crate) fn may_stall(&self, directory: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(directory));
+        self.is_wary() && self.local.backing_by_name(path).is_none_or(Backing::may_stall)
+    }
+
+    /// Asks the mount of a path, unless it answered a moment ago.
+    ///
+    /// # Errors
+    /// That it did not answer.
+    pub(crate) fn ask(&self, path: &[u8]) -> Result<(), Error> {
+        self.local.answers(Path::new(OsStr::from_bytes(path)))
+    }
+}
