@@ -41,7 +41,10 @@ fn ls_long_and_json_tell_size_time_and_version() {
     let [object] = &objects(&ground.run(&["ls", "--json", "a.txt"]))[..] else { panic!("one") };
     assert_eq!((&object["type"], &object["tier"]), (&"object".into(), &"online".into()));
     assert_eq!((&object["name"]["text"], &object["bytes"]), (&"a.txt".into(), &9.into()));
-    assert!(object["modified_unix_s"].as_f64().unwrap() > 1e9, "{object}");
+    let at = std::time::UNIX_EPOCH + std::time::Duration::new(1_700_000_000, 250_000_000);
+    fs::File::open(ground.path().join("b.txt")).unwrap().set_modified(at).unwrap();
+    let [object] = &objects(&ground.run(&["ls", "--json", "b.txt"]))[..] else { panic!("one") };
+    assert_eq!(object["modified_unix_s"], 1_700_000_000.25);
 }
 
 #[test]

@@ -192,9 +192,6 @@ impl Plan {
 
     async fn asked(&self, entry: Entry) -> Result<Entry, Error> {
         let store = self.stores.of(&entry.name)?;
-        let entry = store.stat(&entry.name).await?;
-        // A store tells seconds; a file's time is finer, and its copy is to have the same.
-        let exact = entry.name.path().and_then(|path| fs::metadata(path).ok()?.modified().ok());
-        Ok(Entry { modified: exact.or(entry.modified), ..entry })
+        store.stat(&entry.name).await
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use sled::{Observation, Place};
-use store::{Backing, Entry, Error, Name, Opener, Status, Tier, Version};
+use store::{Backing, Entry, Error, Name, Opener, Status, Tier};
 
 use super::Inner;
 use super::attempt::failure;
@@ -356,8 +356,8 @@ fn described(name: Name, status: &Status) -> Entry {
     Entry {
         name,
         size: Some(status.size),
-        version: Some(Version::new(format!("{}-{}", status.modified_s, status.size))),
-        modified: None,
+        version: Some(status.version()),
+        modified: status.modified(),
         tier: Tier::Online,
         device: Some(status.device.clone()),
     }

@@ -19,6 +19,7 @@ pub(super) struct Attributes {
     pub(super) size: u64,
     pub(super) allocated: u64,
     pub(super) modified_s: i64,
+    pub(super) modified_ns: u32,
 }
 
 impl Attributes {
@@ -43,6 +44,7 @@ impl Attributes {
             size: known.stx_size,
             allocated: known.stx_blocks.saturating_mul(BLOCK_BYTES),
             modified_s: known.stx_mtime.tv_sec,
+            modified_ns: known.stx_mtime.tv_nsec,
         })
     }
 
@@ -53,6 +55,7 @@ impl Attributes {
             size: self.size,
             allocated: self.allocated,
             modified_s: self.modified_s,
+            modified_ns: self.modified_ns,
             device: ground.device.clone(),
             backing: ground.backing,
             mount: ground.mount.clone(),
@@ -78,6 +81,7 @@ impl From<Stat> for Attributes {
             size: count(stat.st_size),
             allocated: count(stat.st_blocks).saturating_mul(BLOCK_BYTES),
             modified_s: stat.st_mtime,
+            modified_ns: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
         }
     }
 }

@@ -3,16 +3,13 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use sled::{Device, Extent};
 
 use super::listing;
-use crate::{
-    Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Status, Store, Tier, Version,
-};
+use crate::{Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Status, Store, Tier};
 
 /// Bytes that one read of a file asks the system for.
 const READ_BYTES: u64 = 256 << 10;
@@ -111,17 +108,11 @@ fn piece(file: &std::fs::File, rest: &Range<u64>, entry: &Entry) -> Result<Bytes
 
 /// A file's entry.
 fn described(name: Name, status: &Status) -> Entry {
-    let seconds = Duration::from_secs(status.modified_s.unsigned_abs());
-    let modified = if status.modified_s < 0 {
-        UNIX_EPOCH.checked_sub(seconds)
-    } else {
-        UNIX_EPOCH.checked_add(seconds)
-    };
     Entry {
         name,
         size: Some(status.size),
-        version: Some(Version::new(format!("{}-{}", status.modified_s, status.size))),
-        modified,
+        version: Some(status.version()),
+        modified: status.modified(),
         tier: Tier::Online,
         device: Some(status.device.clone()),
     }

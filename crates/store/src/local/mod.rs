@@ -25,12 +25,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{self as sysfs, OFlags};
 use sled::{Device, DeviceTable, Extent, Place};
 
-use crate::{Clock, Error};
+use crate::{Clock, Error, Version};
 
 pub use files::Files;
 pub use holes::holes;
@@ -75,12 +75,33 @@ pub struct Status {
     pub allocated: u64,
     /// Seconds of Unix time of the last change of the content.
     pub modified_s: i64,
+    /// Nanoseconds after that, below 1,000,000,000; as exact as the file system keeps them.
+    pub modified_ns: u32,
     /// The device it lies on.
     pub device: Device,
     /// What stands behind its file system.
     pub backing: Backing,
     /// Where its file system is mounted.
     pub mount: PathBuf,
+}
+
+impl Status {
+    /// When its content last changed; `None` for a time that the clock of this machine cannot hold.
+    pub fn modified(&self) -> Option<SystemTime> {
+        let seconds = Duration::from_secs(self.modified_s.unsigned_abs());
+        let whole = if self.modified_s < 0 {
+            UNIX_EPOCH.checked_sub(seconds)
+        } else {
+            UNIX_EPOCH.checked_add(seconds)
+        };
+        whole?.checked_add(Duration::from_nanos(self.modified_ns.into()))
+    }
+
+    /// What tells this content from a later one: when it was written, and how long it is.
+    pub fn version(&self) -> Version {
+        let Self { modified_s, modified_ns, size, .. } = self;
+        Version::new(format!("{modified_s}.{modified_ns:09}-{size}"))
+    }
 }
 
 /// Where the parts of a file are.
