@@ -295,6 +295,31 @@ fn pages_are_sets_of_their_links() {
 }
 
 #[test]
+fn cat_says_how_much_of_a_broken_member_was_written() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    let proxy = Misbehaving::in_front_of(logs.s3.address(), testkit::server::Link::default());
+    let run = |name: &str| {
+        let mut command = logs.command(&["cat", "--attempts=1", "--budget=64M", name]);
+        command.envs(S3::env_at(&proxy.endpoint())).output().unwrap()
+    };
+    // The beginning is there long before the rest is given up.
+    proxy.answer(
+        "/logs/large/numbers.bin",
+        Answer::forwarded().paced(2_000_000).ends_after(1_500_000),
+    );
+    let output = run("s3://logs/large/numbers.bin");
+    assert_eq!(output.status.code(), Some(1));
+    let written = output.stdout.len();
+    assert!(written > 0 && output.stdout == logs.large[..written]);
+    let told = format!("; its first {written} bytes were written before\n");
+    assert!(stderr(&output).ends_with(&told), "{}", stderr(&output));
+    proxy.answer("/logs/large/numbers.bin", Answer::status(403));
+    let output = run("s3://logs/large/numbers.bin");
+    assert!(output.stdout.is_empty() && !stderr(&output).contains("written before"));
+}
+
+#[test]
 fn a_bad_member_is_named_and_the_others_are_read() {
     let (ground, server) = (Ground::new(), Misbehaving::new());
     let busy = Answer::status(503).header("Retry-After", "0");

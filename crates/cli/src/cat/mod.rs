@@ -20,7 +20,7 @@ Write the bytes of objects to stdout, while the next are fetched
 
 Each member comes whole and by itself, in the order of the operands unless --unordered is given.
 A large one is written while the rest of it is on its way: if that breaks, what was written
-stays written, and the exit code says so.
+stays written; how much that is, is said on stderr, and the exit code is 1.
 
 Unlike cat, `-` is a list of names on stdin, and not what stdin holds.
 
@@ -72,6 +72,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                 tally.failed();
                 sets::complain(&error);
             }
+            Err(Trouble::Broken { error, written }) => {
+                tally.failed();
+                let reason = sets::reason(&error.cause);
+                let told = format_args!("{reason}; its first {written} bytes were written before");
+                sets::say_of(&error.name, told);
+            }
             Err(Trouble::Output(error)) => {
                 written = Err(error);
                 break;
@@ -86,9 +92,23 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 /// What ended a member's output: the member, or whoever reads it.
+#[derive(Debug)]
 enum Trouble {
+    /// Nothing of it was written.
     Member(MemberError),
+    /// Its beginning was.
+    Broken {
+        error: MemberError,
+        /// How many bytes of it, or of its text if that was decompressed.
+        written: u64,
+    },
     Output(io::Error),
+}
+
+impl Trouble {
+    fn after(written: u64, error: MemberError) -> Self {
+        if written == 0 { Self::Member(error) } else { Self::Broken { error, written } }
+    }
 }
 
 fn write(
@@ -100,13 +120,15 @@ fn write(
     if let Some(decompressor) = decompressor.filter(|known| known.knows(member.name())) {
         return write_decompressed(member, decompressor, out, tally);
     }
+    let mut written = 0;
     loop {
-        let chunk = member.chunk().map_err(Trouble::Member)?;
+        let chunk = member.chunk().map_err(|error| Trouble::after(written, error))?;
         if chunk.is_empty() {
             return Ok(());
         }
         tally.read(chunk.len() as u64);
         out.write_all(&chunk).map_err(Trouble::Output)?;
+        written += chunk.len() as u64;
     }
 }
 
@@ -120,12 +142,16 @@ fn write_decompressed(
     let failed = |error: io::Error| Trouble::Member(sets::member_error(&name, error));
     let Some(mut text) = decompressor.read(&name, member).map_err(failed)? else { return Ok(()) };
     let mut buffer = vec![0; BUFFER_BYTES];
+    let mut written = 0;
     loop {
-        let read = text.read(&mut buffer).map_err(failed)?;
+        let read = text.read(&mut buffer);
+        let read =
+            read.map_err(|error| Trouble::after(written, sets::member_error(&name, error)))?;
         if read == 0 {
             return Ok(());
         }
         tally.read(read as u64);
         out.write_all(&buffer[..read]).map_err(Trouble::Output)?;
+        written += read as u64;
     }
 }
