@@ -5,7 +5,7 @@
 //!
 //! | name | keys and places come from |
 //! | --- | --- |
-//! | `s3://bucket/key` | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_PROFILE` and the files in `~/.aws`, web identity, container and instance roles; `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`; `AWS_SKIP_SIGNATURE=true` for public buckets |
+//! | `s3://bucket/key` | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_PROFILE` and the files in `~/.aws` (also `credential_process`), web identity, container and instance roles; `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`; `AWS_SKIP_SIGNATURE=true` for public buckets |
 //! | `gs://bucket/key` | `GOOGLE_APPLICATION_CREDENTIALS`, gcloud's own file, the machine's account; `STORAGE_EMULATOR_HOST` |
 //! | `az://container/key`, `abfs://container@account.dfs.core.windows.net/key` | `AZURE_STORAGE_CONNECTION_STRING`, or `AZURE_STORAGE_ACCOUNT` with `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN`; `AZURE_CLIENT_ID` and its like |
 //! | `webdav://host/path`, `webdavs://user:password@host/path` | the name; options `webdav_username`, `webdav_password`, `webdav_token` |

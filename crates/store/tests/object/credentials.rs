@@ -45,6 +45,25 @@ fn keys_are_found_in_variables() {
 }
 
 #[test]
+fn keys_are_found_by_the_program_that_a_profile_names() {
+    skip_unless!(S3::NEEDS);
+    let s3 = server();
+    let home = Dir::new();
+    let (id, secret) = (S3::ACCESS_KEY, S3::SECRET_KEY);
+    let answer =
+        format!(r#"{{"Version": 1, "AccessKeyId": "{id}", "SecretAccessKey": "{secret}"}}"#);
+    let keys = home.create("the keys", answer);
+    let settings = format!(
+        "[profile work]\nregion = {}\nendpoint_url = {}\ncredential_process = cat \"{}\"\n",
+        S3::REGION,
+        s3.endpoint(),
+        keys.display()
+    );
+    home.create(".aws/config", settings);
+    passes(child("credentials::reads", &home).env("AWS_PROFILE", "work"));
+}
+
+#[test]
 fn keys_are_found_in_the_files_of_a_profile() {
     skip_unless!(S3::NEEDS);
     let s3 = server();

@@ -238,11 +238,32 @@ fn errors_are_told_apart_by_what_to_do_next() {
     assert!(matches!(error(Answer::status(400)), Error::Refused { .. }));
     assert!(matches!(error(Answer::hang_up()), Error::Interrupted { .. }));
     let elsewhere = Answer::status(301).header("x-amz-bucket-region", "eu-west-9");
+    // There it is not, either: that is not followed any further.
     let told = error(elsewhere);
     assert!(
         matches!(&told, Error::Refused { reason, .. } if reason.contains("AWS_REGION=eu-west-9")),
         "{told}"
     );
+}
+
+#[test]
+fn a_bucket_is_found_in_its_own_region_once_that_is_told() {
+    let malformed = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>wrong</Message>\
+                     <Region>eu-west-9</Region></Error>";
+    let in_text = Answer::refusal(400, malformed);
+    let in_head = |status| Answer::status(status).header("x-amz-bucket-region", "eu-west-9");
+    for elsewhere in [in_text, in_head(301), in_head(400)] {
+        let (server, stores) = scripted();
+        server.answers("/bucket/a", [elsewhere, Answer::bytes("text").etag("\"e\"")]);
+        server.answer("/bucket/b", Answer::bytes("more"));
+        assert_eq!(read(&stores, "s3://bucket/a", 0..10).unwrap(), "text");
+        assert_eq!(read(&stores, "s3://bucket/b", 0..10).unwrap(), "more");
+        let requests = server.requests();
+        let signed: Vec<_> = requests.iter().filter_map(|r| r.header("authorization")).collect();
+        let is_there: Vec<bool> =
+            signed.iter().map(|signature| signature.contains("/eu-west-9/s3/")).collect();
+        assert_eq!(is_there, [false, true, true], "{signed:?}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! classes nor the state of restores.
 
 mod answers;
+mod process;
 mod requests;
 mod restore;
 mod settings;
@@ -58,8 +59,8 @@ impl Bucket {
         Ok(Self(Arc::new(Inner {
             device: Device::new(root.text.as_str()),
             cold: Device::new(format!("cold:{}", root.text)),
-            requests: Requests::new(wire, &settings),
             restore: Restore::of(&settings),
+            requests: Requests::new(wire, settings),
             root,
         })))
     }

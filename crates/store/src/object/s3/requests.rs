@@ -1,9 +1,11 @@
 //! Requests to S3, signed as AWS wants them.
 
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::Method;
+use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqsign_aws_v4::{Credential, RequestSigner};
@@ -11,6 +13,7 @@ use reqsign_core::{Context, HttpSend, OsEnv, Signer};
 use reqsign_file_read_tokio::TokioFileRead;
 
 use super::super::wire::Wire;
+use super::process::Programs;
 use super::settings::Settings;
 use crate::{Error, Name};
 
@@ -39,22 +42,38 @@ pub(super) struct Request<'a> {
 #[derive(Debug)]
 pub(super) struct Requests {
     wire: Wire,
+    settings: Settings,
+    /// Where the bucket is, as far as is known.
+    place: Mutex<Arc<Place>>,
+}
+
+/// A region, and what follows from it.
+#[derive(Debug)]
+struct Place {
+    region: String,
     base: String,
     signer: Option<Signer<Credential>>,
 }
 
-impl Requests {
-    /// Over `wire`.
-    pub(super) fn new(wire: Wire, settings: &Settings) -> Self {
+impl Place {
+    fn new(region: &str, wire: &Wire, settings: &Settings) -> Self {
         let signer = settings.signed.then(|| {
             let context = Context::new()
                 .with_env(OsEnv)
                 .with_file_read(TokioFileRead)
+                .with_command_execute(Programs)
                 .with_http_send(CredentialServer(wire.clone()));
-            let signer = RequestSigner::new("s3", &settings.region);
-            Signer::new(context, settings.credentials(), signer)
+            Signer::new(context, settings.credentials(), RequestSigner::new("s3", region))
         });
-        Self { wire, base: settings.base.clone(), signer }
+        Self { region: region.to_owned(), base: settings.base(region), signer }
+    }
+}
+
+impl Requests {
+    /// Over `wire`.
+    pub(super) fn new(wire: Wire, settings: Settings) -> Self {
+        let place = Mutex::new(Arc::new(Place::new(&settings.region, &wire, &settings)));
+        Self { wire, settings, place }
     }
 
     /// What is good of the answers to a request.
@@ -75,57 +94,109 @@ impl Requests {
         Err(self.wire.refusal(answer).await.0.about(name))
     }
 
-    /// The answer, whatever its status.
+    /// The answer, whatever its status. Where it says that the bucket is in another region, the
+    /// request is made there once more, and so are all that follow.
     pub(super) async fn ask(
         &self,
         name: &Name,
         request: Request<'_>,
     ) -> Result<reqwest::Response, Error> {
+        let place = Arc::clone(&self.place.lock().unwrap_or_else(PoisonError::into_inner));
+        let answer = self.ask_at(&place, name, &request).await?;
+        let (answer, region) = self.region_told(answer).await;
+        match region.and_then(|region| self.moved(&place, &region)) {
+            Some(place) => self.ask_at(&place, name, &request).await,
+            None => Ok(answer),
+        }
+    }
+
+    async fn ask_at(
+        &self,
+        place: &Place,
+        name: &Name,
+        request: &Request<'_>,
+    ) -> Result<reqwest::Response, Error> {
         let bad = |error: String| Error::refused(name.clone(), error);
-        let mut built =
-            http::Request::builder().method(&request.method).uri(self.url(name, &request)?);
+        let url = url(place, name, request)?;
+        let mut built = http::Request::builder().method(&request.method).uri(url);
         for (header, value) in request.headers {
             built = built.header(*header, value);
         }
-        let built = built.body(request.body).map_err(|error| bad(error.to_string()))?;
+        let built = built.body(request.body.clone()).map_err(|error| bad(error.to_string()))?;
         let (mut head, body) = built.into_parts();
-        self.sign(name, &mut head).await?;
+        sign(place, name, &mut head).await?;
         let request = http::Request::from_parts(head, body);
         let request =
             reqwest::Request::try_from(request).map_err(|error| bad(error.to_string()))?;
         self.wire.ask(name, request).await
     }
 
-    fn url(&self, name: &Name, request: &Request<'_>) -> Result<String, Error> {
-        // URLs have no such parts: they would be taken out, and another object asked for.
-        if request.key.split('/').any(|part| matches!(part, "." | "..")) {
-            let reason = "a key with a part . or .. cannot be asked for by a URL";
-            return Err(Error::refused(name.clone(), reason));
+    /// The same answer, and the region that it sends us to.
+    async fn region_told(&self, answer: reqwest::Response) -> (reqwest::Response, Option<String>) {
+        let status = answer.status();
+        let told = answer.headers().get("x-amz-bucket-region");
+        let told = told.and_then(|region| Some(region.to_str().ok()?.to_owned()));
+        match status.as_u16() {
+            // Of a wrong region a HEAD knows no more than this.
+            301 | 307 | 308 | 400 | 403 if told.is_some() => (answer, told),
+            301 | 307 | 308 | 400 => {
+                let headers = answer.headers().clone();
+                let (refusal, text) = self.wire.refusal(answer).await;
+                let mut again = http::Response::new(text);
+                *again.status_mut() = status;
+                *again.headers_mut() = headers;
+                // What of the text was read, which may not be all.
+                again.headers_mut().remove(CONTENT_LENGTH);
+                (again.into(), refusal.region)
+            }
+            _ => (answer, None),
         }
-        let mut url = format!("{}/{}", self.base, utf8_percent_encode(request.key, PATH));
-        for (index, (field, value)) in request.query.iter().enumerate() {
-            let mark = if index == 0 { '?' } else { '&' };
-            let value = utf8_percent_encode(value, QUERY);
-            write!(url, "{mark}{field}={value}").expect("text takes all that is written");
-        }
-        Ok(url)
     }
 
-    async fn sign(&self, name: &Name, head: &mut Parts) -> Result<(), Error> {
-        let Some(signer) = &self.signer else { return Ok(()) };
-        signer.sign(head, None).await.map_err(|error| match error.kind() {
-            reqsign_core::ErrorKind::CredentialInvalid => {
-                Error::Denied { name: name.clone(), reason: NO_CREDENTIALS.to_owned() }
-            }
-            _ => Error::refused(name.clone(), format!("the request cannot be signed: {error}")),
-        })
+    /// Where to ask instead of at `asked`, if that is elsewhere.
+    fn moved(&self, asked: &Place, region: &str) -> Option<Arc<Place>> {
+        // It becomes part of a host's name.
+        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if region == asked.region || region.is_empty() || !region.bytes().all(is_name) {
+            return None;
+        }
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.region != region {
+            *place = Arc::new(Place::new(region, &self.wire, &self.settings));
+        }
+        Some(Arc::clone(&place))
     }
+}
+
+fn url(place: &Place, name: &Name, request: &Request<'_>) -> Result<String, Error> {
+    // URLs have no such parts: they would be taken out, and another object asked for.
+    if request.key.split('/').any(|part| matches!(part, "." | "..")) {
+        let reason = "a key with a part . or .. cannot be asked for by a URL";
+        return Err(Error::refused(name.clone(), reason));
+    }
+    let mut url = format!("{}/{}", place.base, utf8_percent_encode(request.key, PATH));
+    for (index, (field, value)) in request.query.iter().enumerate() {
+        let mark = if index == 0 { '?' } else { '&' };
+        let value = utf8_percent_encode(value, QUERY);
+        write!(url, "{mark}{field}={value}").expect("text takes all that is written");
+    }
+    Ok(url)
+}
+
+async fn sign(place: &Place, name: &Name, head: &mut Parts) -> Result<(), Error> {
+    let Some(signer) = &place.signer else { return Ok(()) };
+    signer.sign(head, None).await.map_err(|error| match error.kind() {
+        reqsign_core::ErrorKind::CredentialInvalid => {
+            Error::Denied { name: name.clone(), reason: NO_CREDENTIALS.to_owned() }
+        }
+        _ => Error::refused(name.clone(), format!("the request cannot be signed: {error}")),
+    })
 }
 
 /// What to do where there are no keys.
 const NO_CREDENTIALS: &str = "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
     or AWS_PROFILE and ~/.aws/credentials, or for a public bucket AWS_SKIP_SIGNATURE=true \
-    (web identity, container and instance roles were tried too)";
+    (a profile's credential_process, web identity, container and instance roles were tried too)";
 
 /// Asks the servers that hand out keys.
 #[derive(Debug)]

@@ -20,8 +20,9 @@ const RESTORE_DAYS: u32 = 1;
 pub(super) struct Settings {
     /// The region that requests are signed for.
     pub(super) region: String,
-    /// Scheme, host and, if buckets are folders there, the bucket; no slash at the end.
-    pub(super) base: String,
+    bucket: String,
+    endpoint: Option<String>,
+    hosts: Option<bool>,
     /// Whether requests are signed.
     pub(super) signed: bool,
     /// Days that a restored copy stays.
@@ -68,8 +69,11 @@ impl Settings {
         let unsigned = option(&["skip_signature", "anonymous"])
             .or_else(|| variable(&["AWS_SKIP_SIGNATURE", "AWS_NO_SIGN_REQUEST"]));
         let keys = option(&["access_key_id"]).zip(option(&["secret_access_key"]));
+        base(bucket, &region, endpoint.as_deref(), hosts)?;
         Ok(Self {
-            base: base(bucket, &region, endpoint.as_deref(), hosts)?,
+            bucket: bucket.to_owned(),
+            endpoint,
+            hosts,
             signed: !unsigned.is_some_and(|text| is_true(&text)),
             restore_days: match option(&["restore_days"]) {
                 None => RESTORE_DAYS,
@@ -82,6 +86,12 @@ impl Settings {
             region,
             profile,
         })
+    }
+
+    /// Scheme, host and, if buckets are folders there, the bucket; no slash at the end.
+    pub(super) fn base(&self, region: &str) -> String {
+        base(&self.bucket, region, self.endpoint.as_deref(), self.hosts)
+            .expect("what can be wrong was seen when the settings were read")
     }
 
     /// Where keys come from, in the order of the AWS tools.
@@ -168,11 +178,14 @@ mod tests {
     #[test]
     fn options_come_before_the_environment() {
         let variables = [("AWS_REGION", "eu-west-1"), ("AWS_ENDPOINT_URL", "http://h:9000/")];
-        assert_eq!(settings(&[], &[]).base, "https://b.s3.us-east-1.amazonaws.com");
-        assert_eq!(settings(&[], &variables[..1]).base, "https://b.s3.eu-west-1.amazonaws.com");
-        assert_eq!(settings(&[], &variables).base, "http://h:9000/b");
+        assert_eq!(settings(&[], &[]).base("us-east-1"), "https://b.s3.us-east-1.amazonaws.com");
+        assert_eq!(
+            settings(&[], &variables[..1]).base("eu-west-1"),
+            "https://b.s3.eu-west-1.amazonaws.com"
+        );
+        assert_eq!(settings(&[], &variables).base("x"), "http://h:9000/b");
         let given = settings(&[("endpoint", "h2"), ("aws_region", "x")], &variables);
-        assert_eq!((given.base.as_str(), given.region.as_str()), ("https://h2/b", "x"));
+        assert_eq!((given.base("x").as_str(), given.region.as_str()), ("https://h2/b", "x"));
         assert!(!settings(&[], &[("AWS_SKIP_SIGNATURE", "true")]).signed);
     }
 

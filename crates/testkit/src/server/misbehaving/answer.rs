@@ -63,6 +63,11 @@ impl Answer {
         Self::new(status, Body::Bytes(format!("{status}\n").into_bytes().into()))
     }
 
+    /// This status, with this text as its reason.
+    pub fn refusal(status: u16, text: &str) -> Self {
+        Self::new(status, Body::Bytes(text.as_bytes().into()))
+    }
+
     /// 302 to this URL or path. Two paths that point to each other are a loop.
     pub fn redirect(to: &str) -> Self {
         Self::status(302).header("Location", to)
