@@ -31,9 +31,9 @@ pub struct Options {
     /// The same for a file that follows another one in earlier runs where no pattern knows what comes:
     /// it is needed at once or not at all, so a wrong one is soon withdrawn.
     pub next_chance_min: f32,
-    /// How far ahead of a program files are predicted under [`Matching::Ours`], by what earlier
-    /// runs took: enough for some hundreds of files from a slow device, without pushing out of
-    /// memory what is read before them.
+    /// How far ahead of a program files are predicted at most under [`Matching::Ours`], by what
+    /// earlier runs took: some hundreds of files from a slow device. A tenth of it is what a run
+    /// begins with; it grows where files come too late.
     pub horizon: Duration,
     /// Under [`Matching::Ours`] a file is not predicted if fewer files than this were accessed since
     /// it was, and fewer bytes than `near_bytes`: it is near anyhow, and looking costs more.

@@ -4,6 +4,10 @@
 use super::Invocation;
 use super::invocation::FOLDERS_MAX;
 
+/// Folders whose files do not move with the arguments: what is beside a library that an argument
+/// names is beside no other one.
+const SYSTEM: [&[u8]; 4] = [b"/usr/", b"/lib/", b"/lib64/", b"/etc/"];
+
 /// What a template is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -30,6 +34,9 @@ pub(crate) fn templates(path: &[u8], invocation: &Invocation) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     if let Some(named) = invocation.named.iter().find(|named| named.path == path) {
         return vec![template(Base::Argument, &named.role, b"")];
+    }
+    if SYSTEM.iter().any(|folder| path.starts_with(folder)) {
+        return found;
     }
     let mut beside: Option<&[u8]> = None;
     for named in invocation.named.iter().take(FOLDERS_MAX) {

@@ -38,6 +38,8 @@ const WINDOW_GROWTH: usize = 8;
 const WINDOW_PART: usize = 8;
 /// Files predicted at a time where more are not needed at once.
 const BATCH: usize = 6;
+/// Files that follow and are predicted, from which on no more are looked for.
+const FOLLOWING_MIN: usize = 6;
 /// Files from which on it is judged whether a pattern still matches.
 const JUDGED_MIN: usize = 8;
 
@@ -68,6 +70,8 @@ struct Candidate {
     evidence: Evidence,
     /// It was predicted from the start; else it is watched for, or follows.
     expected: bool,
+    /// It was predicted because it follows.
+    follows: bool,
 }
 
 /// A run, and what is expected of it.
@@ -96,6 +100,8 @@ pub(crate) struct Working {
     strays: usize,
     expected: usize,
     failed: bool,
+    /// Files that were predicted because they follow, and have not come.
+    following: usize,
     /// The last file that was read for the first time.
     last: Option<Name>,
     /// What a session invoked last, each with what it invoked after that.
@@ -131,6 +137,7 @@ impl Working {
             strays: 0,
             expected: 0,
             failed: false,
+            following: 0,
             last: None,
             latest: session.then(Vec::new),
         };
@@ -187,7 +194,7 @@ impl Working {
         for (guess, evidence) in guesses {
             let expected = guess.chance >= options.chance_min;
             self.expected += usize::from(expected);
-            self.candidates.insert(guess.file, Candidate { evidence, expected });
+            self.candidates.insert(guess.file, Candidate { evidence, expected, follows: false });
             if expected {
                 self.plan.push(guess);
             }
@@ -236,8 +243,11 @@ impl Working {
         elapsed: Duration,
         horizon: Duration,
     ) -> Vec<Guess> {
-        let until = elapsed + self.lead + horizon;
         let window = self.window + self.came / WINDOW_GROWTH;
+        // As far ahead in time as in files.
+        let part = u32::try_from(self.window).unwrap_or(u32::MAX);
+        let whole = u32::try_from(WINDOW_MAX).unwrap_or(u32::MAX);
+        let until = elapsed + self.lead + horizon / whole * part;
         let room = (window + self.came).saturating_sub(self.planned);
         let rest = &self.plan[self.planned..];
         if room < BATCH.min(rest.len()) {
@@ -292,9 +302,14 @@ impl Working {
         if let Some(last) = self.last.replace(file) {
             memory.followed(self.executable, last, file);
         }
-        let expected = self.candidates.get(&file).is_some_and(|candidate| candidate.expected);
+        let candidate = self.candidates.get(&file);
+        let expected = candidate.is_some_and(|candidate| candidate.expected);
+        let follows = candidate.is_some_and(|candidate| candidate.follows);
         self.hits += usize::from(expected);
-        if !expected || self.failed {
+        self.following = self.following.saturating_sub(usize::from(follows));
+        if follows && self.following >= FOLLOWING_MIN {
+            // Enough of what follows is predicted.
+        } else if !expected || self.failed {
             self.strays += usize::from(!near);
             advice.fetch = self.follow(memory, file, at, opened, options);
         }
@@ -313,18 +328,22 @@ impl Working {
     ) -> Vec<Guess> {
         let chains = (memory.chains.get(&self.executable), &memory.chain);
         let mut guesses = Vec::new();
+        self.following = 0;
         for (file, evidence) in ahead(chains, file, opened) {
             let known = self.candidates.get(&file);
             if known.is_some_and(|known| known.expected && !self.failed) {
                 continue;
             }
             let chance = memory.beliefs.chance(self.program, evidence);
-            if known.is_none() && self.candidates.len() < CANDIDATES_MAX {
-                self.candidates.insert(file, Candidate { evidence, expected: false });
+            let follows = chance >= options.next_chance_min;
+            if self.candidates.len() < CANDIDATES_MAX {
+                let new = Candidate { evidence, expected: false, follows };
+                self.candidates.entry(file).or_insert(new).follows |= follows;
             }
-            if chance < options.next_chance_min {
+            if !follows {
                 break;
             }
+            self.following += 1;
             guesses.push(Guess { file, at, order: 0, chance, below: false });
         }
         guesses
