@@ -186,6 +186,24 @@ fn one_user_learns_nothing_from_another() {
 }
 
 #[test]
+fn a_process_that_becomes_another_user_leaves_no_trace_with_the_first() {
+    let mut world = world();
+    for _ in 0..2 {
+        let sudo = world.start("/bin/sudo", "sudo reader");
+        world.open(sudo, "/etc/sudoers");
+        let reader = world.fork(sudo);
+        world.event(Event::Found { process: reader, user: User(0) });
+        (0..20).for_each(|file| world.execute(reader, &format!("/bin/reader{file}"), "reader"));
+        READER.iter().for_each(|path| world.open(reader, path));
+        world.exit(reader);
+        world.exit(sudo);
+    }
+    world.forget_decisions();
+    world.start("/bin/sudo", "sudo reader");
+    assert_eq!(world.predicted(), ["/etc/sudoers"]);
+}
+
+#[test]
 fn lost_events_make_a_run_no_lesson() {
     for process in [false, true] {
         let mut world = world();

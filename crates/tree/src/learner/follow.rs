@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Learner;
 use crate::account::Account;
-use crate::event::{Access, Decision, File, Process};
+use crate::event::{Access, Decision, File, Process, User};
 use crate::names::Name;
 use crate::numbered::NumberSet;
 use crate::options::Matching;
@@ -60,8 +60,9 @@ impl Learner {
         known.used = habits.ticks;
         let replaced = known.identify(call.program.identity);
         self.used(user, (file, call.program.size, program), now, decisions);
-        let invoked = above
-            .and_then(|above| self.invoked(above, process, (program, file), invocation.exact, now));
+        let invoked = above.and_then(|above| {
+            self.invoked(above, (process, user), (program, file), invocation.exact, now)
+        });
         let invoked = invoked.unwrap_or_default();
         let Some(habits) = self.patterns.users.get_mut(&user) else { return };
         let working = match self.options.matching {
@@ -114,12 +115,13 @@ impl Learner {
     fn invoked(
         &mut self,
         above: RunId,
-        process: Process,
+        (process, user): (Process, User),
         (program, file): (Name, Name),
         exact: u64,
         now: Duration,
     ) -> Option<Invoked> {
-        let run = self.runs.get_mut(&above)?;
+        // What another user runs from here on is none of this one's business.
+        let run = self.runs.get_mut(&above).filter(|above| above.user == user)?;
         let habits = self.patterns.users.get_mut(&run.user)?;
         let at = now.saturating_sub(run.started);
         let mut invoked = Invoked::default();
@@ -217,7 +219,7 @@ impl Learner {
     /// A file was read that may have been predicted: for a run, which has come so far then.
     fn used(
         &mut self,
-        user: crate::event::User,
+        user: User,
         (file, size, program): (Name, Option<u64>, Name),
         now: Duration,
         decisions: &mut Vec<Decision>,

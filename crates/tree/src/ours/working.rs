@@ -459,6 +459,7 @@ impl Working {
         self.candidates.keys().for_each(|&file| each(file));
         self.plan.iter().for_each(|guess| each(guess.file));
         self.last.iter().for_each(|&file| each(file));
+        self.executed.iter().for_each(|&file| each(file));
     }
 }
 
