@@ -198,7 +198,7 @@ fn decode_habits(reader: &mut Reader<'_>) -> Result<Habits, DecodeError> {
     }
     let window = reader.within(WINDOW_MAX as u64)?;
     let memory = memory::decode(reader, count)?;
-    Ok(Habits { names, programs, ticks, window, memory, ..Habits::default() })
+    Ok(Habits { names, programs, memory, ticks, window, ..Habits::default() })
 }
 
 fn name(reader: &mut Reader<'_>, count: usize) -> Result<Name, DecodeError> {

@@ -200,7 +200,7 @@ pub(crate) fn resolve(folder: &[u8], name: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn named(line: &str) -> Option<String> {
+    fn named(line: &str) -> String {
         let words: Vec<Arc<[u8]>> =
             line.split(' ').map(|word| Arc::from(word.as_bytes())).collect();
         let mut program = words[0].to_vec();
@@ -208,9 +208,9 @@ mod tests {
             program = [b"/bin/", &program[..]].concat();
         }
         match role(&program, &words, b"/home/u") {
-            Role::Session => Some("session".to_owned()),
-            Role::Wrapper => Some("wrapper".to_owned()),
-            Role::Program(name) => Some(String::from_utf8(name).unwrap()),
+            Role::Session => "session".to_owned(),
+            Role::Wrapper => "wrapper".to_owned(),
+            Role::Program(name) => String::from_utf8(name).unwrap(),
         }
     }
 
@@ -238,17 +238,17 @@ mod tests {
             ("/bin/busybox ls -l", "/bin/busybox ls"),
             ("/bin/busybox sh run.sh", "/home/u/run.sh"),
         ] {
-            assert_eq!(named(line).as_deref(), Some(name), "{line}");
+            assert_eq!(named(line), name, "{line}");
         }
     }
 
     #[test]
     fn shells_without_a_script_are_sessions_or_wrap_a_command() {
         for line in ["bash", "-bash", "dash -s", "bash -i"] {
-            assert_eq!(named(line).as_deref(), Some("session"), "{line}");
+            assert_eq!(named(line), "session", "{line}");
         }
         for line in ["sh -c true", "bash -lc make", "env A=b make", "nice make"] {
-            assert_eq!(named(line).as_deref(), Some("wrapper"), "{line}");
+            assert_eq!(named(line), "wrapper", "{line}");
         }
     }
 

@@ -22,7 +22,7 @@ fn a_known_invocation_is_predicted_when_it_starts_in_the_order_of_need() {
     assert_eq!(world.predicted(), READER);
     let files = &world.predictions().next().unwrap().files;
     assert!(files.windows(2).all(|pair| pair[0].needed_in <= pair[1].needed_in));
-    READER.iter().for_each(|path| world.open(reader, path));
+    world.open_all(reader, READER);
     world.exit(reader);
     assert_eq!((world.predicted().len(), world.withdrawn()), (4, 0));
 }
@@ -139,12 +139,12 @@ fn what_stays_away_is_withdrawn_while_the_program_runs() {
     let files = |kind: &str| (0..30).map(|file| format!("/{kind}/{file}")).collect::<Vec<_>>();
     for _ in 0..2 {
         let reader = world.start("/bin/reader", "reader");
-        files("usual").iter().for_each(|path| world.open(reader, path));
+        world.open_all(reader, files("usual"));
         world.exit(reader);
     }
     world.forget_decisions();
     let reader = world.start("/bin/reader", "reader");
-    files("other").iter().for_each(|path| world.open(reader, path));
+    world.open_all(reader, files("other"));
     assert_eq!(world.withdrawn(), 1);
 }
 
@@ -157,7 +157,9 @@ fn what_is_left_over_is_withdrawn_at_the_end_unless_it_was_fetched() {
         let reader = world.start("/bin/reader", "reader");
         let id = world.predictions().next().unwrap().id;
         if fetched {
-            READER.iter().for_each(|path| world.fetched(id, path, 4096));
+            for path in READER {
+                world.fetched(id, path, 4096);
+            }
         }
         world.open(reader, READER[0]);
         world.exit(reader);
@@ -193,8 +195,10 @@ fn a_process_that_becomes_another_user_leaves_no_trace_with_the_first() {
         world.open(sudo, "/etc/sudoers");
         let reader = world.fork(sudo);
         world.event(Event::Found { process: reader, user: User(0) });
-        (0..20).for_each(|file| world.execute(reader, &format!("/bin/reader{file}"), "reader"));
-        READER.iter().for_each(|path| world.open(reader, path));
+        for file in 0..20 {
+            world.execute(reader, &format!("/bin/reader{file}"), "reader");
+        }
+        world.open_all(reader, READER);
         world.exit(reader);
         world.exit(sudo);
     }
@@ -208,7 +212,7 @@ fn lost_events_make_a_run_no_lesson() {
     for process in [false, true] {
         let mut world = world();
         let reader = world.start("/bin/reader", "reader");
-        READER.iter().for_each(|path| world.open(reader, path));
+        world.open_all(reader, READER);
         world.event(Event::Lost { process: process.then_some(reader) });
         world.exit(reader);
         world.forget_decisions();
@@ -252,7 +256,7 @@ fn what_predictions_were_worth_is_counted() {
     world.fetched(id, READER[0], 1000);
     world.fetched(id, READER[1], 0);
     world.fetched(id, READER[3], 500);
-    READER[..3].iter().for_each(|path| world.open(reader, path));
+    world.open_all(reader, &READER[..3]);
     world.open(reader, "/unexpected");
     world.exit(reader);
     let account = world.learner.patterns().account();

@@ -46,7 +46,7 @@ fn another_pattern_is_taken_as_soon_as_the_first_stops_matching() {
     let mut world = world();
     let editor = |world: &mut World, files: &[&str]| {
         let editor = world.start("/bin/editor", "editor");
-        files.iter().for_each(|file| world.open(editor, file));
+        world.open_all(editor, files);
         world.exit(editor);
     };
     editor(&mut world, &["/e", "/c1", "/c2", "/c3", "/c4", "/c5"]);

@@ -25,7 +25,7 @@ fn file(number: u8) -> File {
     File {
         path: Arc::from(path.into_bytes()),
         identity: Some(Identity { device: 1, inode: u64::from(number % 7) }),
-        size: (number % 2 == 0).then_some(u64::from(number) << 16),
+        size: number.is_multiple_of(2).then_some(u64::from(number) << 16),
     }
 }
 
@@ -182,7 +182,9 @@ fn deep_trees_are_cut() {
                 world.open(child, &format!("/d/{depth}"));
                 processes.push(child);
             }
-            processes.iter().rev().for_each(|&process| world.exit(process));
+            for &process in processes.iter().rev() {
+                world.exit(process);
+            }
         }
         assert!(Patterns::decode(&world.learner.patterns().encode()).is_ok());
     }

@@ -15,27 +15,41 @@ use crate::run::{Run, RunId, Working};
 impl Learner {
     /// Predicts what a run's plan has next.
     pub(super) fn advance(&mut self, id: RunId, now: Duration, decisions: &mut Vec<Decision>) {
-        let Some(run) = self.runs.get_mut(&id) else { return };
-        let Working::Ours(working) = &mut run.working else { return };
-        let Some(habits) = self.patterns.users.get(&run.user) else { return };
-        let elapsed = now.saturating_sub(run.started);
-        let next = working.ahead(&habits.names, elapsed, self.options.horizon);
-        self.predict(id, &next, now, decisions);
+        loop {
+            let Some(run) = self.runs.get_mut(&id) else { return };
+            let Working::Ours(working) = &mut run.working else { return };
+            let Some(habits) = self.patterns.users.get(&run.user) else { return };
+            let elapsed = now.saturating_sub(run.started);
+            let next = working.ahead(&habits.names, elapsed, self.options.horizon);
+            let left_out = self.predict(id, &next, now, decisions);
+            if left_out.is_empty() {
+                return;
+            }
+            // These are not awaited: others take their place.
+            let Some(run) = self.runs.get_mut(&id) else { return };
+            let Working::Ours(working) = &mut run.working else { return };
+            let Some(habits) = self.patterns.users.get(&run.user) else { return };
+            for file in left_out {
+                working.came(habits.names.size(file), Duration::ZERO, false);
+            }
+        }
     }
 
-    /// Predicts files for a run, but those that it opened, that are predicted already, or near.
+    /// Predicts files for a run, but those that it opened, that are predicted already, or near:
+    /// gives these.
     pub(super) fn predict(
         &mut self,
         id: RunId,
         guesses: &[Guess],
         now: Duration,
         decisions: &mut Vec<Decision>,
-    ) {
+    ) -> Vec<Name> {
+        let mut left_out = Vec::new();
         if guesses.is_empty() {
-            return;
+            return left_out;
         }
-        let Some(run) = self.runs.get_mut(&id) else { return };
-        let Some(habits) = self.patterns.users.get_mut(&run.user) else { return };
+        let Some(run) = self.runs.get_mut(&id) else { return left_out };
+        let Some(habits) = self.patterns.users.get_mut(&run.user) else { return left_out };
         let outstanding = self.outstanding.entry(run.user).or_default();
         let ours = self.options.matching == Matching::Ours;
         let mut chosen = NumberSet::default();
@@ -46,6 +60,7 @@ impl Learner {
                 || ours && !guess.below && run.opened.contains(&guess.file)
                 || ours && habits.is_near(guess.file, &self.options);
             if known || made.len() >= outstanding.room() || !chosen.insert(guess.file) {
+                left_out.push(guess.file);
                 continue;
             }
             let needed = run.started + guess.at;
@@ -58,7 +73,7 @@ impl Learner {
             });
         }
         if files.is_empty() {
-            return;
+            return left_out;
         }
         let prediction = PredictionId(self.next_prediction);
         self.next_prediction += 1;
@@ -67,6 +82,7 @@ impl Learner {
         habits.add(run.program, Account { predicted: made.len() as u64, ..Account::default() });
         let (process, user) = (run.owner, run.user);
         decisions.push(Decision::Fetch(Prediction { id: prediction, process, user, files }));
+        left_out
     }
 
     /// A predicted file is near.

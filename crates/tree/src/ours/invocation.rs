@@ -148,7 +148,9 @@ impl Circumstance {
     }
 
     fn add(&mut self, part: &[u8]) {
-        part.iter().for_each(|&byte| self.byte(byte));
+        for &byte in part {
+            self.byte(byte);
+        }
         self.byte(0);
     }
 

@@ -398,7 +398,9 @@ impl Working {
         let mut guesses = memory.below(self.program, from, options.chance_min);
         guesses.sort_by_key(|guess| (guess.at, guess.order));
         guesses.truncate(self.window);
-        guesses.iter_mut().for_each(|guess| guess.at += at);
+        for guess in &mut guesses {
+            guess.at += at;
+        }
         guesses
     }
 

@@ -67,6 +67,16 @@ impl World {
         self.event(Event::Opened { process, file: file(path), access: Access::Read });
     }
 
+    pub(crate) fn open_all<S: AsRef<str>>(
+        &mut self,
+        process: Process,
+        paths: impl IntoIterator<Item = S>,
+    ) {
+        for path in paths {
+            self.open(process, path.as_ref());
+        }
+    }
+
     pub(crate) fn write(&mut self, process: Process, path: &str) {
         self.event(Event::Opened { process, file: file(path), access: Access::Write });
     }
@@ -83,7 +93,7 @@ impl World {
     /// A program that starts, opens these files and ends.
     pub(crate) fn run(&mut self, program: &str, arguments: &str, files: &[&str]) {
         let process = self.start(program, arguments);
-        files.iter().for_each(|path| self.open(process, path));
+        self.open_all(process, files);
         self.exit(process);
     }
 
@@ -97,7 +107,7 @@ impl World {
     /// The files predicted, in order.
     pub(crate) fn predicted(&self) -> Vec<String> {
         let files = self.predictions().flat_map(|prediction| &prediction.files);
-        files.map(|file| String::from_utf8(file.path.to_vec()).unwrap()).collect()
+        files.map(|file| String::from_utf8_lossy(&file.path).into_owned()).collect()
     }
 
     pub(crate) fn withdrawn(&self) -> usize {
