@@ -102,6 +102,7 @@ def _row(trace: str, device: str, of: Mapping[str, Data]) -> Row:
     right = accuracy is not None and accuracy >= ACCURACY_TARGET
     enough = timed or _avoided(ours, without) >= MISSES_TARGET
     beaten = saved(ours, without) > saved(at[best], without)
+    new = without["new"] / max(1, without["misses"])
     waste = ours["wasted_bytes"] / max(1, ours["fetched_bytes"])
     late = ours["late"] / max(1, ours["misses"])
     used = _share(ours["used"], ours["fetched"]) or 0
@@ -110,7 +111,7 @@ def _row(trace: str, device: str, of: Mapping[str, Data]) -> Row:
         reached += f", {late:.0%} of misses late"
     return Row(
         what=f"{trace}, {DEVICES[device]}: {ours['references']:,} reads, miss rate without"
-        f" {without['misses'] / without['references']:.1%}",
+        f" {without['misses'] / without['references']:.1%}, {new:.0%} of these first reads",
         ours=_said(ours, without, timed=timed),
         peer=f"{PREDICTORS[best]}: {_said(at[best], without, timed=timed)}",
         reached=reached,
