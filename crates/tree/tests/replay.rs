@@ -37,7 +37,7 @@ impl Predictor for Says {
                 vec![Decision::Fetch(Prediction { id, process: *process, user, files })]
             }
             Event::Fetched { path, .. } => {
-                self.fetched.push((String::from_utf8(path.to_vec()).unwrap(), now));
+                self.fetched.push((String::from_utf8_lossy(path).into_owned(), now));
                 Vec::new()
             }
             Event::Exited { process: Process(1) } if self.takes_back => {
@@ -50,8 +50,12 @@ impl Predictor for Says {
 
 /// Files `/0` to `/9` of 1,000 bytes each.
 fn trace(lines: &str) -> Trace {
-    let files: String = (0..10).map(|number| format!("file {number} /{number} 1000\n")).collect();
-    Trace::parse(format!("nearfirst-trace 1\n{files}{lines}").as_bytes()).unwrap()
+    let mut text = "nearfirst-trace 1\n".to_owned();
+    for number in 0..10 {
+        text += &format!("file {number} /{number} 1000\n");
+    }
+    text += lines;
+    Trace::parse(text.as_bytes()).expect("a trace")
 }
 
 /// A request takes 10 ms, its transfer 1 ms of them.
