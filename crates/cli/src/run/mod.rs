@@ -65,8 +65,8 @@ Limits:
   program under it can gain privileges: sudo, su, ping and the like fail there. If CMD itself is
   such a program it is run as if `nearfirst run` were not there. A program that filters others by
   the same means (some container runtimes) cannot do so under `nearfirst run`.
-  Files are fetched into the page cache; on a FUSE mount that empties it when a file is opened that
-  would be of no use, and is not done.
+  Files are fetched into the page cache. On a FUSE mount that empties it when a file is opened that
+  would be of no use; where `nearfirst calibrate` has found that out, it is not done.
 
 Exit codes: those of CMD; 127 if it is not there, 126 if it cannot be run. CMD ended by a signal
 ends this program by the same signal.";

@@ -45,6 +45,7 @@ pub(super) struct Inbox {
     bell: OwnedFd,
     /// Whether the observer waits for the bell, and not for a moment to pass.
     rests: AtomicBool,
+    is_closed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -76,11 +77,26 @@ pub(super) struct Taken {
 impl Inbox {
     pub(super) fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { state: Mutex::default(), bell, rests: AtomicBool::new(false) })
+        Ok(Self {
+            state: Mutex::default(),
+            bell,
+            rests: AtomicBool::default(),
+            is_closed: AtomicBool::default(),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody will take anything any more.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        *self.state() = State::default();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 
     /// The process that a thread belongs to, if that is known.

@@ -65,7 +65,8 @@ impl Listener {
                 Err(_) => std::process::abort(),
             };
             errors = 0;
-            let calls = self.seen(&told);
+            let watched = !self.inbox.is_closed();
+            let calls = if watched { self.seen(&told) } else { [const { None }; 3] };
             // Who is gone needs no answer, and what it was about to do it did not do.
             if sys::let_go(listener.as_fd(), told.id).is_ok() {
                 for call in calls.into_iter().flatten() {

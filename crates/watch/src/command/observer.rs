@@ -1,6 +1,6 @@
 //! Makes events of what a command's programs are seen to ask for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::Source;
 
 /// How often calls are taken while programs run: a prediction made later is hardly worth less, and
 /// to be woken for every call would cost more than answering it.
-const PACE: Duration = Duration::from_millis(2);
+const PACE: Duration = Duration::from_millis(4);
 /// Without calls for so long, the observer rests until it is woken.
 const RESTS_AFTER: Duration = Duration::from_millis(20);
 /// How long an answer is waited for as to what an opened name stands for, if its program makes no
@@ -37,6 +37,8 @@ pub struct Observer {
     clock: Clock,
     user: User,
     processes: HashMap<u32, Seen>,
+    /// Those of which something is not told yet.
+    unsettled: BTreeSet<u32>,
     names: Names,
     next: u64,
     command: u32,
@@ -98,6 +100,7 @@ impl Observer {
             clock,
             user: User(rustix::process::getuid().as_raw()),
             processes: HashMap::new(),
+            unsettled: BTreeSet::new(),
             names: Names::default(),
             next: 0,
             command,
@@ -120,8 +123,7 @@ impl Observer {
     /// Waits for something to happen; gives processes that ended.
     fn wait(&mut self, patience: Duration) -> io::Result<Vec<u32>> {
         let is_lively = self.clock.now().saturating_sub(self.active) < RESTS_AFTER;
-        let unsettled = self.processes.values().any(Seen::is_unsettled);
-        let patience = if is_lively || unsettled {
+        let patience = if is_lively || !self.unsettled.is_empty() {
             patience.min(PACE)
         } else if self.inbox.rest() {
             patience
@@ -173,6 +175,7 @@ impl Observer {
             What::ChangesRoot => seen.is_elsewhere = true,
             What::Met { .. } => {}
         }
+        self.unsettled.insert(process);
     }
 
     fn meet(
@@ -284,9 +287,7 @@ impl Observer {
 
     /// Tells what can be told by now of what programs were about to do.
     fn settle(&mut self, events: &mut Vec<(Duration, Event)>) {
-        let unsettled = self.processes.iter().filter(|(_, seen)| seen.is_unsettled());
-        let unsettled: Vec<u32> = unsettled.map(|(&number, _)| number).collect();
-        for number in unsettled {
+        for number in std::mem::take(&mut self.unsettled) {
             self.settle_opens(number, events);
             if self.processes.get(&number).is_some_and(|seen| seen.executes.is_some())
                 && let Some(program) = link(number, "exe")
@@ -296,6 +297,9 @@ impl Observer {
                 if arguments.iter().any(|argument| !argument.is_empty()) {
                     self.runs(number, Some(program), arguments, false, events);
                 }
+            }
+            if self.processes.get(&number).is_some_and(Seen::is_unsettled) {
+                self.unsettled.insert(number);
             }
         }
     }

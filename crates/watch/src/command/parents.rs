@@ -1,6 +1,7 @@
 //! Where a process comes from, and whether its names are ours.
 
 use std::fs;
+use std::sync::OnceLock;
 
 use super::listener::{field, link};
 
@@ -25,11 +26,10 @@ pub(super) fn nearest(number: u32, is_known: impl Fn(u32) -> bool) -> Option<u32
 /// Whether a process has another root folder than we, or other mounts: then its names mean
 /// something else. One that is gone is not.
 pub(super) fn is_elsewhere(number: u32) -> bool {
-    let own = std::process::id();
-    ["root", "ns/mnt"].iter().any(|name| {
-        let theirs = link(number, name);
-        theirs.is_some() && theirs != link(own, name)
-    })
+    static OWN: OnceLock<[Option<Vec<u8>>; 2]> = OnceLock::new();
+    let of = |number| ["root", "ns/mnt"].map(|name| link(number, name));
+    let own = OWN.get_or_init(|| of(std::process::id()));
+    of(number).iter().zip(own).any(|(theirs, own)| theirs.is_some() && theirs != own)
 }
 
 #[cfg(test)]

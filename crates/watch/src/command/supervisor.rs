@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{WaitOptions, wait};
+use rustix::process::{Resource, Rlimit, WaitOptions, wait};
 use store::Clock;
 
 use super::inbox::Inbox;
@@ -95,9 +95,14 @@ pub(super) fn supervise(
     let reaping = reporter.clone();
     let reaper = thread::spawn(move || reap(command, &reaping));
     let number = command.unsigned_abs();
-    if let Ok(mut observer) = Observer::new(inbox, &listener, number, clock) {
+    // Every process takes a descriptor, which tells of its end.
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
+    if let Ok(mut observer) = Observer::new(Arc::clone(&inbox), &listener, number, clock) {
         work(&mut observer, reporter);
     }
+    inbox.close();
     // Whatever became of the work, calls are answered to the end.
     while !is_over(&listener) {
         let _ = poll(&mut [PollFd::new(&*listener, PollFlags::empty())], None);
