@@ -62,7 +62,7 @@ fn forget_pages(slow: &SlowDir) {
 #[test]
 fn the_second_run_has_its_files_fetched_before_it_opens_them() {
     skip_unless!(Facility::Root, Facility::Fuse);
-    for rules in ["--rules=paper"] {
+    for rules in ["--rules=ours", "--rules=paper"] {
         let (slow, _dir, script) = reader();
         let state = Dir::new();
         assert!(finish(begin(&state, &[rules], &script)).status.success());
@@ -290,7 +290,7 @@ fn trees_are_shown_drawn_and_forgotten() {
     let state = Dir::new();
     let dir = Dir::new();
     let script = script(&dir, "shown", "cat /etc/passwd > /dev/null");
-    nearfirst(&state, &["run", "--rules=paper", "--"]).arg(&script).run().succeeds();
+    nearfirst(&state, &["run", "--"]).arg(&script).run().succeeds();
     let shown = nearfirst(&state, &["trees", "show", "shown"]).run();
     shown.succeeds();
     let text = shown.text();
