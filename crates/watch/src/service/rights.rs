@@ -62,8 +62,9 @@ pub(crate) fn become_user(user: User) -> io::Result<()> {
     set_thread_res_uid(uid, uid, uid)?;
     keep(attendant_rights(user))?;
     set_no_new_privs(true)?;
-    // Its user could otherwise take its rights over as a debugger.
-    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+    // With the change of user `/proc/self` became root's, by which files are opened. Its user cannot
+    // take its rights over as a debugger all the same: who has fewer may not look (ptrace(2)).
+    Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
 fn groups_of(user: User) -> (u32, Vec<u32>) {

@@ -327,18 +327,19 @@ impl System {
         events: &mut Vec<Event>,
     ) {
         let Some(process) = self.process(pid, events) else { return };
-        let event = match running {
+        let (program, arguments, folder) = match running {
             Some(Running { program, arguments, folder }) => {
-                Event::Executed { process, program, arguments, folder }
+                let folder = folder_by(&loaded, &arguments).unwrap_or(folder);
+                (program, arguments, folder)
             }
             None => match program_of(loaded) {
-                Some((program, arguments)) => {
-                    Event::Executed { process, program, arguments, folder: Arc::from(&b"/"[..]) }
-                }
-                None => Event::Lost { process: Some(process) },
+                Some((program, arguments)) => (program, arguments, Arc::from(&b"/"[..])),
+                // What it opens is then told as its parent's, which it is a copy of. To call it lost would
+                // spoil what is learned of all that it is part of, for the sake of a moment.
+                None => return,
             },
         };
-        events.push(event);
+        events.push(Event::Executed { process, program, arguments, folder });
     }
 
     fn opened(&mut self, open: Open, events: &mut Vec<Event>) {
@@ -393,6 +394,18 @@ fn program_of(mut loaded: Vec<Open>) -> Option<(tree::File, Vec<Arc<[u8]>>)> {
     Some((program.file, arguments))
 }
 
+/// The folder in which a script was called by a relative name. A script may have gone elsewhere
+/// before its folder could be looked at; but where it lies itself was told.
+fn folder_by(loaded: &[Open], arguments: &[Arc<[u8]>]) -> Option<Arc<[u8]>> {
+    let script = &loaded.first()?.file.path;
+    let named = arguments.get(1..)?.iter().find_map(|argument| {
+        let name = argument.strip_prefix(b"./").unwrap_or(argument);
+        let folder = script.strip_suffix(name)?.strip_suffix(b"/")?;
+        (!name.is_empty()).then_some(folder)
+    })?;
+    Some(if named.is_empty() { Arc::from(&b"/"[..]) } else { named.into() })
+}
+
 /// Which file system a path lies on, as fanotify calls it.
 fn file_system_id(path: &Path) -> io::Result<FileSystemId> {
     let id = rustix::fs::statvfs(path)?.f_fsid;
@@ -402,4 +415,47 @@ fn file_system_id(path: &Path) -> io::Result<FileSystemId> {
     bytes[..4].copy_from_slice(&words[0].to_ne_bytes());
     bytes[4..].copy_from_slice(&words[1].to_ne_bytes());
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fanotify::Deeds;
+    use super::*;
+
+    fn loaded(paths: &[&str]) -> Vec<Open> {
+        let open = |path: &&str| Open {
+            pid: 7,
+            deeds: Deeds::from_mask(libc::FAN_OPEN_EXEC),
+            file: tree::File { path: path.as_bytes().into(), identity: None, size: None },
+        };
+        paths.iter().map(open).collect()
+    }
+
+    fn arguments(words: &str) -> Vec<Arc<[u8]>> {
+        words.split(' ').map(|word| word.as_bytes().into()).collect()
+    }
+
+    #[test]
+    fn a_script_called_by_a_relative_name_was_called_from_where_it_lies() {
+        let loaded = loaded(&["/p/bin/run", "/bin/sh", "/lib/ld.so"]);
+        let folder = |words| folder_by(&loaded, &arguments(words)).map(|folder| folder.to_vec());
+        assert_eq!(folder("/bin/sh ./bin/run x"), Some(b"/p".to_vec()));
+        assert_eq!(folder("/bin/sh -e run"), Some(b"/p/bin".to_vec()));
+        assert_eq!(folder("/bin/sh /p/bin/run"), None);
+        assert_eq!(folder("/bin/sh"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_gone_is_known_by_what_was_loaded_for_it() {
+        let of = |paths: &[&str]| {
+            let (program, arguments) = program_of(loaded(paths)).expect("something was loaded");
+            let arguments: Vec<_> = arguments.iter().map(|argument| argument.to_vec()).collect();
+            (program.path.to_vec(), arguments)
+        };
+        let script = of(&["/s", "/bin/sh", "/lib/ld.so"]);
+        assert_eq!(script, (b"/bin/sh".to_vec(), vec![b"sh".to_vec(), b"/s".to_vec()]));
+        assert_eq!(of(&["/bin/cc", "/lib/ld.so"]).0, b"/bin/cc");
+        assert_eq!(of(&["/bin/static"]).0, b"/bin/static");
+        assert!(program_of(Vec::new()).is_none());
+    }
 }
