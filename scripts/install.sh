@@ -44,6 +44,7 @@ install)
     echo "installed under $destdir$prefix"
     if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
         echo 'to measure the devices at every boot: systemctl enable --now nearfirst-calibrate.timer'
+        echo 'to fetch ahead for all programs: systemctl enable --now nearfirst-watch'
     fi
     ;;
 uninstall)

@@ -103,7 +103,7 @@ impl Ground {
         }
         // `read` opens them in the shell itself, which lives long enough to be seen on any machine.
         let script = format!(
-            "#!/bin/sh\ncd {}\nread -r x < file0\nread -r x < {}\nfor i in {}; do read -r x < file$i; done\nexit 0\n",
+            "#!/bin/sh\ncd {}\nread -r x < file0\nread -r x < {}\nfor i in {}; do if [ -f file$i ] && [ -r file$i ]; then read -r x < file$i; fi; done\nexit 0\n",
             ground.disk.path().display(),
             gate.display(),
             (1..FILES).map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
@@ -148,6 +148,25 @@ impl Ground {
         is_resident(self.file(number), 0..FILE_BYTES)
     }
 
+    /// Whether these files are near while the script waits, before it opens them; in one of a few runs,
+    /// since what was near a moment ago is taken to be near, and not looked at.
+    fn come_near(&self, user: u32, files: std::ops::Range<usize>) -> bool {
+        (0..4).any(|_| {
+            assert!(Command::new("sleep").arg("6").status().unwrap().success());
+            self.evict();
+            let mut are_near = false;
+            self.run_and(user, || {
+                let mut looks = 0;
+                until("they are near, or will not be", || {
+                    looks += 1;
+                    are_near = files.clone().all(|number| self.is_near(number));
+                    are_near || looks > 200
+                });
+            });
+            are_near
+        })
+    }
+
     /// Runs the script until it waits, and calls `meanwhile` before it goes on.
     fn run_and(&self, user: u32, meanwhile: impl FnOnce()) {
         let mut script = self.start(user);
@@ -164,7 +183,7 @@ fn what_a_program_read_is_near_before_it_asks_again() {
     let watch = Watch::start(ground.disk.path(), &state, &[]);
     ground.run(&watch, 0);
     ground.run(&watch, 0);
-    ground.run_and(0, || until("all are near", || (1..FILES).all(|n| ground.is_near(n))));
+    assert!(ground.come_near(0, 1..FILES), "{}", watch.said());
     watch.end("TERM");
 }
 
@@ -183,11 +202,9 @@ fn what_a_user_may_not_read_and_what_is_no_file_is_never_read_for_that_user() {
     assert!(Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status().unwrap().success());
     // It ends as soon as anybody opens the other end.
     let mut writer = Command::new("sh").args(["-c", "echo > \"$0\""]).arg(&fifo).spawn().unwrap();
-    ground.run_and(NOBODY, || {
-        until("the others are near", || (3..FILES).all(|n| ground.is_near(n)));
-        assert!(!ground.is_near(1), "it is root's alone");
-        assert!(writer.try_wait().unwrap().is_none(), "nobody has opened the FIFO");
-    });
+    assert!(ground.come_near(NOBODY, 3..FILES), "{}", watch.said());
+    assert!(!ground.is_near(1), "it is root's alone");
+    assert!(writer.try_wait().unwrap().is_none(), "nobody has opened the FIFO");
     writer.kill().ok();
     writer.wait().unwrap();
     let patterns = fs::metadata(watch.patterns(NOBODY).parent().unwrap()).unwrap();
@@ -209,7 +226,7 @@ fn what_was_saved_is_known_after_being_killed() {
     assert_eq!(fs::metadata(&patterns).unwrap().permissions().mode() & 0o777, 0o600);
     watch.end("KILL");
     let watch = Watch::start(ground.disk.path(), &state, &[]);
-    ground.run_and(0, || until("all are near", || (1..FILES).all(|n| ground.is_near(n))));
+    assert!(ground.come_near(0, 1..FILES), "{}", watch.said());
     watch.end("INT");
 }
 
