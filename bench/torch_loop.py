@@ -61,14 +61,22 @@ def of_reader(reader: Any) -> torch.Tensor:  # noqa: ANN401 - its type is import
     return decoded(reader.read())
 
 
-def _s3fs() -> Any:  # noqa: ANN401 - its type is imported with it
-    import s3fs
+def _client() -> Any:  # noqa: ANN401 - its type is imported with it
+    import boto3
+    from botocore.config import Config
 
-    return s3fs.S3FileSystem(endpoint_url=ENDPOINT, skip_instance_cache=True)
+    signed = Config(signature_version="s3v4", s3={"addressing_style": "path"})
+    return boto3.client("s3", endpoint_url=ENDPOINT, config=signed)
+
+
+def _keys(bucket: str) -> list[str]:
+    """Listed by boto3: what lists with threads of its own does not survive the fork of a worker."""
+    pages = _client().get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    return [entry["Key"] for page in pages for entry in page["Contents"]]
 
 
 def _urls(bucket: str) -> list[str]:
-    return [f"s3://{key}" for key in _s3fs().ls(bucket)]
+    return [f"s3://{bucket}/{key}" for key in _keys(bucket)]
 
 
 def near(bucket: str, workers: int) -> Iterator[torch.Tensor]:
@@ -82,7 +90,7 @@ def near(bucket: str, workers: int) -> Iterator[torch.Tensor]:
 def connector(bucket: str, workers: int) -> Iterator[torch.Tensor]:
     """The S3 connector for PyTorch, objects by key so that workers share them.
 
-    Listed by s3fs: the connector's own listing refuses the empty elements of versitygw's answer.
+    Its own listing refuses the empty elements of versitygw's answer.
     """
     from s3torchconnector import S3ClientConfig, S3MapDataset
 
@@ -108,34 +116,33 @@ class Listed(Dataset):  # type: ignore[type-arg, misc]
         return len(self._urls)
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        # In the worker: an event loop does not survive a fork.
-        self._files = self._files or _s3fs()
+        if self._files is None:
+            import s3fs
+
+            # In the worker: an event loop does not survive a fork.
+            self._files = s3fs.S3FileSystem(endpoint_url=ENDPOINT)
         return decoded(self._files.cat_file(self._urls[index]))
 
 
 def plain(bucket: str, workers: int) -> Iterator[torch.Tensor]:
     """A plain data set over s3fs."""
     dataset = Listed(_urls(bucket))
-    spawn = {"multiprocessing_context": "spawn"} if workers else {}
-    return iter(DataLoader(dataset, batch_size=BATCH, num_workers=workers, shuffle=True, **spawn))
+    return iter(DataLoader(dataset, batch_size=BATCH, num_workers=workers, shuffle=True))
 
 
 def shards(bucket: str, workers: int) -> Iterator[torch.Tensor]:
     """WebDataset over shards that hold the same JPEGs, each read by a curl of its own."""
-    import boto3
     import webdataset
-    from botocore.config import Config
 
-    signed = Config(signature_version="s3v4", s3={"addressing_style": "path"})
-    client = boto3.client("s3", endpoint_url=ENDPOINT, config=signed)
-    keys = [url.split("/", 3)[3] for url in _urls(f"{bucket}-shards")]
+    client = _client()
+    keys = _keys(f"{bucket}-shards")
     urls = [
         client.generate_presigned_url("get_object", {"Bucket": f"{bucket}-shards", "Key": key})
         for key in keys
     ]
     piped = [f"pipe:curl -sf '{url}'" for url in urls]
     dataset = webdataset.WebDataset(
-        piped, shardshuffle=len(piped), nodesplitter=webdataset.split_by_node, empty_check=False
+        piped, shardshuffle=len(piped), nodesplitter=webdataset.split_by_node
     )
     samples = dataset.shuffle(BATCH * 4).to_tuple("jpg").map_tuple(decoded).map(_only)
     return iter(DataLoader(samples, batch_size=BATCH, num_workers=workers))

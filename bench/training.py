@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 BUCKET = "images"
 FIRST_BYTE_MS, SLOW_ONE_IN, SLOW_MS = 50, 50, 2000
 """As the races of objects have it: every answer is late, one in fifty very."""
-SHARDS = 40
+SHARD_IMAGES = 100
 WAIT_TARGET = 0.02
+RUNS_MAX = 3
 _TIMEOUT_S = 900
 
 
@@ -74,11 +75,10 @@ def _fill(bench: Bench, server: ObjectServer, count: int, at: Path) -> int:
     server.put(BUCKET, images)
     names = sorted(images)
     shards = {}
-    images_each = -(-count // SHARDS)
-    for start in range(0, count, images_each):
+    for start in range(0, count, SHARD_IMAGES):
         content = io.BytesIO()
         with tarfile.open(fileobj=content, mode="w") as shard:
-            for name in names[start : start + images_each]:
+            for name in names[start : start + SHARD_IMAGES]:
                 member = tarfile.TarInfo(name)
                 member.size = len(images[name])
                 shard.addfile(member, io.BytesIO(images[name]))
@@ -88,7 +88,7 @@ def _fill(bench: Bench, server: ObjectServer, count: int, at: Path) -> int:
 
 
 def _measure(bench: Bench) -> Data:
-    count = 96 if bench.quick else 4000
+    count = 192 if bench.quick else 2000
     with (
         bench.folder("training") as at,
         closing(ObjectServer(bench.peers.object_server, at)) as server,
@@ -112,7 +112,7 @@ def _measure(bench: Bench) -> Data:
         batches = -(-count // 32)
         steps = max(1, round(transfer_s / (batches * step_s)))
         samples: dict[str, list[Data]] = {who.name: [] for who in (*OURS, *PEERS)}
-        for run in range(min(bench.runs, 5)):
+        for run in range(min(bench.runs, RUNS_MAX)):
             for who in bench.rng(f"training {run}").sample((*OURS, *PEERS), len(samples)):
                 bench.say(f"training: {who.name}, round {run + 1}")
                 samples[who.name].append(once(who, steps, bench.seed + run))
