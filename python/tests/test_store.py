@@ -313,3 +313,24 @@ def test_entries_are_made() -> None:
         options: Any = wrong
         with pytest.raises((OverflowError, TypeError, ValueError)):
             nearfirst.Entry("a", **options)
+
+
+FORK = """
+import os, nearfirst
+class Store:
+    def list(self, folder, *, recursive): return [self.stat(f"mine://{n}") for n in "abc"]
+    def stat(self, name): return nearfirst.Entry(name, 9)
+    def read(self, entry, start, end): return entry.name.encode()[start:end].ljust(end - start)
+store = Store()
+members = nearfirst.open("mine://*", "mine://a", stores={"mine": store})
+first = next(members).read()
+child = os.fork()
+if child == 0:
+    anew = nearfirst.open("mine://a", "mine://b", stores={"mine": store})
+    os._exit(0 if sorted(member.read() for member in anew) == [b"mine://a ", b"mine://b "] else 2)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_a_fork_asks_the_same_store() -> None:
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=PATIENCE_S)
