@@ -199,8 +199,9 @@ fn work_off(engine: &Arc<Inner>, batch: &mut Vec<Job>, events: &mut Vec<Event>) 
     engine.pool.push(rest);
     let mut found = engine.tell(events.drain(..)).finish_but_jobs();
     if !is_slow {
-        let can = |job: &Job| job.is_open() && !job.item.may_stall();
-        let kept = found.iter().take(BATCH).take_while(|job| can(job)).count();
+        let common = || found.iter().take_while(|job| !job.item.may_stall());
+        let opens = common().take(BATCH).take_while(|job| job.is_open()).count();
+        let kept = if opens == 0 { common().take(1).count() } else { opens };
         batch.extend(found.drain(..kept));
     }
     engine.pool.push(found);
