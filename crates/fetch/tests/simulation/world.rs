@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use nearfirst_fetch::scheduler::{
-    Action, AttemptId, DeviceId, Event, Failure, Listing, MemberId, Origin, Scheduler, SetId,
+    Action, Aim, AttemptId, DeviceId, Event, Failure, Listing, MemberId, Origin, Scheduler, SetId,
 };
 
 use crate::bytes::Arrived;
@@ -195,9 +195,15 @@ impl World {
     /// Lets the next thing happen; what comes of an attempt may be told together with what follows.
     pub(crate) fn step_some(&mut self) {
         let next = self.heap.peek().and_then(|Reverse((_, serial))| self.happenings.get(serial));
-        let of_attempt =
-            matches!(next, Some(Happening::Contact(_) | Happening::Chunk(_) | Happening::Fail(..)));
-        self.holds = of_attempt && self.chance.in_thousand(self.plan.together);
+        // Contact with a server tells what an attempt may bring: nothing comes of it before that is known.
+        let may_follow = match next {
+            Some(Happening::Contact(id)) => {
+                self.attempts.get(id).is_some_and(|trying| trying.aim == Aim::Open)
+            }
+            Some(Happening::Chunk(_) | Happening::Fail(..)) => true,
+            _ => false,
+        };
+        self.holds = may_follow && self.chance.in_thousand(self.plan.together);
         self.step();
         if std::mem::take(&mut self.holds) && !self.heap.is_empty() {
             self.step();
