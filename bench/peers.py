@@ -83,9 +83,9 @@ class Peers:
         Raises:
             MissingError: if bench/peers did not install them, or there is no versitygw.
         """
-        python = _INSTALLED / "venv" / "bin" / "python"
+        python = _INSTALLED / "bench" / "bin" / "python"
         # The package has a program beside a script that starts it, half a second later.
-        inside = _INSTALLED.glob("venv/lib/python*/site-packages/s5cmd/bin/s5cmd")
+        inside = _INSTALLED.glob("bench/lib/python*/site-packages/s5cmd/bin/s5cmd")
         s5cmd = next(inside, _INSTALLED / "s5cmd")
         for path in (python, s5cmd):
             if not path.exists():

@@ -1,10 +1,9 @@
-"""`nearfirst run`: what it costs a build whose files are near, and gains a command whose are not."""
+"""`nearfirst run`: what it costs a build whose files are near, and gains one whose are not."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import measure
@@ -14,6 +13,7 @@ from conditions import Far, SlowFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 ALONE, SEEN, FETCHED = "alone", "seen", "run"
 HEADERS = 24
@@ -161,6 +161,4 @@ def _plots(_data: Data) -> dict[str, str]:
     return {}
 
 
-EXPERIMENTS = (
-    Experiment("trees-run", "nearfirst run: cost and gain", _measure, _rows, _plots),
-)
+EXPERIMENTS = (Experiment("trees-run", "nearfirst run: cost and gain", _measure, _rows, _plots),)
