@@ -10,6 +10,7 @@ use testkit::{
     Dir, Facility, FileSystem, LoopDisk, Program, evict, is_resident, noise, skip_unless, until,
 };
 
+/// Who runs the programs: what a test itself opens, as root, is not learned from with them.
 const NOBODY: u32 = 65534;
 const FILES: usize = 8;
 const FILE_BYTES: u64 = 40_000;
@@ -150,7 +151,7 @@ impl Ground {
 
     /// Whether these files are near while the script waits, before it opens them; in one of a few runs,
     /// since what was near a moment ago is taken to be near, and not looked at.
-    fn come_near(&self, user: u32, files: std::ops::Range<usize>) -> bool {
+    fn come_near(&self, watch: &Watch, user: u32, files: std::ops::Range<usize>) -> bool {
         (0..4).any(|_| {
             assert!(Command::new("sleep").arg("6").status().unwrap().success());
             self.evict();
@@ -163,6 +164,7 @@ impl Ground {
                     are_near || looks > 200
                 });
             });
+            watch.has_learned(user);
             are_near
         })
     }
@@ -181,9 +183,9 @@ fn what_a_program_read_is_near_before_it_asks_again() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());
     let watch = Watch::start(ground.disk.path(), &state, &[]);
-    ground.run(&watch, 0);
-    ground.run(&watch, 0);
-    assert!(ground.come_near(0, 1..FILES), "{}", watch.said());
+    ground.run(&watch, NOBODY);
+    ground.run(&watch, NOBODY);
+    assert!(ground.come_near(&watch, NOBODY, 1..FILES), "{}", watch.said());
     watch.end("TERM");
 }
 
@@ -202,7 +204,7 @@ fn what_a_user_may_not_read_and_what_is_no_file_is_never_read_for_that_user() {
     assert!(Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status().unwrap().success());
     // It ends as soon as anybody opens the other end.
     let mut writer = Command::new("sh").args(["-c", "echo > \"$0\""]).arg(&fifo).spawn().unwrap();
-    assert!(ground.come_near(NOBODY, 3..FILES), "{}", watch.said());
+    assert!(ground.come_near(&watch, NOBODY, 3..FILES), "{}", watch.said());
     assert!(!ground.is_near(1), "it is root's alone");
     assert!(writer.try_wait().unwrap().is_none(), "nobody has opened the FIFO");
     writer.kill().ok();
@@ -217,16 +219,16 @@ fn what_was_saved_is_known_after_being_killed() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());
     let watch = Watch::start(ground.disk.path(), &state, &[]);
-    ground.run(&watch, 0);
-    ground.run(&watch, 0);
-    let patterns = watch.patterns(0);
+    ground.run(&watch, NOBODY);
+    ground.run(&watch, NOBODY);
+    let patterns = watch.patterns(NOBODY);
     watch.signal("HUP");
     until("it is saved", || patterns.exists());
-    watch.has_learned(0);
+    watch.has_learned(NOBODY);
     assert_eq!(fs::metadata(&patterns).unwrap().permissions().mode() & 0o777, 0o600);
     watch.end("KILL");
     let watch = Watch::start(ground.disk.path(), &state, &[]);
-    assert!(ground.come_near(0, 1..FILES), "{}", watch.said());
+    assert!(ground.come_near(&watch, NOBODY, 1..FILES), "{}", watch.said());
     watch.end("INT");
 }
 
