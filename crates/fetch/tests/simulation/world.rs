@@ -192,15 +192,14 @@ impl World {
         }
     }
 
-    /// Lets the next thing happen; what comes of an attempt may be told together with what follows.
+    /// Lets the next thing happen; what an open found may be told together with what follows.
     pub(crate) fn step_some(&mut self) {
         let next = self.heap.peek().and_then(|Reverse((_, serial))| self.happenings.get(serial));
-        // Contact with a server tells what an attempt may bring: nothing comes of it before that is known.
+        // Of reads it must be told at once: what follows may be of an attempt that it cancels.
         let may_follow = match next {
             Some(Happening::Contact(id)) => {
                 self.attempts.get(id).is_some_and(|trying| trying.aim == Aim::Open)
             }
-            Some(Happening::Chunk(_) | Happening::Fail(..)) => true,
             _ => false,
         };
         self.holds = may_follow && self.chance.in_thousand(self.plan.together);
