@@ -1,6 +1,7 @@
 //! `nearfirst run`: one command, whose files are fetched before it asks for them.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ use crate::{human, messages};
 /// scripts are seen too.
 ///
 /// The command has the terminal, the files, the signals and the exit code that it would have
-/// without. What was learned lies in $XDG_STATE_HOME/nearfirst/trees (by default under
+/// without. What was learned lies in `$XDG_STATE_HOME/nearfirst/trees` (by default under
 /// ~/.local/state), readable by its owner alone; `nearfirst trees` shows it.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = NOTES)]
@@ -93,7 +94,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let outcome = command::run(&args.words, |observer, reporter| {
         let attended = watch::attend(observer, reporter, store.as_ref(), &options);
         if args.stats {
-            summary(&attended).into_iter().for_each(|line| reporter.say(line));
+            for line in summary(&attended) {
+                reporter.say(line);
+            }
         }
         reporter.done();
     });
@@ -160,10 +163,10 @@ fn summary(attended: &Attended) -> Vec<String> {
         carried.near
     );
     if carried.refused > 0 {
-        fetched.push_str(&format!(", {} could not be read", carried.refused));
+        let _ = write!(fetched, ", {} could not be read", carried.refused);
     }
     if carried.dropped > 0 {
-        fetched.push_str(&format!(", {} were given up for want of memory", carried.dropped));
+        let _ = write!(fetched, ", {} were given up for want of memory", carried.dropped);
     }
     lines.push(fetched);
     lines.push(format!(

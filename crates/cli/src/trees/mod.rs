@@ -49,7 +49,7 @@ struct List {
     #[arg(long)]
     json: bool,
 
-    /// The folder of the patterns, instead of $XDG_STATE_HOME/nearfirst
+    /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst`
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 }
@@ -69,7 +69,7 @@ struct Show {
 
 #[derive(clap::Args, Debug)]
 struct Forget {
-    /// The folder of the patterns, instead of $XDG_STATE_HOME/nearfirst
+    /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst`
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 
@@ -90,7 +90,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         None => list(&args.list),
         Some(What::List(args)) => list(args),
         Some(What::Show(args)) => show(args),
-        Some(What::Forget(args)) => forget(args),
+        Some(What::Forget(args)) => {
+            forget(args);
+            Ok(())
+        }
         Some(What::Stats(args)) => stats(args),
     };
     outcome::exit_code(written)
@@ -163,8 +166,8 @@ fn show(args: &Show) -> io::Result<()> {
     out.flush()
 }
 
-fn forget(args: &Forget) -> io::Result<()> {
-    let Some(store) = store(args.state.as_ref()) else { return Ok(()) };
+fn forget(args: &Forget) {
+    let Some(store) = store(args.state.as_ref()) else { return };
     let failed = |error: io::Error| {
         messages::error(format_args!("{}: {}", store.path().display(), messages::reason(&error)));
     };
@@ -172,11 +175,11 @@ fn forget(args: &Forget) -> io::Result<()> {
         Ok(Some(held)) => held,
         Ok(None) => {
             messages::error("a command runs whose patterns would be lost; try again when it ends");
-            return Ok(());
+            return;
         }
         Err(error) => {
             failed(error);
-            return Ok(());
+            return;
         }
     };
     let (mut patterns, warning) = store.load();
@@ -198,7 +201,6 @@ fn forget(args: &Forget) -> io::Result<()> {
     if let Err(warning) = held.save(&patterns) {
         messages::error(warning);
     }
-    Ok(())
 }
 
 /// The programs of this path, or else of this last part of one.

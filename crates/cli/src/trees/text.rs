@@ -1,6 +1,7 @@
 //! Programs, trees and sums as text.
 
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -84,9 +85,9 @@ pub(super) fn said(branch: &Branch) -> String {
         What::Written => text.push_str(" (written)"),
         What::Run => text.push_str(" (run)"),
     }
-    text.push_str(&format!("  +{}", human::seconds(branch.at.as_secs_f64())));
+    let _ = write!(text, "  +{}", human::seconds(branch.at.as_secs_f64()));
     if branch.share < EVERY {
-        text.push_str(&format!(", in {:.0} % of runs", branch.share * 100.0));
+        let _ = write!(text, ", in {:.0} % of runs", branch.share * 100.0);
     }
     text
 }
