@@ -25,21 +25,31 @@ struct Watch {
 impl Watch {
     fn start(on: &Path, state: &Dir, options: &[&str]) -> Self {
         let said = state.join("said");
-        let output = fs::File::create(&said).unwrap();
+        let output = fs::File::create(&said).expect("the machine allows it");
         let mut command = command(on, state);
         command.args(options).stderr(output).stdin(Stdio::null());
-        let watch = Self { child: command.spawn().unwrap(), state: state.path().to_owned(), said };
+        let watch = Self {
+            child: command.spawn().expect("the machine allows it"),
+            state: state.path().to_owned(),
+            said,
+        };
         until("it watches", || watch.said().contains("watching "));
         watch
     }
 
     fn said(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.said).unwrap()).into_owned()
+        String::from_utf8_lossy(&fs::read(&self.said).expect("the machine allows it")).into_owned()
     }
 
     fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-s", name, &pid])
+                .status()
+                .expect("the machine allows it")
+                .success()
+        );
     }
 
     /// Waits until what happened so far was learned by the attendant of `user`.
@@ -59,7 +69,7 @@ impl Watch {
 
     fn end(mut self, signal: &str) -> String {
         self.signal(signal);
-        self.child.wait().unwrap();
+        self.child.wait().expect("the machine allows it");
         self.said()
     }
 }
@@ -81,7 +91,8 @@ fn command(on: &Path, state: &Dir) -> Command {
 /// A state folder that every user can get through.
 fn state() -> Dir {
     let state = Dir::new();
-    fs::set_permissions(state.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(state.path(), fs::Permissions::from_mode(0o755))
+        .expect("the machine allows it");
     state
 }
 
@@ -95,12 +106,20 @@ impl Ground {
     fn new() -> Self {
         let ground = Self { disk: LoopDisk::new(FileSystem::Ext4, 0), gate: Dir::new() };
         let gate = ground.gate.join("gate");
-        assert!(Command::new("mkfifo").args(["-m", "666"]).arg(&gate).status().unwrap().success());
+        assert!(
+            Command::new("mkfifo")
+                .args(["-m", "666"])
+                .arg(&gate)
+                .status()
+                .expect("the machine allows it")
+                .success()
+        );
         let open = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(ground.gate.path(), open.clone()).unwrap();
-        fs::set_permissions(ground.disk.path(), open.clone()).unwrap();
+        fs::set_permissions(ground.gate.path(), open.clone()).expect("the machine allows it");
+        fs::set_permissions(ground.disk.path(), open.clone()).expect("the machine allows it");
         for number in 0..FILES {
-            fs::write(ground.file(number), noise(40_000, number as u64)).unwrap();
+            fs::write(ground.file(number), noise(40_000, number as u64))
+                .expect("the machine allows it");
         }
         // `read` opens them in the shell itself, which lives long enough to be seen on any machine.
         let script = format!(
@@ -109,8 +128,8 @@ impl Ground {
             gate.display(),
             (1..FILES).map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
         );
-        fs::write(ground.script(), script).unwrap();
-        fs::set_permissions(ground.script(), open).unwrap();
+        fs::write(ground.script(), script).expect("the machine allows it");
+        fs::set_permissions(ground.script(), open).expect("the machine allows it");
         ground
     }
 
@@ -125,18 +144,18 @@ impl Ground {
     fn start(&self, user: u32) -> Child {
         let mut command = Command::new(self.script());
         command.uid(user).gid(user);
-        command.stderr(Stdio::null()).spawn().unwrap()
+        command.stderr(Stdio::null()).spawn().expect("the machine allows it")
     }
 
     fn let_through(&self) {
-        fs::write(self.gate.join("gate"), "go\n").unwrap();
+        fs::write(self.gate.join("gate"), "go\n").expect("the machine allows it");
     }
 
     /// Runs the script to its end, as the service sees it, and empties the page cache.
     fn run(&self, watch: &Watch, user: u32) {
         let mut script = self.start(user);
         self.let_through();
-        script.wait().unwrap();
+        script.wait().expect("the machine allows it");
         watch.has_learned(user);
         self.evict();
     }
@@ -153,7 +172,9 @@ impl Ground {
     /// since what was near a moment ago is taken to be near, and not looked at.
     fn come_near(&self, watch: &Watch, user: u32, files: std::ops::Range<usize>) -> bool {
         (0..4).any(|_| {
-            assert!(Command::new("sleep").arg("6").status().unwrap().success());
+            assert!(
+                Command::new("sleep").arg("6").status().expect("the machine allows it").success()
+            );
             self.evict();
             let mut are_near = false;
             self.run_and(user, || {
@@ -174,7 +195,7 @@ impl Ground {
         let mut script = self.start(user);
         meanwhile();
         self.let_through();
-        script.wait().unwrap();
+        script.wait().expect("the machine allows it");
     }
 }
 
@@ -197,19 +218,34 @@ fn what_a_user_may_not_read_and_what_is_no_file_is_never_read_for_that_user() {
     ground.run(&watch, NOBODY);
     ground.run(&watch, NOBODY);
     let secret = ground.file(1);
-    chown(&secret, Some(0), Some(0)).unwrap();
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    chown(&secret, Some(0), Some(0)).expect("the machine allows it");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("the machine allows it");
     let fifo = ground.file(2);
-    fs::remove_file(&fifo).unwrap();
-    assert!(Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status().unwrap().success());
+    fs::remove_file(&fifo).expect("the machine allows it");
+    assert!(
+        Command::new("mkfifo")
+            .args(["-m", "666"])
+            .arg(&fifo)
+            .status()
+            .expect("the machine allows it")
+            .success()
+    );
     // It ends as soon as anybody opens the other end.
-    let mut writer = Command::new("sh").args(["-c", "echo > \"$0\""]).arg(&fifo).spawn().unwrap();
+    let mut writer = Command::new("sh")
+        .args(["-c", "echo > \"$0\""])
+        .arg(&fifo)
+        .spawn()
+        .expect("the machine allows it");
     assert!(ground.come_near(&watch, NOBODY, 3..FILES), "{}", watch.said());
     assert!(!ground.is_near(1), "it is root's alone");
-    assert!(writer.try_wait().unwrap().is_none(), "nobody has opened the FIFO");
+    assert!(
+        writer.try_wait().expect("the machine allows it").is_none(),
+        "nobody has opened the FIFO"
+    );
     writer.kill().ok();
-    writer.wait().unwrap();
-    let patterns = fs::metadata(watch.patterns(NOBODY).parent().unwrap()).unwrap();
+    writer.wait().expect("the machine allows it");
+    let patterns = fs::metadata(watch.patterns(NOBODY).parent().expect("the machine allows it"))
+        .expect("the machine allows it");
     assert_eq!(patterns.permissions().mode() & 0o777, 0o700);
     watch.end("TERM");
 }
@@ -225,7 +261,10 @@ fn what_was_saved_is_known_after_being_killed() {
     watch.signal("HUP");
     until("it is saved", || patterns.exists());
     watch.has_learned(NOBODY);
-    assert_eq!(fs::metadata(&patterns).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&patterns).expect("the machine allows it").permissions().mode() & 0o777,
+        0o600
+    );
     watch.end("KILL");
     let watch = Watch::start(ground.disk.path(), &state, &[]);
     assert!(ground.come_near(&watch, NOBODY, 1..FILES), "{}", watch.said());
@@ -237,11 +276,11 @@ fn a_second_one_is_refused_and_leaves_the_first_alone() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());
     let mut watch = Watch::start(ground.disk.path(), &state, &[]);
-    let second = command(ground.disk.path(), &state).output().unwrap();
+    let second = command(ground.disk.path(), &state).output().expect("the machine allows it");
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(2), "{said}");
     assert!(said.contains("another `nearfirst watch` runs"), "{said}");
-    assert!(watch.child.try_wait().unwrap().is_none());
+    assert!(watch.child.try_wait().expect("the machine allows it").is_none());
     watch.end("TERM");
 }
 
@@ -250,14 +289,18 @@ fn broken_patterns_are_set_aside() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());
     let folder = state.create_dir("trees/0");
-    fs::set_permissions(state.join("trees"), fs::Permissions::from_mode(0o711)).unwrap();
-    fs::write(folder.join("trees"), "what no learner wrote").unwrap();
+    fs::set_permissions(state.join("trees"), fs::Permissions::from_mode(0o711))
+        .expect("the machine allows it");
+    fs::write(folder.join("trees"), "what no learner wrote").expect("the machine allows it");
     let watch = Watch::start(ground.disk.path(), &state, &[]);
     ground.run(&watch, 0);
     let said = watch.end("TERM");
     assert!(said.contains("set aside"), "{said}");
-    assert_eq!(fs::read(folder.join("trees.broken")).unwrap(), b"what no learner wrote");
-    assert!(fs::metadata(folder.join("trees")).unwrap().len() > 0);
+    assert_eq!(
+        fs::read(folder.join("trees.broken")).expect("the machine allows it"),
+        b"what no learner wrote"
+    );
+    assert!(fs::metadata(folder.join("trees")).expect("the machine allows it").len() > 0);
 }
 
 #[test]
@@ -278,7 +321,8 @@ fn a_dry_run_says_what_it_would_fetch_and_fetches_nothing() {
 fn a_place_that_is_not_there_is_refused() {
     skip_unless!(Facility::Root);
     let state = state();
-    let output = command(Path::new("/no/such/place"), &state).output().unwrap();
+    let output =
+        command(Path::new("/no/such/place"), &state).output().expect("the machine allows it");
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/place"));
 }

@@ -26,18 +26,18 @@ struct Shell {
 impl Shell {
     fn new(folder: impl AsRef<Path>) -> Self {
         let folder = folder.as_ref().to_owned();
-        std::fs::write(folder.join(LAST), "x").unwrap();
+        std::fs::write(folder.join(LAST), "x").expect("the machine allows it");
         let mut command = Command::new("sh");
         command.current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::null());
-        Self { child: command.spawn().unwrap(), folder }
+        Self { child: command.spawn().expect("the machine allows it"), folder }
     }
 
     /// Has a script run, in a shell of its own.
     fn run(&mut self, script: impl AsRef<[u8]>) {
         let stdin = self.child.stdin.as_mut().expect("piped");
-        stdin.write_all(b"(").unwrap();
-        stdin.write_all(script.as_ref()).unwrap();
-        stdin.write_all(b")\n").unwrap();
+        stdin.write_all(b"(").expect("the machine allows it");
+        stdin.write_all(script.as_ref()).expect("the machine allows it");
+        stdin.write_all(b")\n").expect("the machine allows it");
     }
 
     /// What is told until all that it was told to run has run.
@@ -90,26 +90,26 @@ fn system_of(scope: Scope) -> System {
 }
 
 fn names(opens: &[(Process, PathBuf, Access)]) -> Vec<&str> {
-    opens.iter().map(|(_, name, _)| name.to_str().unwrap()).collect()
+    opens.iter().map(|(_, name, _)| name.to_str().expect("the machine allows it")).collect()
 }
 
 #[test]
 fn a_shell_its_programs_and_what_they_read_are_told_in_order() {
     skip_unless!(Facility::Root, Facility::Loop);
     let disk = LoopDisk::new(FileSystem::Ext4, 0);
-    std::fs::write(disk.path().join("a"), "a").unwrap();
-    std::fs::write(disk.path().join("b"), "b").unwrap();
+    std::fs::write(disk.path().join("a"), "a").expect("the machine allows it");
+    std::fs::write(disk.path().join("b"), "b").expect("the machine allows it");
     let mut shell = Shell::new(&disk);
     let mut system = system(&disk);
     shell.run("mkfifo fifo; read x < a; cat b fifo > /dev/null; echo new > c; true");
     let mut events = Vec::new();
     until("cat runs", || {
-        let more = system.next(Duration::from_millis(10)).unwrap();
+        let more = system.next(Duration::from_millis(10)).expect("the machine allows it");
         events.extend(more.into_iter().map(|(_, event)| event));
         let runs = |event: &Event| matches!(event, Event::Executed { program, .. } if program.path.ends_with(b"/cat"));
         events.iter().any(runs)
     });
-    std::fs::write(disk.path().join("fifo"), "").unwrap();
+    std::fs::write(disk.path().join("fifo"), "").expect("the machine allows it");
     events.extend(shell.told(&mut system));
     let opens = shell.opens(&events);
     let (reader, cat) = (opens[0].0, opens[1].0);
@@ -141,8 +141,9 @@ fn names_of_any_bytes_are_told_as_they_are() {
     let tmpfs = Tmpfs::new(1 << 20);
     let name = OsStr::from_bytes(b"\xfe folder\n/ \xff\n(deleted)");
     let path = tmpfs.path().join(name);
-    std::fs::create_dir(path.parent().unwrap()).unwrap();
-    std::fs::write(&path, "x").unwrap();
+    std::fs::create_dir(path.parent().expect("the machine allows it"))
+        .expect("the machine allows it");
+    std::fs::write(&path, "x").expect("the machine allows it");
     let mut shell = Shell::new(&tmpfs);
     let mut system = system(&tmpfs);
     shell.run([b"cat '", name.as_bytes(), b"'"].concat());
@@ -153,7 +154,7 @@ fn names_of_any_bytes_are_told_as_they_are() {
 fn another_user_is_another_process() {
     skip_unless!(Facility::Root, Facility::Tool("setpriv"));
     let tmpfs = Tmpfs::new(1 << 20);
-    std::fs::write(tmpfs.path().join("a"), "x").unwrap();
+    std::fs::write(tmpfs.path().join("a"), "x").expect("the machine allows it");
     let mut shell = Shell::new(&tmpfs);
     let mut system = system(&tmpfs);
     shell.run("setpriv --reuid 65534 --regid 65534 --clear-groups cat a");
@@ -168,9 +169,9 @@ fn another_user_is_another_process() {
 fn what_is_excluded_and_what_is_no_file_is_not_told() {
     skip_unless!(Facility::Root);
     let tmpfs = Tmpfs::new(1 << 20);
-    std::fs::create_dir(tmpfs.path().join("private")).unwrap();
-    std::fs::write(tmpfs.path().join("private/a"), "x").unwrap();
-    std::fs::write(tmpfs.path().join("b"), "x").unwrap();
+    std::fs::create_dir(tmpfs.path().join("private")).expect("the machine allows it");
+    std::fs::write(tmpfs.path().join("private/a"), "x").expect("the machine allows it");
+    std::fs::write(tmpfs.path().join("b"), "x").expect("the machine allows it");
     let mut shell = Shell::new(&tmpfs);
     let excluded = vec![tmpfs.path().join("private")];
     let mut system = system_of(Scope { on: vec![tmpfs.path().to_owned()], excluded });
@@ -183,8 +184,8 @@ fn a_container_that_has_the_file_system_elsewhere_opens_what_is_here() {
     skip_unless!(Facility::Root, Facility::Tool("unshare"));
     let tmpfs = Tmpfs::new(1 << 20);
     let other = Tmpfs::new(1 << 20);
-    std::fs::create_dir(tmpfs.path().join("inside")).unwrap();
-    std::fs::write(tmpfs.path().join("inside/a"), "x").unwrap();
+    std::fs::create_dir(tmpfs.path().join("inside")).expect("the machine allows it");
+    std::fs::write(tmpfs.path().join("inside/a"), "x").expect("the machine allows it");
     let mut shell = Shell::new(&tmpfs);
     let mut system = system(&tmpfs);
     let there = other.path().display();
@@ -196,33 +197,42 @@ fn a_container_that_has_the_file_system_elsewhere_opens_what_is_here() {
 fn what_has_no_path_here_is_not_told() {
     skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("unshare"));
     let disk = LoopDisk::new(FileSystem::Ext4, 0);
-    std::fs::create_dir(disk.path().join("shown")).unwrap();
-    std::fs::write(disk.path().join("shown/a"), "x").unwrap();
-    std::fs::create_dir(disk.path().join("hidden")).unwrap();
-    std::fs::write(disk.path().join("hidden/b"), "x").unwrap();
+    std::fs::create_dir(disk.path().join("shown")).expect("the machine allows it");
+    std::fs::write(disk.path().join("shown/a"), "x").expect("the machine allows it");
+    std::fs::create_dir(disk.path().join("hidden")).expect("the machine allows it");
+    std::fs::write(disk.path().join("hidden/b"), "x").expect("the machine allows it");
     let at = disk.path();
     // The whole stays mounted in a namespace of its own; here, a part of it.
     let script = format!(
         "echo > {0}/shown/ready; while [ -e {0}/shown/ready ]; do sleep 0.01; done; cat {0}/hidden/b {0}/shown/a",
         at.display()
     );
-    let mut inside =
-        Command::new("unshare").args(["-m", "sh", "-c", &script]).current_dir("/").spawn().unwrap();
+    let mut inside = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .current_dir("/")
+        .spawn()
+        .expect("the machine allows it");
     until("it has its namespace", || at.join("shown/ready").exists());
     let part = Tmpfs::new(1 << 20);
     let sh = |script: String| {
-        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success())
+        assert!(
+            Command::new("sh")
+                .args(["-c", &script])
+                .status()
+                .expect("the machine allows it")
+                .success()
+        );
     };
     sh(format!("mount --bind {}/shown {}", at.display(), part.path().display()));
     sh(format!("umount {}", at.display()));
     let mut shell = Shell::new(part.path());
     let mut system = system(&part);
-    std::fs::remove_file(part.path().join("ready")).unwrap();
+    std::fs::remove_file(part.path().join("ready")).expect("the machine allows it");
     let mut events = Vec::new();
     until("it has read", || {
-        let more = system.next(Duration::from_millis(10)).unwrap();
+        let more = system.next(Duration::from_millis(10)).expect("the machine allows it");
         events.extend(more.into_iter().map(|(_, event)| event));
-        inside.try_wait().unwrap().is_some()
+        inside.try_wait().expect("the machine allows it").is_some()
     });
     events.extend(shell.told(&mut system));
     let names: Vec<_> = shell.opens(&events).into_iter().map(|open| open.1).collect();
@@ -245,7 +255,7 @@ fn large_files_that_were_far_are_told_by_what_was_read() {
     let disk = LoopDisk::new(FileSystem::Ext4, 64 << 20);
     disk.set_readahead(128 << 10);
     let path = disk.path().join("large");
-    std::fs::write(&path, testkit::noise(16 << 20, 1)).unwrap();
+    std::fs::write(&path, testkit::noise(16 << 20, 1)).expect("the machine allows it");
     testkit::evict(&path);
     let mut shell = Shell::new(&disk);
     let mut system = system(&disk);
@@ -283,21 +293,28 @@ fn what_is_listened_to_can_be_unmounted_and_comes_back() {
     skip_unless!(Facility::Root, Facility::Loop);
     let disk = LoopDisk::new(FileSystem::Ext4, 0);
     let (at, device) = (disk.path().display().to_string(), disk.device().display().to_string());
-    std::fs::write(disk.path().join("a"), "x").unwrap();
+    std::fs::write(disk.path().join("a"), "x").expect("the machine allows it");
     let elsewhere = testkit::Dir::new();
     let mut shell = Shell::new(&elsewhere);
     shell.folder = disk.path().to_owned();
-    std::fs::write(shell.folder.join(LAST), "x").unwrap();
+    std::fs::write(shell.folder.join(LAST), "x").expect("the machine allows it");
     let mut system = system(&disk);
-    let sh =
-        |script: &str| assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+    let sh = |script: &str| {
+        assert!(
+            Command::new("sh")
+                .args(["-c", script])
+                .status()
+                .expect("the machine allows it")
+                .success()
+        );
+    };
     // An event waits in the queue.
     shell.run(format!("read x < {at}/a; : > done"));
     until("it has run", || elsewhere.join("done").exists());
     sh(&format!("umount {at}"));
-    system.next(Duration::ZERO).unwrap();
+    system.next(Duration::ZERO).expect("the machine allows it");
     sh(&format!("mount -t ext4 {device} {at}"));
-    system.next(Duration::ZERO).unwrap();
+    system.next(Duration::ZERO).expect("the machine allows it");
     shell.run(format!("cat {at}/a"));
     assert_eq!(names(&shell.opened(&mut system)), ["a"]);
 }
@@ -305,10 +322,11 @@ fn what_is_listened_to_can_be_unmounted_and_comes_back() {
 #[test]
 fn an_overflow_of_opens_is_told_and_survived() {
     skip_unless!(Facility::Root);
-    let most = std::fs::read_to_string("/proc/sys/fs/fanotify/max_queued_events").unwrap();
-    let most: usize = most.trim().parse().unwrap();
+    let most = std::fs::read_to_string("/proc/sys/fs/fanotify/max_queued_events")
+        .expect("the machine allows it");
+    let most: usize = most.trim().parse().expect("the machine allows it");
     let tmpfs = Tmpfs::new(1 << 20);
-    std::fs::write(tmpfs.path().join("a"), "x").unwrap();
+    std::fs::write(tmpfs.path().join("a"), "x").expect("the machine allows it");
     let mut shell = Shell::new(&tmpfs);
     let mut system = system(&tmpfs);
     // Each name is new, so that no two events are one.
@@ -326,7 +344,7 @@ fn twenty_thousand_short_processes_come_and_go() {
     skip_unless!(Facility::Root, Facility::Tool("python3"));
     let tmpfs = Tmpfs::new(1 << 20);
     let script = "import os, signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nfor i in range(20000):\n    if os.fork() == 0: os._exit(0)\n";
-    std::fs::write(tmpfs.path().join("bomb.py"), script).unwrap();
+    std::fs::write(tmpfs.path().join("bomb.py"), script).expect("the machine allows it");
     let mut shell = Shell::new(&tmpfs);
     let mut system = system(&tmpfs);
     shell.run("python3 bomb.py");

@@ -103,11 +103,12 @@ impl Users {
                 continue;
             }
             let Some(user) = self.owner(&event) else { continue };
-            if !self.attendants.contains_key(&user) && !self.is_paused(user, now) {
-                if let Err(failed) = self.start(user, now) {
-                    self.paused.insert(user, now + PAUSE);
-                    error = Err(failed);
-                }
+            if !self.attendants.contains_key(&user)
+                && !self.is_paused(user, now)
+                && let Err(failed) = self.start(user, now)
+            {
+                self.paused.insert(user, now + PAUSE);
+                error = Err(failed);
             }
             if let Some(attendant) = self.attendants.get_mut(&user) {
                 attendant.active = now;
@@ -207,7 +208,9 @@ impl Users {
                 idle.push(*user);
             }
         }
-        idle.into_iter().for_each(|user| self.end_one(user));
+        for user in idle {
+            self.end_one(user);
+        }
         for user in ended {
             self.end_one(user);
             self.paused.insert(user, now + PAUSE);
@@ -221,7 +224,9 @@ impl Users {
             attendant.flush().ok();
         }
         let users: Vec<_> = self.attendants.keys().copied().collect();
-        users.into_iter().for_each(|user| self.end_one(user));
+        for user in users {
+            self.end_one(user);
+        }
         for child in &mut self.ending {
             wait(child);
         }

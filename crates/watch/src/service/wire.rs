@@ -97,7 +97,9 @@ fn put_event(age: Duration, event: &Event, to: &mut Vec<u8>) {
             put_file(program, to);
             put_bytes(folder, to);
             put_number(arguments.len() as u64, to);
-            arguments.iter().for_each(|argument| put_bytes(argument, to));
+            for argument in arguments {
+                put_bytes(argument, to);
+            }
             b'e'
         }
         Event::Opened { process, file, access } => {
@@ -246,7 +248,9 @@ mod tests {
     #[test]
     fn what_is_put_is_taken_however_it_is_cut() {
         let mut bytes = Vec::new();
-        messages().iter().for_each(|message| put(message, &mut bytes));
+        for message in &messages() {
+            put(message, &mut bytes);
+        }
         for cut in 0..=bytes.len() {
             let mut taken = Vec::new();
             let mut front = &bytes[..cut];
@@ -265,7 +269,9 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_and_never_a_panic() {
         let mut bytes = Vec::new();
-        messages().iter().for_each(|message| put(message, &mut bytes));
+        for message in &messages() {
+            put(message, &mut bytes);
+        }
         for at in 0..bytes.len() {
             for value in [0, 1, 0x7f, 0xff] {
                 let mut broken = bytes.clone();
