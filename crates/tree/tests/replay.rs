@@ -50,11 +50,9 @@ impl Predictor for Says {
 
 /// Files `/0` to `/9` of 1,000 bytes each.
 fn trace(lines: &str) -> Trace {
-    let mut text = "nearfirst-trace 1\n".to_owned();
-    for number in 0..10 {
-        text += &format!("file {number} /{number} 1000\n");
-    }
-    text += lines;
+    let files: Vec<String> =
+        (0..10).map(|number| format!("file {number} /{number} 1000\n")).collect();
+    let text = ["nearfirst-trace 1\n", &files.concat(), lines].concat();
     Trace::parse(text.as_bytes()).expect("a trace")
 }
 
