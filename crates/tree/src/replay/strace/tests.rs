@@ -1,3 +1,5 @@
+//! The importer, on what strace prints of programs that do everything at once.
+
 use super::*;
 use crate::Process;
 
