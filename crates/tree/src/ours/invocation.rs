@@ -10,6 +10,9 @@ const NAMED_MAX: usize = 64;
 /// Digits in a row from which on a number is a time, a process or chance, not a choice.
 const DIGITS_CHOSEN_MAX: usize = 4;
 
+/// Letters and digits that the names of temporary files end in.
+const CHANCE_MIN: usize = 6;
+
 /// Named arguments whose folders are compared with a path.
 pub(super) const FOLDERS_MAX: usize = 8;
 
@@ -154,11 +157,17 @@ impl Circumstance {
         self.byte(0);
     }
 
-    /// Takes in a part without what differs in every run: names in temporary folders, long numbers.
+    /// Takes in a part without what differs in every run: chance names in temporary folders, long numbers.
     fn add_varying(&mut self, part: &[u8]) {
         if part.starts_with(b"/tmp/") || part.starts_with(b"/var/tmp/") {
-            let extension = part.iter().rposition(|&byte| byte == b'.').unwrap_or(part.len());
-            return self.add(&[b"/tmp/", &part[extension..]].concat());
+            for name in part.split(|&byte| byte == b'/') {
+                let dot = name.iter().rposition(|&byte| byte == b'.');
+                let extension = dot.filter(|dot| name.len() - dot < CHANCE_MIN);
+                let extension = extension.unwrap_or(name.len());
+                self.add(if is_by_chance(&name[..extension]) { b"*" } else { &name[..extension] });
+                self.add(&name[extension..]);
+            }
+            return;
         }
         let mut digits = 0;
         for &byte in part {
@@ -169,6 +178,18 @@ impl Circumstance {
         }
         self.byte(0);
     }
+}
+
+/// Whether a name ends in what `mkstemp` and its like make: six letters and digits or more, with a
+/// digit before a letter, or a capital after a small letter.
+fn is_by_chance(name: &[u8]) -> bool {
+    let plain = name.iter().rev().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let end = &name[name.len() - plain..];
+    let mixed = |pair: &[u8]| {
+        pair[0].is_ascii_digit() && pair[1].is_ascii_alphabetic()
+            || pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase()
+    };
+    plain >= CHANCE_MIN && end.windows(2).any(mixed)
 }
 
 #[cfg(test)]
@@ -184,8 +205,10 @@ mod tests {
     #[test]
     fn temporary_names_and_long_numbers_are_no_other_invocation() {
         let exact = |line| invocation(line, "/w").exact;
-        assert_eq!(exact("as -o /tmp/ccA1b2.o x.s"), exact("as -o /tmp/ccZ9y8.o x.s"));
-        assert_ne!(exact("as -o /tmp/ccA1b2.o x.s"), exact("as -o /tmp/ccA1b2.s x.s"));
+        assert_eq!(exact("as -o /tmp/ccA1b2Z3.o x.s"), exact("as -o /tmp/ccwXz9y8.o x.s"));
+        assert_ne!(exact("as -o /tmp/ccA1b2Z3.o x.s"), exact("as -o /tmp/ccA1b2Z3.s x.s"));
+        assert_eq!(exact("cat /tmp/tmp.8kQ2xYz/f1"), exact("cat /tmp/tmp.Zb31cDe/f1"));
+        assert_ne!(exact("cat /tmp/work/f1"), exact("cat /tmp/work/f2"));
         assert_eq!(exact("tool --at=1700000000"), exact("tool --at=1700099999"));
         assert_ne!(exact("tool -j4"), exact("tool -j8"));
         assert_ne!(exact("tool"), invocation("tool", "/v").exact);
