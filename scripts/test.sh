@@ -4,6 +4,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# What was begun in the background ignores interrupts, and so would all that tests begin.
+if [ -z "${signals:-}" ] && env --default-signal=INT true 2>/dev/null; then
+    signals=default exec env --default-signal=INT scripts/test.sh
+fi
+
 failed=()
 cargo build --workspace --bins --lib
 
