@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A name that was given a number; valid until a sweep that does not keep it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,8 @@ pub(crate) struct Accesses {
     /// Files, one as often as it was.
     pub(crate) files: u64,
     pub(crate) bytes: u64,
+    /// The moment.
+    pub(crate) at: Duration,
 }
 
 /// Names and their numbers, both ways.

@@ -36,10 +36,13 @@ pub struct Options {
     /// begins with; it grows where files come too late.
     pub horizon: Duration,
     /// Under [`Matching::Ours`] a file is not predicted if fewer files than this were accessed since
-    /// it was, and fewer bytes than `near_bytes`: it is near anyhow, and looking costs more.
+    /// it was, fewer bytes than `near_bytes`, and it was less than `near_for` ago: it is near anyhow,
+    /// and looking costs more.
     pub near_files: u64,
     /// See `near_files`.
     pub near_bytes: u64,
+    /// See `near_files`: what others do to the page cache meanwhile is not seen.
+    pub near_for: Duration,
     /// Memory for patterns, about; the least recently useful ones are forgotten first.
     pub pattern_bytes_max: usize,
 }
@@ -55,6 +58,7 @@ impl Default for Options {
             horizon: Duration::from_secs(3),
             near_files: 32,
             near_bytes: 1 << 20,
+            near_for: Duration::from_secs(5),
             pattern_bytes_max: 64 << 20,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::account::Account;
 use crate::event::{Identity, User};
@@ -82,17 +83,19 @@ impl Habits {
     }
 
     /// A file is accessed, for the first time in a run.
-    pub(crate) fn access(&mut self, file: Name, size: Option<u64>) {
+    pub(crate) fn access(&mut self, file: Name, size: Option<u64>, now: Duration) {
+        self.accesses.at = now;
         self.accesses.files += 1;
         self.accesses.bytes += size.unwrap_or(self.names.size(file));
         self.names.access(file, size, self.accesses);
     }
 
     /// Whether a file was accessed so short a while ago that it is near.
-    pub(crate) fn is_near(&self, file: Name, options: &Options) -> bool {
+    pub(crate) fn is_near(&self, file: Name, options: &Options, now: Duration) -> bool {
         self.names.accessed(file).is_some_and(|then| {
             self.accesses.files - then.files < options.near_files
                 && self.accesses.bytes - then.bytes < options.near_bytes
+                && now.saturating_sub(then.at) < options.near_for
         })
     }
 

@@ -176,11 +176,11 @@ impl Learner {
         let program = run.program;
         let first = !full && run.opened.insert(name);
         self.files += usize::from(first);
-        let near = first && habits.is_near(name, &self.options);
+        let near = first && habits.is_near(name, &self.options, now);
         if access == Access::Read && (first || full) {
             self.used(user, (name, file.size, program), now, decisions);
         } else if first {
-            habits.access(name, file.size);
+            habits.access(name, file.size, now);
         }
         self.follow(id, (name, access), (first, near), now, decisions);
     }
@@ -225,8 +225,8 @@ impl Learner {
         decisions: &mut Vec<Decision>,
     ) {
         let Some(habits) = self.patterns.users.get_mut(&user) else { return };
-        let near = habits.is_near(file, &self.options);
-        habits.access(file, size);
+        let near = habits.is_near(file, &self.options, now);
+        habits.access(file, size, now);
         let Some(used) = self.outstanding.entry(user).or_default().read(file) else {
             let ours = self.options.matching == Matching::Ours;
             let account = Account {

@@ -58,7 +58,7 @@ impl Learner {
         for guess in guesses {
             let known = outstanding.awaits(guess.file)
                 || ours && !guess.below && run.opened.contains(&guess.file)
-                || ours && habits.is_near(guess.file, &self.options);
+                || ours && habits.is_near(guess.file, &self.options, now);
             if known || made.len() >= outstanding.room() || !chosen.insert(guess.file) {
                 left_out.push(guess.file);
                 continue;
