@@ -111,7 +111,9 @@ fn a_shell_its_programs_and_what_they_read_are_told_in_order() {
     });
     std::fs::write(disk.path().join("fifo"), "").expect("the machine allows it");
     events.extend(shell.told(&mut system));
-    let opens = shell.opens(&events);
+    let mut opens = shell.opens(&events);
+    // Who opened a pipe to write is of no use to anybody; that nobody read one is.
+    opens.retain(|(_, name, access)| name != Path::new("fifo") || *access == Access::Read);
     let (reader, cat) = (opens[0].0, opens[1].0);
     assert_eq!(names(&opens[..2]), ["a", "b"], "{events:?}");
     assert!(opens[..2].iter().all(|open| open.2 == Access::Read), "{opens:?}");
