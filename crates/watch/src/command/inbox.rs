@@ -126,20 +126,33 @@ impl Inbox {
         }
     }
 
-    /// Adds a call; one that is urgent wakes the observer.
-    pub(super) fn push(&self, call: Call, urgent: bool) {
+    /// Adds calls; whether the observer should be woken for them.
+    pub(super) fn add(&self, calls: impl Iterator<Item = Call>) -> bool {
         let mut state = self.state();
-        if state.calls.len() >= CALLS_MAX {
+        let before = state.calls.len();
+        state.calls.extend(calls);
+        if state.calls.len() > CALLS_MAX {
+            state.calls.truncate(CALLS_MAX);
             state.lost = true;
-            return;
         }
-        state.calls.push(call);
-        let many = state.calls.len() == CALLS_MANY;
-        drop(state);
-        if urgent || many || self.rests.swap(false, Ordering::AcqRel) {
+        let new = &state.calls[before.min(CALLS_MAX)..];
+        let urgent =
+            new.iter().any(|call| matches!(call.what, What::Executes { .. } | What::Runs { .. }));
+        urgent || before < CALLS_MANY && state.calls.len() >= CALLS_MANY
+    }
+
+    /// Wakes the observer if that is urgent, or if it rests and there is something to take.
+    pub(super) fn ring(&self, urgent: bool) {
+        if urgent || !self.state().calls.is_empty() && self.rests.swap(false, Ordering::AcqRel) {
             // A bell that rings already cannot be rung; that is as well.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// What a thread was about to do it did not do: nothing that it asked for since then counts.
+    pub(super) fn take_back(&self, thread: u32, since: Duration) {
+        let mut state = self.state();
+        while state.calls.pop_if(|call| call.thread == thread && call.at >= since).is_some() {}
     }
 
     pub(super) fn take(&self) -> Taken {

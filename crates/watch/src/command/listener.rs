@@ -66,13 +66,14 @@ impl Listener {
             };
             errors = 0;
             let watched = !self.inbox.is_closed();
+            let since = self.clock.now();
             let calls = if watched { self.seen(&told) } else { [const { None }; 3] };
-            // Who is gone needs no answer, and what it was about to do it did not do.
-            if sys::let_go(listener.as_fd(), told.id).is_ok() {
-                for call in calls.into_iter().flatten() {
-                    let urgent = matches!(call.what, What::Executes { .. } | What::Runs { .. });
-                    self.inbox.push(call, urgent);
-                }
+            // Before it is let go: else it could have ended before its call is known.
+            let urgent = self.inbox.add(calls.into_iter().flatten());
+            match sys::let_go(listener.as_fd(), told.id) {
+                Ok(()) => self.inbox.ring(urgent),
+                // Who is gone needs no answer, and what it was about to do it did not do.
+                Err(_) => self.inbox.take_back(told.pid, since),
             }
         }
     }
