@@ -98,7 +98,8 @@ impl Learner {
             Event::Lost { process: Some(process) } => self.lost(process),
             Event::Lost { process: None } => self.lost_all(&mut decisions),
             Event::Fetched { prediction, path, bytes, took } => {
-                self.fetched(prediction, &path, bytes, took);
+                let (file, what) = ((prediction, &*path), (bytes, took));
+                self.fetched(file, what, now, &mut decisions);
             }
         }
         decisions

@@ -92,20 +92,20 @@ impl Outstanding {
         Some(Used { run, program, needed: waiting.needed, account })
     }
 
-    /// A predicted file is near; gives the program it was predicted for.
+    /// A predicted file is near; gives the run and the program it was predicted for.
     pub(crate) fn fetched(
         &mut self,
         prediction: PredictionId,
         file: Name,
         bytes: u64,
         took: Duration,
-    ) -> Option<Name> {
+    ) -> Option<(RunId, Name)> {
         let waiting = self.files.get_mut(&file);
         let waiting = waiting.filter(|waiting| waiting.prediction == prediction)?;
         // Near already: nothing was saved.
         let took = if bytes == 0 { Duration::ZERO } else { took };
         waiting.fetched = Some((bytes, took));
-        self.made.get(&prediction).map(|made| made.program)
+        self.made.get(&prediction).map(|made| (made.run, made.program))
     }
 
     /// Nothing more is expected of a prediction.

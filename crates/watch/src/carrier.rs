@@ -140,25 +140,24 @@ impl Carrier {
         self.recent.note(path, now);
     }
 
-    /// Begins to bring near what is predicted.
-    pub fn fetch(&mut self, prediction: Prediction) {
+    /// Begins to bring near what is predicted; gives what is known to be near already.
+    pub fn fetch(&mut self, prediction: Prediction) -> Vec<Arc<[u8]>> {
         let now = self.costs.clock().now();
         self.counts.predicted += prediction.files.len() as u64;
-        let mut wanted: Vec<Predicted> = prediction.files;
-        let all = wanted.len();
-        wanted.retain(|file| {
-            file.chance >= self.options.chance_min && !self.recent.is_near(&file.path, now)
-        });
-        self.counts.near += (all - wanted.len()) as u64;
+        let (near, mut wanted): (Vec<Predicted>, Vec<Predicted>) = (prediction.files.into_iter())
+            .filter(|file| file.chance >= self.options.chance_min)
+            .partition(|file| self.recent.is_near(&file.path, now));
+        let near: Vec<_> = near.into_iter().map(|file| file.path).collect();
+        self.counts.near += near.len() as u64;
         if wanted.is_empty() {
-            return;
+            return near;
         }
         if self.pressure.is_high(now) {
             self.counts.dropped += wanted.len() as u64;
-            return;
+            return near;
         }
         // Without threads programs run as they do without us.
-        let Some(engine) = self.engine().cloned() else { return };
+        let Some(engine) = self.engine().cloned() else { return near };
         wanted.sort_by_key(|file| file.needed_in);
         let files = wanted.len() as u64;
         let paths: Vec<_> = wanted.iter().map(|file| Arc::clone(&file.path)).collect();
@@ -169,6 +168,7 @@ impl Carrier {
         let (id, clock, tell) = (prediction.id, self.costs.clock().clone(), self.tell.clone());
         let task = engine.handle().spawn(drain(feed, id, paths, clock, tell));
         self.running.insert(id, Running { task: task.abort_handle(), files });
+        near
     }
 
     /// Gives up what of a prediction is not near yet.

@@ -2,6 +2,7 @@
 //!
 //! The service and `nearfirst run` differ in their source and in when they stop; they share this.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -51,9 +52,17 @@ impl Driver {
     ) -> io::Result<()> {
         let events = source.next(patience);
         let mut carried = |carrier: &mut Carrier, event: Event, at: Duration| {
-            for decision in decide(event, at) {
+            let mut decisions = VecDeque::from(decide(event, at));
+            while let Some(decision) = decisions.pop_front() {
                 match decision {
-                    Decision::Fetch(prediction) => carrier.fetch(prediction),
+                    Decision::Fetch(prediction) => {
+                        let id = prediction.id;
+                        for path in carrier.fetch(prediction) {
+                            let took = Duration::ZERO;
+                            let near = Event::Fetched { prediction: id, path, bytes: 0, took };
+                            decisions.extend(decide(near, at));
+                        }
+                    }
                     Decision::Withdraw(id) => carrier.withdraw(id),
                 }
             }

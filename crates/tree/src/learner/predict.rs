@@ -85,21 +85,24 @@ impl Learner {
         left_out
     }
 
-    /// A predicted file is near.
+    /// A predicted file is near. Its run may be waiting for something else meanwhile, so that nothing
+    /// but this tells that time has passed.
     pub(super) fn fetched(
         &mut self,
-        prediction: PredictionId,
-        path: &[u8],
-        bytes: u64,
-        took: Duration,
+        (prediction, path): (PredictionId, &[u8]),
+        (bytes, took): (u64, Duration),
+        now: Duration,
+        decisions: &mut Vec<Decision>,
     ) {
-        for (user, outstanding) in &mut self.outstanding {
-            let Some(habits) = self.patterns.users.get_mut(user) else { continue };
-            let Some(file) = habits.names.find(path) else { continue };
-            if let Some(program) = outstanding.fetched(prediction, file, bytes, took) {
-                habits.add(program, Account { fetched_bytes: bytes, ..Account::default() });
-                return;
-            }
+        let found = self.outstanding.iter_mut().find_map(|(user, outstanding)| {
+            let habits = self.patterns.users.get_mut(user)?;
+            let file = habits.names.find(path)?;
+            let (run, program) = outstanding.fetched(prediction, file, bytes, took)?;
+            habits.add(program, Account { fetched_bytes: bytes, ..Account::default() });
+            Some(run)
+        });
+        if let Some(run) = found {
+            self.advance(run, now, decisions);
         }
     }
 
