@@ -1,5 +1,6 @@
 //! Makes events of what a command's programs are seen to ask for.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -320,7 +321,7 @@ impl Observer {
 
 impl Source for Observer {
     fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>> {
-        let ended = self.wait(patience)?;
+        let mut ended = self.wait(patience)?;
         let mut events = Vec::new();
         let Taken { calls, lost } = self.inbox.take();
         if !calls.is_empty() {
@@ -333,15 +334,15 @@ impl Source for Observer {
             events.push((self.clock.now(), Event::Lost { process: None }));
         }
         self.settle(&mut events);
+        if self.is_over {
+            ended = self.processes.keys().copied().collect();
+            self.command_ended = true;
+        }
+        // Those that ended in one wait come in no order: who waited for its child ended after it.
+        let born = |number: &u32| self.processes.get(number).map(|seen| seen.process);
+        ended.sort_by_key(|number| Reverse(born(number)));
         for process in ended {
             self.ended(process, &mut events);
-        }
-        if self.is_over {
-            let left: Vec<u32> = self.processes.keys().copied().collect();
-            for process in left {
-                self.ended(process, &mut events);
-            }
-            self.command_ended = true;
         }
         events.sort_by_key(|(at, _)| *at);
         Ok(events)
