@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(exact("as -o /tmp/ccA1b2Z3.o x.s"), exact("as -o /tmp/ccwXz9y8.o x.s"));
         assert_ne!(exact("as -o /tmp/ccA1b2Z3.o x.s"), exact("as -o /tmp/ccA1b2Z3.s x.s"));
         assert_eq!(exact("cat /tmp/tmp.8kQ2xYz/f1"), exact("cat /tmp/tmp.Zb31cDe/f1"));
-        assert_ne!(exact("cat /tmp/work/f1"), exact("cat /tmp/work/f2"));
+        assert_ne!(exact("cat /tmp/job/f1"), exact("cat /tmp/job/f2"));
         assert_eq!(exact("tool --at=1700000000"), exact("tool --at=1700099999"));
         assert_ne!(exact("tool -j4"), exact("tool -j8"));
         assert_ne!(exact("tool"), invocation("tool", "/v").exact);
