@@ -18,49 +18,41 @@ use watch::PatternStore;
 
 use crate::{human, json, messages, outcome};
 
-/// Show what `nearfirst run` has learned of programs
+/// Show what `nearfirst run` and the service have learned of programs
 ///
 /// Without a word: the programs, the last used first, with what their predictions were worth.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = outcome::EXIT_CODES, args_conflicts_with_subcommands = true)]
+#[command(after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
 
-    #[command(flatten)]
-    list: List,
+    /// One JSON object a line instead of text; see docs/json.md
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst`; the service's is
+    /// `/var/lib/nearfirst/trees/NUMBER`, of each user
+    #[arg(long, value_name = "FOLDER", global = true)]
+    state: Option<PathBuf>,
 }
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
     /// List the programs that were learned, the last used first
-    List(List),
+    List,
     /// Draw the tree of a program: what it opens and runs, by time
     Show(Show),
     /// Forget programs
     Forget(Forget),
     /// Sum up what predictions were worth
-    Stats(List),
-}
-
-#[derive(clap::Args, Debug)]
-struct List {
-    /// One JSON object a line instead of text; see docs/json.md
-    #[arg(long)]
-    json: bool,
-
-    /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst`
-    #[arg(long, value_name = "FOLDER")]
-    state: Option<PathBuf>,
+    Stats,
 }
 
 #[derive(clap::Args, Debug)]
 struct Show {
-    #[command(flatten)]
-    list: List,
-
     /// Write the drawing to a file, as SVG
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
     /// The program: its path, or the last part of it
@@ -69,10 +61,6 @@ struct Show {
 
 #[derive(clap::Args, Debug)]
 struct Forget {
-    /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst`
-    #[arg(long, value_name = "FOLDER")]
-    state: Option<PathBuf>,
-
     /// Forget every program
     #[arg(long, conflicts_with = "programs")]
     all: bool,
@@ -87,14 +75,13 @@ const HELD_FOR: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let written = match &args.what {
-        None => list(&args.list),
-        Some(What::List(args)) => list(args),
-        Some(What::Show(args)) => show(args),
-        Some(What::Forget(args)) => {
-            forget(args);
+        None | Some(What::List) => list(args),
+        Some(What::Show(what)) => show(args, what),
+        Some(What::Forget(what)) => {
+            forget(args, what);
             Ok(())
         }
-        Some(What::Stats(args)) => stats(args),
+        Some(What::Stats) => stats(args),
     };
     outcome::exit_code(written)
 }
@@ -116,7 +103,7 @@ fn load(folder: Option<&PathBuf>) -> Patterns {
     patterns
 }
 
-fn list(args: &List) -> io::Result<()> {
+fn list(args: &Args) -> io::Result<()> {
     let programs = load(args.state.as_ref()).programs();
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -127,7 +114,7 @@ fn list(args: &List) -> io::Result<()> {
     out.flush()
 }
 
-fn stats(args: &List) -> io::Result<()> {
+fn stats(args: &Args) -> io::Result<()> {
     let patterns = load(args.state.as_ref());
     let (programs, account) = (patterns.programs().len(), patterns.account());
     let mut out = BufWriter::new(io::stdout().lock());
@@ -139,14 +126,14 @@ fn stats(args: &List) -> io::Result<()> {
     out.flush()
 }
 
-fn show(args: &Show) -> io::Result<()> {
-    let patterns = load(args.list.state.as_ref());
-    let found = named(&patterns, &args.program);
+fn show(args: &Args, what: &Show) -> io::Result<()> {
+    let patterns = load(args.state.as_ref());
+    let found = named(&patterns, &what.program);
     if found.is_empty() {
-        unknown(&args.program);
+        unknown(&what.program);
         return Ok(());
     }
-    if let Some(path) = &args.svg {
+    if let Some(path) = &what.svg {
         let listed = &found[0];
         let branches = patterns.tree(listed.user, &listed.name).unwrap_or_default();
         if let Err(error) = fs::write(path, svg::drawing(listed, &branches)) {
@@ -157,7 +144,7 @@ fn show(args: &Show) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     for listed in &found {
         let branches = patterns.tree(listed.user, &listed.name).unwrap_or_default();
-        if args.list.json {
+        if args.json {
             json::line(&mut out, &record::tree(listed, &branches))?;
         } else {
             text::tree(&mut out, listed, &branches)?;
@@ -166,7 +153,7 @@ fn show(args: &Show) -> io::Result<()> {
     out.flush()
 }
 
-fn forget(args: &Forget) {
+fn forget(args: &Args, what: &Forget) {
     let Some(store) = store(args.state.as_ref()) else { return };
     let failed = |error: io::Error| {
         messages::error(format_args!("{}: {}", store.path().display(), messages::reason(&error)));
@@ -186,10 +173,10 @@ fn forget(args: &Forget) {
     if let Some(warning) = warning {
         messages::error(warning);
     }
-    if args.all {
+    if what.all {
         patterns = Patterns::default();
     }
-    for program in &args.programs {
+    for program in &what.programs {
         let found = named(&patterns, program);
         if found.is_empty() {
             unknown(program);
