@@ -13,8 +13,9 @@ use crate::messages;
 ///
 /// Sees every program of every user start, open files and end; learns which files a program reads,
 /// in what order and when; and brings them into memory the next time that it starts. Programs are
-/// not changed, not slowed down, and never wait for it. It runs until it is told to end; `systemctl
-/// enable --now nearfirst-watch` starts it now and at every boot.
+/// not changed and never wait for it; the kernel's telling it takes about a microsecond of each open.
+/// It runs until it is told to end; `systemctl enable --now nearfirst-watch` starts it now and at
+/// every boot.
 ///
 /// By default it listens to the file systems on devices that take 200 µs or more to answer, by
 /// what `nearfirst calibrate` measured, and to those whose devices were never measured; not to
