@@ -193,10 +193,11 @@ fn is_by_chance(name: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn invocation(line: &str, folder: &str) -> Invocation {
+    /// Of a command line, by its first word.
+    pub(crate) fn invocation(line: &str, folder: &str) -> Invocation {
         let words: Vec<Arc<[u8]>> =
             line.split(' ').map(|word| Arc::from(word.as_bytes())).collect();
         Invocation::new(&words[0], &words[0], &words, folder.as_bytes())

@@ -104,15 +104,8 @@ fn stem(path: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-
-    fn invocation(line: &str, folder: &str) -> Invocation {
-        let words: Vec<Arc<[u8]>> =
-            line.split(' ').map(|word| Arc::from(word.as_bytes())).collect();
-        Invocation::new(&words[0], &words[0], &words, folder.as_bytes())
-    }
+    use crate::ours::invocation::tests::invocation;
 
     #[test]
     fn what_one_run_opened_says_what_another_will() {
