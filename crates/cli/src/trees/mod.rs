@@ -95,6 +95,10 @@ fn store(folder: Option<&PathBuf>) -> Option<PatternStore> {
 }
 
 fn load(folder: Option<&PathBuf>) -> Patterns {
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        messages::error(format_args!("{}: no such folder", folder.display()));
+        return Patterns::default();
+    }
     let Some(store) = store(folder) else { return Patterns::default() };
     let (patterns, warning) = store.load();
     if let Some(warning) = warning {
