@@ -99,8 +99,9 @@ Global options:
   -ignore_readdir_race -noignore_readdir_race
 
 Tests (N is +N for more, N for exactly, -N for less):
-  -latency [+-][mMuU]N time to read the whole file, near parts first, in seconds (m, M: milli-; u, U:
-                       microseconds; N may have a fraction); the bare N takes what rounds up to it
+  -latency [+-][mMuU]N time to read the whole file, near parts first, in seconds (m, M: milli-;
+                       u, U: microseconds; N may have a fraction); the bare N takes what rounds
+                       up to it
   -device GLOB         a part of the file, or its file system, is on such a device: memory,
                        disk:vda, nfs:*; `nearfirst devices` lists them
   -name GLOB -iname GLOB   the last component of the path

@@ -66,8 +66,8 @@ Limits:
   program under it can gain privileges: sudo, su, ping and the like fail there. If CMD itself is
   such a program it is run as if `nearfirst run` were not there. A program that filters others by
   the same means (some container runtimes) cannot do so under `nearfirst run`.
-  Each open of a file and each start of a program takes some microseconds longer: where all files are
-  in memory already, that is all that comes of it.
+  Each open of a file and each start of a program takes some microseconds longer: where all files
+  are in memory already, that is all that comes of it.
   Files are fetched into the page cache. On a FUSE mount that empties it when a file is opened that
   would be of no use; where `nearfirst calibrate` has found that out, it is not done.
 
