@@ -34,6 +34,7 @@ impl Told {
         let terms = DeviceTerms {
             window_max: window,
             window_start: window,
+            enough: None,
             opens_max: 0,
             by_position,
             latency: None,
@@ -43,8 +44,14 @@ impl Told {
 
     /// Opens of its files take no place in the window.
     fn meet_local(&mut self, opens_max: u32, by_position: bool) {
-        let terms =
-            DeviceTerms { window_max: 1, window_start: 1, opens_max, by_position, latency: None };
+        let terms = DeviceTerms {
+            window_max: 1,
+            window_start: 1,
+            enough: None,
+            opens_max,
+            by_position,
+            latency: None,
+        };
         self.on(Event::DeviceMet { device: DEVICE, terms });
     }
 
@@ -212,6 +219,37 @@ fn one_head_opens_or_reads() {
     assert_eq!(told.started_members(), [] as [u64; 0], "one is being opened");
     told.contact(third, 100, 100, &[]);
     assert_eq!(told.started_members(), [2], "the next from where the head is");
+}
+
+#[test]
+fn files_of_a_server_begin_with_as_many_reads_as_keep_it_busy() {
+    let files = |enough, sizes: [u64; 6]| {
+        let mut told = Told::new(Limits::default(), 8, Order::Ready);
+        let terms = DeviceTerms {
+            window_max: 8,
+            window_start: 8,
+            enough,
+            opens_max: 0,
+            by_position: false,
+            latency: None,
+        };
+        told.on(Event::DeviceMet { device: DEVICE, terms });
+        for (member, size) in (1..).zip(sizes) {
+            told.list(SET, member, Kind::Cache, size, 0.0);
+        }
+        told.ask();
+        let opened = told.started();
+        assert_eq!(opened.len(), 6, "names are looked up side by side");
+        let contacts = opened
+            .iter()
+            .zip(sizes)
+            .map(|((attempt, ..), size)| contacted(*attempt, size, 0, &[(0, size)]));
+        told.on_all(contacts);
+        told.started().len()
+    };
+    assert_eq!(files(Some(1000), [10_000; 6]), 1, "the second would make the first late");
+    assert_eq!(files(Some(1000), [500; 6]), 3);
+    assert_eq!(files(None, [10_000; 6]), 6);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use sled::Device;
+use sled::{Device, Estimate};
 use store::Costs;
 
 use crate::scheduler::{DeviceId, DeviceTerms};
@@ -27,6 +27,10 @@ const DISK_WINDOW_START: u32 = 8;
 const OPENS_MAX: u32 = 64;
 /// Requests at a time that a server or a bucket begins with.
 const SERVER_WINDOW_START: u32 = 16;
+/// Round trips of a file on a server: its name, its opening, its first byte.
+const TRIPS: f64 = 3.0;
+/// Bytes in flight that a server begins with if nothing is known of it.
+const ENOUGH_BYTES: u64 = 64 << 10;
 
 /// The devices met so far.
 #[derive(Debug, Default)]
@@ -113,15 +117,27 @@ fn terms(device: &Device, costs: &Costs) -> (DeviceTerms, bool) {
     let may_have_head = matches!(family, "disk" | "loop");
     let is_disk = may_have_head || matches!(family, "dm" | "md");
     let is_known = !may_have_head || estimate.is_some();
-    let has_head =
-        may_have_head && estimate.is_none_or(|estimate| estimate.latency.p50 > HEAD_LATENCY_S);
+    let has_head = may_have_head
+        && estimate.as_ref().is_none_or(|estimate| estimate.latency.p50 > HEAD_LATENCY_S);
     let (window_start, window_max) = match (has_head, is_disk) {
         (true, _) => (1, 1),
         (false, true) => (DISK_WINDOW_START, u32::MAX),
         (false, false) => (SERVER_WINDOW_START, u32::MAX),
     };
     let is_local = is_disk || *device == Device::memory();
+    let enough = (!is_local).then(|| estimate.map_or(ENOUGH_BYTES, |known| enough(&known)));
     let opens_max = if is_local { OPENS_MAX } else { 0 };
     let by_position = has_head;
-    (DeviceTerms { window_max, window_start, opens_max, by_position, latency }, is_known)
+    let terms = DeviceTerms { window_max, window_start, enough, opens_max, by_position, latency };
+    (terms, is_known)
+}
+
+/// What flows during the round trips of one file: others bring it meanwhile.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a conversion from floats stays within bounds"
+)]
+fn enough(known: &Estimate) -> u64 {
+    (TRIPS * known.latency.p50 * known.bandwidth.p50) as u64
 }

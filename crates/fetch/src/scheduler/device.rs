@@ -17,6 +17,8 @@ pub(super) struct Device {
     pub(super) id: DeviceId,
     pub(super) by_position: bool,
     pub(super) window: Window,
+    /// [`DeviceTerms::enough`], until the first read.
+    enough: Option<u64>,
     /// Opens in flight beside the window.
     pub(super) opens: u32,
     pub(super) opens_max: u32,
@@ -49,6 +51,7 @@ impl Device {
             id,
             by_position: terms.by_position,
             window: Window::new(terms.window_start, terms.window_max.min(window_max)),
+            enough: terms.enough,
             opens: 0,
             opens_max: terms.opens_max,
             latency: Latency::new(terms.latency.map(|(median, _)| median)),
@@ -73,7 +76,23 @@ impl Device {
     pub(super) fn set_terms(&mut self, terms: &DeviceTerms, window_max: u32) {
         self.by_position = terms.by_position;
         self.opens_max = terms.opens_max;
+        if self.requests == 0 {
+            self.enough = terms.enough;
+        }
         self.window.set_terms(terms.window_start, terms.window_max.min(window_max));
+    }
+
+    /// An attempt takes a place in the window: a read of so many bytes, or something else.
+    pub(super) fn began(&mut self, read: Option<u64>, now: Duration) {
+        if let Some(bytes) = read
+            && let Some(enough) = self.enough.take()
+        {
+            let bytes = bytes.max(1);
+            let beside = enough.saturating_add(bytes / 2) / bytes;
+            let size = u32::try_from(beside).unwrap_or(u32::MAX).saturating_add(1);
+            self.window.begin_with(size, now);
+        }
+        self.window.began(now);
     }
 
     /// Places in the window.

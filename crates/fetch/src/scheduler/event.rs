@@ -96,6 +96,10 @@ pub struct DeviceTerms {
     pub window_max: u32,
     /// Requests to begin with.
     pub window_start: u32,
+    /// Bytes in flight that keep it busy, if they matter: reads of members of [`Kind::Cache`] begin
+    /// with as many at a time as hold these. More would share what it moves, and the first of them
+    /// be whole as late as the last.
+    pub enough: Option<u64>,
     /// Members of [`Kind::Cache`] that may be opened beside what the window
     /// holds; 0: an open takes a place in it. Where reads go by position none
     /// is opened while one is read.

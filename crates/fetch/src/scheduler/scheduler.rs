@@ -216,6 +216,7 @@ impl Scheduler {
         let terms = DeviceTerms {
             window_max: u32::MAX,
             window_start: 4,
+            enough: None,
             opens_max: 0,
             by_position: false,
             latency: None,

@@ -305,7 +305,8 @@ impl Scheduler {
         if is_beside {
             met.opens += 1;
         } else {
-            met.window.began(self.now);
+            let reads_file = !part.opens && member.kind == Kind::Cache;
+            met.began(reads_file.then(|| part.allowed - part.done), self.now);
         }
         self.attempts[attempt].is_beside = is_beside;
         met.requests += 1;

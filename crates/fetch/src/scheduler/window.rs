@@ -25,6 +25,8 @@ const HOLD_MAX: u32 = 64;
 /// An epoch is as long as its latencies are, within these.
 const EPOCH_MIN: Duration = Duration::from_millis(10);
 const EPOCH_MAX: Duration = Duration::from_secs(2);
+/// Epochs before what is said to be enough is doubled for the first time.
+const START: u32 = 3;
 /// Of the window in an epoch, what must have been in flight for it to tell anything.
 const FULL: f64 = 0.75;
 
@@ -47,6 +49,8 @@ pub(super) struct Window {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
+    /// It is held for so many epochs, then doubled.
+    Starting { left: u32 },
     /// It was doubled from `from`, with that goodput; epochs that brought no more.
     Doubling { from: u32, before: f64, refused: u32 },
     /// It stays for so many epochs.
@@ -80,6 +84,14 @@ impl Window {
             less_next: false,
             braked: false,
         }
+    }
+
+    /// Begins anew with no more than `size`, for the first epochs: what a larger window shares
+    /// out comes late to who waits for the first members.
+    pub(super) fn begin_with(&mut self, size: u32, now: Duration) {
+        self.size = self.size.min(size.max(1));
+        self.phase = Phase::Starting { left: START };
+        self.begin_epoch(now);
     }
 
     /// Takes other bounds; where they are wider it begins anew.
@@ -182,14 +194,10 @@ impl Window {
 
     fn decide(&mut self, goodput: f64) {
         match self.phase {
+            Phase::Starting { left: 0 } => self.double(goodput),
+            Phase::Starting { left } => self.phase = Phase::Starting { left: left - 1 },
             Phase::Doubling { before, .. } if goodput >= before * DOUBLING_GAIN => {
-                let from = self.size;
-                self.grow_to(from.saturating_mul(2));
-                self.phase = if self.size > from {
-                    Phase::Doubling { from, before: goodput, refused: 0 }
-                } else {
-                    Phase::Holding { left: HOLD }
-                };
+                self.double(goodput);
             }
             // One epoch may have been bad luck, and the first is half of the window before.
             Phase::Doubling { from, before, refused: 0 } => {
@@ -225,6 +233,16 @@ impl Window {
                 self.phase = Phase::Holding { left: self.hold };
             }
         }
+    }
+
+    fn double(&mut self, goodput: f64) {
+        let from = self.size;
+        self.grow_to(from.saturating_mul(2));
+        self.phase = if self.size > from {
+            Phase::Doubling { from, before: goodput, refused: 0 }
+        } else {
+            Phase::Holding { left: HOLD }
+        };
     }
 
     fn try_more(&mut self, goodput: f64) {
@@ -338,6 +356,19 @@ mod tests {
             window.ended(now);
         }
         assert_eq!(window.size(), 16);
+    }
+
+    #[test]
+    fn what_is_said_to_be_enough_is_tried_first_and_mended_if_it_is_not() {
+        let slow = server(1, 5e6, 1e6);
+        let mut window = Window::new(16, 256);
+        window.begin_with(1, Duration::ZERO);
+        assert_eq!(window_after(&slow, &mut window, START, 1 << 20), 1);
+        assert_eq!(window_after(&slow, &mut window, 4, 1 << 20), 1, "two are no faster");
+        let quick = server(50, 1e10, 1e6);
+        let mut window = Window::new(16, 256);
+        window.begin_with(1, Duration::ZERO);
+        assert_eq!(window_after(&quick, &mut window, 15, 4096), 256);
     }
 
     #[test]

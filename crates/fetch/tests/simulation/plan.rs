@@ -140,6 +140,7 @@ impl DevicePlan {
         let terms = DeviceTerms {
             window_max,
             window_start: chance.pick(&[0, 1, 4, 32]),
+            enough: (window_max == 32).then_some(1 << 16),
             opens_max: chance.pick(&[0, 0, 1, 7, 64]),
             by_position: has_head,
             latency: None,
