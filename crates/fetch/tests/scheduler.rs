@@ -370,6 +370,30 @@ fn a_full_budget_stops_what_nobody_waits_for_and_spills_for_who_waits() {
 }
 
 #[test]
+fn what_moved_to_disk_before_it_was_told_of_is_not_in_memory() {
+    let limits = Limits { budget_bytes: 30, part_bytes: 10, spill_bytes: 100, ..Limits::default() };
+    let mut told = Told::new(limits, 4, Order::Ready);
+    told.bytes(1, 40);
+    told.bytes(2, 10);
+    told.ask();
+    assert_eq!(told.started_members(), [1, 1, 1]);
+    let (first, second) = (told.started()[0].0, told.started()[1].0);
+    told.contact(first, 40, 0, &[(0, 40)]);
+    told.on(Event::Finished { attempt: first });
+    assert_eq!(told.delivered(), [(1, Delivery::Streaming)]);
+    told.ask();
+    assert_eq!(told.said, [Action::Spill { member: MemberId(1) }]);
+    // Four bytes of the second part came meanwhile.
+    told.on(Event::Spilled { member: MemberId(1), bytes: 14 });
+    assert_eq!(told.started_members(), [1, 2]);
+    let before = told.scheduler.snapshot().budget;
+    told.on(Event::Progressed { attempt: second, bytes: 4 });
+    let after = told.scheduler.snapshot().budget;
+    assert_eq!((before.spilled, after.spilled), (14, 14));
+    assert_eq!(after.used, before.used - 4);
+}
+
+#[test]
 fn listing_order_is_kept_where_it_is_asked_for() {
     let mut told = Told::new(Limits::default(), 8, Order::Listed);
     told.bytes(1, 10);

@@ -72,7 +72,7 @@ pub(super) struct Member {
     pub(super) streamable: bool,
     /// Whether one attempt brings all of it, however much: see `Action::Extend`.
     pub(super) unlimited: bool,
-    /// Bytes that its reader took before they were told of.
+    /// Bytes that its reader took, or that moved to disk, before they were told of.
     pub(super) early: u64,
     /// Whether its delivered reader waits for room: see `parked`.
     pub(super) parked: bool,

@@ -199,8 +199,10 @@ impl Scheduler {
         let Some(&slot) = self.names.get(&id) else { return };
         let member = &mut self.members[slot];
         let Some(kept) = member.spilling.take() else { return };
-        let moved = bytes.min(member.held).min(kept);
-        member.held -= moved;
+        let moved = bytes.min(kept);
+        let held = moved.min(member.held);
+        member.held -= held;
+        member.early = member.early.saturating_add(moved - held);
         member.spilled += moved;
         member.spilled_unread += moved;
         self.budget.spilled -= kept - moved;

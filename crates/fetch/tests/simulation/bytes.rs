@@ -26,6 +26,20 @@ impl Arrived {
         self.len() - before
     }
 
+    /// Takes a range out.
+    pub(crate) fn remove(&mut self, range: &Range<u64>) {
+        let known = std::mem::take(&mut self.0);
+        self.0 = known
+            .into_iter()
+            .flat_map(|known| {
+                let before = known.start..known.end.min(range.start);
+                let after = known.start.max(range.end)..known.end;
+                [before, after]
+            })
+            .filter(|left| left.start < left.end)
+            .collect();
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.0.iter().map(|range| range.end - range.start).sum()
     }

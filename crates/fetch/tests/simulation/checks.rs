@@ -3,7 +3,7 @@
 use nearfirst_fetch::scheduler::{Aim, Delivery, Kind, Origin, Snapshot};
 
 use crate::servers::Trying;
-use crate::world::{Fortune, Happening, Set, World, at};
+use crate::world::{Fortune, Happening, Member, Set, World, at};
 
 impl World {
     /// Lives it to its end.
@@ -197,9 +197,11 @@ impl World {
         assert!(budget.over_members as usize <= most, "{budget:?} {:?}", self.scheduler);
         assert!(budget.spilled <= limits.spill_bytes, "{budget:?}");
         let really: u64 = self.members.iter().map(|member| member.in_memory).sum();
+        let untold = |member: &Member| member.untold.len().min(member.in_memory);
+        let untold: u64 = self.members.iter().map(untold).sum();
         assert!(
-            really <= budget.used,
-            "{really} bytes in memory, {budget:?} {:?} {:?}",
+            really <= budget.used + untold,
+            "{really} bytes in memory, {untold} untold, {budget:?} {:?} {:?}",
             self.members
                 .iter()
                 .enumerate()

@@ -128,7 +128,7 @@ impl Plan {
         let sets = (0..chance.pick(&[1, 1, 2, 3]))
             .map(|_| SetPlan::draw(chance, &limits, &faults, devices.len() as u64))
             .collect();
-        let together = chance.pick(&[0, 0, 200]);
+        let together = chance.pick(&[0, 200, 500]);
         Self { limits, faults, together, devices, sets }
     }
 }

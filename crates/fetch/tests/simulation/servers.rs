@@ -28,6 +28,9 @@ pub(crate) struct Trying {
     pub(crate) end: u64,
     pub(crate) allowed: u64,
     pub(crate) brought: u64,
+    /// What its driver has not told yet, and from where it brought that.
+    pub(crate) untold: Vec<Event>,
+    pub(crate) told_to: u64,
     pub(crate) paused: bool,
     /// Whether its server goes on beyond what it was asked for.
     pub(crate) wide: bool,
@@ -67,6 +70,8 @@ impl World {
             end: allowed,
             allowed,
             brought: 0,
+            untold: Vec::new(),
+            told_to: at,
             paused: false,
             wide: false,
         };
@@ -105,11 +110,38 @@ impl World {
         Some(ended)
     }
 
+    /// The attempt ends, and its driver tells all that it has not told of it.
+    fn end_with(&mut self, id: AttemptId, event: Event) {
+        let ended = self.end(id).expect("an attempt that is there");
+        self.members[at(ended.member)].untold.remove(&(ended.told_to..ended.at));
+        self.feed_all(ended.untold.into_iter().chain([event]));
+    }
+
+    /// Drivers tell of an attempt at once, or together with what comes of it next.
+    fn tell_of(&mut self, id: AttemptId, event: Event, at_once: bool) {
+        let waits = !at_once && self.chance.in_thousand(self.plan.together);
+        let trying = self.attempts.get_mut(&id).expect("an attempt that is there");
+        trying.untold.push(event);
+        if waits {
+            return;
+        }
+        let told = std::mem::replace(&mut trying.told_to, trying.at)..trying.at;
+        let events = std::mem::take(&mut trying.untold);
+        self.members[at(trying.member)].untold.remove(&told);
+        self.feed_all(events);
+    }
+
+    /// What a stopped attempt brought and did not tell of stays.
+    pub(crate) fn leave_untold(&mut self, ended: &Trying) {
+        let member = &mut self.members[at(ended.member)];
+        member.untold.add(ended.told_to..ended.at);
+    }
+
     pub(crate) fn fail(&mut self, id: AttemptId, failure: Failure) {
-        if let Some(ended) = self.end(id) {
-            let member = &mut self.members[at(ended.member)];
+        if let Some(trying) = self.attempts.get(&id) {
+            let member = &mut self.members[at(trying.member)];
             member.refusals += u32::from(matches!(failure, Failure::Busy { .. }));
-            self.feed(Event::Failed { attempt: id, failure });
+            self.end_with(id, Event::Failed { attempt: id, failure });
         }
     }
 
@@ -117,6 +149,7 @@ impl World {
         let Some(trying) = self.attempts.get_mut(&id) else { return };
         let member = &mut self.members[at(trying.member)];
         let plan = &member.plan;
+        let kind = plan.kind;
         let device = DeviceId(plan.real_device);
         let size = (!plan.size_unknown).then_some(plan.size);
         let mut contact = Contact {
@@ -137,7 +170,7 @@ impl World {
             contact.far =
                 (plan.size > 0).then_some(0..size.unwrap_or(u64::MAX)).into_iter().collect();
             if plan.ignores_ranges {
-                trying.at = 0;
+                (trying.at, trying.told_to) = (0, 0);
             }
             let whole = plan.ignores_ranges || plan.size_unknown;
             let last = plan.size_unknown || trying.allowed < plan.size;
@@ -151,7 +184,9 @@ impl World {
             self.feed(Event::Contacted { attempt: id, contact });
             return;
         }
-        self.feed(Event::Contacted { attempt: id, contact });
+        // What a server may send is known before anything of it is kept.
+        let at_once = kind == Kind::Bytes;
+        self.tell_of(id, Event::Contacted { attempt: id, contact }, at_once);
         self.chunk_later(id);
     }
 
@@ -178,8 +213,7 @@ impl World {
             _ => {}
         }
         if trying.at >= trying.end {
-            self.end(id);
-            self.feed(Event::Finished { attempt: id });
+            self.end_with(id, Event::Finished { attempt: id });
             self.wake_reader(member);
             return;
         }
@@ -190,15 +224,15 @@ impl World {
         let range = trying.at..trying.at + bytes;
         trying.at += bytes;
         trying.brought += bytes;
+        let rests = trying.at >= trying.allowed;
         let known = &mut self.members[at(member)];
         known.in_memory += known.arrived.add(range);
         // Some drivers tell of small things only when they are here whole.
         let plan = &known.plan;
         if !plan.size_unknown && trying.at == trying.end && self.chance.in_thousand(200) {
-            self.end(id);
-            self.feed(Event::Finished { attempt: id });
+            self.end_with(id, Event::Finished { attempt: id });
         } else {
-            self.feed(Event::Progressed { attempt: id, bytes });
+            self.tell_of(id, Event::Progressed { attempt: id, bytes }, rests);
         }
         self.wake_reader(member);
         self.chunk_later(id);

@@ -46,6 +46,9 @@ pub(crate) struct Member {
     pub(crate) fortune: Fortune,
     pub(crate) device: usize,
     pub(crate) arrived: Arrived,
+    /// What attempts brought that were stopped before they told of it: its driver drops
+    /// nothing that a reader may be at.
+    pub(crate) untold: Arrived,
     pub(crate) read: u64,
     pub(crate) in_memory: u64,
     pub(crate) on_disk: u64,
@@ -192,27 +195,32 @@ impl World {
         }
     }
 
-    /// Lets the next thing happen; what an open found may be told together with what follows.
+    /// Lets the next thing happen; what opens found may be told together with what follows.
     pub(crate) fn step_some(&mut self) {
-        let next = self.heap.peek().and_then(|Reverse((_, serial))| self.happenings.get(serial));
-        // Of reads it must be told at once: what follows may be of an attempt that it cancels.
-        let may_follow = match next {
-            Some(Happening::Contact(id)) => {
-                self.attempts.get(id).is_some_and(|trying| trying.aim == Aim::Open)
-            }
-            _ => false,
-        };
-        self.holds = may_follow && self.chance.in_thousand(self.plan.together);
-        self.step();
-        if std::mem::take(&mut self.holds) && !self.heap.is_empty() {
+        loop {
+            self.holds = self.is_open_next() && self.chance.in_thousand(self.plan.together);
             self.step();
+            if !std::mem::take(&mut self.holds) || self.heap.is_empty() {
+                break;
+            }
         }
         self.tell();
     }
 
+    fn is_open_next(&self) -> bool {
+        let next = self.heap.peek().and_then(|Reverse((_, serial))| self.happenings.get(serial));
+        let Some(Happening::Contact(id)) = next else { return false };
+        self.attempts.get(id).is_some_and(|trying| trying.aim == Aim::Open)
+    }
+
     /// Tells the scheduler, and does what it says.
     pub(crate) fn feed(&mut self, event: Event) {
-        self.held.push(event);
+        self.feed_all([event]);
+    }
+
+    /// As [`World::feed`], of several events at a time.
+    pub(crate) fn feed_all(&mut self, events: impl IntoIterator<Item = Event>) {
+        self.held.extend(events);
         if !self.holds {
             self.tell();
         }
@@ -285,6 +293,7 @@ impl Member {
             plan: plan.clone(),
             fortune: Fortune::Unlisted,
             arrived: Arrived::default(),
+            untold: Arrived::default(),
             read: 0,
             in_memory: 0,
             on_disk: 0,
@@ -358,6 +367,7 @@ impl World {
                     assert!(self.plan.together > 0, "a live attempt is cancelled");
                     return;
                 };
+                self.leave_untold(&ended);
                 let member = &mut self.members[at(ended.member)];
                 // What was guessed may lose its place, and is begun again.
                 let guessed = self.sets[member.set].plan.terms.origin == Origin::Guessed;
