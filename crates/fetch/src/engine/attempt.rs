@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::Inner;
 use super::item::Item;
 use crate::scheduler::{AttemptId, Contact, Event, Failure};
-use crate::sync::{AtomicU64, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, lock};
 
 /// Bytes after which progress is reported: a connection's window, so that
 /// neither the budget nor a reader lags by more than that.
@@ -27,30 +27,37 @@ pub(crate) async fn fetch(
     range: Range<u64>,
     allowed: Arc<Allowed>,
 ) {
-    match bring(&engine, attempt, &item, store.as_ref(), range, &allowed).await {
-        Ok(left) => {
-            let progressed = Event::Progressed { attempt, bytes: left };
-            let events = [progressed, Event::Finished { attempt }];
-            engine.post(events.into_iter().skip(usize::from(left == 0)));
-        }
+    let mut unreported = 0;
+    let bringing = bring(&engine, attempt, &item, store.as_ref(), range, &allowed, &mut unreported);
+    let end = match bringing.await {
+        Ok(()) => Event::Finished { attempt },
         Err(error) => {
             let failure = failure(&error);
             item.set_error(error);
-            engine.post([Event::Failed { attempt, failure }]);
+            Event::Failed { attempt, failure }
         }
-    }
+    };
+    // What came before a failure is not fetched again.
+    let progressed = Event::Progressed { attempt, bytes: unreported };
+    engine.post([progressed, end].into_iter().skip(usize::from(unreported == 0)));
 }
 
-/// How far an attempt may go: to the end of its aim, until it is let go on.
+/// How far an attempt may go: to the end of its aim, until it is let go on or stopped.
 #[derive(Debug)]
 pub(crate) struct Allowed {
     end: AtomicU64,
+    stopped: AtomicBool,
     further: Notify,
 }
 
 impl Allowed {
     pub(crate) fn to(end: u64) -> Self {
-        Self { end: AtomicU64::new(end), further: Notify::new() }
+        Self { end: AtomicU64::new(end), stopped: AtomicBool::new(false), further: Notify::new() }
+    }
+
+    /// Keeps a task that was aborted, and runs on to where it next waits, from bringing more.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
     }
 
     pub(crate) fn extend(&self, end: u64) {
@@ -66,7 +73,7 @@ impl Allowed {
     async fn beyond(&self, at: u64) -> u64 {
         loop {
             let end = self.end();
-            if end > at {
+            if end > at && !self.stopped.load(Ordering::Acquire) {
                 return end;
             }
             self.further.notified().await;
@@ -74,7 +81,7 @@ impl Allowed {
     }
 }
 
-/// Returns the bytes that were not reported yet.
+/// Leaves in `unreported` the bytes that the scheduler was not told of.
 async fn bring(
     engine: &Arc<Inner>,
     attempt: AttemptId,
@@ -82,7 +89,8 @@ async fn bring(
     store: &dyn Store,
     range: Range<u64>,
     allowed: &Allowed,
-) -> Result<u64, Error> {
+    unreported: &mut u64,
+) -> Result<(), Error> {
     let clock = engine.costs.clock();
     let began = clock.now();
     let entry = item.entry();
@@ -100,25 +108,24 @@ async fn bring(
     engine.post([Event::Contacted { attempt, contact }]);
     let first_byte = clock.now().saturating_sub(began);
     let mut at = covers.start;
-    let mut unreported = 0;
     while let Some(chunk) = bytes.next().await {
         let mut chunk = chunk?;
         if chunk.len() as u64 > covers.end - at {
             return Err(Error::refused(entry.name, "the server sent more than it said it would"));
         }
         while !chunk.is_empty() {
-            if at >= allowed.end() && unreported > 0 {
-                let bytes = std::mem::take(&mut unreported);
+            if at >= allowed.end() && *unreported > 0 {
+                let bytes = std::mem::take(unreported);
                 engine.post([Event::Progressed { attempt, bytes }]);
             }
             let room = allowed.beyond(at).await - at;
             let fits = usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len());
             item.buffer.insert(at, chunk.split_to(fits));
             at += fits as u64;
-            unreported += fits as u64;
+            *unreported += fits as u64;
         }
-        if unreported >= REPORT_BYTES {
-            engine.post([Event::Progressed { attempt, bytes: std::mem::take(&mut unreported) }]);
+        if *unreported >= REPORT_BYTES {
+            engine.post([Event::Progressed { attempt, bytes: std::mem::take(unreported) }]);
         }
     }
     if covers.end == u64::MAX {
@@ -128,7 +135,7 @@ async fn bring(
         return Err(Error::interrupted(entry.name, reason));
     }
     observe(engine, &device, at - covers.start, first_byte, clock.now().saturating_sub(began));
-    Ok(unreported)
+    Ok(())
 }
 
 fn contact(engine: &Inner, device: &Device, size: Option<u64>, covers: &Range<u64>) -> Contact {
@@ -150,5 +157,23 @@ pub(crate) fn failure(error: &Error) -> Failure {
         Error::Busy { retry_after, .. } => Failure::Busy { retry_after: *retry_after },
         Error::Interrupted { .. } => Failure::Transient,
         _ => Failure::Final,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_stopped_attempt_brings_no_more() {
+        let allowed = Allowed::to(10);
+        assert_eq!(allowed.beyond(4).now_or_never(), Some(10));
+        assert_eq!(allowed.beyond(10).now_or_never(), None);
+        allowed.extend(20);
+        assert_eq!(allowed.beyond(10).now_or_never(), Some(20));
+        allowed.stop();
+        assert_eq!(allowed.beyond(10).now_or_never(), None);
     }
 }

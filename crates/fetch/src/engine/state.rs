@@ -158,7 +158,10 @@ impl Inner {
                 }
             }
             Action::Cancel { attempt } => match state.attempts.remove(&attempt) {
-                Some(Running::Task(task, _)) => task.abort(),
+                Some(Running::Task(task, allowed)) => {
+                    allowed.stop();
+                    task.abort();
+                }
                 Some(Running::Thread(cancelled)) => cancelled.cancel(),
                 None => {}
             },
