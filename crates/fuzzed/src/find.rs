@@ -7,8 +7,12 @@ mod expr;
 mod glob;
 #[path = "../../cli/src/find/mode.rs"]
 mod mode;
+#[path = "../../cli/src/find/operand.rs"]
+mod operand;
 #[path = "../../cli/src/find/parse.rs"]
 mod parse;
+#[path = "../../cli/src/find/predicate.rs"]
+mod predicate;
 #[path = "../../cli/src/find/printf.rs"]
 mod printf;
 #[path = "../../cli/src/find/quote.rs"]
@@ -17,6 +21,8 @@ mod quote;
 mod syntax;
 #[path = "../../cli/src/find/time.rs"]
 mod time;
+#[path = "../../cli/src/find/tree.rs"]
+mod tree;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;

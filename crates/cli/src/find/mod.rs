@@ -1,6 +1,6 @@
 //! `nearfirst find`: GNU find's expression language, and what files cost.
 //!
-//! [`parse`] reads the command line into a tree ([`expr`]), [`resolve`] looks
+//! [`parse`] reads the command line into a [`tree`] ([`expr`]), [`resolve`] looks
 //! up what it names, [`walk`] goes through the directories and [`eval`]
 //! answers the tree for each file; [`mod@print`] and [`exec`] are what it does.
 
@@ -12,7 +12,9 @@ mod expr;
 mod glob;
 mod mode;
 mod objects;
+mod operand;
 mod parse;
+mod predicate;
 mod print;
 mod printf;
 mod quote;
@@ -21,6 +23,7 @@ mod resolve;
 mod session;
 mod syntax;
 mod time;
+mod tree;
 mod walk;
 
 use std::ffi::{OsStr, OsString};

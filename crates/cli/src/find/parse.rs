@@ -1,25 +1,17 @@
 //! The command line of `find` as a tree: pure, with errors as values.
 //!
-//! Words become [`Token`]s from left to right, tokens a tree by the usual
-//! precedence: `,` binds least, then `-o`, then `-a` (also where two
-//! expressions just stand side by side), then `!`. Texts of errors are GNU
-//! find's.
+//! Words become [`Token`]s from left to right, options are noted, [`predicate`](super::predicate)
+//! reads tests, and [`tree`](super::tree) makes one of tokens. Texts of errors are GNU find's.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use super::expr::{
-    Access, Action, Age, Compare, Exec, Expr, Latency, Moment, Number, Owner, Same, Stamp, Test,
-    TypeSet,
-};
-use super::glob::Glob;
-use super::mode::PermissionTest;
+use super::expr::{Action, Exec, Expr, Test};
+use super::operand::digits;
+use super::printf;
 use super::quote::quoted;
 use super::syntax::Syntax;
-use super::{printf, time};
-
-/// Parentheses nest no deeper: evaluation recurses once per level.
-const NESTING_MAX: usize = 256;
+use super::tree::{Kind, Token, Tree};
 
 /// A command line, understood.
 #[derive(Debug)]
@@ -98,7 +90,8 @@ impl From<String> for UsageError {
     }
 }
 
-type Result<T> = std::result::Result<T, UsageError>;
+/// What was read, or why not.
+pub(super) type Result<T> = std::result::Result<T, UsageError>;
 
 /// Reads a whole command line, without the program's name.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Parsed> {
@@ -179,28 +172,13 @@ fn leading_options(words: &mut Words<'_>) -> Result<Follow> {
     Ok(follow)
 }
 
-/// A word of the expression with the text it was written as.
-struct Token {
-    text: String,
-    kind: Kind,
-}
-
-enum Kind {
-    Open,
-    Close,
-    Not,
-    And,
-    Or,
-    Comma,
-    Primary(Expr),
-}
-
+/// Reads the expression, word by word.
 #[expect(clippy::struct_excessive_bools, reason = "each remembers that a word was met")]
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     words: Words<'a>,
-    parsed: Parsed,
-    syntax: Syntax,
-    from_day_start: bool,
+    pub(super) parsed: Parsed,
+    pub(super) syntax: Syntax,
+    pub(super) from_day_start: bool,
     /// The first word that is not an option, for the warning about global options after it.
     first_test: Option<String>,
     depth_asked: bool,
@@ -311,22 +289,22 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn argument(&mut self, text: &str) -> Result<&'a [u8]> {
+    pub(super) fn argument(&mut self, text: &str) -> Result<&'a [u8]> {
         match self.words.next() {
             Some(argument) => Ok(argument.as_bytes()),
             None => Err(format!("missing argument to `{text}'").into()),
         }
     }
 
-    fn file(&mut self, text: &str) -> Result<OsString> {
+    pub(super) fn file(&mut self, text: &str) -> Result<OsString> {
         self.argument(text).map(|bytes| OsString::from_vec(bytes.to_vec()))
     }
 
-    fn warn(&mut self, text: String) {
+    pub(super) fn warn(&mut self, text: String) {
         self.parsed.warnings.push(Warning { text, always: false });
     }
 
-    fn warn_always(&mut self, text: String) {
+    pub(super) fn warn_always(&mut self, text: String) {
         self.parsed.warnings.push(Warning { text, always: true });
     }
 
@@ -405,140 +383,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn test(&mut self, word: &[u8], text: &str) -> Result<Option<Test>> {
-        Ok(Some(match word {
-            b"-true" => Test::Constant(true),
-            b"-false" => Test::Constant(false),
-            b"-name" | b"-iname" => {
-                let pattern = self.argument(text)?;
-                if pattern.contains(&b'/') && pattern != b"/" {
-                    let whole = if word == b"-name" { "-wholename" } else { "-iwholename" };
-                    self.warn(format!(
-                        "{} matches against basenames only, but the given pattern contains a \
-                         directory separator ({}), thus the expression will evaluate to false all \
-                         the time.  Did you mean {}?",
-                        quoted(word),
-                        quoted(b"/"),
-                        quoted(whole.as_bytes())
-                    ));
-                }
-                Test::Name(Glob::new(pattern, word == b"-iname"))
-            }
-            b"-path" | b"-wholename" | b"-ipath" | b"-iwholename" => {
-                let pattern = self.argument(text)?;
-                if pattern.len() > 1 && pattern.ends_with(b"/") {
-                    self.warn_always(format!(
-                        "{text} {} will not match anything because it ends with /.",
-                        String::from_utf8_lossy(pattern)
-                    ));
-                }
-                Test::Path(Glob::new(pattern, word.starts_with(b"-i")))
-            }
-            b"-lname" | b"-ilname" => {
-                Test::LinkTarget(Glob::new(self.argument(text)?, word == b"-ilname"))
-            }
-            b"-regex" | b"-iregex" => {
-                let pattern = self.argument(text)?;
-                let regex = self.syntax.compile(pattern, word == b"-iregex").map_err(|reason| {
-                    format!(
-                        "failed to compile regular expression '{}': {reason}",
-                        String::from_utf8_lossy(pattern)
-                    )
-                })?;
-                Test::Regex(regex)
-            }
-            b"-type" => Test::Type(types(self.argument(text)?, text)?),
-            b"-xtype" => Test::OtherType(types(self.argument(text)?, text)?),
-            b"-size" => size(self.argument(text)?)?,
-            b"-atime" => self.age(Stamp::Access, time::DAY, text)?,
-            b"-ctime" => self.age(Stamp::Change, time::DAY, text)?,
-            b"-mtime" => self.age(Stamp::Modify, time::DAY, text)?,
-            b"-amin" => self.age(Stamp::Access, 60 * time::SECOND, text)?,
-            b"-cmin" => self.age(Stamp::Change, 60 * time::SECOND, text)?,
-            b"-mmin" => self.age(Stamp::Modify, 60 * time::SECOND, text)?,
-            b"-used" => {
-                let argument = self.argument(text)?;
-                Test::Used(age(argument, time::DAY, false).ok_or_else(|| {
-                    format!("Invalid argument {} to -used", String::from_utf8_lossy(argument))
-                })?)
-            }
-            b"-newer" => Test::Newer(Stamp::Modify, self.moment(Stamp::Modify, text)?),
-            b"-anewer" => Test::Newer(Stamp::Access, self.moment(Stamp::Modify, text)?),
-            b"-cnewer" => Test::Newer(Stamp::Change, self.moment(Stamp::Modify, text)?),
-            [b'-', b'n', b'e', b'w', b'e', b'r', first, second] => {
-                let which = stamp(*first).ok_or_else(|| format!("invalid predicate `{text}'"))?;
-                let than = match (*second, stamp(*second)) {
-                    (b't', _) => Moment::Text(self.file(text)?),
-                    (_, Some(stamp)) => self.moment(stamp, text)?,
-                    _ => return Err(format!("invalid predicate `{text}'").into()),
-                };
-                Test::Newer(which, than)
-            }
-            b"-perm" => {
-                let argument = self.argument(text)?;
-                let test = PermissionTest::parse(argument)
-                    .ok_or_else(|| format!("invalid mode {}", quoted(argument)))?;
-                if argument.starts_with(b"/") && test.asks_for_nothing() {
-                    self.warn_always(format!(
-                        "you have specified a mode pattern {} (which is equivalent to /000). The \
-                         meaning of -perm /000 has now been changed to be consistent with -perm \
-                         -000; that is, while it used to match no files, it now matches all files.",
-                        String::from_utf8_lossy(argument)
-                    ));
-                }
-                Test::Permission(test)
-            }
-            b"-user" => {
-                let name = self.file(text)?;
-                if name.is_empty() {
-                    return Err("The argument to -user should not be empty".to_owned().into());
-                }
-                Test::User(Owner::Named(name))
-            }
-            b"-group" => {
-                let name = self.file(text)?;
-                if name.is_empty() {
-                    return Err("argument to -group is empty, but should be a group name"
-                        .to_owned()
-                        .into());
-                }
-                Test::Group(Owner::Named(name))
-            }
-            b"-uid" => Test::UserId(self.number(text)?),
-            b"-gid" => Test::GroupId(self.number(text)?),
-            b"-nouser" => Test::NoUser,
-            b"-nogroup" => Test::NoGroup,
-            b"-empty" => Test::Empty,
-            b"-links" => Test::Links(self.number(text)?),
-            b"-inum" => Test::Inode(self.number(text)?),
-            b"-samefile" => {
-                let follow = self.parsed.follow != Follow::Never;
-                Test::SameFile(Same::File { path: self.file(text)?, follow })
-            }
-            b"-readable" => Test::Access(Access::Read),
-            b"-writable" => Test::Access(Access::Write),
-            b"-executable" => Test::Access(Access::Execute),
-            b"-fstype" => Test::FsType(self.argument(text)?.to_vec()),
-            b"-context" => {
-                return Err("invalid predicate -context: SELinux is not enabled."
-                    .to_owned()
-                    .into());
-            }
-            b"-latency" => {
-                let argument = self.argument(text)?;
-                Test::Latency(latency(argument).ok_or_else(|| {
-                    format!(
-                        "invalid argument `{}' to `-latency': expected [+-]N in seconds, \
-                         [+-]mN in milliseconds or [+-]uN in microseconds",
-                        String::from_utf8_lossy(argument)
-                    )
-                })?)
-            }
-            b"-device" => Test::Device(Glob::new(self.argument(text)?, false)),
-            _ => return Ok(None),
-        }))
-    }
-
     fn action(&mut self, word: &[u8], text: &str) -> Result<Action> {
         let action = match word {
             b"-prune" => {
@@ -564,23 +408,6 @@ impl<'a> Reader<'a> {
         };
         self.acts = true;
         Ok(action)
-    }
-
-    fn age(&mut self, stamp: Stamp, unit: i128, text: &str) -> Result<Test> {
-        let argument = self.argument(text)?;
-        let age =
-            age(argument, unit, self.from_day_start).ok_or_else(|| invalid(argument, text))?;
-        Ok(Test::Age(stamp, age))
-    }
-
-    fn number(&mut self, text: &str) -> Result<Number> {
-        let argument = self.argument(text)?;
-        Ok(number(argument).ok_or_else(|| invalid(argument, text))?)
-    }
-
-    fn moment(&mut self, stamp: Stamp, text: &str) -> Result<Moment> {
-        let follow = self.parsed.follow != Follow::Never;
-        Ok(Moment::File { path: self.file(text)?, stamp, follow })
     }
 
     fn output(&mut self, text: &str) -> Result<usize> {
@@ -643,262 +470,6 @@ impl<'a> Reader<'a> {
         self.parsed.asks |= ask;
         let slot = self.parsed.gathering.saturating_sub(1);
         Ok(Exec { command, many, in_directory, ask, slot })
-    }
-}
-
-fn invalid(argument: &[u8], text: &str) -> String {
-    format!("invalid argument `{}' to `{text}'", String::from_utf8_lossy(argument))
-}
-
-fn stamp(letter: u8) -> Option<Stamp> {
-    Some(match letter {
-        b'a' => Stamp::Access,
-        b'B' => Stamp::Birth,
-        b'c' => Stamp::Change,
-        b'm' => Stamp::Modify,
-        _ => return None,
-    })
-}
-
-/// Splits off a leading `+` or `-`.
-fn compare(argument: &[u8]) -> (Compare, &[u8]) {
-    match argument {
-        [b'+', rest @ ..] => (Compare::More, rest),
-        [b'-', rest @ ..] => (Compare::Less, rest),
-        _ => (Compare::Equal, argument),
-    }
-}
-
-fn digits(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
-}
-
-fn number(argument: &[u8]) -> Option<Number> {
-    let (compare, rest) = compare(argument);
-    Some(Number { compare, value: digits(rest)? })
-}
-
-/// A number with an optional fraction and exponent, never negative or endless.
-fn decimal(text: &[u8]) -> Option<f64> {
-    if !text.iter().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(byte))
-        || !text.first()?.is_ascii_digit() && text[0] != b'.'
-    {
-        return None;
-    }
-    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    value.is_finite().then_some(value)
-}
-
-/// A time far beyond the age of the universe is as good as that.
-const NANOSECONDS_MAX: f64 = 1e27;
-
-fn age(argument: &[u8], unit: i128, from_day_start: bool) -> Option<Age> {
-    let (compare, rest) = compare(argument);
-    #[expect(clippy::cast_possible_truncation, reason = "bounded by NANOSECONDS_MAX")]
-    let amount = (decimal(rest)? * unit as f64).min(NANOSECONDS_MAX) as i128;
-    Some(Age { compare, amount, unit, from_day_start })
-}
-
-fn latency(argument: &[u8]) -> Option<Latency> {
-    let (compare, rest) = compare(argument);
-    let (unit, rest) = match rest {
-        [b'm' | b'M', rest @ ..] => (1e-3, rest),
-        [b'u' | b'U', rest @ ..] => (1e-6, rest),
-        _ => (1.0, rest),
-    };
-    Some(Latency { compare, amount: decimal(rest)?, unit })
-}
-
-fn size(argument: &[u8]) -> Result<Test> {
-    let Some(&last) = argument.last() else {
-        return Err("invalid null argument to -size".to_owned().into());
-    };
-    let unit = match last {
-        b'b' | b'0'..=b'9' => 512,
-        b'c' => 1,
-        b'w' => 2,
-        b'k' => 1 << 10,
-        b'M' => 1 << 20,
-        b'G' => 1 << 30,
-        _ => return Err(format!("invalid -size type `{}'", last.escape_ascii()).into()),
-    };
-    let text = if last.is_ascii_digit() { argument } else { &argument[..argument.len() - 1] };
-    let number = number(text).ok_or_else(|| {
-        format!("Invalid argument `{}' to -size", String::from_utf8_lossy(argument))
-    })?;
-    Ok(Test::Size(number, unit))
-}
-
-fn types(argument: &[u8], text: &str) -> Result<TypeSet> {
-    if argument.is_empty() {
-        return Err(format!("Arguments to {text} should contain at least one letter").into());
-    }
-    let mut set = TypeSet::default();
-    let mut rest = argument;
-    while let Some((&letter, after)) = rest.split_first() {
-        let shown = letter.escape_ascii();
-        match set.add(letter) {
-            None => return Err(format!("Unknown argument to {text}: {shown}").into()),
-            Some(false) => {
-                return Err(format!(
-                    "Duplicate file type '{shown}' in the argument list to {text}."
-                )
-                .into());
-            }
-            Some(true) => {}
-        }
-        rest = match after {
-            [] => after,
-            [b','] => {
-                return Err(format!(
-                    "Last file type in list argument to {text} is missing, i.e., list is ending on: ','"
-                )
-                .into());
-            }
-            [b',', after @ ..] => after,
-            _ => {
-                return Err(format!("Must separate multiple arguments to {text} using: ','").into());
-            }
-        };
-    }
-    Ok(set)
-}
-
-/// Builds the tree from tokens.
-struct Tree {
-    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
-    /// The text of the last token taken.
-    last: String,
-    nesting: usize,
-}
-
-impl Tree {
-    fn new(tokens: Vec<Token>) -> Self {
-        Self { tokens: tokens.into_iter().peekable(), last: String::new(), nesting: 0 }
-    }
-
-    fn read(mut self) -> Result<Expr> {
-        let expr = self.list()?;
-        match self.tokens.next() {
-            None => Ok(expr),
-            Some(_) => Err("you have too many ')'".to_owned().into()),
-        }
-    }
-
-    fn next(&mut self) -> Option<Token> {
-        let token = self.tokens.next()?;
-        self.last.clone_from(&token.text);
-        Some(token)
-    }
-
-    fn next_is(&mut self, kind: fn(&Kind) -> bool) -> bool {
-        self.tokens.peek().is_some_and(|token| kind(&token.kind))
-    }
-
-    fn list(&mut self) -> Result<Expr> {
-        let mut items = vec![self.or()?];
-        while self.next_is(|kind| matches!(kind, Kind::Comma)) {
-            self.next();
-            items.push(self.or()?);
-        }
-        Ok(single(items, Expr::List))
-    }
-
-    fn or(&mut self) -> Result<Expr> {
-        let mut items = vec![self.and()?];
-        while self.next_is(|kind| matches!(kind, Kind::Or)) {
-            self.next();
-            items.push(self.and()?);
-        }
-        Ok(single(items, Expr::Or))
-    }
-
-    fn and(&mut self) -> Result<Expr> {
-        let mut items = vec![self.not()?];
-        loop {
-            if self.next_is(|kind| matches!(kind, Kind::And)) {
-                self.next();
-            } else if !self
-                .next_is(|kind| matches!(kind, Kind::Open | Kind::Not | Kind::Primary(_)))
-            {
-                return Ok(single(items, Expr::And));
-            }
-            items.push(self.not()?);
-        }
-    }
-
-    fn not(&mut self) -> Result<Expr> {
-        let mut negated = false;
-        while self.next_is(|kind| matches!(kind, Kind::Not)) {
-            self.next();
-            negated = !negated;
-        }
-        let expr = self.primary()?;
-        Ok(if negated { Expr::Not(Box::new(expr)) } else { expr })
-    }
-
-    fn primary(&mut self) -> Result<Expr> {
-        let before = self.last.clone();
-        let Some(token) = self.next() else {
-            return Err(if before == "(" {
-                "invalid expression; expected to find a ')' but didn't see one. Perhaps you need \
-                 an extra predicate after '('"
-                    .to_owned()
-            } else {
-                format!("expected an expression after '{before}'")
-            }
-            .into());
-        };
-        match token.kind {
-            Kind::Primary(expr) => Ok(expr),
-            Kind::Open => self.parenthesis(),
-            Kind::Close if before == "(" => {
-                Err("invalid expression; empty parentheses are not allowed.".to_owned().into())
-            }
-            Kind::Close if before.is_empty() => {
-                Err("invalid expression: expected expression before closing parentheses ')'."
-                    .to_owned()
-                    .into())
-            }
-            Kind::Close => Err(format!("expected an expression between '{before}' and ')'").into()),
-            Kind::And | Kind::Or | Kind::Comma | Kind::Not => Err(format!(
-                "invalid expression; you have used a binary operator '{}' with nothing before it.",
-                token.text
-            )
-            .into()),
-        }
-    }
-
-    fn parenthesis(&mut self) -> Result<Expr> {
-        self.nesting += 1;
-        if self.nesting > NESTING_MAX {
-            return Err(format!("parentheses nest deeper than {NESTING_MAX} levels").into());
-        }
-        let expr = self.list()?;
-        self.nesting -= 1;
-        match self.next() {
-            Some(Token { kind: Kind::Close, .. }) => Ok(expr),
-            _ => Err(
-                "invalid expression; I was expecting to find a ')' somewhere but did not see one."
-                    .to_owned()
-                    .into(),
-            ),
-        }
-    }
-}
-
-/// A node of one operand is that operand.
-fn single(mut items: Vec<Expr>, node: fn(Vec<Expr>) -> Expr) -> Expr {
-    match items.pop() {
-        Some(only) if items.is_empty() => only,
-        Some(last) => {
-            items.push(last);
-            node(items)
-        }
-        None => node(items),
     }
 }
 
@@ -976,27 +547,8 @@ mod tests {
     }
 
     #[test]
-    fn latency_takes_units_before_the_number() {
-        assert_eq!(
-            latency(b"+m1.5"),
-            Some(Latency { compare: Compare::More, amount: 1.5, unit: 1e-3 })
-        );
-        assert_eq!(
-            latency(b"-U7"),
-            Some(Latency { compare: Compare::Less, amount: 7.0, unit: 1e-6 })
-        );
-        assert_eq!(
-            latency(b"3"),
-            Some(Latency { compare: Compare::Equal, amount: 3.0, unit: 1.0 })
-        );
-        for wrong in [&b""[..], b"+", b"m", b"1m", b"inf", b"--1", b"x1"] {
-            assert_eq!(latency(wrong), None);
-        }
-    }
-
-    #[test]
     fn nesting_is_bounded() {
-        let deep = "( ".repeat(NESTING_MAX + 1);
+        let deep = "( ".repeat(super::super::tree::NESTING_MAX + 1);
         assert!(error(&format!(". {deep}")).contains("deeper"));
     }
 
