@@ -19,10 +19,14 @@ pub(crate) struct AskFlags {
 }
 
 impl AskFlags {
+    /// The file systems of this machine, each waited for no longer than was asked.
+    pub(crate) fn local(&self) -> Local {
+        self.wait_max.map_or_else(Local::default, Local::new)
+    }
+
     /// The costs of this machine's files. What is wrong with the device tables is said on stderr.
     pub(crate) fn costs(&self) -> Costs {
-        let local = self.wait_max.map_or_else(Local::default, Local::new);
-        let costs = Costs::with(local, TableFiles::default(), Clock::real());
+        let costs = Costs::with(self.local(), TableFiles::default(), Clock::real());
         for warning in costs.warnings() {
             messages::note(warning);
         }

@@ -21,6 +21,7 @@ mod messages;
 mod order;
 mod outcome;
 mod progress;
+mod reach;
 mod run;
 mod sets;
 mod sleds;

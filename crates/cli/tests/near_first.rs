@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 use slowfs::{Options, Profile, Rule};
 use testkit::{
@@ -108,6 +109,43 @@ fn a_dead_mount_is_reported_and_the_rest_is_done() {
         assert!(output.text().contains("alive"), "{args:?}: {}", output.text());
     }
     slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn grep_passes_over_a_dead_mount() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow =
+        SlowDir::new(Options { time_to_live: Duration::from_hours(1), ..Options::default() });
+    slow.create("folder/file", "needle\n");
+    let folder = Dir::new();
+    folder.create("alive", "needle\n");
+    folder.create("links/alive", "needle\n");
+    std::os::unix::fs::symlink(slow.path(), folder.path().join("links/dead")).expect("a link");
+    // What the kernel remembers of the mount does not make it alive.
+    std::fs::read_dir(slow.path().join("folder")).expect("it answers").for_each(drop);
+    let hang = Profile { hang: true, ..Profile::default() };
+    slow.mount().set_rules(vec![Rule::all(hang)]);
+    let state = Dir::new();
+    let above = slow.path().parent().expect("a folder above");
+    for flags in [&["-j2"][..], &["-j1"], &["--sort", "path"], &["--files"]] {
+        let mut cmd = nearfirst(&state, ["grep", "--wait-max", "0.2"]);
+        cmd = flags.iter().fold(cmd, testkit::Cmd::arg);
+        if flags != ["--files"] {
+            cmd = cmd.arg("needle");
+        }
+        let output = cmd.arg(above).arg(folder.path()).run();
+        output.ends_with(2).complains("has not answered for 0.2 s");
+        assert!(output.text().contains("alive"), "{flags:?}: {}", output.text());
+    }
+    // A link is followed only where that was asked for.
+    nearfirst(&state, ["grep", "needle"]).arg(folder.path()).run().ends_with(0);
+    let followed = nearfirst(&state, ["grep", "-L", "--wait-max", "0.2", "needle"]);
+    let output = followed.arg(folder.path()).run();
+    output.ends_with(2).complains("links: not searched, for a link in it is followed");
+    assert!(output.text().contains("alive"), "{}", output.text());
+    slow.mount().set_rules(Vec::new());
+    let output = nearfirst(&state, ["grep", "needle"]).arg(slow.path()).run();
+    assert!(output.text().contains("folder/file"), "{}", output.text());
 }
 
 #[test]

@@ -18,7 +18,6 @@ mod predicate;
 mod print;
 mod printf;
 mod quote;
-mod reach;
 mod resolve;
 mod session;
 mod syntax;
@@ -30,16 +29,14 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
-use nearfirst::Local;
-
 use self::cost::Costs;
 use self::objects::Objects;
 use self::parse::{Parsed, Show};
-use self::reach::Reach;
 use self::session::Session;
 use self::time::Calendar;
 use crate::asking::AskFlags;
 use crate::messages;
+use crate::reach::Reach;
 use crate::sets;
 use crate::sets::flags::StoreFlags;
 
@@ -196,12 +193,11 @@ fn find(
         }
     }
     let starts = starts(&parsed)?;
-    let local = || asking.wait_max.map_or_else(Local::default, Local::new);
-    let reach = Reach::new(local());
+    let reach = Reach::new(asking.local());
     let costs = Costs::new(asking.clone());
     let session = Session::new(&parsed, calendar, now, reach, costs);
     let mut session = session.map_err(|error| error.to_string())?;
-    let local = local();
+    let local = asking.local();
     let is_of_a_set = |start: &OsString| sets::needs_engine(&local, start);
     let objects = if starts.iter().any(is_of_a_set) {
         Some(Objects::new(&parsed.expr, stores)?)

@@ -14,9 +14,9 @@ use super::expr::Expr;
 use super::parse::{Parsed, STDERR, STDOUT};
 use super::print::ListWidths;
 use super::quote::quoted;
-use super::reach::Reach;
 use super::time::Calendar;
 use crate::messages;
+use crate::reach::Reach;
 
 /// The state of a run.
 #[derive(Debug)]

@@ -35,24 +35,17 @@ pub(super) fn files(
             other => other.map(|()| WalkState::Continue),
         }
     };
-    let builder = (!settings.paths.all.is_empty()).then(|| walk::builder(settings, trouble));
-    let Some(builder) = builder.transpose()? else {
+    if settings.paths.all.is_empty() {
         return objects::list(settings, output, trouble);
-    };
+    }
     if settings.threads == 1 {
-        let haystacks = builder.build().filter_map(|entry| Haystack::new(entry, settings, trouble));
-        let haystacks: Box<dyn Iterator<Item = Haystack>> = if settings.asked.sort.is_some() {
-            Box::new(walk::sort(haystacks.collect(), settings).into_iter())
-        } else {
-            Box::new(haystacks)
-        };
-        for haystack in haystacks {
+        for haystack in walk::in_order(settings, trouble)? {
             if matches!(print(&haystack)?, WalkState::Quit) {
                 break;
             }
         }
     } else {
-        builder.build_parallel().run(|| {
+        walk::builder(settings, trouble)?.build_parallel().run(|| {
             Box::new(|entry| {
                 let Some(haystack) = Haystack::new(entry, settings, trouble) else {
                     return WalkState::Continue;

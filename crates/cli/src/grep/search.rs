@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZeroU64;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -204,6 +205,10 @@ impl<'s> Worker<'s> {
     ) -> io::Result<Searched> {
         let settings = self.settings;
         let path = haystack.path();
+        let bytes = path.as_os_str().as_bytes();
+        if settings.reach.may_stall(bytes) {
+            settings.reach.ask(bytes).map_err(|dead| io::Error::other(dead.reason()))?;
+        }
         let watch = (patience == Patience::Later).then(|| settings.clock.now());
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;

@@ -21,6 +21,7 @@ use super::print::{Format, Kind, Nul};
 use super::trouble::Trouble;
 use crate::asking::AskFlags;
 use crate::flags::{PlanFlag, ReadFlags};
+use crate::reach::Reach;
 use crate::sets;
 use crate::sets::flags::{FetchFlags, StoreFlags};
 use crate::specs::{Specs, is_spec};
@@ -69,6 +70,8 @@ pub(super) struct Settings {
     /// Where objects live, and how they are fetched.
     pub(super) stores: StoreFlags,
     pub(super) fetching: FetchFlags,
+    /// What may not answer.
+    pub(super) reach: Arc<Reach>,
     asking: AskFlags,
     costs: OnceLock<Arc<Costs>>,
 }
@@ -150,6 +153,8 @@ impl Settings {
             named_paths(operands, costs, trouble)
         });
         let paths = Paths::new(named, search, stdin_taken);
+        let is_alone = paths.is_one_file || paths.all.is_empty();
+        let reach = if is_alone { Reach::default() } else { Reach::new(read.asking.local()) };
         let terminal = std::io::stdout().is_terminal();
         let current_folder = current_folder()?;
 
@@ -199,6 +204,7 @@ impl Settings {
             clock: Clock::real(),
             stores,
             fetching,
+            reach: Arc::new(reach),
             asking: read.asking.clone(),
             costs,
             format,

@@ -108,16 +108,7 @@ impl<'a> Run<'a> {
 
     fn in_order(&self) -> anyhow::Result<()> {
         let Some(mut worker) = Worker::new(self.settings) else { return Ok(()) };
-        let haystacks = walk::builder(self.settings, self.trouble)?
-            .build()
-            .filter_map(|entry| Haystack::new(entry, self.settings, self.trouble));
-        // Only a sort must see them all before the first.
-        let haystacks: Box<dyn Iterator<Item = Haystack>> = if self.settings.asked.sort.is_some() {
-            Box::new(walk::sort(haystacks.collect(), self.settings).into_iter())
-        } else {
-            Box::new(haystacks)
-        };
-        for haystack in haystacks {
+        for haystack in walk::in_order(self.settings, self.trouble)? {
             if self.alone(&mut worker, &haystack) == Next::Quit {
                 break;
             }

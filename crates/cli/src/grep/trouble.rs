@@ -3,21 +3,23 @@
 use std::error::Error;
 use std::fmt::{self, Display};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::messages;
 
 /// Where a run reports trouble.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Trouble {
     silent: bool,
     silent_about_ignore_files: bool,
-    seen: AtomicBool,
+    /// Shared by all clones.
+    seen: Arc<AtomicBool>,
 }
 
 impl Trouble {
     pub(super) fn new(silent: bool, silent_about_ignore_files: bool) -> Trouble {
-        Trouble { silent, silent_about_ignore_files, seen: AtomicBool::new(false) }
+        Trouble { silent, silent_about_ignore_files, seen: Arc::default() }
     }
 
     /// A file or folder could not be searched: the run fails in the end.

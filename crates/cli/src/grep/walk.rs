@@ -2,14 +2,18 @@
 
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::types::{Types, TypesBuilder};
-use ignore::{DirEntry, WalkBuilder};
+use ignore::{DirEntry, WalkBuilder, WalkState};
+use nearfirst::Name;
 
 use super::asked::{SortBy, TypeChange};
 use super::settings::{Settings, overrides};
 use super::trouble::Trouble;
+use crate::reach::Reach;
 
 /// Files left out beside those of `.ignore`, as ripgrep does.
 const RIPGREP_IGNORE_FILE: &str = ".rgignore";
@@ -19,11 +23,71 @@ const RIPGREP_IGNORE_FILE: &str = ".rgignore";
 /// # Errors
 /// A glob or a file type that cannot be understood.
 pub(super) fn builder(settings: &Settings, trouble: &Trouble) -> anyhow::Result<WalkBuilder> {
+    builder_of(&settings.paths.all, settings, trouble)
+}
+
+/// All files to search, in the order that was asked for, or in that of their folders.
+///
+/// # Errors
+/// As [`builder`].
+pub(super) fn in_order<'a>(
+    settings: &'a Settings,
+    trouble: &'a Trouble,
+) -> anyhow::Result<Box<dyn Iterator<Item = Haystack> + 'a>> {
+    let is_sorted = settings.asked.sort.is_some();
+    if settings.reach.is_wary() {
+        let haystacks = gathered(settings, trouble)?;
+        return Ok(Box::new(sort(haystacks, settings).into_iter()));
+    }
+    let haystacks = builder(settings, trouble)?
+        .build()
+        .filter_map(|entry| Haystack::new(entry, settings, trouble));
+    // Only a sort must see them all before the first.
+    Ok(if is_sorted {
+        Box::new(sort(haystacks.collect(), settings).into_iter())
+    } else {
+        Box::new(haystacks)
+    })
+}
+
+/// All files to search, by path.
+///
+/// The walk in order opens a folder before it can be kept from it; this one does not.
+fn gathered(settings: &Settings, trouble: &Trouble) -> anyhow::Result<Vec<Haystack>> {
+    let mut all = Vec::new();
+    for path in &settings.paths.all {
+        let found = Mutex::new(Vec::new());
+        builder_of(slice::from_ref(path), settings, trouble)?.threads(1).build_parallel().run(
+            || {
+                Box::new(|entry| {
+                    let haystack = Haystack::new(entry, settings, trouble);
+                    found.lock().unwrap_or_else(PoisonError::into_inner).extend(haystack);
+                    WalkState::Continue
+                })
+            },
+        );
+        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.sort_by(|a, b| a.path().cmp(b.path()));
+        all.append(&mut found);
+    }
+    Ok(all)
+}
+
+fn builder_of(
+    paths: &[PathBuf],
+    settings: &Settings,
+    trouble: &Trouble,
+) -> anyhow::Result<WalkBuilder> {
     let asked = &settings.asked;
-    let mut paths = settings.paths.all.iter();
+    let mut paths = paths.iter();
     let mut builder = WalkBuilder::new(paths.next().expect("there is always a path"));
     for path in paths {
         builder.add(path);
+    }
+    if settings.reach.is_wary() {
+        let (reach, trouble) = (Arc::clone(&settings.reach), trouble.clone());
+        let follows = asked.follow;
+        builder.filter_entry(move |entry| enters(&reach, &trouble, entry, follows));
     }
     if !asked.no_ignore_files {
         for path in &asked.ignore_files {
@@ -62,6 +126,37 @@ pub(super) fn builder(settings: &Settings, trouble: &Trouble) -> anyhow::Result<
         builder.sort_by_file_name(std::ffi::OsStr::cmp);
     }
     Ok(builder)
+}
+
+/// Whether the walk may go on with an entry: not if that is a folder on a mount that does not
+/// answer, or one with a link to such a mount, which the walk would follow unasked.
+fn enters(reach: &Reach, trouble: &Trouble, entry: &DirEntry, follows: bool) -> bool {
+    if !entry.file_type().is_some_and(|kind| kind.is_dir()) {
+        return true;
+    }
+    let path = entry.path();
+    let bytes = path.as_os_str().as_bytes();
+    let answers = if follows {
+        // The path does not show where the links in it lead.
+        reach.ask(bytes).and_then(|()| reach.ask_links(path))
+    } else if reach.may_stall(bytes) {
+        reach.ask(bytes)
+    } else {
+        Ok(())
+    };
+    match answers {
+        Ok(()) => true,
+        Err(dead) if dead.name() == Name::from(path) => {
+            trouble.say(dead);
+            false
+        }
+        Err(dead) => {
+            let folder = path.display();
+            trouble
+                .say(format_args!("{folder}: not searched, for a link in it is followed: {dead}"));
+            false
+        }
+    }
 }
 
 /// The known file types with the changes of the command line.

@@ -5,13 +5,14 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::fs::DirEntry;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use nearfirst::{Backing, Error, Local};
 
-/// What the walk must be wary of.
-#[derive(Debug)]
+/// What a walk must be wary of; by default nothing.
+#[derive(Debug, Default)]
 pub(crate) struct Reach {
     local: Local,
     /// The last names of the places where something is mounted that may not answer.
@@ -49,5 +50,16 @@ impl Reach {
     /// That it did not answer.
     pub(crate) fn ask(&self, path: &[u8]) -> Result<(), Error> {
         self.local.answers(Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// Asks the mounts that the links of a folder lead to, if they may not answer.
+    ///
+    /// # Errors
+    /// That one did not answer; which link leads to it.
+    pub(crate) fn ask_links(&self, folder: &Path) -> Result<(), Error> {
+        // A folder that cannot be listed says so to who enters it.
+        let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+        let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        entries.flatten().filter(is_link).try_for_each(|link| self.local.answers(&link.path()))
     }
 }
