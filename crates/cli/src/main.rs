@@ -12,6 +12,7 @@ mod devices;
 mod each;
 mod find;
 mod flags;
+mod front;
 mod generate;
 mod grep;
 mod human;
@@ -67,6 +68,11 @@ enum Command {
 const USAGE_EXIT: u8 = 2;
 
 impl Command {
+    /// Whether it may come to wait for a mount that does not answer.
+    fn reads_files(&self) -> bool {
+        !matches!(self, Self::Run(_) | Self::Watch(_) | Self::Trees(_) | Self::Generate(_))
+    }
+
     /// The exit code of a command line that the command of that name cannot understand: that of
     /// the program it stands in for.
     fn usage_exit(name: &OsStr) -> u8 {
@@ -97,6 +103,9 @@ fn main() -> ExitCode {
     let parsed = commands.try_get_matches_from_mut(&arguments);
     let understood = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     match understood.map_err(|error| error.format(&mut commands)) {
+        Ok(cli) if cli.command.reads_files() => {
+            front::of(|| sets::interrupt::settled(run(cli.command)))
+        }
         Ok(cli) => sets::interrupt::settled(run(cli.command)),
         Err(error) if error.use_stderr() => {
             match error.to_string().strip_prefix("error: ") {

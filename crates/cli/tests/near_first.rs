@@ -112,6 +112,26 @@ fn a_dead_mount_is_reported_and_the_rest_is_done() {
 }
 
 #[test]
+fn a_run_ends_though_a_thread_of_it_cannot() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let dead = slow.create("dead", lines(MIB as usize, 3));
+    let folder = Dir::new();
+    let alive = folder.create("alive", "needle\n");
+    let state = Dir::new();
+    for (args, code) in [(&["wc", "-l"][..], 1), (&["grep", "-c", "needle"], 2)] {
+        // Look-ups are answered, reads are not.
+        slow.mount().set_rules(vec!["dead: stall=1:forever".parse().expect("a rule")]);
+        let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
+        let cmd = program.cmd(args).env("NEARFIRST_STATE", state.path());
+        let output = cmd.arg("--wait-max").arg("0.2").arg(&dead).arg(&alive).run();
+        output.ends_with(code).complains("no answer for 0.2 s");
+        assert!(output.text().contains("alive"), "{args:?}: {}", output.text());
+    }
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn grep_passes_over_a_dead_mount() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow =

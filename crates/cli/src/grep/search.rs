@@ -12,7 +12,7 @@ use std::time::Duration;
 use grep::cli::{CommandReaderBuilder, DecompressionReader, DecompressionReaderBuilder};
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
-use nearfirst::{Clock, Place};
+use nearfirst::{Backing, Clock, Place};
 use rustix::fs::{Advice, fadvise};
 
 use super::asked::Context;
@@ -218,7 +218,14 @@ impl<'s> Worker<'s> {
             let what = format!("offline: reading it would recall {size} bytes");
             return Err(io::Error::other(what));
         }
-        if is_regular && self.is_for_chunks(size) {
+        let is_named_and_may_stall = || {
+            let backing = settings.costs().local().backing_by_name(path);
+            haystack.is_named() && backing.is_none_or(Backing::may_stall)
+        };
+        // A file is read in bounded time by chunks only.
+        let is_large =
+            is_regular && (self.is_large(size) || (size > 0 && is_named_and_may_stall()));
+        if is_large && self.can_be_in_chunks() {
             return Ok(Searched::Large(file));
         }
         if is_regular && patience == Patience::Later && self.is_far(&file, size) {
@@ -285,20 +292,20 @@ impl<'s> Worker<'s> {
         far
     }
 
-    /// Whether a regular file of this size is searched in chunks.
-    fn is_for_chunks(&self, size: u64) -> bool {
-        let asked = &self.settings.asked;
-        let large = match asked.chunk_bytes {
+    /// Whether a regular file of this size is worth several threads.
+    fn is_large(&self, size: u64) -> bool {
+        match self.settings.asked.chunk_bytes {
             Some(_) => size > 0,
             None => size >= LARGE_BYTES,
-        };
+        }
+    }
+
+    /// Whether what is asked of a file can be answered chunk by chunk.
+    fn can_be_in_chunks(&self) -> bool {
+        let asked = &self.settings.asked;
         // With every line shown, -m only says which are shown as matches: that is for one reader.
         let limited_view = asked.context == Context::All && asked.max_count.is_some();
-        large
-            && self.settings.plain_encoding
-            && !asked.multiline
-            && !asked.stop_on_nonmatch
-            && !limited_view
+        self.settings.plain_encoding && !asked.multiline && !asked.stop_on_nonmatch && !limited_view
     }
 
     fn decompressed(&self, path: &Path) -> io::Result<Option<DecompressionReader>> {

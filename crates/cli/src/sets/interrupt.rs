@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::progress;
+use crate::{front, progress};
 
 /// What is undone when the run is broken off, the last made first.
 static UNDONE: Mutex<Vec<(u64, Undo)>> = Mutex::new(Vec::new());
@@ -109,5 +109,6 @@ fn undo_all() {
     reason = "other threads wait for what will not come; nothing is left to drop"
 )]
 fn end(signal: i32) -> ExitCode {
+    front::tell(128 + u8::try_from(signal).unwrap_or_default());
     std::process::exit(128 + signal)
 }

@@ -1,0 +1,202 @@
+//! A process that stands in front of the one that works, so that a run ends even where a thread
+//! of it cannot.
+//!
+//! A thread that waits for a hung FUSE program or a dead server is beyond any signal, and a process
+//! is there until its last thread has ended. So where something is mounted that may not answer, the
+//! work is done by a child: it says when it is done, and whoever started the run waits for the
+//! parent, which ends then.
+
+#![expect(unsafe_code, reason = "fork and signal masks have no safe interface")]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::process::ExitCode;
+use std::sync::OnceLock;
+
+use nearfirst::Local;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+
+/// How long a child that said that it was done may take to be gone: its memory is given back
+/// meanwhile. It is left behind after that.
+const GONE_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+
+/// How long a child that was told to end may take to tidy up.
+const ENDS_WITHIN: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
+/// What ends a run early, and so is passed on.
+const PASSED_ON: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// Where the child says its exit code, if there is a parent to hear it.
+static DONE: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Does `work`, in a child where something is mounted that may not answer.
+///
+/// To be called while the process has a single thread.
+pub(crate) fn of(work: impl FnOnce() -> ExitCode) -> ExitCode {
+    let mounts = Local::default().mounts().unwrap_or_default();
+    if mounts.all().iter().any(|mount| mount.backing.may_stall())
+        && let Ok(Some(front)) = Front::begin()
+    {
+        return front.wait();
+    }
+    let exit = work();
+    if let Some(code) = (0..=u8::MAX).find(|code| ExitCode::from(*code) == exit) {
+        tell(code);
+    }
+    exit
+}
+
+/// Says, in a child, that the work is done; the process may end any time from then on.
+pub(crate) fn tell(code: u8) {
+    if let Some(done) = DONE.get() {
+        // Without a parent nobody waits.
+        drop(rustix::io::write(done, &[code]));
+        // Who reads what was written, or writes what was read, is not to wait for what is left behind.
+        drop(rustix::stdio::dup2_stdin(done));
+        drop(rustix::stdio::dup2_stdout(done));
+        drop(rustix::stdio::dup2_stderr(done));
+    }
+}
+
+/// The parent's side.
+struct Front {
+    child: Pid,
+    gone: OwnedFd,
+    done: OwnedFd,
+    signals: OwnedFd,
+}
+
+impl Front {
+    /// Makes the child; `None` in the child itself.
+    fn begin() -> io::Result<Option<Self>> {
+        let (done, said) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (signals, mask) = take_signals()?;
+        // SAFETY: the caller is the only thread, so that nothing is left locked in the child.
+        let forked = unsafe { libc::fork() };
+        if forked <= 0 {
+            set_mask(&mask);
+        }
+        if forked == 0 {
+            // A parent that was killed leaves no child at work.
+            drop(rustix::process::set_parent_process_death_signal(Some(Signal::TERM)));
+            DONE.get_or_init(|| said);
+            return Ok(None);
+        }
+        let child = Pid::from_raw(forked).ok_or_else(io::Error::last_os_error)?;
+        let gone = rustix::process::pidfd_open(child, PidfdFlags::empty());
+        // Without one, it is enough to hear that the work is done.
+        let gone = gone.or_else(|_| done.try_clone())?;
+        Ok(Some(Self { child, gone, done, signals }))
+    }
+
+    /// Waits until the work is done, or has ended in another way, or is not to be waited for.
+    fn wait(&self) -> ExitCode {
+        let mut told_to_end = None;
+        loop {
+            let limit = told_to_end.map(|_| &ENDS_WITHIN);
+            let [done, signalled] = ready([self.done.as_fd(), self.signals.as_fd()], limit);
+            if done {
+                return self.ended();
+            }
+            match (signalled, told_to_end) {
+                (true, _) => told_to_end = self.pass_on().or(told_to_end),
+                (false, Some(signal)) => return end_by(signal),
+                (false, None) => {}
+            }
+        }
+    }
+
+    /// Passes a signal on, unless the child has got it, too.
+    fn pass_on(&self) -> Option<i32> {
+        let mut info = [0; size_of::<libc::signalfd_siginfo>()];
+        let read = rustix::io::read(&self.signals, &mut info).ok()?;
+        let start = info.first_chunk().filter(|_| read == info.len())?;
+        let signal = i32::try_from(u32::from_ne_bytes(*start)).ok()?;
+        let code = info.get(8..12)?.try_into().map(i32::from_ne_bytes).ok()?;
+        // What a terminal sends goes to all processes in its foreground.
+        if code != libc::SI_KERNEL {
+            // SAFETY: a call without memory; the child has not been waited for, so that the number is its own.
+            unsafe { libc::kill(self.child.as_raw_nonzero().get(), signal) };
+        }
+        Some(signal)
+    }
+
+    /// The exit of a child that has said its code, or has ended without a word.
+    fn ended(&self) -> ExitCode {
+        let mut code = [0];
+        let said = matches!(rustix::io::read(&self.done, &mut code), Ok(1));
+        if said && !ready([self.gone.as_fd()], Some(&GONE_WITHIN))[0] {
+            return ExitCode::from(code[0]);
+        }
+        let options = if said { WaitOptions::NOHANG } else { WaitOptions::empty() };
+        let status = rustix::process::waitpid(Some(self.child), options);
+        match status.ok().flatten().map(|(_, status)| status) {
+            Some(status) => exit_of(status),
+            None => ExitCode::from(code[0]),
+        }
+    }
+}
+
+/// How a process ended, as an exit of our own.
+fn exit_of(status: WaitStatus) -> ExitCode {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from),
+        (None, Some(signal)) => end_by(signal),
+        (None, None) => ExitCode::FAILURE,
+    }
+}
+
+/// Which of these have something to read, after `limit` at most.
+fn ready<const N: usize>(of: [BorrowedFd<'_>; N], limit: Option<&Timespec>) -> [bool; N] {
+    let mut polled = of.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
+    // A call that fails tells nothing, and is made again.
+    drop(poll(&mut polled, limit));
+    polled.map(|one| !one.revents().is_empty())
+}
+
+/// Has the signals that are passed on wait in a descriptor; the mask that was set before.
+fn take_signals() -> io::Result<(OwnedFd, libc::sigset_t)> {
+    let mut taken = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: `taken` is made by `sigemptyset` before it is used, `before` by `pthread_sigmask`; the
+    // descriptor is nobody else's.
+    unsafe {
+        libc::sigemptyset(taken.as_mut_ptr());
+        for signal in PASSED_ON {
+            libc::sigaddset(taken.as_mut_ptr(), signal);
+        }
+        let signals = libc::signalfd(-1, taken.as_ptr(), libc::SFD_CLOEXEC);
+        if signals < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let signals = OwnedFd::from_raw_fd(signals);
+        match libc::pthread_sigmask(libc::SIG_BLOCK, taken.as_ptr(), before.as_mut_ptr()) {
+            0 => Ok((signals, before.assume_init())),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn set_mask(mask: &libc::sigset_t) {
+    // SAFETY: `mask` is a whole set of signals.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+}
+
+/// Ends the process as the signal ended the child.
+fn end_by(signal: i32) -> ExitCode {
+    // What there is to see in a core dump is in the child's.
+    drop(rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable));
+    let mut all = MaybeUninit::uninit();
+    // SAFETY: the set is made before it is used, and no handler of ours is in the way.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::sigemptyset(all.as_mut_ptr());
+        set_mask(&all.assume_init());
+        libc::raise(signal);
+    }
+    // One that does not end a process.
+    ExitCode::from(128 + u8::try_from(signal).unwrap_or_default())
+}
