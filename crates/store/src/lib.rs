@@ -44,7 +44,7 @@ pub use entry::{Entry, Tier, Version};
 pub use error::Error;
 pub use local::{
     Backing, Files, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason, Status, Walk,
-    disk_position, holes, probe, probe_memory, resident_ranges,
+    disk_position, holes, probe, probe_memory, resident_ranges, was_evicted,
 };
 pub use name::Name;
 pub use pattern::Pattern;

@@ -38,7 +38,7 @@ pub use mounts::{Backing, Mount, Mounts};
 pub(crate) use opener::Opener;
 pub use position::disk_position;
 pub use probe::{Probe, Progress, probe, probe_memory};
-pub use residency::resident_ranges;
+pub use residency::{resident_ranges, was_evicted};
 pub use walk::Walk;
 
 use attributes::Attributes;

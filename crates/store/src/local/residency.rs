@@ -14,9 +14,15 @@ use super::sys;
 /// The largest folio of common file systems: a window is then all or nothing.
 const WINDOW_BYTES: u64 = 2 << 20;
 
+/// Bytes of a mixed file from which on two threads ask: it takes some 4 ms, a thread a tenth of that.
+const THREAD_BYTES_MIN: u64 = 256 << 20;
+
 /// Runs kept apart. A file of terabytes may be in memory in millions of
 /// scattered pages; each run costs some hundred bytes in what is made of it.
 const RUNS_MAX: usize = 1 << 17;
+
+/// In file order.
+type Ranges = Vec<Range<u64>>;
 
 /// How a file can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,20 +50,71 @@ pub fn resident_ranges(
     ranges_by(file.as_fd(), data, Method::Cachestat)
 }
 
+/// Whether some of `range` was in memory until others needed the room: then memory is short.
+/// `false` where the kernel does not tell.
+pub fn was_evicted(file: &impl AsFd, range: &Range<u64>) -> bool {
+    sys::evicted_pages(file.as_fd(), range).is_ok_and(|pages| pages > 0)
+}
+
 pub(crate) fn ranges_by(
     file: BorrowedFd<'_>,
     data: &[Range<u64>],
     method: Method,
 ) -> io::Result<Vec<(Range<u64>, bool)>> {
-    let mut asker = Asker { file, window: None, pages: Vec::new(), found: Vec::new(), short: 0 };
-    for range in data {
-        match method {
-            Method::Cachestat => asker.ask(range)?,
-            Method::CachestatOfMixed => asker.ask_by_windows(range)?,
-            Method::Mincore => asker.ask_pages(range)?,
-        }
+    if method != Method::Cachestat
+        && let Some((first, second)) = halves(data)
+    {
+        return by_two(file, &first, &second, method);
     }
+    let mut asker = Asker::new(file);
+    asker.ask_all(data, method)?;
     Ok(asker.found)
+}
+
+/// Asks about two parts of a file at once, the later one in a thread of its own.
+fn by_two(
+    file: BorrowedFd<'_>,
+    first: &[Range<u64>],
+    second: &[Range<u64>],
+    method: Method,
+) -> io::Result<Vec<(Range<u64>, bool)>> {
+    let ask = |data| {
+        let mut asker = Asker::new(file);
+        asker.ask_all(data, method).map(|()| (asker.found, asker.short))
+    };
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name("residency".into());
+        let other = builder.spawn_scoped(scope, || ask(second));
+        let (found, short) = ask(first)?;
+        let (later, later_short) = match other {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            // Where no thread can be had, this one does it all.
+            Err(_) => ask(second)?,
+        };
+        let mut all = Asker { found, short: short.max(later_short), ..Asker::new(file) };
+        for (range, resident) in later {
+            all.found_out(range, resident);
+        }
+        Ok(all.found)
+    })
+}
+
+/// Two parts of about the same length, where that is worth a thread: cut between windows.
+fn halves(data: &[Range<u64>]) -> Option<(Ranges, Ranges)> {
+    let total: u64 = data.iter().map(|range| range.end - range.start).sum();
+    if total < THREAD_BYTES_MIN || std::thread::available_parallelism().is_ok_and(|n| n.get() == 1)
+    {
+        return None;
+    }
+    let (mut first, mut second, mut left) = (Vec::new(), Vec::new(), total / 2);
+    for range in data {
+        let cut = (range.start.saturating_add(left) / WINDOW_BYTES * WINDOW_BYTES)
+            .clamp(range.start, range.end);
+        left = left.saturating_sub(range.end - range.start);
+        first.extend((cut > range.start).then_some(range.start..cut));
+        second.extend((cut < range.end).then_some(cut..range.end));
+    }
+    Some((first, second))
 }
 
 struct Asker<'a> {
@@ -69,7 +126,19 @@ struct Asker<'a> {
     short: u64,
 }
 
-impl Asker<'_> {
+impl<'a> Asker<'a> {
+    fn new(file: BorrowedFd<'a>) -> Self {
+        Self { file, window: None, pages: Vec::new(), found: Vec::new(), short: 0 }
+    }
+
+    fn ask_all(&mut self, data: &[Range<u64>], method: Method) -> io::Result<()> {
+        data.iter().try_for_each(|range| match method {
+            Method::Cachestat => self.ask(range),
+            Method::CachestatOfMixed => self.ask_by_windows(range),
+            Method::Mincore => self.ask_pages(range),
+        })
+    }
+
     fn ask(&mut self, range: &Range<u64>) -> io::Result<()> {
         if let Some(resident) = self.uniform(range)? {
             self.found_out(range.clone(), resident);
@@ -191,6 +260,32 @@ mod tests {
             .collect();
         assert_eq!(coarsen(&mut found, 0, 10), 2 * page);
         assert_eq!(found, [(0..1000 * page, false), (1000 * page..2000 * page, true)]);
+    }
+
+    #[test]
+    fn two_threads_share_what_is_asked_between_windows() {
+        let half = THREAD_BYTES_MIN / 2;
+        let (gap, page) = (3 * WINDOW_BYTES, sys::page_bytes());
+        let data = [0..page, gap..half + gap, half + 2 * gap..2 * half + 2 * gap + page];
+        let Some((first, second)) = halves(&data) else {
+            let processors = std::thread::available_parallelism().expect("it is known");
+            assert_eq!(processors.get(), 1);
+            return;
+        };
+        let length = |part: &[Range<u64>]| part.iter().map(|r| r.end - r.start).sum::<u64>();
+        assert!(length(&first).abs_diff(length(&second)) <= 2 * WINDOW_BYTES);
+        let mut joined = first;
+        joined.extend(second);
+        joined.dedup_by(|next, last| {
+            let continues = next.start == last.end;
+            if continues {
+                assert_eq!(next.start % WINDOW_BYTES, 0);
+                last.end = next.end;
+            }
+            continues
+        });
+        assert_eq!(joined, data);
+        assert_eq!(halves(&data[..2]), None);
     }
 
     #[test]

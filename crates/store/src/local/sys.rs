@@ -37,9 +37,23 @@ struct Cachestat {
 /// Pages of `range` that are in the page cache.
 ///
 /// # Errors
+/// As of [`cachestat`].
+pub(crate) fn cached_pages(file: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<u64> {
+    cachestat(file, range).map(|answer| answer.cached)
+}
+
+/// Pages of `range` that were in the page cache until others needed the room.
+///
+/// # Errors
+/// As of [`cachestat`].
+pub(crate) fn evicted_pages(file: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<u64> {
+    cachestat(file, range).map(|answer| answer.evicted)
+}
+
+/// # Errors
 /// `EPERM` if the caller neither owns the file nor may write it, `ENOSYS`
 /// before Linux 6.5, `EOPNOTSUPP` on hugetlbfs.
-pub(crate) fn cached_pages(file: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<u64> {
+fn cachestat(file: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<Cachestat> {
     let range = CachestatRange { offset: range.start, length: range.end - range.start };
     let mut answer = Cachestat::default();
     // SAFETY: the kernel reads one `CachestatRange` and writes one
@@ -47,7 +61,7 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, range: &Range<u64>) -> io::Resu
     let result = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut answer, 0)
     };
-    if result == 0 { Ok(answer.cached) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(answer) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A mapping that is asked about and never read through.
