@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use store::Costs;
 
-use crate::sync::mpsc;
+use crate::sync::{Mutex, lock, mpsc};
 
 type Call = Box<dyn FnOnce() + Send>;
 
@@ -18,6 +18,8 @@ pub(crate) struct Apart {
     file: Arc<File>,
     calls: mpsc::Sender<Call>,
     limit: Duration,
+    /// What reads fill, while none does.
+    space: Mutex<Vec<u8>>,
 }
 
 impl Apart {
@@ -30,7 +32,7 @@ impl Apart {
         let (calls, inbox) = mpsc::channel::<Call>();
         let serve = move || inbox.into_iter().for_each(|call| call());
         std::thread::Builder::new().name(name.into()).spawn(serve)?;
-        Ok(Self { file, calls, limit: costs.local().wait_max() })
+        Ok(Self { file, calls, limit: costs.local().wait_max(), space: Mutex::default() })
     }
 
     /// Makes `call` and waits for what it returns.
@@ -49,7 +51,8 @@ impl Apart {
         wait_for(&answers, self.limit).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Reads into `buffer` from `offset` on, no more than `bytes_max`; returns how much.
+    /// Reads into `buffer` from `offset` on, no more than `bytes_max`, after doing what comes
+    /// `first`; returns how much.
     ///
     /// # Errors
     /// As [`Apart::call`].
@@ -58,15 +61,19 @@ impl Apart {
         offset: u64,
         buffer: &mut [u8],
         bytes_max: usize,
+        first: impl FnOnce(&File) + Send + 'static,
     ) -> io::Result<usize> {
-        let mut space = vec![0; buffer.len().min(bytes_max)];
-        let found = self.call(move |file| {
+        // Kept from read to read: new memory for each would have to be mapped and cleared.
+        let mut space = std::mem::take(&mut *lock(&self.space));
+        space.resize(buffer.len().min(bytes_max), 0);
+        let (found, space) = self.call(move |file| {
+            first(file);
             let read = file.read_at(&mut space, offset)?;
-            space.truncate(read);
-            Ok(space)
+            Ok((read, space))
         })?;
-        buffer[..found.len()].copy_from_slice(&found);
-        Ok(found.len())
+        buffer[..found].copy_from_slice(&space[..found]);
+        *lock(&self.space) = space;
+        Ok(found)
     }
 }
 

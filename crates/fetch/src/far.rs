@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -18,10 +19,19 @@ use crate::apart::Apart;
 const FIRST_BYTES: usize = 4096;
 /// Bytes asked of a device that may stall at a time: each must arrive within the limit.
 const STEP_BYTES: usize = 256 << 10;
+/// Bytes beyond a read that the device is asked for with it, where the kernel does not read ahead:
+/// so it is busy while we compute.
+const AHEAD_BYTES: u64 = 1 << 20;
+/// Bytes that the kernel takes in one such request whatever the device: its default window.
+const REQUEST_BYTES: u64 = 128 << 10;
 /// Bytes of one stream after which it is taken for a reading of bandwidth.
 const OBSERVE_BYTES: u64 = 8 << 20;
-/// The largest window that the kernel reads ahead by, of the devices that we have seen.
-const READ_AHEAD_BYTES: u64 = 8 << 20;
+/// Bytes of a far range that are left when the kernel no longer reads ahead.
+const EXACT_BYTES: u64 = 64 << 20;
+/// Bytes asked for when it stops. What the kernel has read ahead bids it read the next window when
+/// it is read, whatever it was advised; where that is in memory there is no next. This is three of
+/// the largest windows that we have seen.
+const STOP_BYTES: u64 = 24 << 20;
 /// Share of a stream's time that reads must take for it to show the device's bandwidth and not ours.
 const READING_SHARE_MIN: f64 = 0.7;
 
@@ -35,6 +45,12 @@ pub(crate) struct FarReader<'a> {
     next: u64,
     stream: Option<Stream>,
     reads_ahead: bool,
+    /// Whether the kernel did so up to the next read.
+    stops: bool,
+    /// Where the far range ends that is read.
+    end: u64,
+    /// Up to where the device was asked for what comes after a read.
+    asked: u64,
     waited: Duration,
 }
 
@@ -83,6 +99,9 @@ impl<'a> FarReader<'a> {
             next: u64::MAX,
             stream: None,
             reads_ahead: true,
+            stops: false,
+            end: 0,
+            asked: 0,
             waited: Duration::ZERO,
         })
     }
@@ -92,18 +111,20 @@ impl<'a> FarReader<'a> {
         self.waited
     }
 
-    /// Says how much is left of the far range that is read. Near its end the
+    /// Says that a read at `offset` is of a far range that ends at `end`. Near its end the
     /// kernel is kept from reading ahead: beyond it lies what was near, and
     /// where memory is short has been used and evicted by now.
-    pub(crate) fn is_left(&mut self, bytes: u64) {
-        let reads_ahead = bytes > READ_AHEAD_BYTES;
-        if reads_ahead != self.reads_ahead {
-            let advice = if reads_ahead { Advice::Normal } else { Advice::Random };
-            // Where advice is not taken, too much is read and nothing is wrong.
-            self.reads_ahead = match rustix::fs::fadvise(self.file, 0, None, advice) {
-                Ok(()) => reads_ahead,
-                Err(_) => self.reads_ahead,
-            };
+    pub(crate) fn within(&mut self, offset: u64, end: u64) {
+        self.end = end;
+        let reads_ahead = end - offset > EXACT_BYTES;
+        if reads_ahead == self.reads_ahead {
+            return;
+        }
+        let advice = if reads_ahead { Advice::Normal } else { Advice::Random };
+        // Where advice is not taken, too much is read and nothing is wrong.
+        if rustix::fs::fadvise(self.file, 0, None, advice).is_ok() {
+            self.reads_ahead = reads_ahead;
+            self.stops = self.next == offset;
         }
     }
 
@@ -131,7 +152,9 @@ impl<'a> FarReader<'a> {
             first_byte = Some(clock.now().saturating_sub(start));
         }
         if done < buffer.len() && (done > 0 || continues) {
-            done += self.read_fully(offset + done as u64, &mut buffer[done..])?;
+            let (at, rest) = (offset + done as u64, &mut buffer[done..]);
+            let ask = self.take_unasked(at, rest.len());
+            done += self.read_asking(at, rest, ask)?;
         }
         let took = clock.now().saturating_sub(start);
         self.waited += took;
@@ -180,11 +203,36 @@ impl<'a> FarReader<'a> {
             .is_ok_and(|found| found.iter().any(|(_, resident)| *resident))
     }
 
+    /// What to have the device fetch before `bytes` at `offset` are read: these and some beyond,
+    /// within the far range, as far as that has not been done.
+    fn take_unasked(&mut self, offset: u64, bytes: usize) -> Range<u64> {
+        if self.reads_ahead {
+            return 0..0;
+        }
+        let read_end = offset + bytes as u64;
+        let ahead = if std::mem::take(&mut self.stops) { STOP_BYTES } else { AHEAD_BYTES };
+        let is_asked = (offset..=read_end + STOP_BYTES).contains(&self.asked);
+        let start = if is_asked { self.asked } else { offset };
+        let end = (read_end + ahead).min(self.end.max(read_end)).max(start);
+        self.asked = end;
+        start..end
+    }
+
     fn read_fully(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {
+        self.read_asking(offset, buffer, 0..0)
+    }
+
+    /// Fills `buffer` as far as there is something, once the device was asked for `ask`.
+    fn read_asking(
+        &mut self,
+        offset: u64,
+        buffer: &mut [u8],
+        mut ask: Range<u64>,
+    ) -> Result<usize, Error> {
         let mut done = 0;
         while done < buffer.len() {
             let at = offset + done as u64;
-            match self.reads.read(at, &mut buffer[done..]) {
+            match self.reads.read(at, &mut buffer[done..], std::mem::take(&mut ask)) {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -203,10 +251,27 @@ impl<'a> FarReader<'a> {
 }
 
 impl Reads<'_> {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Reads into `buffer` from `offset` on, once the device was asked for `ask`.
+    fn read(&self, offset: u64, buffer: &mut [u8], ask: Range<u64>) -> io::Result<usize> {
         match self {
-            Self::Here(file) => file.read_at(buffer, offset),
-            Self::Apart(apart) => apart.read_at(offset, buffer, STEP_BYTES),
+            Self::Here(file) => {
+                fetch(file, ask);
+                file.read_at(buffer, offset)
+            }
+            Self::Apart(apart) => {
+                apart.read_at(offset, buffer, STEP_BYTES, move |file| fetch(file, ask))
+            }
+        }
+    }
+}
+
+/// Has a range brought into the page cache, and does not wait for it.
+fn fetch(file: &File, range: Range<u64>) {
+    for start in range.clone().step_by(usize::try_from(REQUEST_BYTES).expect("it is small")) {
+        let bytes = NonZeroU64::new(REQUEST_BYTES.min(range.end - start));
+        // Where advice is not taken, the read itself fetches.
+        if rustix::fs::fadvise(file, start, bytes, Advice::WillNeed).is_err() {
+            return;
         }
     }
 }

@@ -94,10 +94,27 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.add(start), end - start) }
     }
 
-    /// Maps the pages of `range`, so that they do not leave memory before they are read. Of a file
-    /// wholly in memory this takes longer than the faults that it spares, each of which maps a folio.
+    /// Loads from the pages of `range`, so that they are mapped before they are read: what is mapped
+    /// does not leave memory for a while.
     pub(crate) fn hold(&self, range: &Range<u64>) {
-        self.advise(range, libc::MADV_POPULATE_READ);
+        let bytes = self.bytes(range);
+        let page = PAGE_BYTES.load(Ordering::Relaxed);
+        let firsts = bytes.chunks(page).filter_map(<[u8]>::first);
+        std::hint::black_box(firsts.fold(0, |sum: u8, byte| sum.wrapping_add(*byte)));
+    }
+
+    /// Keeps what is read from being taken for in use, and from being fetched with what lies
+    /// around it.
+    ///
+    /// The kernel then evicts the pages of a file that is read again and again in the order in which
+    /// they came, which is the file's, rather than a few here and a few there.
+    pub(crate) fn leaves_no_trace(&self) {
+        self.advise(&(0..self.bytes as u64), libc::MADV_RANDOM);
+    }
+
+    /// Lets the kernel read ahead of `range`, as it does by itself.
+    pub(crate) fn is_read_in_order(&self, range: &Range<u64>) {
+        self.advise(range, libc::MADV_NORMAL);
     }
 
     /// Unmaps the pages of `range`, which stay in the page cache: what is

@@ -39,7 +39,7 @@ impl<'a> NearReader<'a> {
         let Some(apart) = &self.apart else { return self.file.read_exact_at(buffer, offset) };
         let mut done = 0;
         while done < buffer.len() {
-            match apart.read_at(offset + done as u64, &mut buffer[done..], STEP_BYTES) {
+            match apart.read_at(offset + done as u64, &mut buffer[done..], STEP_BYTES, |_| {}) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -69,6 +69,48 @@ fn what_is_near_comes_first_and_only_the_rest_is_read_from_the_device() {
 }
 
 #[test]
+fn nothing_is_read_beyond_what_is_far_where_what_was_near_has_left() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile::default());
+    let path = slow.create("file", lines(8 << 20, 8));
+    make_near(&path, 4 * MIB..8 * MIB);
+    slow.reset();
+    let costs = costs(LONG);
+    let file = costs.open(&path).expect("opens");
+    let leave = |chunk: std::ops::Range<u64>| {
+        let bytes = std::num::NonZeroU64::new(chunk.end - chunk.start);
+        rustix::fs::fadvise(&file, chunk.start, bytes, rustix::fs::Advice::DontNeed)
+            .expect("evicted");
+    };
+    let report = scan(
+        &Source { file: &file, path: &path, costs: &costs },
+        &ScanOptions { ahead: false, ..one_thread() },
+        |_, _| (),
+        |range, (), _| leave(range),
+    );
+    let report = report.expect("it can be read");
+    assert_eq!(report.far_bytes, slow.stats().total.read_bytes, "{report:?}");
+    assert!(report.near_bytes >= 3 * MIB, "{report:?}");
+}
+
+#[test]
+fn what_is_far_comes_in_pieces_that_take_little_memory() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile::default());
+    let path = slow.create("file", lines(4 << 20, 9));
+    make_near(&path, 0..2 * MIB);
+    let scanned = scanned(&path, &ScanOptions { jobs: 1, ..ScanOptions::default() });
+    scanned.result.expect("it can be read");
+    let far = scanned.delivered.iter().filter(|range| range.start >= 2 * MIB);
+    assert!(far.clone().count() >= 8, "{:?}", scanned.delivered);
+    assert!(
+        far.clone().all(|range| range.end - range.start <= 256 * KIB),
+        "{:?}",
+        scanned.delivered
+    );
+}
+
+#[test]
 fn file_order_is_file_order() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = slow_dir(Profile::default());

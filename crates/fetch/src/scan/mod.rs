@@ -185,6 +185,7 @@ where
         holes,
         mapping,
         is_near_in_part: near < entry.size,
+        has_near: near > 0,
         ..Shared::new(source, &options, entry.size, &sleds, far, near_reader)
     };
     shared.notice_what_leaves();
@@ -246,6 +247,6 @@ fn saved(source: &Source<'_>, entry: &Status, near: u64) -> (u64, Option<f64>) {
     let device = entry.device.clone();
     let on_device = Extent { offset: 0, length, device, place: Place::Far };
     let extents = if length > 0 { vec![on_device] } else { Vec::new() };
-    let sleds = source.costs.describe(Located { extents, reason: None });
+    let sleds = source.costs.describe(Located { extents, ..Located::default() });
     (length, sled::delivery_time(&sleds, Plan::Best).known().map(|time| time.p50))
 }

@@ -117,6 +117,10 @@ impl Shared<'_> {
         separator: u8,
         buffer: &mut Vec<u8>,
     ) -> Result<Range<u64>, Error> {
+        // By its end what came first may have left again.
+        if let Some(mapping) = &self.mapping {
+            mapping.is_read_in_order(&(piece.offset..self.size));
+        }
         loop {
             buffer.clear();
             self.read_part(far, piece, part.clone(), buffer)?;
@@ -135,6 +139,12 @@ impl Shared<'_> {
         }
     }
 
+    /// Where reading ahead of a far part that ends at `end` must stop.
+    fn far_end(&self, end: u64) -> u64 {
+        // Beyond a file of which nothing is near there is nothing to spare.
+        if self.has_near { lock(&self.state).picker.far_end(end) } else { u64::MAX }
+    }
+
     /// Appends a part of the file to `buffer`.
     fn read_part(
         &self,
@@ -144,12 +154,12 @@ impl Shared<'_> {
         buffer: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let kept = if part.start == piece.offset { 0 } else { buffer.len() };
-        buffer.truncate(kept);
         let bytes = usize::try_from(part.end - part.start).expect("a part fits in memory");
+        // What is there will be written over: only more of it has to be cleared.
         buffer.resize(kept + bytes, 0);
         // Of what may be in memory a read says nothing about the device.
         let learn = (piece.place == Place::Far).then_some(&piece.device);
-        far.is_left(lock(&self.state).picker.far_end(part.end) - part.start);
+        far.within(part.start, self.far_end(part.end));
         if far.read(learn, part.start, &mut buffer[kept..])? < bytes {
             return Err(shrunk(&self.source, self.size));
         }

@@ -20,6 +20,10 @@ use crate::sync::{Condvar, Mutex, lock};
 /// Far bytes read after which it is asked again where data is: by then others may have brought some near.
 const REFRESH_BYTES: u64 = 64 << 20;
 
+/// The longest far piece. It is copied, and what holds it takes the place of as much of the file
+/// where memory is short.
+const FAR_BYTES_MAX: u64 = 256 << 10;
+
 pub(super) struct Shared<'a> {
     pub(super) source: Source<'a>,
     pub(super) options: ScanOptions,
@@ -28,6 +32,8 @@ pub(super) struct Shared<'a> {
     pub(super) mapping: Option<Arc<Mapping>>,
     /// Only part of the file was in memory: then memory may be short.
     pub(super) is_near_in_part: bool,
+    /// Some of it was.
+    pub(super) has_near: bool,
     /// In file order.
     pub(super) holes: Vec<Range<u64>>,
     /// What a chunk of a hole holds. Memory that is only read takes no page of its own.
@@ -47,8 +53,10 @@ pub(super) struct State<'a> {
     /// A far piece as others are, if what leaves memory before its turn is to be one of them.
     pub(super) like_far: Option<Piece>,
     /// Who takes the reader may read what is far; `None` while somebody does.
-    pub(super) far: Option<FarReader<'a>>,
+    pub(super) far: Option<Box<FarReader<'a>>>,
     pub(super) far_since_refresh: u64,
+    /// Whether to fetch far pieces while near ones are left.
+    pub(super) ahead: bool,
     /// Near pieces that are taken and not delivered yet.
     pub(super) near_at_work: usize,
     /// Nothing that starts at or after this is needed.
@@ -63,7 +71,7 @@ pub(super) struct State<'a> {
 
 pub(super) enum Work<'a> {
     Near(Piece),
-    Far(Piece, FarReader<'a>),
+    Far(Piece, Box<FarReader<'a>>),
 }
 
 /// Ends the scan for all when a callback panics in one thread.
@@ -94,13 +102,15 @@ impl<'a> Shared<'a> {
             size,
             mapping: None,
             is_near_in_part: false,
+            has_near: false,
             holes: Vec::new(),
             zeros: Vec::new(),
             state: Mutex::new(State {
                 picker: Picker::with_plan(sleds, options.chunk_bytes as u64, options.plan),
                 like_far: None,
-                far: Some(far),
+                far: Some(Box::new(far)),
                 far_since_refresh: 0,
+                ahead: options.ahead,
                 near_at_work: 0,
                 limit: u64::MAX,
                 failed: None,
@@ -212,7 +222,7 @@ impl<'a> Shared<'a> {
                 return Ok(None);
             }
             self.refresh(&mut state)?;
-            if self.options.ahead
+            if state.ahead
                 && self.options.jobs > 1
                 && let Some(work) = Self::take_far(&mut state)
             {
@@ -232,11 +242,11 @@ impl<'a> Shared<'a> {
                     continue;
                 }
                 // The answer may be in what is at work.
-                Some(_) if !self.options.ahead && state.near_at_work > 0 => {}
+                Some(_) if !state.ahead && state.near_at_work > 0 => {}
                 Some(_) => {
                     if let Some(far) = state.far.take() {
                         let piece = state.picker.take().expect("it was just seen");
-                        return Ok(Some(Work::Far(piece, far)));
+                        return Ok(Some(Work::Far(shortened(&mut state, piece), far)));
                     }
                 }
                 // Who reads what is far may give back the end of it.
@@ -258,23 +268,28 @@ impl<'a> Shared<'a> {
             return;
         };
         // Some file systems do not tell what is in memory in this way.
-        if !self.is_resident(&near) {
+        if !self.is_resident(&near.range()) {
             return;
         }
         if let Some(far) = state.picker.take_far() {
             state.picker.give_back(&far, far.range());
+            // What had to make room before would drive out what is near, and that before its turn.
+            state.ahead &= !store::was_evicted(self.source.file, &far.range());
             state.like_far = Some(far);
+            if let Some(mapping) = &self.mapping {
+                mapping.leaves_no_trace();
+            }
         }
     }
 
     fn has_left(&self, state: &State<'_>, piece: &Piece) -> bool {
         state.like_far.is_some()
             && !is_within(&self.holes, &piece.range())
-            && !self.is_resident(piece)
+            && !self.is_resident(&piece.range())
     }
 
-    fn is_resident(&self, piece: &Piece) -> bool {
-        store::resident_ranges(self.source.file, &[piece.range()])
+    fn is_resident(&self, range: &Range<u64>) -> bool {
+        store::resident_ranges(self.source.file, std::slice::from_ref(range))
             .is_ok_and(|ranges| ranges.iter().all(|(_, resident)| *resident))
     }
 
@@ -289,7 +304,7 @@ impl<'a> Shared<'a> {
     fn take_far(state: &mut State<'a>) -> Option<Work<'a>> {
         let far = state.far.take()?;
         if let Some(piece) = state.picker.take_far() {
-            return Some(Work::Far(piece, far));
+            return Some(Work::Far(shortened(state, piece), far));
         }
         state.far = Some(far);
         None
@@ -323,7 +338,7 @@ impl<'a> Shared<'a> {
     /// Takes what follows `end`, for a record that goes on there (empty if
     /// nothing does), and whether that lies beyond a stop.
     pub(super) fn take_on(&self, end: u64) -> (Range<u64>, bool) {
-        let to = end.saturating_add(self.options.chunk_bytes as u64);
+        let to = end.saturating_add(FAR_BYTES_MAX.min(self.options.chunk_bytes as u64));
         let mut state = lock(&self.state);
         if self.is_cut(&state, end) {
             return (end..to.min(self.size), true);
@@ -365,4 +380,12 @@ impl<'a> Shared<'a> {
         lock(&self.state).failed.get_or_insert(error);
         self.changed.notify_all();
     }
+}
+
+/// What a thread takes of a far piece at a time; the rest goes back.
+fn shortened(state: &mut State<'_>, mut piece: Piece) -> Piece {
+    let end = piece.range().end;
+    piece.length = piece.length.min(FAR_BYTES_MAX);
+    state.picker.give_back(&piece, piece.range().end..end);
+    piece
 }
