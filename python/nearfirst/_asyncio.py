@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, ref
 
 from nearfirst._nearfirst import Bell
 
@@ -14,34 +15,66 @@ if TYPE_CHECKING:
 
 
 class Members:
-    """What is left of a set's members, as they become ready."""
+    """What is left of a set's members, as they become ready; for several tasks at a time."""
 
     def __init__(self, members: Set) -> None:
         """Of a set."""
         self._members = members
-        self._bell = Bell()
+        self._tasks: _Tasks | None = None
 
     def __aiter__(self) -> AsyncIterator[Member]:
         """Itself."""
         return self
 
     async def __anext__(self) -> Member:
-        """Wait for the next member."""
-        while (member := self._members._poll(self._bell)) is None:  # noqa: SLF001
-            await self._rung()
+        """Wait for the next member, in the order in which tasks began to."""
+        self._tasks = tasks = _tasks()
+        waiting = self._members._wait(tasks.bell)  # noqa: SLF001
+        try:
+            while (member := waiting.poll()) is None:
+                await tasks.rung(waiting.number)
+        finally:
+            waiting.leave()
         return member
 
-    async def _rung(self) -> None:
+
+class _Tasks:
+    """The tasks of one event loop that wait: one descriptor wakes them all."""
+
+    def __init__(self) -> None:
+        self.bell = Bell()
+        self._heard: dict[int, asyncio.Future[None]] = {}
+
+    async def rung(self, number: int) -> None:
+        """Wait until the bell names this number."""
         loop = asyncio.get_running_loop()
-        heard = loop.create_future()
-        loop.add_reader(self._bell.fileno(), _hear, heard)
+        if not self._heard:
+            loop.add_reader(self.bell.fileno(), self._hear)
+        heard = self._heard[number] = loop.create_future()
         try:
             await heard
         finally:
-            loop.remove_reader(self._bell.fileno())
-            self._bell.clear()
+            del self._heard[number]
+            if not self._heard:
+                loop.remove_reader(self.bell.fileno())
+
+    def _hear(self) -> None:
+        for number in self.bell.rung():
+            heard = self._heard.get(number)
+            if heard is not None and not heard.done():
+                heard.set_result(None)
 
 
-def _hear(heard: asyncio.Future[None]) -> None:
-    if not heard.done():
-        heard.set_result(None)
+# Whoever iterates keeps them, so that the descriptor goes with the last.
+_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[_Tasks]] = WeakKeyDictionary()
+
+
+def _tasks() -> _Tasks:
+    """Find those of the running loop."""
+    loop = asyncio.get_running_loop()
+    kept = _OF_LOOPS.get(loop)
+    tasks = kept() if kept is not None else None
+    if tasks is None:
+        tasks = _Tasks()
+        _OF_LOOPS[loop] = ref(tasks)
+    return tasks

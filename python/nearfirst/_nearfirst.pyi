@@ -26,6 +26,7 @@ __all__ = [
     "Set",
     "Sled",
     "Spec",
+    "Waiting",
     "calibrate",
     "delivery_time",
     "devices",
@@ -41,7 +42,11 @@ class Asked(TypedDict):
 
 @final
 class Entry:
-    """What listing told of an object: what rank and filter functions are given, and stores give."""
+    """What listing told of an object: what rank and filter functions are given, and stores give.
+
+    Listing names the files of this machine only: what is asked of one more, the system is
+    asked, which takes as long as its mount takes.
+    """
 
     def __new__(
         cls,
@@ -62,7 +67,7 @@ class Entry:
 
     @property
     def size(self) -> int | None:
-        """Bytes; not known of what was only named."""
+        """Bytes; not known of an object that was only named, or a file that is not there."""
 
     @property
     def version(self) -> str | None:
@@ -167,7 +172,7 @@ class Set:
         """What is in both: a new set."""
 
     def __or__(self, other: Set, /) -> Set:
-        """What is in either: a new set."""
+        """What is in either, both opened with the same stores and options of these: a new set."""
 
     def __sub__(self, other: Set, /) -> Set:
         """What is in this and not in the other, which is listed whole first: a new set."""
@@ -207,7 +212,7 @@ class Set:
         trace: TracebackType | None,
         /,
     ) -> None: ...
-    def _poll(self, bell: Bell) -> Member | None: ...
+    def _wait(self, bell: Bell) -> Waiting: ...
     def _progress(self) -> tuple[int, int, bool]: ...
     def _devices(self) -> list[tuple[str, int, float]]: ...
     def _repr_html_(self) -> str: ...
@@ -386,11 +391,22 @@ class Call:
 
 @final
 class Bell:
-    """A descriptor that is readable once something has happened."""
+    """A descriptor that is readable once some who wait in one event loop are to be woken."""
 
     def __new__(cls) -> Self: ...
     def fileno(self) -> int: ...
-    def clear(self) -> None: ...
+    def rung(self) -> list[int]: ...
+
+@final
+class Waiting:
+    """One who waits for the next member of a set, until it leaves."""
+
+    @property
+    def number(self) -> int:
+        """Whom the bell names when it is worth to poll again."""
+
+    def poll(self) -> Member | None: ...
+    def leave(self) -> None: ...
 
 def open(  # noqa: A001
     specs: list[Spec],

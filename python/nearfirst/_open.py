@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nearfirst import _nearfirst
@@ -12,7 +13,7 @@ from nearfirst._nearfirst import Spec
 from nearfirst._store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from fsspec import AbstractFileSystem
 
@@ -139,7 +140,7 @@ def _spec(spec: Name | Spec) -> Spec:
 def _order(order: _Order | Iterable[Name]) -> tuple[str, list[bytes] | None]:
     if isinstance(order, str):
         return order, None
-    if isinstance(order, bytes | os.PathLike):
+    if isinstance(order, bytes | os.PathLike) or not isinstance(order, Iterable):
         raise TypeError("order is a word or several names")
     return "listed", [os.fsencode(name) for name in order]
 
@@ -185,7 +186,7 @@ def _store(scheme: str, store: object) -> Store:
 
 def _options(options: Mapping[str, object] | None) -> dict[str, str]:
     given = {} if options is None else dict(options)
-    return {name: _option(value) for name, value in given.items()}
+    return {name: _option(value) for name, value in given.items() if value is not None}
 
 
 def _option(value: object) -> str:

@@ -39,7 +39,8 @@ class Store(Protocol):
     def read(self, entry: Entry, start: int, end: int) -> Buffer:
         """Read the bytes of a range, which lies within the object.
 
-        After fewer bytes the rest is asked for.
+        It is a sixteenth of the budget of `open` at the most, and all calls under way
+        are a quarter; what is given is copied. After fewer bytes the rest is asked for.
 
         Raises:
             nearfirst.Changed: It is not the version any more that `entry` has.

@@ -30,8 +30,12 @@ class NearfirstError(Exception):
 
     _errno: int | None = None
 
-    def __init__(self, name: str, reason: str, errno: int | None = None) -> None:
-        """Of an object, for a reason, with the system's number if it has one."""
+    def __init__(self, name: str, reason: str = "", errno: int | None = None) -> None:
+        """Of an object, for a reason, with the system's number if it has one.
+
+        Of text alone, as those make it who bring an exception from another
+        process (the workers of PyTorch): the text is the name.
+        """
         if isinstance(self, OSError):
             super().__init__(self._errno if errno is None else errno, reason, name)
         else:
@@ -41,7 +45,7 @@ class NearfirstError(Exception):
 
     def __str__(self) -> str:
         """Name and reason."""
-        return f"{self.name}: {self.reason}"
+        return f"{self.name}: {self.reason}" if self.reason else self.name
 
     def __reduce__(self) -> tuple[type[NearfirstError], tuple[str, str, int | None]]:
         """So that it passes between processes."""

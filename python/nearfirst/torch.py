@@ -23,6 +23,14 @@ Sample = TypeVar("Sample")
 
 _DIGEST_BYTES = 8
 _LOG = logging.getLogger("nearfirst")
+# What one worker may meet and another not.
+_PASSING = (
+    nearfirst.Busy,
+    nearfirst.Changed,
+    nearfirst.Interrupted,
+    nearfirst.Io,
+    nearfirst.Stalled,
+)
 
 
 def named_bytes(member: Member) -> tuple[str, bytes]:
@@ -62,7 +70,9 @@ class NearDataset(IterableDataset, Generic[Sample]):
             seed: Of the lot.
             errors: Whether what cannot be read or transformed is raised (the next
                 sample follows), skipped with a warning in the log `nearfirst`, or
-                yielded as the exception.
+                yielded as the exception. What every worker meets that lists, as a
+                pattern that nothing matches, comes from one of them, and is in the
+                log of the others; what may have befallen one alone comes from it.
             rank: This process among `world_size` that share the set; of
                 `torch.distributed` if not given and that is initialised.
             world_size: How many processes share the set.
@@ -140,6 +150,18 @@ class NearDataset(IterableDataset, Generic[Sample]):
             return rank, ranks
         return rank * worker.num_workers + worker.id, ranks * worker.num_workers
 
+    def tells(self, error: Exception, name: str) -> bool:
+        """Whether this worker is who tells its rank of an error.
+
+        Of a member the one whose share it is. What is wrong with a listing all see,
+        unless it is of a kind that passes.
+        """
+        worker = get_worker_info()
+        if worker is None or isinstance(error, _PASSING):
+            return True
+        whose = int.from_bytes(_digest(os.fsencode(name))) % worker.num_workers
+        return bool(whose == worker.id)
+
     def _opened(self) -> Set:
         """The share that is not done."""
         number, of = self.share()
@@ -182,11 +204,14 @@ class _Samples(Generic[Sample]):
                 with member:
                     return dataset._transform(_readable(member))  # noqa: SLF001
             except Exception as error:
-                if dataset._errors == "raise":  # noqa: SLF001
+                if not dataset.tells(error, member.name):
+                    _LOG.warning("%sanother worker tells: %s", _worker(), error)
+                elif dataset._errors == "raise":  # noqa: SLF001
                     raise
-                if dataset._errors == "yield":  # noqa: SLF001
+                elif dataset._errors == "yield":  # noqa: SLF001
                     return error
-                _LOG.warning("skipped %s: %s", member.name, error)
+                else:
+                    _LOG.warning("%sskipped %s: %s", _worker(), member.name, error)
         raise StopIteration
 
 
@@ -195,6 +220,12 @@ def _readable(member: Member) -> Member:
     if member.error is not None:
         raise member.error
     return member
+
+
+def _worker() -> str:
+    """Name the worker that a line in the log is of, if there are several."""
+    worker = get_worker_info()
+    return "" if worker is None else f"worker {worker.id} of {worker.num_workers}: "
 
 
 def _digest(name: bytes, key: bytes = b"") -> bytes:

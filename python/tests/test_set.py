@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,17 @@ def test_orders(folder: Path) -> None:
     assert taken(order="rank", rank=lambda entry: ord(Path(entry.name).stem)) == "cba"
     assert taken(order=[folder / "b.txt"])[0] == "b"
     assert sorted(taken()) == ["a", "b", "c"]
+
+
+def test_a_function_learns_the_size_and_age_of_files(folder: Path) -> None:
+    (folder / "long.txt").write_text("longer than the others")
+    os.utime(folder / "b.txt", (1, 1))
+    members = nearfirst.open(f"{folder}/*.txt")
+    assert names(members.filter(lambda entry: (entry.size or 0) > 9)) == ["long.txt"]
+    assert names(members.filter(lambda entry: entry.modified == 1)) == ["b.txt"]
+    assert names(members.filter(lambda entry: entry.version)) == names(members)
+    missing = nearfirst.open(folder / "none").filter(lambda entry: entry.size is None)
+    assert names(missing) == ["none"]
 
 
 def test_a_path_is_a_name_and_text_is_a_pattern(tmp_path: Path) -> None:
@@ -179,6 +191,7 @@ def test_a_closed_set_says_so(folder: Path) -> None:
         (["x\\select 1"], {}, nearfirst.SpecError),
         (["x"], {"order": "best"}, ValueError),
         (["x"], {"order": b"name"}, TypeError),
+        (["x"], {"order": 7}, TypeError),
         (["x"], {"errors": "ignore"}, ValueError),
         (["x"], {"budget": "1G"}, TypeError),
         (["x"], {"budget": -1}, ValueError),

@@ -153,6 +153,38 @@ def test_what_listing_raises_is_raised_and_what_was_listed_comes() -> None:
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
+def test_what_listing_raised_is_the_cause_however_it_is_told() -> None:
+    class Broken(Objects):
+        def list(self, folder: str, *, recursive: bool) -> Iterator[nearfirst.Entry]:
+            del folder, recursive
+            raise ZeroDivisionError
+
+    def causes(members: Iterator[object]) -> list[type[BaseException | None]]:
+        found: list[type[BaseException | None]] = []
+        while True:
+            try:
+                if next(members, None) is None:
+                    return found
+            except nearfirst.Refused as error:
+                found.append(type(error.__cause__))
+
+    store = Broken({})
+    broken, other = opened(store, "mine://box/*"), opened(store, "mine://box/a*")
+    for members in (broken, broken.filter(lambda _: True), broken | other, broken - other):
+        assert set(causes(members.names())) == {ZeroDivisionError}
+        assert set(causes(members)) == {ZeroDivisionError}
+    (failed,) = opened(Broken({}), "mine://box/*", errors="yield")
+    assert failed.error is not None
+    assert isinstance(failed.error.__cause__, ZeroDivisionError)
+
+
+def test_a_union_is_of_sets_that_are_read_alike() -> None:
+    left, right = opened(Objects({"a": b"a"})), opened(Objects({"b": b"b"}))
+    with pytest.raises(ValueError, match="same stores"):
+        left | right
+    assert list((left - right).names()) == ["mine://box/a"]
+
+
 @pytest.mark.parametrize("wrong", ["text", None, 3, b"too long for it", b""])
 def test_a_store_that_gives_what_it_should_not(wrong: Any) -> None:
     store: Any = Objects({"a": b"text"})
@@ -249,6 +281,64 @@ def test_many_reads_at_a_time() -> None:
 
     store = Slow({f"{number:02}": b"x" for number in range(16)})
     assert sum(len(member.read()) for member in opened(store, jobs=8)) == 16
+
+
+MEMORY = """
+import sys
+import nearfirst
+BUDGET = 16 << 20
+class Store:
+    size = 1
+    def list(self, folder, *, recursive):
+        return []
+    def stat(self, name):
+        return nearfirst.Entry(name, self.size)
+    def read(self, entry, start, end):
+        return b"x" * (end - start)
+def read(count):
+    names = nearfirst.list_of(f"mine://box/{number}" for number in range(count))
+    for member in nearfirst.open(names, stores={"mine": store}, budget=BUDGET):
+        for _ in iter(lambda: member.read(1 << 20), b""):
+            pass
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+store = Store()
+read(2000)
+before = peak()
+store.size = int(sys.argv[1])
+read((256 << 20) // store.size)
+print((peak() - before) / BUDGET)
+"""
+
+
+@pytest.mark.parametrize("size", [1 << 20, 32 << 20])
+def test_what_a_store_gives_is_within_the_budget(size: int) -> None:
+    command = [sys.executable, "-c", MEMORY, str(size)]
+    told = subprocess.run(command, check=True, timeout=PATIENCE_S * 4, stdout=subprocess.PIPE)
+    # What Python's allocator keeps beside what is in use is not ours to bound.
+    assert float(told.stdout) < 2
+
+
+def test_a_store_is_asked_for_a_part_of_the_budget_at_a_time() -> None:
+    asked, lock = [0], threading.Lock()
+    most = 0
+
+    class Counting(Objects):
+        def read(self, entry: nearfirst.Entry, start: int, end: int) -> Buffer:
+            nonlocal most
+            with lock:
+                asked[0] += end - start
+                most = max(most, asked[0])
+            part = super().read(entry, start, end)
+            with lock:
+                asked[0] -= end - start
+            return part
+
+    store = Counting({f"{number}": LARGE for number in range(6)})
+    assert sum(len(member.read()) for member in opened(store, budget=8 << 20)) == 6 * len(LARGE)
+    assert max(end - start for start, end in store.reads) <= (8 << 20) // 16
+    assert most <= (8 << 20) // 4
 
 
 def test_a_store_that_reads_with_a_set() -> None:

@@ -200,6 +200,31 @@ def test_errors_are_yielded_from_workers(files: str) -> None:
     assert sum(isinstance(error, nearfirst.NotFound) for error in errors) == 1
 
 
+@pytest.mark.parametrize("errors", ["yield", "skip"])
+def test_what_is_wrong_with_a_listing_is_told_once(
+    files: str, errors: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nothing = files.replace("*", "none*")
+    dataset = NearDataset(files, nothing, transform=number, errors=errors)
+    # Spawned: what a fork logs is caught by the handlers of these tests.
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="spawn")
+    samples: list[Any] = list(loader)
+    told = [sample for sample in samples if isinstance(sample, nearfirst.NotFound)]
+    assert len(samples) == COUNT + len(told)
+    assert [error.name for error in told] == ([nothing] if errors == "yield" else [])
+    # In the log, what each worker met alone, by its number.
+    logged = capfd.readouterr().err
+    assert logged.count("another worker tells") == 1
+    assert logged.count("skipped") == (errors == "skip")
+    assert len(set(re.findall(r"worker \d of 2", logged))) == 1 + (errors == "skip")
+
+
+def test_an_error_of_a_worker_is_of_its_class(files: str) -> None:
+    dataset: NearDataset[Any] = NearDataset(nearfirst.list_of([files + "none"]))
+    with pytest.raises(nearfirst.NotFound, match=r"worker process 0[\s\S]*none: No such file"):
+        list(DataLoader(dataset, num_workers=1))
+
+
 def test_the_example_of_the_documentation_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import select
 import signal
 import subprocess
 import sys
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import nearfirst
 import pytest
+from nearfirst._nearfirst import Bell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from conftest import Server
 
@@ -147,6 +149,118 @@ def test_a_task_that_waits_is_cancelled(server: Server) -> None:
     asyncio.run(main())
 
 
+class Gates:
+    """A store whose objects come when their gates are opened."""
+
+    def __init__(self, names: str) -> None:
+        self.gates = {f"gated://box/{name}": threading.Event() for name in names}
+
+    def list(self, folder: str, *, recursive: bool) -> list[nearfirst.Entry]:
+        del folder, recursive
+        return [self.stat(name) for name in self.gates]
+
+    def stat(self, name: str) -> nearfirst.Entry:
+        return nearfirst.Entry(name, 1)
+
+    def read(self, entry: nearfirst.Entry, start: int, end: int) -> bytes:
+        del start, end
+        self.gates[entry.name].wait(PATIENCE_S)
+        return entry.name[-1:].encode()
+
+    def opened(self) -> nearfirst.Set:
+        return nearfirst.open("gated://box/*", stores={"gated": self})
+
+
+@pytest.fixture
+def gates() -> Iterator[Gates]:
+    gates = Gates("abcd")
+    yield gates
+    for gate in gates.gates.values():
+        gate.set()
+
+
+def rung(bell: Bell) -> list[int]:
+    """Who is to be woken, once somebody is."""
+    select.select([bell.fileno()], [], [], PATIENCE_S)
+    return bell.rung()
+
+
+def test_tasks_are_woken_in_turn_each_for_a_member_of_its_own(gates: Gates) -> None:
+    members, bell = gates.opened(), Bell()
+    line = [members._wait(bell) for _ in range(3)]  # noqa: SLF001
+    assert [waiting.poll() for waiting in line] == [None] * 3
+    for waiting, name in zip(line, "bca", strict=True):
+        gates.gates[f"gated://box/{name}"].set()
+        assert rung(bell) == [waiting.number]
+        member = waiting.poll()
+        assert member is not None
+        assert member.read() == name.encode()
+
+
+def test_what_a_task_was_woken_for_and_left_is_the_next_one_s(gates: Gates) -> None:
+    members, bell = gates.opened(), Bell()
+    first, second = members._wait(bell), members._wait(bell)  # noqa: SLF001
+    assert (first.poll(), second.poll()) == (None, None)
+    gates.gates["gated://box/c"].set()
+    assert rung(bell) == [first.number]
+    first.leave()
+    assert rung(bell) == [second.number]
+    member = second.poll()
+    assert member is not None
+    assert member.read() == b"c"
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_tasks_share_a_set(gates: Gates, *, is_shared: bool) -> None:
+    async def one(members: AsyncIterator[nearfirst.Member]) -> bytes:
+        try:
+            return (await anext(members)).read()
+        except StopAsyncIteration:
+            return b"-"
+
+    async def main() -> list[bytes]:
+        members = gates.opened()
+        iterator = aiter(members)
+        tasks = [
+            asyncio.ensure_future(one(iterator if is_shared else aiter(members))) for _ in range(7)
+        ]
+        await asyncio.sleep(0)
+        tasks.pop(0).cancel()
+        for gate in gates.gates.values():
+            gate.set()
+        return await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE_S)
+
+    assert sorted(asyncio.run(main())) == [b"-", b"-", b"a", b"b", b"c", b"d"]
+
+
+def test_a_task_that_waits_is_told_that_its_set_is_closed(gates: Gates) -> None:
+    async def main() -> None:
+        members = gates.opened()
+        task = asyncio.ensure_future(anext(aiter(members)))
+        await asyncio.sleep(0)
+        members.close()
+        with pytest.raises(ValueError, match="closed"):
+            await asyncio.wait_for(task, PATIENCE_S)
+
+    asyncio.run(main())
+
+
+def test_all_tasks_of_a_loop_wait_by_one_descriptor(gates: Gates) -> None:
+    async def main() -> None:
+        members = gates.opened()
+        tasks = [asyncio.ensure_future(anext(aiter(members)))]
+        await asyncio.sleep(0)
+        before = descriptors()
+        tasks += [asyncio.ensure_future(anext(aiter(members))) for _ in range(50)]
+        await asyncio.sleep(0)
+        assert descriptors() <= before
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+
+
 def test_errors_of_tasks(folder: Path) -> None:
     async def main() -> list[Any]:
         members = nearfirst.open(folder / "none", folder / "a.txt", errors="yield")
@@ -161,14 +275,15 @@ def descriptors() -> int:
 
 
 def threads() -> list[str]:
-    """The names of the threads that are the library's."""
+    """The names of the threads that are the library's: all of these have one of their own."""
+    others = {Path("/proc/self/comm").read_text().strip(), "jemalloc_bg_thd"}
     mine = {thread.native_id for thread in threading.enumerate()}
     tasks = [task for task in Path("/proc/self/task").iterdir() if int(task.name) not in mine]
     found = []
     for task in tasks:
         with contextlib.suppress(OSError):
             found.append((task / "comm").read_text().strip())
-    return found
+    return [name for name in found if name not in others]
 
 
 def ended(before: int) -> None:

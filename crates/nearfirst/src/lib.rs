@@ -16,7 +16,7 @@
 //! ```
 
 pub use fetch;
-pub use fetch::engine::{Engine, EngineOptions};
+pub use fetch::engine::{Engine, EngineOptions, Turn};
 pub use fetch::scheduler::{DeviceId, DeviceSnapshot, Limits, Snapshot};
 pub use set::{
     Cursor, Duplicates, Glob, ListSource, Member, MemberError, Order, Rank, Set, SetOptions, Spec,
@@ -27,8 +27,8 @@ pub use sled::{
     Sled, Spread, TableError, delivery_time, describe, pull_edges,
 };
 pub use store::{
-    Answer, Backing, Bindings, ByteStream, Clock, Costs, Entries, Entry, Error, Kind, Local,
+    Answer, Backing, Bindings, ByteStream, Cause, Clock, Costs, Entries, Entry, Error, Kind, Local,
     Located, Mount, Mounts, Name, Pattern, Permissions, Probe, Progress, Query, Reading, Reason,
     Recall, Status, Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning, probe,
-    probe_memory,
+    probe_first, probe_memory,
 };

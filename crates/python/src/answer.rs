@@ -4,15 +4,13 @@ use std::fmt;
 use std::io;
 
 use bytes::Bytes;
-use nearfirst::{Error, Name};
+use nearfirst::{Cause, Error, Name};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{
     PyConnectionError, PyFileNotFoundError, PyNotImplementedError, PyPermissionError,
     PyTimeoutError, PyTypeError,
 };
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::PyBytes;
 
 use crate::buffer;
 use crate::calls::Reply;
@@ -21,14 +19,14 @@ use crate::entry::Entry;
 /// Entries and the listing that they are of, or `None` at its end.
 pub(crate) fn names(given: &Bound<'_, PyAny>) -> PyResult<Reply> {
     let (entries, listing): (Vec<Bound<'_, PyAny>>, Option<Py<PyAny>>) = given.extract()?;
-    let taken = entries.iter().map(|entry| Ok(entry_of(entry, "list")?.get().0.clone()));
+    let taken = entries.iter().map(|entry| Ok(entry_of(entry, "list")?.get().told.clone()));
     Ok(Reply::Names(taken.collect::<PyResult<_>>()?, listing))
 }
 
 /// What `stat` gave of an object, under the name that it was asked for.
 pub(crate) fn entry(given: &Bound<'_, PyAny>, asked: &Name) -> PyResult<nearfirst::Entry> {
     let entry = entry_of(given, "stat")?;
-    Ok(nearfirst::Entry { name: asked.clone(), ..entry.get().0.clone() })
+    Ok(nearfirst::Entry { name: asked.clone(), ..entry.get().told.clone() })
 }
 
 fn entry_of<'a, 'py>(
@@ -41,11 +39,8 @@ fn entry_of<'a, 'py>(
     })
 }
 
-/// What `read` gave: `bytes` without a copy, other buffers with one.
+/// What `read` gave, copied: its object must not live as long as somebody has not read the last of it.
 pub(crate) fn bytes(given: &Bound<'_, PyAny>) -> PyResult<Bytes> {
-    if let Ok(bytes) = given.cast::<PyBytes>() {
-        return Ok(Bytes::from_owner(PyBackedBytes::from(bytes.clone())));
-    }
     buffer::copied(&PyUntypedBuffer::get(given)?)
 }
 
@@ -71,8 +66,8 @@ pub(crate) fn error(py: Python<'_>, about: &Name, raised: PyErr) -> Error {
     {
         Error::interrupted(name, reason)
     } else {
-        let raised = Raised { error: raised, text: reason };
-        Error::io(about.to_string_lossy().into_owned(), io::Error::other(raised))
+        let cause = Cause::new(Raised { error: raised, text: reason });
+        Error::io(about.to_string_lossy().into_owned(), io::Error::other(cause))
     }
 }
 

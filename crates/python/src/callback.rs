@@ -61,7 +61,7 @@ impl Callback {
             Python::try_attach(|py| {
                 let function = self.function.get(py)?;
                 CALLING.set(true);
-                let entry = Bound::new(py, Entry(entry.clone()));
+                let entry = Bound::new(py, Entry::new(entry.clone()));
                 let answered = entry.and_then(|entry| answer(&function.call1((entry,))?));
                 CALLING.set(false);
                 answered.map_err(|error| self.trouble.keep(error)).ok()

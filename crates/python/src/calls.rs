@@ -202,7 +202,9 @@ impl Call {
     #[getter]
     fn part(&self) -> Option<(Entry, u64, u64)> {
         match &self.request {
-            Request::Read { entry, range } => Some((Entry(entry.clone()), range.start, range.end)),
+            Request::Read { entry, range } => {
+                Some((Entry::new(entry.clone()), range.start, range.end))
+            }
             _ => None,
         }
     }

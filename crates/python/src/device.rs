@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearfirst::{Backing, Costs, Error, probe, probe_memory};
+use nearfirst::{Backing, Costs, probe_first, probe_memory};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -100,12 +100,15 @@ pub(crate) fn calibrate(
     }
     let asked = paths.into_iter().map(|path| vec![path]);
     let places: Vec<_> = if is_all { all.values().cloned().collect() } else { asked.collect() };
-    for places in places {
+    for places in places.iter().filter(|places| !places.is_empty()) {
         py.check_signals()?;
-        match py.detach(|| measure(&costs, &places, limit)) {
-            Ok(Some(device)) => measured.push(device),
+        let probed = || probe_first(costs.local(), places, costs.clock(), limit, |_| ());
+        match py.detach(probed) {
+            Ok((found, _)) => {
+                measured.push(found.device.clone());
+                costs.calibrate(found);
+            }
             // Nobody asked for it by name.
-            Ok(None) => {}
             Err(_) if is_all => {}
             Err(error) => return Err(error::of(py, &error.name(), &error)),
         }
@@ -117,30 +120,4 @@ pub(crate) fn calibrate(
     measured.dedup();
     let on = |device| all.get(device).cloned().unwrap_or_default();
     Ok(measured.iter().map(|device| row(&costs, device, on(device))).collect())
-}
-
-/// Measures the device at the first of its places where that works; `None` of one without places.
-fn measure(
-    costs: &Costs,
-    places: &[PathBuf],
-    limit: Duration,
-) -> Result<Option<nearfirst::Device>, Error> {
-    let mut first_error = None;
-    for place in places {
-        match probe(costs.local(), place, costs.clock(), limit, |_| ()) {
-            Ok(found) if found.observations.is_empty() => {
-                let source = io::Error::other("all that was read of it is in memory");
-                first_error.get_or_insert_with(|| Error::io(place, source));
-            }
-            Ok(found) => {
-                let device = found.device.clone();
-                costs.calibrate(found);
-                return Ok(Some(device));
-            }
-            // Its other mounts would not answer either.
-            Err(error @ Error::Stalled { .. }) => return Err(error),
-            Err(error) => drop(first_error.get_or_insert(error)),
-        }
-    }
-    first_error.map_or(Ok(None), Err)
 }

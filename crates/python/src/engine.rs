@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use nearfirst::{Engine, EngineOptions, Limits, Store, Stores};
+use nearfirst::{Engine, Store, Stores};
 use pyo3::prelude::*;
 
 use crate::calls::Calls;
@@ -88,23 +88,27 @@ impl Shared {
             return Ok(found);
         }
         let (mut unanswered, mut schemes) = (Vec::new(), HashMap::<_, Arc<dyn Store>>::new());
+        let mut engine_options = options.engine();
+        let budget_bytes = engine_options.limits.budget_bytes;
+        let share = budget_bytes / (given.len() as u64).max(1);
         for Given { scheme, reference, .. } in given {
-            let (store, calls) = PythonStore::new(scheme, reference.clone_ref(py), options.stall());
+            let reference = reference.clone_ref(py);
+            let (store, calls) = PythonStore::new(scheme, reference, options.stall(), share);
             schemes.insert(scheme.clone(), Arc::new(store));
             unanswered.push(calls);
         }
         let of = |given: &Given| (given.scheme.clone(), given.reference.clone_ref(py));
         let stores: Vec<_> = given.iter().map(of).collect();
         let kept = given.iter().map(|given| given.kept.clone_ref(py)).collect();
-        let mut limits = options.engine();
         if !stores.is_empty() {
-            limits = with_stall(limits, options.stall() + STORE_FIRST);
+            engine_options.limits.stall = options.stall() + STORE_FIRST;
+            engine_options.limits.budget_bytes -= PythonStore::asked_bytes(budget_bytes);
         }
         let mut opened = options.stores().map_err(Failure::Configuration)?;
         opened.schemes = schemes;
         let costs = costs();
         let opened = Arc::new(Stores::new(Arc::clone(&costs), &opened));
-        let engine = Engine::new(opened, costs, limits).map_err(Failure::Threads)?;
+        let engine = Engine::new(opened, costs, engine_options).map_err(Failure::Threads)?;
         let shared = Arc::new(Self { options, stores, engine: Owned::new(engine) });
         engines.push(Arc::downgrade(&shared));
         Ok((shared, kept, unanswered))
@@ -122,13 +126,21 @@ impl Shared {
         self.stores.iter().zip(given).map(same).collect()
     }
 
+    /// Whether a name means the same object to both.
+    pub(crate) fn reads_as(&self, py: Python<'_>, other: &Self) -> bool {
+        let is_same = |(ours, theirs): (&(String, Reference), &(String, Reference))| {
+            let (ours, theirs) = ((&ours.0, ours.1.get(py)), (&theirs.0, theirs.1.get(py)));
+            ours.0 == theirs.0
+                && ours.1.zip(theirs.1).is_some_and(|(ours, theirs)| ours.is(&theirs))
+        };
+        self.options.storage == other.options.storage
+            && self.stores.len() == other.stores.len()
+            && self.stores.iter().zip(&other.stores).all(is_same)
+    }
+
     /// # Errors
     /// In a fork of the process that it was made in.
     pub(crate) fn engine(&self) -> PyResult<&Engine> {
         self.engine.get()
     }
-}
-
-fn with_stall(options: EngineOptions, stall: Duration) -> EngineOptions {
-    EngineOptions { limits: Limits { stall, ..options.limits }, ..options }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nearfirst::{Error, MemberError, Name, SpecError};
+use nearfirst::{Cause, Error, MemberError, Name, SpecError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -64,8 +64,8 @@ pub(crate) fn of(py: Python<'_>, about: &Name, error: &Error) -> PyErr {
 /// What a store of Python's raised.
 fn cause(error: &Error) -> Option<&PyErr> {
     let Error::Io { source, .. } = error else { return None };
-    let raised = source.get_ref()?.downcast_ref::<Raised>()?;
-    Some(&raised.error)
+    let cause = source.get_ref()?.downcast_ref::<Cause>()?;
+    Some(&cause.get::<Raised>()?.error)
 }
 
 /// Of a member.

@@ -25,6 +25,7 @@ mod sled;
 mod spec;
 mod store;
 mod wait;
+mod waiting;
 
 use pyo3::prelude::*;
 
@@ -49,4 +50,6 @@ mod _nearfirst {
     use crate::sled::{DeliveryTime, Sled, delivery_time, sleds};
     #[pymodule_export]
     use crate::spec::Spec;
+    #[pymodule_export]
+    use crate::waiting::Waiting;
 }

@@ -159,7 +159,7 @@ impl Member {
 
     #[getter]
     fn modified(&self) -> Option<f64> {
-        entry::modified(&self.entry)
+        entry::seconds(self.entry.modified)
     }
 
     #[getter]

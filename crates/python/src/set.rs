@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake as _;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use futures::{Stream as _, StreamExt as _};
 use nearfirst::{Engine, MemberError, SetOptions};
-use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::bell::Bell;
+use crate::bell::{Bell, Rope};
 use crate::callback::{self, Callback, Trouble};
 use crate::engine::Shared;
 use crate::kept::Kept;
@@ -25,6 +25,7 @@ use crate::options::{self, Options};
 use crate::owned::Owned;
 use crate::spec::Spec;
 use crate::wait::wait;
+use crate::waiting::Waiting;
 use crate::{error, name};
 
 /// An open dynamic set.
@@ -59,6 +60,8 @@ pub(crate) struct Open {
     set: Owned<nearfirst::Set>,
     closed: AtomicBool,
     grounds: Vec<Ground>,
+    /// Of tasks that wait, which are told when it is closed.
+    ropes: Mutex<BTreeMap<(usize, u64), Arc<Rope>>>,
 }
 
 /// What a set stands on, and those that are made of it.
@@ -70,21 +73,40 @@ struct Ground {
 }
 
 impl Open {
-    fn set(&self) -> PyResult<&nearfirst::Set> {
+    pub(crate) fn set(&self) -> PyResult<&nearfirst::Set> {
         self.set.get()
     }
 
-    fn engine(&self) -> PyResult<&Engine> {
+    pub(crate) fn engine(&self) -> PyResult<&Engine> {
         self.grounds[0].shared.engine()
     }
 
     /// # Errors
     /// It was closed; a function of its raised.
-    fn goes_on(&self) -> PyResult<()> {
+    pub(crate) fn goes_on(&self) -> PyResult<()> {
         if self.closed.load(Ordering::Acquire) {
             return Err(closed());
         }
         self.grounds.iter().try_for_each(|ground| ground.trouble.check())
+    }
+
+    fn ropes(&self) -> MutexGuard<'_, BTreeMap<(usize, u64), Arc<Rope>>> {
+        self.ropes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A task waits from now on, until it has left.
+    pub(crate) fn joined(&self, rope: &Arc<Rope>) {
+        self.ropes().insert(rope.place(), Arc::clone(rope));
+    }
+
+    pub(crate) fn left(&self, rope: &Rope) {
+        self.ropes().remove(&rope.place());
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let ropes: Vec<_> = self.ropes().values().cloned().collect();
+        ropes.into_iter().for_each(Rope::wake);
     }
 }
 
@@ -99,7 +121,12 @@ impl Set {
         kept: Vec<Py<Kept>>,
         yields_errors: bool,
     ) -> Self {
-        let open = Open { set: Owned::new(set), closed: AtomicBool::new(false), grounds };
+        let open = Open {
+            set: Owned::new(set),
+            closed: AtomicBool::new(false),
+            grounds,
+            ropes: Mutex::default(),
+        };
         Self {
             open: Mutex::new(Some(Arc::new(open))),
             kept,
@@ -120,8 +147,13 @@ impl Set {
         Ok(open)
     }
 
+    /// All its members were yielded.
+    pub(crate) fn ended(&self) {
+        self.counts.ended.store(true, Ordering::Relaxed);
+    }
+
     /// A member for Python, or the exception for its error.
-    fn given(
+    pub(crate) fn given(
         &self,
         py: Python<'_>,
         open: &Open,
@@ -170,7 +202,7 @@ impl Set {
         open.goes_on()?;
         let Some(member) = wait(py, open.engine()?, || open.goes_on(), members.next())? else {
             open.goes_on()?;
-            self.counts.ended.store(true, Ordering::Relaxed);
+            self.ended();
             return Ok(None);
         };
         // What its functions raised meanwhile is the next call's: this member must not be lost.
@@ -182,25 +214,10 @@ impl Set {
         py.import("nearfirst._asyncio")?.getattr("Members")?.call1((slf,))
     }
 
-    /// The next member if it is ready; else `None`, and the bell rings when it is worth to ask again.
-    fn _poll(&self, py: Python<'_>, bell: &Bell) -> PyResult<Option<Member>> {
-        let open = self.open()?;
-        open.goes_on()?;
-        let (set, engine, waker) = (open.set()?, open.engine()?, bell.waker());
-        let polled = py.detach(|| {
-            let _entered = engine.handle().enter();
-            let mut members = pin!(set.stream());
-            members.as_mut().poll_next(&mut Context::from_waker(&waker))
-        });
-        match polled {
-            Poll::Pending => open.goes_on().map(|()| None),
-            Poll::Ready(None) => {
-                open.goes_on()?;
-                self.counts.ended.store(true, Ordering::Relaxed);
-                Err(PyStopAsyncIteration::new_err(()))
-            }
-            Poll::Ready(Some(member)) => self.given(py, &open, member).map(Some),
-        }
+    /// A place in the line for its members, for a task.
+    fn _wait(slf: &Bound<'_, Self>, bell: &Bell) -> PyResult<Waiting> {
+        let open = slf.get().open()?;
+        Ok(Waiting::new(slf.clone().unbind(), open, bell))
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -270,6 +287,12 @@ impl Set {
     }
 
     fn __or__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        let (left, right) = (self.open()?, other.open()?);
+        if !left.grounds[0].shared.reads_as(py, &right.grounds[0].shared) {
+            return Err(PyValueError::new_err(
+                "a union is of sets that were opened with the same stores and storage_options",
+            ));
+        }
         let either = nearfirst::Set::union;
         self.made(py, Some(other), None, |set, other| {
             other.map_or_else(|| set.rewind(), |o| either(set, o))
@@ -341,7 +364,7 @@ impl Set {
     fn close(&self, py: Python<'_>) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(open) = open {
-            open.closed.store(true, Ordering::Release);
+            open.close();
             py.detach(|| drop(open));
         }
     }

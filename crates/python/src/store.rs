@@ -6,16 +6,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, stream};
-
 use nearfirst::{
     Answer, ByteStream, Device, Entries, Entry, Error, Name, Pattern, Query, Reading, Store,
 };
+use tokio::sync::Semaphore;
 
 use crate::calls::{Calls, Queue, Reply, Request};
 use crate::kept::Reference;
 
-/// Bytes asked for at a time: what the scheduler gives one request.
-const READ_BYTES: u64 = 8 << 20;
+/// Bytes asked for at a time at most: what the scheduler gives one request.
+const ASK_BYTES_MAX: u64 = 8 << 20;
+/// Bytes asked for at a time, however small the budget: less costs more calls than it saves memory.
+const ASK_BYTES_MIN: u64 = 64 << 10;
+/// Of the budget, the part that one call may ask for: several calls are under way at a time.
+const ASK_SHARE: u64 = 16;
+/// Of the budget, the part that all calls under way may have asked for. What they give is in memory
+/// a second time, as the store's own object, until it is copied.
+const ASKED_SHARE: u64 = 4;
+/// What room for answers is counted in: a semaphore counts to no more than 32 bits everywhere.
+const ROOM_UNIT: u64 = 1 << 10;
 
 /// A store written in Python. Dropped, it ends the threads that served it, once they are done.
 #[derive(Debug)]
@@ -30,14 +39,31 @@ struct Asks {
     queue: Arc<Queue>,
     /// How long a call may take.
     limit: Duration,
+    /// Bytes of one call at most.
+    ask_bytes: u64,
+    /// For answers of calls that are under way, in units.
+    room: Arc<Semaphore>,
 }
 
 impl PythonStore {
     /// Of names of this scheme, and its calls, which somebody must answer.
-    pub(crate) fn new(scheme: &str, store: Reference, limit: Duration) -> (Self, Calls) {
+    pub(crate) fn new(
+        scheme: &str,
+        store: Reference,
+        limit: Duration,
+        budget_bytes: u64,
+    ) -> (Self, Calls) {
         let queue = Queue::new(store);
-        let asks = Asks { queue: Arc::clone(&queue), limit };
+        let ask_bytes = (budget_bytes / ASK_SHARE).clamp(ASK_BYTES_MIN, ASK_BYTES_MAX);
+        let asked_bytes = Self::asked_bytes(budget_bytes).max(ask_bytes);
+        let room = Arc::new(Semaphore::new(units(asked_bytes)));
+        let asks = Asks { queue: Arc::clone(&queue), limit, ask_bytes, room };
         (Self { scheme: scheme.to_owned(), asks }, Calls(queue))
+    }
+
+    /// Of a budget, what a store holds itself: the answers of its calls until they are copied.
+    pub(crate) fn asked_bytes(budget_bytes: u64) -> u64 {
+        budget_bytes / ASKED_SHARE
     }
 
     /// What follows `scheme://`.
@@ -50,6 +76,12 @@ impl Drop for PythonStore {
     fn drop(&mut self) {
         self.asks.queue.close();
     }
+}
+
+/// Units of room for so many bytes, as far as they can be counted.
+fn units(bytes: u64) -> usize {
+    let units = usize::try_from(bytes.div_ceil(ROOM_UNIT)).unwrap_or(usize::MAX);
+    units.min(Semaphore::MAX_PERMITS)
 }
 
 impl Asks {
@@ -78,8 +110,11 @@ impl Asks {
     /// The bytes of a range, no more than are asked for at a time.
     async fn bytes(&self, entry: Entry, range: Range<u64>) -> Result<Bytes, Error> {
         let name = entry.name.clone();
-        let end = range.end.min(range.start.saturating_add(READ_BYTES));
+        let end = range.end.min(range.start.saturating_add(self.ask_bytes));
         let range = range.start..end;
+        let units =
+            u32::try_from(units(range.end - range.start)).expect("of ASK_BYTES_MAX at most");
+        let _room = self.room.acquire_many(units).await.expect("it is never closed");
         match self.ask(Request::Read { entry, range }).await? {
             Reply::Bytes(bytes) => Ok(bytes),
             Reply::Names(..) | Reply::Entry(_) => Err(mismatched(name)),

@@ -100,6 +100,32 @@ impl Set {
         Members { set: self, turn: Turn::default() }
     }
 
+    /// As the next of [`Set::stream`], for a task that does not borrow the set: it keeps `turn` from
+    /// one poll to the next, polls again once it was woken, and [leaves](Set::leave) if it does not.
+    pub fn poll_next(
+        &self,
+        context: &Context<'_>,
+        turn: &mut Turn,
+    ) -> Poll<Option<Result<Member, MemberError>>> {
+        loop {
+            match ready!(self.feed().poll_next(context, turn)) {
+                None => return Poll::Ready(None),
+                Some(arrival) => {
+                    if let Some(member) = self.accepted(arrival) {
+                        return Poll::Ready(Some(member));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A task that polled does not wait any more: a member that it was woken for is another's.
+    pub fn leave(&self, turn: &mut Turn) {
+        if let Some(feed) = self.feed.get() {
+            feed.leave(turn);
+        }
+    }
+
     /// What is in either set: a new set, of names that become known in both.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
@@ -281,24 +307,14 @@ impl Stream for Members<'_> {
     type Item = Result<Member, MemberError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            match ready!(self.set.feed().poll_next(context, &mut self.turn)) {
-                None => return Poll::Ready(None),
-                Some(arrival) => {
-                    if let Some(member) = self.set.accepted(arrival) {
-                        return Poll::Ready(Some(member));
-                    }
-                }
-            }
-        }
+        let Self { set, turn } = &mut *self;
+        set.poll_next(context, turn)
     }
 }
 
 impl Drop for Members<'_> {
     fn drop(&mut self) {
-        if let Some(feed) = self.set.feed.get() {
-            feed.leave(&mut self.turn);
-        }
+        self.set.leave(&mut self.turn);
     }
 }
 

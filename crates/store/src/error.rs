@@ -1,7 +1,10 @@
 //! What can go wrong when asking about or reading an object, by what the caller can do next.
 
+use std::error::Error as StdError;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Name;
@@ -109,6 +112,36 @@ pub enum Error {
     },
 }
 
+/// What code that is not the library's raised, as the source of an [`Error::Io`].
+///
+/// Everyone who gets the error [again](Error::again) gets the same cause.
+#[derive(Debug, Clone)]
+pub struct Cause(Arc<dyn StdError + Send + Sync>);
+
+impl Cause {
+    /// Of an error that another library knows.
+    pub fn new(raised: impl StdError + Send + Sync + 'static) -> Self {
+        Self(Arc::new(raised))
+    }
+
+    /// What was raised, if it is of this type.
+    pub fn get<T: StdError + 'static>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Cause {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source()
+    }
+}
+
 impl Error {
     /// An [`Error::Interrupted`].
     pub fn interrupted(name: impl Into<Name>, reason: impl Into<String>) -> Self {
@@ -129,13 +162,7 @@ impl Error {
     #[must_use]
     pub fn again(&self) -> Self {
         match self {
-            Self::Io { path, source } => {
-                let source = source.raw_os_error().map_or_else(
-                    || io::Error::new(source.kind(), source.to_string()),
-                    io::Error::from_raw_os_error,
-                );
-                Self::Io { path: path.clone(), source }
-            }
+            Self::Io { path, source } => Self::Io { path: path.clone(), source: io_again(source) },
             Self::Stalled { path, mount, limit } => {
                 Self::Stalled { path: path.clone(), mount: mount.clone(), limit: *limit }
             }
@@ -215,5 +242,15 @@ impl Error {
             | Self::Unsupported { reason, .. }
             | Self::Refused { reason, .. } => reason.clone(),
         }
+    }
+}
+
+fn io_again(error: &io::Error) -> io::Error {
+    if let Some(number) = error.raw_os_error() {
+        return io::Error::from_raw_os_error(number);
+    }
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Cause>()) {
+        Some(cause) => io::Error::new(error.kind(), cause.clone()),
+        None => io::Error::new(error.kind(), error.to_string()),
     }
 }

@@ -41,10 +41,10 @@ pub use bindings::Bindings;
 pub use clock::Clock;
 pub use costs::{Costs, Opener};
 pub use entry::{Entry, Tier, Version};
-pub use error::Error;
+pub use error::{Cause, Error};
 pub use local::{
     Backing, Files, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason, Status, Walk,
-    disk_position, holes, probe, probe_memory, resident_ranges, was_evicted,
+    disk_position, holes, probe, probe_first, probe_memory, resident_ranges, was_evicted,
 };
 pub use name::Name;
 pub use pattern::Pattern;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nearfirst::{Costs, Device, Error, Probe, Progress, probe, probe_memory};
+use nearfirst::{Costs, Device, Error, Probe, Progress, probe_first, probe_memory};
 
 use crate::asking::{AskFlags, seconds};
 use crate::devices::{self, Row};
@@ -109,26 +109,13 @@ fn measure(
     costs: &Costs,
     target: &Target,
     limit: Duration,
-    mut progress: impl FnMut(Progress),
+    progress: impl FnMut(Progress),
 ) -> Result<(Probe, Option<PathBuf>), Error> {
     let Target::Places { places, .. } = target else {
         return Ok((probe_memory(costs.clock())?, None));
     };
-    let mut first_error = None;
-    for place in places {
-        match probe(costs.local(), place, costs.clock(), limit, &mut progress) {
-            Ok(probe) if probe.observations.is_empty() => {
-                let source =
-                    io::Error::other("no read said anything: all that was read is in memory");
-                first_error.get_or_insert_with(|| Error::io(place, source));
-            }
-            Ok(probe) => return Ok((probe, Some(place.clone()))),
-            // Its other mounts would not answer either.
-            Err(error @ Error::Stalled { .. }) => return Err(error),
-            Err(error) => drop(first_error.get_or_insert(error)),
-        }
-    }
-    Err(first_error.expect("a target has a place"))
+    let (probe, place) = probe_first(costs.local(), places, costs.clock(), limit, progress)?;
+    Ok((probe, Some(place.to_owned())))
 }
 
 fn result(out: &mut impl Write, row: &Row) -> io::Result<()> {

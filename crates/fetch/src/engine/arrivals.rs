@@ -2,7 +2,7 @@
 //!
 //! It has a lock of its own: what is here is handed out without the engine's.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
@@ -33,8 +33,9 @@ pub(crate) struct Here {
     threads: usize,
     /// Tasks that wait, also those that were woken and have not looked since.
     tasks: usize,
-    /// Of tasks to be woken.
-    wakers: Vec<Waker>,
+    /// Of tasks that were not woken yet, by their place in the line.
+    wakers: BTreeMap<u64, Waker>,
+    next_place: u64,
 }
 
 impl Arrivals {
@@ -49,10 +50,10 @@ impl Arrivals {
         here.threads -= 1;
     }
 
-    /// Tells those who wait; the engine's lock need not be held.
+    /// Tells those who wait, of tasks no more than there are members; the engine's lock need not be held.
     pub(crate) fn wake(&self) {
         let mut here = self.lock();
-        let wakers = std::mem::take(&mut here.wakers);
+        let wakers = here.first_in_line();
         let (threads, one) = (here.threads, here.members.len() == 1 && !here.ended);
         drop(here);
         match threads {
@@ -90,15 +91,28 @@ impl Here {
         self.threads + self.tasks
     }
 
-    /// A task waits from now on, until it leaves.
-    pub(crate) fn task_waits(&mut self, waker: &Waker) {
+    /// A task waits from now on, until it leaves; in the place that it had, or at the end of the line.
+    pub(crate) fn task_waits(&mut self, waker: &Waker, place: Option<u64>) -> u64 {
+        let place = place.unwrap_or_else(|| {
+            self.next_place += 1;
+            self.next_place
+        });
         self.tasks += 1;
-        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
-            self.wakers.push(waker.clone());
-        }
+        self.wakers.insert(place, waker.clone());
+        place
     }
 
-    pub(crate) fn task_left(&mut self) {
+    pub(crate) fn task_left(&mut self, place: u64) {
         self.tasks -= 1;
+        self.wakers.remove(&place);
+    }
+
+    /// Takes out who is to be woken: as many as there are members, all at the end.
+    pub(crate) fn first_in_line(&mut self) -> Vec<Waker> {
+        if self.ended {
+            return std::mem::take(&mut self.wakers).into_values().collect();
+        }
+        let woken = self.members.len().min(self.wakers.len());
+        (0..woken).filter_map(|_| self.wakers.pop_first()).map(|(_, waker)| waker).collect()
     }
 }

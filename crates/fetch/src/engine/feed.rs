@@ -1,7 +1,7 @@
 //! The consumers' end of a set: hands out members as they arrive, each once.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use futures::Stream;
 use store::{Entry, Error};
@@ -30,13 +30,14 @@ pub struct Feed {
 /// A task's place among the consumers that wait: each of those asks for a member of its own.
 #[derive(Debug, Default)]
 pub struct Turn {
+    place: Option<u64>,
     waits: bool,
 }
 
 impl Turn {
     fn end(&mut self, here: &mut Here) {
         if std::mem::take(&mut self.waits) {
-            here.task_left();
+            here.task_left(self.place.expect("who waits has a place"));
         }
     }
 }
@@ -93,21 +94,31 @@ impl Feed {
     }
 
     /// As [`Feed::next`], for a task, which keeps `turn` from one poll to the next.
+    ///
+    /// Who was woken polls again or [leaves](Feed::leave): no other is woken for the same member.
     pub fn poll_next(&self, context: &Context<'_>, turn: &mut Turn) -> Poll<Option<Arrival>> {
-        self.leave(turn);
+        turn.end(&mut self.arrivals.lock());
         match self.look() {
-            Ok(arrival) => Poll::Ready(arrival),
+            Ok(arrival) => {
+                turn.place = None;
+                Poll::Ready(arrival)
+            }
             Err(mut here) => {
                 turn.waits = true;
-                here.task_waits(context.waker());
+                turn.place = Some(here.task_waits(context.waker(), turn.place));
                 Poll::Pending
             }
         }
     }
 
-    /// A task that polled does not wait any more: what it asked for is another's.
+    /// A task that polled does not wait any more: what it asked for, or was woken for, is another's.
     pub fn leave(&self, turn: &mut Turn) {
-        turn.end(&mut self.arrivals.lock());
+        let mut here = self.arrivals.lock();
+        turn.end(&mut here);
+        turn.place = None;
+        let wakers = here.first_in_line();
+        drop(here);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// The next member if one is here, `None` after the last. Else one was

@@ -106,6 +106,37 @@ pub fn probe(
     }
 }
 
+/// Measures one device by several places on it: at the first where that works, which it tells.
+///
+/// # Errors
+/// As [`probe`], of the first place; [`Error::Stalled`] of any, since a device's other mounts would
+/// not answer either; [`Error::Io`] where all that was read is in memory.
+///
+/// # Panics
+/// Without a place.
+pub fn probe_first<'a>(
+    local: &Local,
+    places: &'a [PathBuf],
+    clock: &Clock,
+    limit: Duration,
+    mut progress: impl FnMut(Progress),
+) -> Result<(Probe, &'a Path), Error> {
+    let mut first_error = None;
+    for place in places {
+        match probe(local, place, clock, limit, &mut progress) {
+            Ok(found) if found.observations.is_empty() => {
+                let source =
+                    io::Error::other("no read said anything: all that was read is in memory");
+                first_error.get_or_insert_with(|| Error::io(place, source));
+            }
+            Ok(found) => return Ok((found, place)),
+            Err(error @ Error::Stalled { .. }) => return Err(error),
+            Err(error) => drop(first_error.get_or_insert(error)),
+        }
+    }
+    Err(first_error.expect("a device has a place"))
+}
+
 /// Measures memory: reads of a file that is wholly in it.
 ///
 /// # Errors
