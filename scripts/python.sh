@@ -28,8 +28,8 @@ ln -sfn ../../target/debug/lib_nearfirst.so python/nearfirst/_nearfirst.abi3.so
 echo "$PWD/python" >"$("$bin/python" -c 'import site; print(site.getsitepackages()[0])')/nearfirst.pth"
 
 code=0
-"$bin/ruff" format --check -q python || code=1
-"$bin/ruff" check -q python || code=1
+"$bin/ruff" format --check -q python scripts || code=1
+"$bin/ruff" check -q python scripts || code=1
 "$bin/mypy" || code=1
 "$bin/python" -m mypy.stubtest nearfirst --mypy-config-file pyproject.toml \
     --allowlist python/stubtest.txt --ignore-unused-allowlist || code=1

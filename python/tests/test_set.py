@@ -6,6 +6,8 @@ import contextlib
 import gc
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -218,8 +220,25 @@ def test_bad_operands(folder: Path) -> None:
         3 in members  # noqa: B015
 
 
-def test_many_errors_are_all_yielded(tmp_path: Path) -> None:
-    missing = [f"{tmp_path}/{number}" for number in range(10_000)]
-    members = nearfirst.open(nearfirst.list_of(missing), errors="yield")
-    kinds = {member.name: type(member.error) for member in members}
-    assert kinds == dict.fromkeys(missing, nearfirst.NotFound)
+ERRORS = """
+import sys, nearfirst
+def held():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+missing = [f"{sys.argv[1]}/{number}" for number in range(100_000)]
+left = set(missing)
+begin = 0
+for member in nearfirst.open(nearfirst.list_of(missing), errors="yield"):
+    assert type(member.error) is nearfirst.NotFound
+    left.remove(member.name)
+    if len(left) == 80_000:
+        begin = held()
+assert not left
+print(held() - begin)
+"""
+
+
+def test_many_errors_are_all_yielded_and_none_is_kept(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ERRORS, str(tmp_path)]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    assert int(told.stdout) < 16 << 10

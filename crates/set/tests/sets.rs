@@ -4,13 +4,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
-use fetch::engine::{Engine, EngineOptions};
+use fetch::engine::{Engine, EngineOptions, Turn};
 use futures::StreamExt as _;
 use nearfirst_set::{Duplicates, Order, Set, SetOptions, Spec};
-use store::{Costs, Name, Stores, StoresOptions};
+use store::{Costs, Entry, Name, Stores, StoresOptions};
 use tempfile::TempDir;
+
+/// Longer than any machine needs; what takes so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn engine() -> Engine {
     let costs = Arc::new(Costs::load());
@@ -114,6 +119,48 @@ fn each_stream_that_waits_asks_for_a_member_of_its_own() {
     assert_eq!(wait(&mut second), 2);
     drop(first);
     assert_eq!(wait(&mut third), 2, "what the first asked for is the third's");
+}
+
+/// A task that says by its number that it was woken.
+struct Told(u32, Mutex<mpsc::Sender<u32>>);
+
+impl Wake for Told {
+    fn wake(self: Arc<Self>) {
+        self.1.lock().unwrap().send(self.0).expect("the test listens");
+    }
+}
+
+#[test]
+fn who_waits_first_is_woken_first_and_passes_on_what_it_leaves() {
+    let folder = folder(&["a", "b"]);
+    let engine = engine();
+    let (tell, names) = futures::channel::mpsc::unbounded();
+    let names = Mutex::new(Some(names));
+    let source = Arc::new(move || names.lock().unwrap().take().expect("asked once").boxed());
+    let set = Set::from_source(&engine, source, SetOptions::default());
+    let (woken, who) = mpsc::channel();
+    let wakers = [0, 1, 2].map(|task| Waker::from(Arc::new(Told(task, Mutex::new(woken.clone())))));
+    let mut turns = [Turn::default(), Turn::default(), Turn::default()];
+    let poll =
+        |turn: &mut Turn, task: usize| set.poll_next(&Context::from_waker(&wakers[task]), turn);
+    for (task, turn) in turns.iter_mut().enumerate() {
+        assert!(poll(turn, task).is_pending());
+    }
+    let list = |name| tell.unbounded_send(Ok(Entry::named(named(&folder, name)))).unwrap();
+    let next = || who.recv_timeout(PATIENCE).expect("somebody is woken");
+    list("a");
+    assert_eq!(next(), 0);
+    set.leave(&mut turns[0]);
+    assert_eq!(next(), 1, "what the first was woken for is the second's");
+    assert!(poll(&mut turns[1], 1).is_ready());
+    assert!(poll(&mut turns[1], 1).is_pending());
+    list("b");
+    assert_eq!(next(), 2, "who has had one waits at the end of the line");
+    assert!(poll(&mut turns[2], 2).is_ready());
+}
+
+fn named(folder: &TempDir, name: &str) -> Name {
+    Name::from(folder.path().join(name).as_path())
 }
 
 #[test]

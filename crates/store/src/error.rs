@@ -254,3 +254,19 @@ fn io_again(error: &io::Error) -> io::Error {
         None => io::Error::new(error.kind(), error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_an_error_again_gets_its_cause() {
+        let raised = Cause::new(io::Error::from(io::ErrorKind::BrokenPipe));
+        let first = Error::io("x", io::Error::other(raised));
+        let Error::Io { source, .. } = first.again().again() else { panic!("it is the same") };
+        let cause = source.get_ref().and_then(|inner| inner.downcast_ref::<Cause>());
+        let raised = cause.and_then(Cause::get::<io::Error>).expect("it is kept");
+        assert_eq!(raised.kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(first.again().reason(), first.reason());
+    }
+}
