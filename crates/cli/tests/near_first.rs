@@ -115,7 +115,7 @@ fn a_dead_mount_is_reported_and_the_rest_is_done() {
 fn a_run_ends_though_a_thread_of_it_cannot() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());
-    let dead = slow.create("dead", lines(MIB as usize, 3));
+    let dead = slow.create("dead", lines(1 << 20, 3));
     let folder = Dir::new();
     let alive = folder.create("alive", "needle\n");
     let state = Dir::new();
