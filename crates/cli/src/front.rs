@@ -53,11 +53,11 @@ pub(crate) fn of(work: impl FnOnce() -> ExitCode) -> ExitCode {
 pub(crate) fn tell(code: u8) {
     if let Some(done) = DONE.get() {
         // Without a parent nobody waits.
-        drop(rustix::io::write(done, &[code]));
+        let _ = rustix::io::write(done, &[code]);
         // Who reads what was written, or writes what was read, is not to wait for what is left behind.
-        drop(rustix::stdio::dup2_stdin(done));
-        drop(rustix::stdio::dup2_stdout(done));
-        drop(rustix::stdio::dup2_stderr(done));
+        let _ = rustix::stdio::dup2_stdin(done);
+        let _ = rustix::stdio::dup2_stdout(done);
+        let _ = rustix::stdio::dup2_stderr(done);
     }
 }
 
@@ -81,7 +81,7 @@ impl Front {
         }
         if forked == 0 {
             // A parent that was killed leaves no child at work.
-            drop(rustix::process::set_parent_process_death_signal(Some(Signal::TERM)));
+            let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
             DONE.get_or_init(|| said);
             return Ok(None);
         }
@@ -153,7 +153,7 @@ fn exit_of(status: WaitStatus) -> ExitCode {
 fn ready<const N: usize>(of: [BorrowedFd<'_>; N], limit: Option<&Timespec>) -> [bool; N] {
     let mut polled = of.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
     // A call that fails tells nothing, and is made again.
-    drop(poll(&mut polled, limit));
+    let _ = poll(&mut polled, limit);
     polled.map(|one| !one.revents().is_empty())
 }
 
@@ -188,7 +188,7 @@ fn set_mask(mask: &libc::sigset_t) {
 /// Ends the process as the signal ended the child.
 fn end_by(signal: i32) -> ExitCode {
     // What there is to see in a core dump is in the child's.
-    drop(rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable));
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let mut all = MaybeUninit::uninit();
     // SAFETY: the set is made before it is used, and no handler of ours is in the way.
     unsafe {
