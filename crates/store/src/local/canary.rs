@@ -98,8 +98,9 @@ fn ask(path: &Path, limit: Duration) -> bool {
 /// Whether the program that asks could be run, and liked what it was told and found.
 fn run(options: &[&str], path: &Path) -> bool {
     let mut asker = Command::new(ASKER);
-    // Without an environment no language is looked up, and with an empty form no name of a user.
-    asker.args(options).args(["--format=", "--"]).arg(path).env_clear();
+    // Without an environment no language is looked up, nor is a user for the size; asked for
+    // nothing at all, the mount would not be asked.
+    asker.args(options).args(["--format=%s", "--"]).arg(path).env_clear();
     asker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     asker.status().is_ok_and(|status| status.success())
 }
