@@ -1,6 +1,5 @@
 //! What the listener has seen and the observer has not taken yet.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +12,8 @@ use rustix::event::{EventfdFlags, eventfd};
 const CALLS_MAX: usize = 1 << 17;
 /// Calls after which an observer that rests is woken though nothing is urgent.
 const CALLS_MANY: usize = 256;
+/// Calls that there is room for without asking for memory.
+const CALLS_ROOM: usize = 4096;
 
 /// A call that a program is about to make, or something that came to light with it.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(super) struct Inbox {
     bell: OwnedFd,
     /// Whether the observer waits for the bell, and not for a moment to pass.
     rests: AtomicBool,
+    /// Whether processes are gone of which the listener has not heard.
+    are_gone: AtomicBool,
     is_closed: AtomicBool,
 }
 
@@ -52,26 +55,18 @@ pub(super) struct Inbox {
 struct State {
     calls: Vec<Call>,
     lost: bool,
-    known: HashMap<u32, Known>,
-    processes: HashMap<u32, u32>,
+    gone: Vec<u32>,
 }
 
-/// What the listener remembers of a process.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    threads: Vec<u32>,
-    /// Its working folder, while nothing changed it.
-    pub(super) folder: Option<Arc<[u8]>>,
-    /// Whether it asked to run another program since.
-    pub(super) executes: bool,
-}
-
-/// What the observer takes at a time.
-#[derive(Debug, Default)]
-pub(super) struct Taken {
-    pub(super) calls: Vec<Call>,
-    /// Whether some were thrown away.
-    pub(super) lost: bool,
+/// What was added, as far as the observer minds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Added {
+    /// Nothing.
+    Nothing,
+    /// What it may take when it comes.
+    Calls,
+    /// What it should be woken for.
+    Urgent,
 }
 
 impl Inbox {
@@ -81,6 +76,7 @@ impl Inbox {
             state: Mutex::default(),
             bell,
             rests: AtomicBool::default(),
+            are_gone: AtomicBool::default(),
             is_closed: AtomicBool::default(),
         })
     }
@@ -99,35 +95,24 @@ impl Inbox {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// The process that a thread belongs to, if that is known.
-    pub(super) fn process_of(&self, thread: u32) -> Option<u32> {
-        self.state().processes.get(&thread).copied()
-    }
-
-    /// Remembers a thread; whether its process is new.
-    pub(super) fn meet(&self, thread: u32, process: u32) -> bool {
-        let mut state = self.state();
-        state.processes.insert(thread, process);
-        let is_new = !state.known.contains_key(&process);
-        state.known.entry(process).or_default().threads.push(thread);
-        is_new
-    }
-
-    /// Does something with what is remembered of a process, if anything is.
-    pub(super) fn with<T>(&self, process: u32, change: impl FnOnce(&mut Known) -> T) -> Option<T> {
-        self.state().known.get_mut(&process).map(change)
-    }
-
     /// A process is gone; its number may be given to another.
     pub(super) fn forget(&self, process: u32) {
-        let mut state = self.state();
-        for thread in state.known.remove(&process).into_iter().flat_map(|known| known.threads) {
-            state.processes.remove(&thread);
-        }
+        self.state().gone.push(process);
+        self.are_gone.store(true, Ordering::Release);
     }
 
-    /// Adds calls; whether the observer should be woken for them.
-    pub(super) fn add(&self, calls: impl Iterator<Item = Call>) -> bool {
+    /// Processes that are gone since this was last asked.
+    pub(super) fn gone(&self) -> Vec<u32> {
+        if !self.are_gone.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut state = self.state();
+        self.are_gone.store(false, Ordering::Release);
+        std::mem::take(&mut state.gone)
+    }
+
+    /// Adds calls.
+    pub(super) fn add(&self, calls: impl Iterator<Item = Call>) -> Added {
         let mut state = self.state();
         let before = state.calls.len();
         state.calls.extend(calls);
@@ -136,14 +121,31 @@ impl Inbox {
             state.lost = true;
         }
         let new = &state.calls[before.min(CALLS_MAX)..];
+        // A program that has begun is guessed for at once; one that is about to make place for
+        // another needs nothing any more, and that one runs only when it makes a call itself.
+        let has_begun = new.iter().any(|call| matches!(call.what, What::Runs { .. }));
         let urgent =
-            new.iter().any(|call| matches!(call.what, What::Executes { .. } | What::Runs { .. }));
-        urgent || before < CALLS_MANY && state.calls.len() >= CALLS_MANY
+            has_begun && !new.iter().any(|call| matches!(call.what, What::Executes { .. }));
+        if urgent || before < CALLS_MANY && state.calls.len() >= CALLS_MANY {
+            Added::Urgent
+        } else if new.is_empty() {
+            Added::Nothing
+        } else {
+            Added::Calls
+        }
     }
 
     /// Wakes the observer if that is urgent, or if it rests and there is something to take.
-    pub(super) fn ring(&self, urgent: bool) {
-        if urgent || !self.state().calls.is_empty() && self.rests.swap(false, Ordering::AcqRel) {
+    pub(super) fn ring(&self, added: Added) {
+        // One that is about to rest looks, after it has said so, whether something was added.
+        let rings = match added {
+            Added::Nothing => false,
+            Added::Calls => {
+                self.rests.load(Ordering::Acquire) && self.rests.swap(false, Ordering::AcqRel)
+            }
+            Added::Urgent => true,
+        };
+        if rings {
             // A bell that rings already cannot be rung; that is as well.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
@@ -155,9 +157,13 @@ impl Inbox {
         while state.calls.pop_if(|call| call.thread == thread && call.at >= since).is_some() {}
     }
 
-    pub(super) fn take(&self) -> Taken {
+    /// Takes all calls into `calls`, whose room is used for the next; whether some were thrown away.
+    pub(super) fn take(&self, calls: &mut Vec<Call>) -> bool {
+        calls.clear();
+        calls.shrink_to(CALLS_ROOM);
         let mut state = self.state();
-        Taken { calls: std::mem::take(&mut state.calls), lost: std::mem::take(&mut state.lost) }
+        std::mem::swap(&mut state.calls, calls);
+        std::mem::take(&mut state.lost)
     }
 
     /// Asks for the bell at the next call; `false` if one is there already.

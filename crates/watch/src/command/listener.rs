@@ -8,14 +8,16 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use store::Clock;
 
-use super::inbox::{Call, Inbox, What};
-use super::memory;
+use super::inbox::{Added, Call, Inbox, What};
+use super::known::Known;
+use super::memory::{self, Text};
 use super::sys::{self, Slot, Told};
 
 /// Errors of a listener in a row after which it is given up, and the guardian takes over.
@@ -31,10 +33,12 @@ const NOT_FILES: [&[u8]; 3] = [b"/proc/", b"/dev/", b"/sys/"];
 
 /// Answers calls until nobody is left who could make one.
 pub(super) struct Listener {
-    pub(super) calls: Arc<OwnedFd>,
-    pub(super) slot: Slot,
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) clock: Clock,
+    calls: Arc<OwnedFd>,
+    slot: Slot,
+    inbox: Arc<Inbox>,
+    clock: Clock,
+    known: Known,
+    text: Box<Text>,
 }
 
 /// A thread that answers must not end alone: what waits for it would wait for ever.
@@ -49,6 +53,11 @@ impl Drop for NotAlone {
 }
 
 impl Listener {
+    /// Over the calls that come by `calls`, of which the last is in `slot`.
+    pub(super) fn new(calls: Arc<OwnedFd>, slot: Slot, inbox: Arc<Inbox>, clock: Clock) -> Self {
+        Self { calls, slot, inbox, clock, known: Known::default(), text: memory::text() }
+    }
+
     pub(super) fn run(mut self) {
         let _not_alone = NotAlone;
         let listener = Arc::clone(&self.calls);
@@ -65,39 +74,47 @@ impl Listener {
                 Err(_) => std::process::abort(),
             };
             errors = 0;
-            let watched = !self.inbox.is_closed();
-            let since = self.clock.now();
-            let calls = if watched { self.seen(&told) } else { [const { None }; 3] };
+            let at = self.clock.now();
             // Before it is let go: else it could have ended before its call is known.
-            let urgent = self.inbox.add(calls.into_iter().flatten());
+            let added = if self.inbox.is_closed() { Added::Nothing } else { self.add(&told, at) };
             match sys::let_go(listener.as_fd(), told.id) {
-                Ok(()) => self.inbox.ring(urgent),
+                Ok(()) => self.inbox.ring(added),
                 // Who is gone needs no answer, and what it was about to do it did not do.
-                Err(_) => self.inbox.take_back(told.pid, since),
+                Err(_) => self.inbox.take_back(told.pid, at),
             }
         }
     }
 
+    fn add(&mut self, told: &Told, at: Duration) -> Added {
+        for process in self.inbox.gone() {
+            self.known.forget(process);
+        }
+        let calls = self.seen(told, at);
+        if calls.iter().all(Option::is_none) {
+            return Added::Nothing;
+        }
+        self.inbox.add(calls.into_iter().flatten())
+    }
+
     /// What comes to light with a call: its process, what that runs, and what it asks for.
-    fn seen(&self, told: &Told) -> [Option<Call>; 3] {
+    fn seen(&mut self, told: &Told, at: Duration) -> [Option<Call>; 3] {
         let thread = told.pid;
-        let at = self.clock.now();
-        let (process, met) = match self.inbox.process_of(thread) {
+        let (process, met) = match self.known.process_of(thread) {
             Some(process) => (process, None),
             None => self.met(thread),
         };
         let call = |what| Call { at, thread, process, what };
-        let ran = self.inbox.with(process, |known| std::mem::take(&mut known.executes));
-        let ran = (ran == Some(true))
-            .then(|| What::Runs { program: link(thread, "exe"), arguments: arguments(thread) });
+        let ran = self.known.of(process).is_some_and(|known| std::mem::take(&mut known.executes));
+        let ran =
+            ran.then(|| What::Runs { program: link(thread, "exe"), arguments: arguments(thread) });
         [met.map(call), ran.map(call), self.asked(told, process).map(call)]
     }
 
     /// Finds the process of a thread that was not seen before.
-    fn met(&self, thread: u32) -> (u32, Option<What>) {
+    fn met(&mut self, thread: u32) -> (u32, Option<What>) {
         let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
         let process = field(&status, "Tgid:").unwrap_or(thread);
-        if !self.inbox.meet(thread, process) {
+        if !self.known.meet(thread, process) {
             return (process, None);
         }
         let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
@@ -105,7 +122,7 @@ impl Listener {
         (process, Some(What::Met { parent: field(&status, "PPid:").unwrap_or(0), end }))
     }
 
-    fn asked(&self, told: &Told, process: u32) -> Option<What> {
+    fn asked(&mut self, told: &Told, process: u32) -> Option<What> {
         let [first, second, third, _, _, _] = told.data.args;
         let thread = told.pid;
         // The kernel takes flags and descriptors as 32 bits.
@@ -113,22 +130,24 @@ impl Listener {
         let low = |argument: u64| argument as u32;
         let here = libc::AT_FDCWD.cast_unsigned();
         match libc::c_long::from(told.data.nr) {
-            libc::SYS_openat => self.opens(told, process, low(first), second, low(third)),
+            libc::SYS_openat => self.opens(thread, process, low(first), second, low(third)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_open => self.opens(told, process, here, first, low(second)),
+            libc::SYS_open => self.opens(thread, process, here, first, low(second)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_creat => {
                 let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-                self.opens(told, process, here, first, flags.cast_unsigned())
+                self.opens(thread, process, here, first, flags.cast_unsigned())
             }
             libc::SYS_openat2 => {
                 let flags = memory::word(thread, third)?;
-                self.opens(told, process, low(first), second, low(flags))
+                self.opens(thread, process, low(first), second, low(flags))
             }
-            libc::SYS_execve => self.executes(told, process, here, first),
-            libc::SYS_execveat => self.executes(told, process, low(first), second),
+            libc::SYS_execve => self.executes(thread, process, here, first),
+            libc::SYS_execveat => self.executes(thread, process, low(first), second),
             libc::SYS_chdir | libc::SYS_fchdir => {
-                self.inbox.with(process, |known| known.folder = None);
+                if let Some(known) = self.known.of(process) {
+                    known.folder = None;
+                }
                 None
             }
             libc::SYS_chroot => Some(What::ChangesRoot),
@@ -136,53 +155,50 @@ impl Listener {
         }
     }
 
-    fn opens(&self, told: &Told, process: u32, at: u32, name: u64, flags: u32) -> Option<What> {
-        let name = memory::string(told.pid, name)?;
-        let whole = self.whole(told.pid, process, at, name)?;
+    fn opens(&mut self, thread: u32, process: u32, at: u32, name: u64, flags: u32) -> Option<What> {
+        let name = memory::string(thread, name, &mut self.text)?;
+        let whole = whole(&mut self.known, thread, process, at, name)?;
         let is_file = !NOT_FILES.iter().any(|folder| whole.starts_with(folder));
         is_file.then_some(What::Opens { whole, flags })
     }
 
-    fn executes(&self, told: &Told, process: u32, at: u32, name: u64) -> Option<What> {
-        let thread = told.pid;
-        let name = memory::string(thread, name)?;
-        self.inbox.with(process, |known| known.executes = true);
+    fn executes(&mut self, thread: u32, process: u32, at: u32, name: u64) -> Option<What> {
+        let name = memory::string(thread, name, &mut self.text)?;
+        if let Some(known) = self.known.of(process) {
+            known.executes = true;
+        }
         let whole = if name.is_empty() {
             link(thread, &format!("fd/{at}"))?
         } else {
-            self.whole(thread, process, at, name)?
+            whole(&mut self.known, thread, process, at, name)?
         };
-        let folder = self.folder(thread, process).unwrap_or_else(|| Arc::from(&b"/"[..]));
-        Some(What::Executes { whole, folder })
+        let folder = folder(&mut self.known, thread, process);
+        Some(What::Executes { whole, folder: folder.unwrap_or_else(|| Arc::from(&b"/"[..])) })
     }
+}
 
-    /// A name seen from the root: joined to the folder that it begins at.
-    fn whole(&self, thread: u32, process: u32, at: u32, name: Vec<u8>) -> Option<Vec<u8>> {
-        if name.first() == Some(&b'/') || name.is_empty() {
-            return (!name.is_empty()).then_some(name);
+/// A name seen from the root: joined to the folder that it begins at.
+fn whole(known: &mut Known, thread: u32, process: u32, at: u32, name: &[u8]) -> Option<Vec<u8>> {
+    let joined = |folder: &[u8]| [folder, b"/", name].concat();
+    match name.first()? {
+        b'/' => Some(name.to_vec()),
+        _ if at == libc::AT_FDCWD.cast_unsigned() => {
+            folder(known, thread, process).map(|folder| joined(&folder))
         }
-        let joined = |folder: &[u8]| {
-            let mut whole = Vec::with_capacity(folder.len() + 1 + name.len());
-            whole.extend_from_slice(folder);
-            whole.push(b'/');
-            whole.extend_from_slice(&name);
-            whole
-        };
-        if at == libc::AT_FDCWD.cast_unsigned() {
-            return self.folder(thread, process).map(|folder| joined(&folder));
+        _ => {
+            let folder = link(thread, &format!("fd/{at}"))?;
+            (folder.first() == Some(&b'/')).then(|| joined(&folder))
         }
-        let folder = link(thread, &format!("fd/{at}"))?;
-        (folder.first() == Some(&b'/')).then(|| joined(&folder))
     }
+}
 
-    fn folder(&self, thread: u32, process: u32) -> Option<Arc<[u8]>> {
-        let known = self.inbox.with(process, |known| known.folder.clone()).flatten();
-        known.or_else(|| {
-            let folder: Arc<[u8]> = link(thread, "cwd")?.into();
-            self.inbox.with(process, |known| known.folder = Some(Arc::clone(&folder)));
-            Some(folder)
-        })
+/// The working folder of a process.
+fn folder(known: &mut Known, thread: u32, process: u32) -> Option<Arc<[u8]>> {
+    let known = known.of(process)?;
+    if known.folder.is_none() {
+        known.folder = link(thread, "cwd").map(Arc::from);
     }
+    known.folder.clone()
 }
 
 /// Where a link of `/proc` about a thread leads to.

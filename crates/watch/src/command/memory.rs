@@ -4,29 +4,36 @@ use super::sys;
 
 /// The longest name the kernel takes, with the NUL that ends it.
 const NAME_MAX: usize = 4096;
+
+/// Where a string is read to.
+pub(super) type Text = [u8; NAME_MAX];
 /// Bytes read first: most names are shorter.
 const FIRST_BYTES: usize = 256;
 /// Memory comes and ends in pages of this size or of a multiple.
 const PAGE: usize = 4096;
 
+/// Room for a string.
+pub(super) fn text() -> Box<Text> {
+    Box::new([0; NAME_MAX])
+}
+
 /// A string without the NUL that ends it; `None` if it is not there, or longer than a name can be.
-pub(super) fn string(thread: u32, at: u64) -> Option<Vec<u8>> {
-    let mut text = Vec::with_capacity(FIRST_BYTES);
-    let mut buffer = [0; PAGE];
-    while text.len() < NAME_MAX {
-        let from = at.checked_add(text.len() as u64)?;
+pub(super) fn string(thread: u32, at: u64, text: &mut Text) -> Option<&[u8]> {
+    let mut length = 0;
+    while length < NAME_MAX {
+        let from = at.checked_add(length as u64)?;
         // What lies beyond the page of a string's end may not be there.
         let page_left = PAGE - usize::try_from(from).ok()? % PAGE;
-        let most = if text.is_empty() { page_left.min(FIRST_BYTES) } else { page_left };
-        let read = sys::read_memory(thread, from, &mut buffer[..most]).ok()?;
-        if let Some(end) = buffer[..read].iter().position(|&byte| byte == 0) {
-            text.extend_from_slice(&buffer[..end]);
-            return (text.len() < NAME_MAX).then_some(text);
+        let most = if length == 0 { page_left.min(FIRST_BYTES) } else { page_left };
+        let end = NAME_MAX.min(length + most);
+        let read = sys::read_memory(thread, from, &mut text[length..end]).ok()?;
+        if let Some(last) = text[length..length + read].iter().position(|&byte| byte == 0) {
+            return Some(&text[..length + last]);
         }
         if read == 0 {
             return None;
         }
-        text.extend_from_slice(&buffer[..read]);
+        length += read;
     }
     None
 }
@@ -49,13 +56,17 @@ mod tests {
 
     #[test]
     fn strings_of_any_length_are_read() {
-        for length in [0, 1, 255, 256, 257, 4000] {
+        for length in [0, 1, 255, 256, 257, 4000, 4095] {
             let text = CString::new(vec![b'x'; length]).expect("no NUL");
-            let read = string(own(), text.as_ptr().addr() as u64);
-            assert!(read.as_deref() == Some(text.as_bytes()), "{length}");
+            let mut room = super::text();
+            let read = string(own(), text.as_ptr().addr() as u64, &mut room);
+            assert!(read == Some(text.as_bytes()), "{length}");
         }
-        let long = CString::new(vec![b'x'; 5000]).expect("no NUL");
-        assert!(string(own(), long.as_ptr().addr() as u64).is_none());
-        assert_eq!(string(own(), 8), None, "nothing is there");
+        let mut room = text();
+        for length in [4096, 5000] {
+            let long = CString::new(vec![b'x'; length]).expect("no NUL");
+            assert!(string(own(), long.as_ptr().addr() as u64, &mut room).is_none(), "{length}");
+        }
+        assert_eq!(string(own(), 8, &mut room), None, "nothing is there");
     }
 }

@@ -12,6 +12,7 @@
 mod filter;
 mod guardian;
 mod inbox;
+mod known;
 mod listener;
 mod memory;
 mod names;

@@ -12,8 +12,9 @@ use rustix::io::Errno;
 use tree::{File, Identity};
 
 /// How long a name that was found is taken to stand for the same: a build opens the same headers
-/// thousands of times, and who replaces one in this time is told apart a moment later.
-const HOLDS: Duration = Duration::from_secs(1);
+/// thousands of times. Who writes one is seen; who puts another in its place is told apart a few
+/// seconds later.
+const HOLDS: Duration = Duration::from_secs(5);
 /// Names kept; about 300 bytes each.
 const NAMES_MAX: usize = 1 << 15;
 
@@ -50,8 +51,9 @@ impl Names {
         found
     }
 
-    /// As [`Names::find`], of a name by which something is made or changed.
-    pub(super) fn find_changed(&mut self, whole: &[u8]) -> Found {
+    /// As [`Names::find`], of a name that must stand for what it stands for by now: something is
+    /// made or changed by it, or it is run.
+    pub(super) fn find_anew(&mut self, whole: &[u8]) -> Found {
         self.0.remove(whole);
         look(whole)
     }

@@ -11,15 +11,15 @@ use rustix::event::epoll;
 use store::Clock;
 use tree::{Access, Event, File, Process, User};
 
-use super::inbox::{Call, Inbox, Taken, What};
+use super::inbox::{Call, Inbox, What};
 use super::listener::{arguments, link};
 use super::names::{Found, Names};
 use super::parents;
 use crate::Source;
 
-/// How often calls are taken while programs run: a prediction made later is hardly worth less, and
-/// to be woken for every call would cost more than answering it.
-const PACE: Duration = Duration::from_millis(4);
+/// How often calls are taken while programs run: to be woken for every call would cost more than
+/// answering it. What a new program will need is guessed at once; the bell rings for it.
+const PACE: Duration = Duration::from_millis(10);
 /// Without calls for so long, the observer rests until it is woken.
 const RESTS_AFTER: Duration = Duration::from_millis(20);
 /// How long an answer is waited for as to what an opened name stands for, if its program makes no
@@ -34,6 +34,8 @@ const LISTENER: u64 = u64::MAX - 1;
 #[derive(Debug)]
 pub struct Observer {
     inbox: Arc<Inbox>,
+    /// Calls that were taken; empty but while they are looked at.
+    taken: Vec<Call>,
     waits: OwnedFd,
     clock: Clock,
     user: User,
@@ -97,6 +99,7 @@ impl Observer {
         let active = clock.now();
         Ok(Self {
             inbox,
+            taken: Vec::new(),
             waits,
             clock,
             user: User(rustix::process::getuid().as_raw()),
@@ -159,8 +162,11 @@ impl Observer {
             return;
         }
         let Some(seen) = self.processes.get_mut(&process) else { return };
-        // It makes another call, so what it was about to open is open, or not there.
-        seen.opens.iter_mut().filter(|opens| opens.thread == thread).for_each(|o| o.is_done = true);
+        // It makes another call, so what it was about to open is open, or not there. What it opened
+        // before that is done already.
+        if let Some(opens) = seen.opens.iter_mut().rev().find(|opens| opens.thread == thread) {
+            opens.is_done = true;
+        }
         match what {
             What::Opens { whole, flags } => {
                 let access = access(flags);
@@ -171,7 +177,7 @@ impl Observer {
             }
             What::Runs { program, arguments } => {
                 self.settle_opens(process, events);
-                self.runs(process, program, arguments, true, events);
+                self.runs(process, program, arguments, events);
             }
             What::ChangesRoot => seen.is_elsewhere = true,
             What::Met { .. } => {}
@@ -210,48 +216,48 @@ impl Observer {
         self.processes.insert(number, seen);
     }
 
-    /// A process runs a program, or still the same one if it could not. Where it is not certain that
-    /// this was the outcome of what it asked for last, only what it asked for counts.
+    /// A process runs a program, or still the same one if it could not.
     fn runs(
         &mut self,
         number: u32,
         program: Option<Vec<u8>>,
         arguments: Vec<Arc<[u8]>>,
-        is_certain: bool,
         events: &mut Vec<(Duration, Event)>,
     ) {
         let Some(seen) = self.processes.get_mut(&number) else { return };
         let Some(Executes { at, whole, folder }) = seen.executes.take() else { return };
-        seen.is_elsewhere = seen.is_elsewhere || parents::is_elsewhere(number);
-        let asked = match self.names.find(&whole, self.clock.now()) {
+        let asked = match self.names.find_anew(&whole) {
             Found::File(file) => Some(file),
             Found::NoFile | Found::NotYet => None,
         };
         let runs_asked = asked.as_ref().is_some_and(|file| program.as_deref() == Some(&file.path));
-        if !runs_asked && !is_certain {
-            seen.executes = Some(Executes { at, whole, folder });
-            return;
-        }
         if !runs_asked && program.is_some() && program == seen.program {
             return;
         }
         let file = match (program, asked) {
-            (Some(program), _) if !runs_asked => {
-                match self.names.find(&program, self.clock.now()) {
-                    Found::File(file) => file,
-                    Found::NoFile | Found::NotYet => {
-                        File { path: program.as_slice().into(), identity: None, size: None }
-                    }
+            (Some(program), _) if !runs_asked => match self.names.find_anew(&program) {
+                Found::File(file) => file,
+                Found::NoFile | Found::NotYet => {
+                    File { path: program.as_slice().into(), identity: None, size: None }
                 }
-            }
+            },
             (_, Some(file)) => file,
             (_, None) => return,
         };
         seen.program = Some(file.path.to_vec());
+        seen.is_elsewhere = seen.is_elsewhere || parents::is_elsewhere(number);
         if !seen.is_elsewhere {
             let process = seen.process;
             events.push((at, Event::Executed { process, program: file, arguments, folder }));
         }
+    }
+
+    /// The program that a process asked to run and runs by now, as far as that can be told.
+    fn started(&mut self, number: u32) -> Option<Vec<u8>> {
+        let asked = &self.processes.get(&number)?.executes.as_ref()?.whole;
+        // A shell tries one folder after the other, and most have no such program.
+        let Found::File(file) = self.names.find(asked, self.clock.now()) else { return None };
+        link(number, "exe").filter(|program| *program == *file.path)
     }
 
     /// Tells of the files that a process opened, each once its name is known.
@@ -267,7 +273,7 @@ impl Observer {
             }
             let found = match opens.access {
                 Access::Read => self.names.find(&opens.whole, now),
-                Access::Write => self.names.find_changed(&opens.whole),
+                Access::Write => self.names.find_anew(&opens.whole),
             };
             match found {
                 Found::File(file) if !is_elsewhere => {
@@ -290,13 +296,11 @@ impl Observer {
     fn settle(&mut self, events: &mut Vec<(Duration, Event)>) {
         for number in std::mem::take(&mut self.unsettled) {
             self.settle_opens(number, events);
-            if self.processes.get(&number).is_some_and(|seen| seen.executes.is_some())
-                && let Some(program) = link(number, "exe")
-            {
+            if let Some(program) = self.started(number) {
                 let arguments = arguments(number);
                 // A program that is being started has none for a moment.
                 if arguments.iter().any(|argument| !argument.is_empty()) {
-                    self.runs(number, Some(program), arguments, false, events);
+                    self.runs(number, Some(program), arguments, events);
                 }
             }
             if self.processes.get(&number).is_some_and(Seen::is_unsettled) {
@@ -310,7 +314,7 @@ impl Observer {
         seen.opens.iter_mut().for_each(|opens| opens.is_done = true);
         self.settle_opens(number, events);
         // It may have run what it asked for and ended before anyone looked.
-        self.runs(number, None, Vec::new(), true, events);
+        self.runs(number, None, Vec::new(), events);
         self.inbox.forget(number);
         self.command_ended |= number == self.command;
         if let Some(seen) = self.processes.remove(&number) {
@@ -323,13 +327,15 @@ impl Source for Observer {
     fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>> {
         let mut ended = self.wait(patience)?;
         let mut events = Vec::new();
-        let Taken { calls, lost } = self.inbox.take();
-        if !calls.is_empty() {
+        let mut taken = std::mem::take(&mut self.taken);
+        let lost = self.inbox.take(&mut taken);
+        if !taken.is_empty() {
             self.active = self.clock.now();
         }
-        for call in calls {
+        for call in taken.drain(..) {
             self.note(call, &mut events);
         }
+        self.taken = taken;
         if lost {
             events.push((self.clock.now(), Event::Lost { process: None }));
         }

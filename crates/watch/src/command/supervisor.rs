@@ -76,12 +76,7 @@ pub(super) fn supervise(
         Ok(inbox) => Arc::new(inbox),
         Err(error) => return reporter.tell(&Line::Unobserved(failed(&error))),
     };
-    let answering = Listener {
-        calls: Arc::clone(&listener),
-        slot,
-        inbox: Arc::clone(&inbox),
-        clock: clock.clone(),
-    };
+    let answering = Listener::new(Arc::clone(&listener), slot, Arc::clone(&inbox), clock.clone());
     thread::spawn(move || answering.run());
     let command = match go() {
         Ok(command) => command,
