@@ -253,6 +253,33 @@ fn files_of_a_server_begin_with_as_many_reads_as_keep_it_busy() {
 }
 
 #[test]
+fn a_head_does_not_wait_for_the_next_to_be_decided() {
+    let mut told = Told::new(Limits::default(), 1, Order::Ready);
+    told.meet_local(64, true);
+    for member in 1..=4 {
+        told.list(SET, member, Kind::Cache, 100, 0.0);
+    }
+    told.ask();
+    let started = told.started();
+    told.contact(started[0].0, 100, 500, &[(0, 100)]);
+    let third = told.started()[0].0;
+    told.contact(started[1].0, 100, 300, &[(0, 100)]);
+    told.contact(third, 100, 400, &[(0, 100)]);
+    assert_eq!(told.started_members(), [2]);
+    let first_read = told.started()[0].0;
+    told.on(Event::Submitted { attempt: first_read });
+    assert_eq!(told.started_members(), [3], "behind it, the next from there");
+    let second_read = told.started()[0].0;
+    told.on(Event::Submitted { attempt: second_read });
+    assert_eq!(told.started_members(), [] as [u64; 0], "two are enough");
+    told.on(Event::Finished { attempt: first_read });
+    let (open, member, aim) = told.started()[0].clone();
+    assert_eq!((member, aim), (4, Aim::Open), "what is read has been asked for");
+    told.contact(open, 100, 450, &[(0, 100)]);
+    assert_eq!(told.started_members(), [1], "at 500, where the head will be");
+}
+
+#[test]
 fn a_disk_with_one_head_is_read_as_an_elevator_goes() {
     let mut told = Told::new(Limits::default(), 1, Order::Ready);
     told.meet(1, true);
@@ -453,6 +480,11 @@ fn any_event() -> impl Strategy<Value = Event> {
     ];
     prop_oneof![
         2 => (set.clone(), terms).prop_map(|(set, terms)| Event::SetOpened { set, terms }),
+        1 => (0..3u32, 0..3u32, any::<bool>()).prop_map(|(device, opens_max, by_position)| {
+            let terms =
+                DeviceTerms { window_max: 2, window_start: 1, opens_max, by_position, latency: None };
+            Event::DeviceMet { device: DeviceId(device), terms }
+        }),
         6 => (set.clone(), member.clone(), listing)
             .prop_map(|(set, member, listing)| Event::Listed { set, member, listing }),
         1 => (set.clone(), member.clone()).prop_map(|(set, member)| Event::Unlisted { set, member }),
@@ -463,6 +495,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             .prop_map(|(attempt, contact)| Event::Contacted { attempt, contact }),
         6 => (attempt.clone(), bytes.clone())
             .prop_map(|(attempt, bytes)| Event::Progressed { attempt, bytes }),
+        2 => attempt.clone().prop_map(|attempt| Event::Submitted { attempt }),
         4 => attempt.clone().prop_map(|attempt| Event::Finished { attempt }),
         4 => (attempt, failure).prop_map(|(attempt, failure)| Event::Failed { attempt, failure }),
         3 => (member.clone(), bytes.clone()).prop_map(|(member, bytes)| Event::Read { member, bytes }),
@@ -485,6 +518,7 @@ fn renamed(event: Event, attempts: &[AttemptId]) -> Event {
             Event::Contacted { attempt: name(attempt), contact }
         }
         Event::Progressed { attempt, bytes } => Event::Progressed { attempt: name(attempt), bytes },
+        Event::Submitted { attempt } => Event::Submitted { attempt: name(attempt) },
         Event::Finished { attempt } => Event::Finished { attempt: name(attempt) },
         Event::Failed { attempt, failure } => Event::Failed { attempt: name(attempt), failure },
         other => other,

@@ -40,6 +40,8 @@ pub(crate) struct Devices {
     heads: Vec<bool>,
     /// Where the last read ended.
     ends: Vec<u64>,
+    /// When the last read was over, of those that have a head.
+    left: Vec<Duration>,
     /// How many reads more may show that a disk has no head.
     trials: Vec<u8>,
 }
@@ -60,6 +62,7 @@ impl Devices {
         let (terms, is_known) = terms(device, costs);
         self.heads.push(terms.by_position);
         self.ends.push(u64::MAX);
+        self.left.push(Duration::ZERO);
         self.trials.push(if is_known { 0 } else { TRIALS });
         (id, Some(terms))
     }
@@ -71,6 +74,18 @@ impl Devices {
         let end = std::mem::replace(self.ends.get_mut(at)?, reach.end);
         let goes_on = (end..end.saturating_add(NEARBY_BYTES)).contains(&reach.start);
         (!self.heads[at] || !goes_on).then(|| self.names[at].clone())
+    }
+
+    /// Notes that a read of a device with a head is over.
+    pub(crate) fn left_at(&mut self, id: DeviceId, now: Duration) {
+        if let Some(left) = self.left.get_mut(id.0 as usize) {
+            *left = now;
+        }
+    }
+
+    /// Since when the head is free for what waited behind the last read; zero without a head.
+    pub(crate) fn free_since(&self, id: DeviceId) -> Duration {
+        self.left.get(id.0 as usize).copied().unwrap_or_default()
     }
 
     /// The terms of a disk that nothing was known of, once a read has shown

@@ -1,22 +1,18 @@
 //! Files of this machine: opened, and read ahead into the page cache, by threads.
-//!
-//! Reading into a buffer that is thrown away is what tells when data has
-//! arrived: `readahead(2)` and `WILLNEED` return before, and bring one window
-//! at most for each call.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-use sled::{Observation, Place};
+use sled::Place;
 use store::{Backing, Entry, Error, Name, Opener, Status, Tier};
 
 use super::Inner;
+use super::ahead::read_ahead;
 use super::attempt::failure;
 use super::item::Item;
 use crate::scheduler::{Aim, AttemptId, Contact, Event};
@@ -28,10 +24,6 @@ const THREADS_MAX: usize = 8;
 const BATCH: usize = 32;
 /// How long a result may wait for others of its batch.
 const LINGER: Duration = Duration::from_micros(200);
-/// Bytes of the first read: what it takes tells what the device takes to its first byte.
-const FIRST_BYTES: usize = 64 << 10;
-/// Bytes of one read: what a kernel reads ahead by, on most devices, or more.
-const STEP_BYTES: u64 = 512 << 10;
 /// Descriptors that may be held for members that were not asked for yet;
 /// beyond it a file is opened again when its reader comes.
 const OPEN_FILES_MAX: usize = 512;
@@ -59,7 +51,7 @@ impl Cancelled {
         self.0.store(true, Ordering::Release);
     }
 
-    fn is_set(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
@@ -258,7 +250,7 @@ fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact,
 }
 
 /// Opens a file to read it; one that nobody asked for only after a look at what it is.
-fn open_wanted(
+pub(super) fn open_wanted(
     engine: &Inner,
     opener: &mut Opener<'_>,
     item: &Item,
@@ -293,64 +285,6 @@ fn far(
     let located = local.locate(file).map_err(|source| Error::io(path, source))?;
     let far = located.extents.into_iter().filter(|extent| extent.place != Place::Near);
     Ok(far.map(|extent| extent.offset..extent.offset + extent.length).collect())
-}
-
-/// Reads a range, so that it lies in the page cache.
-fn read_ahead(
-    engine: &Arc<Inner>,
-    attempt: AttemptId,
-    item: &Item,
-    range: Range<u64>,
-    cancelled: &Cancelled,
-    events: &mut Vec<Event>,
-) -> Result<(), Error> {
-    let path = item.path().expect("only files are read ahead");
-    let failed = |source: io::Error| Error::io(path, source);
-    let file = match item.clone_file() {
-        Some(file) => file.map_err(failed)?,
-        None => open_wanted(engine, &mut engine.costs.opener(), item, path)?.0,
-    };
-    let clock = engine.costs.clock();
-    let began = clock.now();
-    let mut buffer = vec![0; usize::try_from(STEP_BYTES.min(range.end - range.start)).unwrap_or(0)];
-    let mut at = range.start;
-    while at < range.end && !cancelled.is_set() {
-        let step = if at == range.start { FIRST_BYTES.min(buffer.len()) } else { buffer.len() };
-        let wanted = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(step);
-        let read = match file.read_at(&mut buffer[..wanted], at) {
-            Ok(0) => return Err(Error::Changed { name: item.entry().name }),
-            Ok(read) => read as u64,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(failed(error)),
-        };
-        if at == range.start
-            && let Some(contact) = item.contact()
-        {
-            learn(engine, &contact, &range, read, clock.now().saturating_sub(began));
-            let contact = Contact { covers: range.clone(), ..contact };
-            events.push(Event::Contacted { attempt, contact });
-        }
-        at += read;
-        events.push(Event::Progressed { attempt, bytes: read });
-        if at < range.end {
-            engine.post(events.drain(..));
-        }
-    }
-    Ok(())
-}
-
-/// What the device took to its first bytes; where its head came from elsewhere, if it has one.
-fn learn(engine: &Inner, contact: &Contact, range: &Range<u64>, bytes: u64, took: Duration) {
-    let reach = contact.position + range.start..contact.position + range.end;
-    let device = lock(&engine.state).devices.moved_to(contact.device, &reach);
-    let Some(device) = device else { return };
-    let took = took.as_secs_f64();
-    engine.costs.observe(&device, Observation { bytes, first_byte: Some(took), whole: took });
-    let mut state = lock(&engine.state);
-    if let Some(terms) = state.devices.learned(contact.device, &engine.costs) {
-        let now = engine.costs.clock().now();
-        state.tell(Event::DeviceMet { device: contact.device, terms }, now);
-    }
 }
 
 fn described(name: Name, status: &Status) -> Entry {

@@ -3,6 +3,7 @@
 //! It decides nothing. Attempts on remote objects are tasks of a runtime of
 //! its own; files of this machine are opened and read ahead by threads.
 
+mod ahead;
 mod arrivals;
 mod attempt;
 mod buffer;

@@ -22,6 +22,8 @@ pub(super) struct Device {
     /// Opens in flight beside the window.
     pub(super) opens: u32,
     pub(super) opens_max: u32,
+    /// Of what is in flight in the window, what it has been asked for whole.
+    pub(super) submitted: u32,
     pub(super) latency: Latency,
     /// Nothing is started before.
     pub(super) paused_until: Duration,
@@ -54,6 +56,7 @@ impl Device {
             enough: terms.enough,
             opens: 0,
             opens_max: terms.opens_max,
+            submitted: 0,
             latency: Latency::new(terms.latency.map(|(median, _)| median)),
             paused_until: Duration::ZERO,
             is_paused: false,
@@ -98,7 +101,13 @@ impl Device {
     /// Places in the window.
     pub(super) fn room(&self) -> u32 {
         let is_opening = self.by_position && self.opens > 0;
-        if is_opening { 0 } else { self.window.room() }
+        if is_opening { 0 } else { self.window.room() + u32::from(self.may_queue()) }
+    }
+
+    /// Whether something may wait behind the one read that a head is at, so that the head does
+    /// not wait for us. Two that are asked for piece by piece would have it go to and fro.
+    fn may_queue(&self) -> bool {
+        self.by_position && self.submitted > 0 && self.window.in_flight() == 1
     }
 
     /// Whether another attempt may start in the window.
@@ -111,10 +120,12 @@ impl Device {
         if self.opens_max == 0 {
             return self.has_room(now);
         }
-        let most = match (self.by_position, self.window.in_flight()) {
-            (true, 0) => self.opens_ahead().min(self.opens_max as usize),
-            (true, _) => 0,
-            (false, _) => self.opens_max as usize,
+        let most = if !self.by_position {
+            self.opens_max as usize
+        } else if self.window.in_flight() == 0 || self.may_queue() {
+            self.opens_ahead().min(self.opens_max as usize)
+        } else {
+            0
         };
         (self.opens as usize) < most && self.paused_until <= now
     }

@@ -102,7 +102,7 @@ pub struct DeviceTerms {
     pub enough: Option<u64>,
     /// Members of [`Kind::Cache`] that may be opened beside what the window
     /// holds; 0: an open takes a place in it. Where reads go by position none
-    /// is opened while one is read.
+    /// is opened while one is read, but behind one that was [`Event::Submitted`].
     pub opens_max: u32,
     /// Whether reads go in the order of [`Contact::position`].
     pub by_position: bool,
@@ -168,7 +168,8 @@ pub enum Event {
         set: SetId,
     },
     /// An attempt made first contact: the open succeeded, or the first byte is
-    /// here. Comes once an attempt, before its other events but [`Event::Failed`].
+    /// here. Comes once an attempt, before its other events but [`Event::Failed`] and
+    /// [`Event::Submitted`].
     /// It ends an attempt at [`Aim::Open`], and one whose [`Contact::far`] is empty.
     Contacted {
         /// The attempt.
@@ -182,6 +183,13 @@ pub enum Event {
         attempt: AttemptId,
         /// How many since the last such event.
         bytes: u64,
+    },
+    /// All that the attempt is for has been asked of its device, before anything that is
+    /// asked later. May come before its first contact; where reads go by position one more
+    /// may then wait behind it, so that the device never waits for us.
+    Submitted {
+        /// The attempt.
+        attempt: AttemptId,
     },
     /// All that the attempt was for is here; of an object of unknown size, the
     /// whole to its end.

@@ -13,7 +13,8 @@
 //! - **Starts.** A device with room in its window takes told before guessed;
 //!   then what a reader waits for, the highest rank, what was begun, what was
 //!   listed first or, on a disk with one head, lies next. Sets that share a
-//!   device take turns, those in which a consumer waits first.
+//!   device take turns, those in which a consumer waits first. Behind a read that a head has
+//!   been asked for whole one more is queued.
 //! - **Failures.** A part is tried again, from where it stopped, after a pause
 //!   that doubles; then its member fails, whole. A server that asks for
 //!   patience gets it, and half the window.

@@ -4,6 +4,17 @@ use super::event::{Action, AttemptId, Contact, Kind};
 use super::scheduler::Scheduler;
 
 impl Scheduler {
+    pub(super) fn submitted(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.find(id.0) else { return };
+        let known = &mut self.attempts[attempt];
+        if known.is_beside || known.rests || std::mem::replace(&mut known.submitted, true) {
+            return;
+        }
+        let device = known.device;
+        self.devices[device as usize].submitted += 1;
+        self.look_at_device(device);
+    }
+
     pub(super) fn progressed(&mut self, id: AttemptId, bytes: u64) {
         let Some(attempt) = self.attempts.find(id.0) else { return };
         self.heard(attempt);
@@ -42,9 +53,11 @@ impl Scheduler {
         }
         let known = &mut self.attempts[attempt];
         if !std::mem::replace(&mut known.rests, true) {
-            let device = known.device;
-            self.devices[device as usize].window.ended(self.now);
-            self.look_at_device(device);
+            let device_slot = known.device;
+            let device = &mut self.devices[device_slot as usize];
+            device.submitted -= u32::from(std::mem::take(&mut known.submitted));
+            device.window.ended(self.now);
+            self.look_at_device(device_slot);
             // Others rest, too, and wait for a place.
             self.recheck = true;
         }

@@ -152,6 +152,7 @@ impl Scheduler {
             }
             Event::Contacted { attempt, contact } => self.contacted(attempt, contact),
             Event::Progressed { attempt, bytes } => self.progressed(attempt, bytes),
+            Event::Submitted { attempt } => self.submitted(attempt),
             Event::Finished { attempt } => self.finished(attempt),
             Event::Failed { attempt, failure } => self.attempt_failed(attempt, failure),
             Event::Read { member, bytes } => self.read(member, bytes),

@@ -290,6 +290,7 @@ impl Scheduler {
             is_hedge,
             is_beside: false,
             rests: false,
+            submitted: false,
             silent: Link::default(),
             unmet: Link::default(),
         });

@@ -31,6 +31,8 @@ pub(crate) struct Trying {
     /// What its driver has not told yet, and from where it brought that.
     pub(crate) untold: Vec<Event>,
     pub(crate) told_to: u64,
+    /// Whether its device has been asked for all of it.
+    pub(crate) submitted: bool,
     pub(crate) paused: bool,
     /// Whether its server goes on beyond what it was asked for.
     pub(crate) wide: bool,
@@ -39,7 +41,7 @@ pub(crate) struct Trying {
 impl World {
     pub(crate) fn start(&mut self, id: AttemptId, member: u64, aim: Aim) {
         let known = &self.members[at(member)];
-        let device = known.device;
+        let (device, kind) = (known.device, known.plan.kind);
         let plan = self.plan.devices[device];
         self.in_flight[device] += 1;
         let fate = if self.in_flight[device] > plan.patience {
@@ -61,6 +63,10 @@ impl World {
             Aim::Open => (0, 0),
             Aim::Fetch(range) => (range.start, range.end),
         };
+        if kind == Kind::Cache && aim != Aim::Open && self.chance.in_thousand(500) {
+            let pause = self.chance.micros(0, to);
+            self.after(pause, Happening::Submit(id));
+        }
         let trying = Trying {
             member,
             aim,
@@ -72,10 +78,17 @@ impl World {
             brought: 0,
             untold: Vec::new(),
             told_to: at,
+            submitted: false,
             paused: false,
             wide: false,
         };
         assert!(self.attempts.insert(id, trying).is_none(), "{id:?} is used twice");
+    }
+
+    pub(crate) fn submit(&mut self, id: AttemptId) {
+        let Some(trying) = self.attempts.get_mut(&id) else { return };
+        trying.submitted = true;
+        self.feed(Event::Submitted { attempt: id });
     }
 
     fn fate(&mut self) -> Fate {

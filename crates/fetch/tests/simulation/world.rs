@@ -18,6 +18,7 @@ use crate::servers::Trying;
 #[derive(Debug, Clone)]
 pub(crate) enum Happening {
     List(usize),
+    Submit(AttemptId),
     Contact(AttemptId),
     Chunk(AttemptId),
     Fail(AttemptId, Failure),
@@ -183,6 +184,7 @@ impl World {
         self.now = self.now.max(at);
         match self.happenings.remove(&serial).expect("what it is") {
             Happening::List(set) => self.list(set),
+            Happening::Submit(attempt) => self.submit(attempt),
             Happening::Contact(attempt) => self.contact(attempt),
             Happening::Chunk(attempt) => self.chunk(attempt),
             Happening::Fail(attempt, failure) => self.fail(attempt, failure),

@@ -361,7 +361,7 @@ impl Local {
         }
         let ground = Arc::new(match mount {
             Some(mount) => Ground {
-                device: self.device_of(&mount),
+                device: self.mount_table().device_of(&mount),
                 backing: mount.backing,
                 mount: mount.point,
             },

@@ -1,0 +1,141 @@
+//! Reading a file ahead into the page cache, and what that teaches of its device.
+//!
+//! A device is asked for more than is waited for, so that it never waits for
+//! us. Reading into a buffer that is thrown away is what tells when data has
+//! arrived: `WILLNEED` returns before.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{Advice, fadvise};
+use sled::Observation;
+use store::Error;
+
+use super::Inner;
+use super::files::{Cancelled, open_wanted};
+use super::item::Item;
+use crate::scheduler::{AttemptId, Contact, Event};
+use crate::sync::lock;
+
+/// Bytes of the first read: what it takes tells what the device takes to its first byte.
+const FIRST_BYTES: u64 = 64 << 10;
+/// Bytes of one read: what a kernel brings for one `WILLNEED`, on most devices, or less.
+const STEP_BYTES: u64 = 512 << 10;
+/// Bytes that a device is asked for before they are waited for: a disk is at them for longer
+/// than a thread takes to be woken, and a cancelled attempt wastes no more.
+const ASKED_BYTES: u64 = 2 << 20;
+
+/// Reads a range, so that it lies in the page cache.
+pub(super) fn read_ahead(
+    engine: &Arc<Inner>,
+    attempt: AttemptId,
+    item: &Item,
+    range: Range<u64>,
+    cancelled: &Cancelled,
+    events: &mut Vec<Event>,
+) -> Result<(), Error> {
+    let path = item.path().expect("only files are read ahead");
+    let failed = |source: io::Error| Error::io(path, source);
+    let file = match item.clone_file() {
+        Some(file) => file.map_err(failed)?,
+        None => open_wanted(engine, &mut engine.costs.opener(), item, path)?.0,
+    };
+    let clock = engine.costs.clock();
+    let began = clock.now();
+    let mut asking = Asking::new(engine, attempt, item, &range);
+    let mut buffer = vec![0; usize::try_from(STEP_BYTES.min(range.end - range.start)).unwrap_or(0)];
+    let mut at = range.start;
+    while at < range.end && !cancelled.is_set() {
+        asking.ask(&file, at);
+        let step = if at == range.start { FIRST_BYTES } else { STEP_BYTES };
+        let wanted = usize::try_from(step.min(range.end - at)).expect("at most STEP_BYTES");
+        let read = match file.read_at(&mut buffer[..wanted], at) {
+            Ok(0) => return Err(Error::Changed { name: item.entry().name }),
+            Ok(read) => read as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        if at == range.start
+            && let Some(contact) = item.contact()
+        {
+            learn(engine, &contact, &range, read, began);
+            let contact = Contact { covers: range.clone(), ..contact };
+            events.push(Event::Contacted { attempt, contact });
+        }
+        at += read;
+        events.push(Event::Progressed { attempt, bytes: read });
+        if at < range.end {
+            engine.post(events.drain(..));
+        }
+    }
+    if asking.has_head
+        && let Some(contact) = item.contact()
+    {
+        lock(&engine.state).devices.left_at(contact.device, clock.now());
+    }
+    Ok(())
+}
+
+/// Asks a device for a range, a little ahead of who waits for it.
+struct Asking<'a> {
+    engine: &'a Arc<Inner>,
+    attempt: AttemptId,
+    /// To where it was asked.
+    to: u64,
+    end: u64,
+    has_head: bool,
+}
+
+impl<'a> Asking<'a> {
+    fn new(engine: &'a Arc<Inner>, attempt: AttemptId, item: &Item, range: &Range<u64>) -> Self {
+        let has_head = item
+            .contact()
+            .is_some_and(|contact| lock(&engine.state).devices.has_head(contact.device));
+        // What a device was asked for cannot be taken back, and a guess must not delay what is told.
+        let to = if item.is_guess { u64::MAX } else { range.start };
+        Self { engine, attempt, to, end: range.end, has_head }
+    }
+
+    /// Asks for what is soon to be read from `at` on.
+    fn ask(&mut self, file: &File, at: u64) {
+        let goal = at.saturating_add(ASKED_BYTES).min(self.end);
+        if self.to >= goal {
+            return;
+        }
+        while self.to < goal {
+            // The first bytes by themselves, or they would come no sooner than the others.
+            let step = if self.to == at { FIRST_BYTES } else { STEP_BYTES };
+            let length = step.min(self.end - self.to);
+            if fadvise(file, self.to, NonZeroU64::new(length), Advice::WillNeed).is_err() {
+                self.to = u64::MAX;
+                return;
+            }
+            self.to += length;
+        }
+        if self.to == self.end && self.has_head {
+            self.engine.post([Event::Submitted { attempt: self.attempt }]);
+        }
+    }
+}
+
+/// What the device took to its first bytes; where its head came from elsewhere, if it has one.
+fn learn(engine: &Inner, contact: &Contact, range: &Range<u64>, bytes: u64, began: Duration) {
+    let now = engine.costs.clock().now();
+    let reach = contact.position + range.start..contact.position + range.end;
+    let mut state = lock(&engine.state);
+    let since = state.devices.free_since(contact.device).max(began);
+    let device = state.devices.moved_to(contact.device, &reach);
+    drop(state);
+    let Some(device) = device else { return };
+    let took = now.saturating_sub(since).as_secs_f64();
+    engine.costs.observe(&device, Observation { bytes, first_byte: Some(took), whole: took });
+    let mut state = lock(&engine.state);
+    if let Some(terms) = state.devices.learned(contact.device, &engine.costs) {
+        state.tell(Event::DeviceMet { device: contact.device, terms }, now);
+    }
+}
