@@ -12,10 +12,10 @@
 //!   order, and small steps back and forth, which a drive's own buffer would serve.
 //! - `jitter` scales each request's time as a whole.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use crate::rule::{Fault, Profile};
+use crate::rule::{Fault, Opens, Profile};
 
 /// Files whose streams a device remembers; beyond it the table starts anew, and each costs one seek.
 const FILES_MAX: usize = 65_536;
@@ -45,6 +45,8 @@ pub(crate) struct Device {
     servers: Vec<Duration>,
     /// Ends of the streams of each file, the most recently continued last.
     streams: HashMap<u64, Vec<u64>>,
+    /// Files that were opened, where only the first open is a request.
+    opened: HashSet<u64>,
     reads: u64,
 }
 
@@ -54,6 +56,7 @@ impl Device {
             chance: Chance(seed),
             servers: vec![Duration::ZERO; profile.parallel.max(1)],
             streams: HashMap::new(),
+            opened: HashSet::new(),
             reads: 0,
             seed,
             profile,
@@ -108,6 +111,15 @@ impl Device {
     /// When a request without file data ends; `None`: it hangs.
     pub(crate) fn metadata(&self, now: Duration) -> Option<Duration> {
         (!self.profile.hang).then(|| now + self.profile.metadata)
+    }
+
+    /// Whether opening a file is a request at all.
+    pub(crate) fn is_asked_to_open(&mut self, file: u64) -> bool {
+        match self.profile.opens {
+            Opens::Each => true,
+            Opens::First => self.opened.insert(file),
+            Opens::Never => false,
+        }
     }
 
     fn serve(&mut self, now: Duration, seek: bool, length: u64) -> Duration {

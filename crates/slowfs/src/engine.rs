@@ -108,14 +108,29 @@ impl Engine {
         self.later.when(due)
     }
 
-    /// Gives the answer to a request without file data about `path` at its time.
+    /// Counts a request without file data about `path`, and gives the answer at its time.
     pub(crate) fn answer_metadata(&self, path: &Path, answer: impl FnOnce() + Send + 'static) {
         let now = self.clock.now();
         let mut state = self.state();
+        state.stats.count_metadata();
         let due = state.device(path).metadata(now);
         let when = self.later.when(due);
         drop(state);
         self.later.at(when, answer);
+    }
+
+    /// The same for the opening of a file, which some devices are not asked about.
+    pub(crate) fn answer_open(
+        &self,
+        file: u64,
+        path: &Path,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        if self.state().device(path).is_asked_to_open(file) {
+            self.answer_metadata(path, answer);
+        } else {
+            answer();
+        }
     }
 }
 

@@ -220,7 +220,7 @@ impl fuser::Filesystem for SlowFs {
         if Control::from_number(inode.0).is_some() {
             return answer();
         }
-        self.engine.answer_metadata(&self.path_for_rules(inode), answer);
+        self.engine.answer_open(inode.0, &self.path_for_rules(inode), answer);
     }
 
     fn create(

@@ -28,5 +28,5 @@ mod stats;
 mod units;
 
 pub use mount::{Error, Mount, Options};
-pub use rule::{Fault, Preset, Profile, Rule, RuleError, parse_rules};
+pub use rule::{Fault, Opens, Preset, Profile, Rule, RuleError, parse_rules};
 pub use stats::{Counts, Read, Stats};

@@ -25,8 +25,8 @@ use slowfs::{Mount, Options, Preset, Profile, Rule};
 /// Keys: latency (of every read, overlapping), seek (to the first byte, of a read that continues no
 /// stream), bandwidth (bytes/s), jitter, parallel (requests served at once), streams (per file that
 /// are followed without seeks), slack (bytes from a stream's end that still continue it), metadata
-/// (delay of look-ups, opens, listings), writes=slow|free, hang=true, as=PRESET, and faults:
-/// fail=N (EIO on the N-th read), fail=N+ (and all after it), `fail_at=OFFSET`, stall=N:TIME,
+/// (delay of look-ups, opens, listings), opens=each|first|never (which of them are delayed),
+/// writes=slow|free, hang=true, as=PRESET, and faults: fail=N (EIO on the N-th read), fail=N+ (and all after it), `fail_at=OFFSET`, stall=N:TIME,
 /// stall=N:forever, short=N.
 ///
 /// While mounted: read .slowfs/stats, write .slowfs/reset, read or write .slowfs/rules below the

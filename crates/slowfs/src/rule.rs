@@ -85,6 +85,8 @@ pub struct Profile {
     pub slack: u64,
     /// Added to look-ups, opens, listings and requests for attributes.
     pub metadata: Duration,
+    /// Which opens of a file are charged as metadata.
+    pub opens: Opens,
     /// Whether writes are charged like reads; by default they are free, so that files are made quickly.
     pub slow_writes: bool,
     /// Whether reads, writes, look-ups, opens, listings and requests for attributes hang until the
@@ -93,6 +95,41 @@ pub struct Profile {
     pub hang: bool,
     /// What goes wrong; numbers count the reads of this rule from 1, since mount, reset or new rules.
     pub faults: Vec<Fault>,
+}
+
+/// Which opens of a file its device is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Opens {
+    /// Each: NFS without delegations.
+    #[default]
+    Each,
+    /// The first since mount, reset or new rules: then the file is delegated, as by NFS version 4.
+    First,
+    /// None: NFS version 2, and most local file systems.
+    Never,
+}
+
+impl FromStr for Opens {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "each" => Ok(Self::Each),
+            "first" => Ok(Self::First),
+            "never" => Ok(Self::Never),
+            _ => Err(format!("`{text}`: expected each, first or never")),
+        }
+    }
+}
+
+impl fmt::Display for Opens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Each => "each",
+            Self::First => "first",
+            Self::Never => "never",
+        })
+    }
 }
 
 impl Default for Profile {
@@ -107,6 +144,7 @@ impl Default for Profile {
             // Two readahead windows of FUSE's default size, 128 KiB each.
             slack: 256 * 1024,
             metadata: Duration::ZERO,
+            opens: Opens::Each,
             slow_writes: false,
             hang: false,
             faults: Vec::new(),
@@ -225,7 +263,7 @@ pub enum RuleError {
     /// A key that does not exist.
     #[error(
         "`{0}` is no key: expected as, latency, seek, bandwidth, jitter, parallel, streams, slack, \
-         metadata, writes, hang, fail, fail_at, stall or short"
+         metadata, opens, writes, hang, fail, fail_at, stall or short"
     )]
     Key(String),
     /// A value that its key does not take.
@@ -291,6 +329,7 @@ impl Profile {
             "parallel" => self.parallel = at_least_one(value).map_err(wrong)?,
             "streams" => self.streams = at_least_one(value).map_err(wrong)?,
             "slack" => self.slack = parse_whole_bytes(value).map_err(wrong)?,
+            "opens" => self.opens = value.parse().map_err(wrong)?,
             "writes" => {
                 self.slow_writes = match value {
                     "slow" => true,
@@ -353,6 +392,7 @@ impl fmt::Display for Profile {
         write!(f, ", bandwidth={}, jitter={}", self.bandwidth.unwrap_or(0.0), self.jitter)?;
         write!(f, ", parallel={}, streams={}", self.parallel, self.streams)?;
         write!(f, ", slack={}, metadata={}", self.slack, ns(self.metadata))?;
+        write!(f, ", opens={}", self.opens)?;
         write!(f, ", writes={}", if self.slow_writes { "slow" } else { "free" })?;
         write!(f, ", hang={}", self.hang)?;
         for fault in &self.faults {
@@ -386,7 +426,8 @@ mod tests {
 
     #[test]
     fn the_text_form_parses_back() {
-        let text = "data/**: as=cdrom, latency=1ms, jitter=10%, parallel=2, slack=64Ki, writes=slow, \
+        let text = "data/**: as=cdrom, latency=1ms, jitter=10%, parallel=2, slack=64Ki, opens=first, \
+                    writes=slow, \
                     fail=3, fail=7+, fail_at=1Mi, stall=2:1.5, stall=4:forever, short=9";
         let rule: Rule = text.parse().unwrap();
         let again: Rule = rule.to_string().parse().unwrap();

@@ -37,6 +37,9 @@ pub struct Counts {
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Requests without data: look-ups, attributes, opens, listings. Counted in
+    /// the total only.
+    pub metadata: u64,
 }
 
 /// One read request.
@@ -97,6 +100,11 @@ impl Stats {
             self.log.pop_front();
             self.log_dropped += 1;
         }
+    }
+
+    /// Counts a request without data; in total only, since what is looked up may not be there.
+    pub(crate) fn count_metadata(&mut self) {
+        self.total.metadata += 1;
     }
 
     pub(crate) fn count_write(&mut self, path: &Path, bytes: u64) {

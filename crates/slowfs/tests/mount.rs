@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, Per
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,6 +17,8 @@ use testkit::{Facility, FileSystem, LoopDisk, SlowDir, evict, noise, resident_by
 
 const PAGE: u64 = 4096;
 const EIO: i32 = 5;
+/// As long as a test may last.
+const ALWAYS: Duration = Duration::from_hours(1);
 
 fn with_rules(rules: &str) -> Options {
     Options { rules: parse_rules(rules).expect("the test's rules"), ..Options::default() }
@@ -32,6 +35,21 @@ fn read_page(file: &File, offset: u64) -> Result<usize, i32> {
     let mut page = [0; 4096];
     file.read_at(&mut page, offset)
         .map_err(|error| error.raw_os_error().expect("an error of the kernel"))
+}
+
+#[test]
+fn each_open_is_a_request_or_the_first_or_none() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let requests = |rules| {
+        let dir = SlowDir::new(Options { time_to_live: ALWAYS, ..with_rules(rules) });
+        let path = dir.create("a", "text");
+        (0..3).for_each(|_| drop(File::open(&path).unwrap()));
+        dir.stats().total.metadata
+    };
+    let never = requests("*: opens=never");
+    assert!(never > 0, "its name was looked up");
+    assert_eq!(requests("*: opens=first"), never + 1);
+    assert_eq!(requests(""), never + 3);
 }
 
 #[test]
