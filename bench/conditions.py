@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _UNMOUNT_S = 20
+_LEAVING_TRIES, _LEAVING_S = 50, 0.02
+"""How long a process that has ended may still be in its group."""
 _counter = itertools.count()
 
 
@@ -60,6 +63,35 @@ class MemoryLimit:
             self._path.rmdir()
 
 
+class CpuAccount:
+    """A cgroup that counts the processor time of its processes, whoever waits for them."""
+
+    def __init__(self) -> None:
+        name = f"nearfirst-bench-cpu-{os.getpid()}-{next(_counter)}"
+        first_version = (_CGROUPS / "cpuacct").is_dir()
+        self._path = (_CGROUPS / "cpuacct" if first_version else _CGROUPS) / name
+        self._path.mkdir()
+        self._first_version = first_version
+        self.procs = self._path / "cgroup.procs"
+
+    def cpu_s(self) -> float:
+        """User and system time so far."""
+        if self._first_version:
+            return int((self._path / "cpuacct.usage").read_text()) / 1e9
+        lines = (self._path / "cpu.stat").read_text().splitlines()
+        return int(dict(map(str.split, lines))["usage_usec"]) / 1e6
+
+    def close(self) -> None:
+        """Removes the group, whose processes have ended."""
+        for _ in range(_LEAVING_TRIES):
+            try:
+                self._path.rmdir()
+            except OSError:
+                time.sleep(_LEAVING_S)
+            else:
+                return
+
+
 @dataclass(frozen=True)
 class Device:
     """How slow a device is, and by how much its times were divided to fit an experiment."""
@@ -69,6 +101,7 @@ class Device:
     bandwidth: float
     streams: int
     speed_up: float = 1.0
+    believed_s: float = 1.0
 
     def rule(self) -> str:
         """As slowfs takes it."""
@@ -90,20 +123,23 @@ class Far:
     round_trip_s: float
     bandwidth: float
     speed_up: float
+    opens: str = "each"
+    """Which opens of a file are requests: "each", "first" (it is delegated then) or "never"."""
+    believed_s: float = 1.0
+    """For how long names and attributes are not asked for again."""
 
     def rule(self) -> str:
         """As slowfs takes it."""
         trip_us = self.round_trip_s / self.speed_up * 1e6
         bandwidth = self.bandwidth * self.speed_up
-        return f"*: latency={trip_us:.0f}us, metadata={trip_us:.0f}us, bandwidth={bandwidth:.0f}"
+        slow = f"latency={trip_us:.0f}us, metadata={trip_us:.0f}us, bandwidth={bandwidth:.0f}"
+        return f"*: {slow}, opens={self.opens}"
 
     def __str__(self) -> str:
         """With its numbers, for the conditions of a result."""
         trip = f"{self.round_trip_s * 1e3:g} ms"
-        return (
-            f"{self.name}: {trip} for each request, {self.bandwidth / 1e6:g} MB/s, "
-            f"all times divided by {self.speed_up:g}"
-        )
+        text = f"{self.name}: {trip} for each request, {self.bandwidth / 1e6:g} MB/s"
+        return text if self.speed_up == 1 else f"{text}, all times divided by {self.speed_up:g}"
 
 
 def server(speed_up: float) -> Far:
@@ -136,7 +172,10 @@ class SlowFolder:
         self.device = device
         # A session of its own: a Ctrl-C must not unmount it before those above it are gone.
         self._server = subprocess.Popen(
-            [slowfs, "--rule", device.rule(), source, self.path],
+            [
+                *(slowfs, "--rule", device.rule()),
+                *("--time-to-live", str(device.believed_s), source, self.path),
+            ],
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
@@ -157,8 +196,13 @@ class SlowFolder:
 
     def read_bytes(self) -> int:
         """Bytes read from the device since it was mounted or last reset."""
+        return self.counts()["read_bytes"]
+
+    def counts(self) -> dict[str, int]:
+        """Requests and bytes since it was mounted or last reset."""
         stats: dict[str, Any] = json.loads((self.path / ".slowfs" / "stats").read_text())
-        return int(stats["total"]["read_bytes"])
+        total: dict[str, int] = stats["total"]
+        return total
 
     def reset(self) -> None:
         """Sets the counts to zero."""
@@ -204,8 +248,28 @@ class SlowDisk:
             # Direct, or the image would be cached beside its files.
             loop = _tool("losetup", "-f", "--show", "--direct-io=on", image).strip()
             self._exits.callback(_quietly, "losetup", "-d", loop)
-            _tool("mount", "-o", "noatime", loop, self.path)
+            self._loop = loop
+            self._mount()
             self._exits.callback(_quietly, "umount", self.path)
+
+    def _mount(self) -> None:
+        _tool("mount", "-o", "noatime", self._loop, self.path)
+
+    def forget(self) -> None:
+        """Mounts it anew, so that not even a name or an inode of it is in memory.
+
+        What a program left running may hold a file of it for a moment.
+        """
+        with self.at_full_speed():
+            for number in itertools.count():
+                try:
+                    _tool("umount", self.path)
+                    break
+                except OSError:
+                    if number == _LEAVING_TRIES:
+                        raise
+                    time.sleep(_LEAVING_S)
+            self._mount()
 
     def close(self) -> None:
         """Unmounts, detaches, unmounts."""
@@ -219,6 +283,10 @@ class SlowDisk:
     def read_bytes(self) -> int:
         """Bytes read from the device since it was mounted or last reset."""
         return self.below.read_bytes()
+
+    def counts(self) -> dict[str, int]:
+        """Requests and bytes since it was mounted or last reset."""
+        return self.below.counts()
 
     def reset(self) -> None:
         """Sets the counts to zero."""

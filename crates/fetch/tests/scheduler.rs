@@ -481,8 +481,14 @@ fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         2 => (set.clone(), terms).prop_map(|(set, terms)| Event::SetOpened { set, terms }),
         1 => (0..3u32, 0..3u32, any::<bool>()).prop_map(|(device, opens_max, by_position)| {
-            let terms =
-                DeviceTerms { window_max: 2, window_start: 1, opens_max, by_position, latency: None };
+            let terms = DeviceTerms {
+                window_max: 2,
+                window_start: 1,
+                enough: by_position.then_some(100),
+                opens_max,
+                by_position,
+                latency: None,
+            };
             Event::DeviceMet { device: DeviceId(device), terms }
         }),
         6 => (set.clone(), member.clone(), listing)
