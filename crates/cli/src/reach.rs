@@ -7,9 +7,12 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::DirEntry;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nearfirst::{Backing, Error, Local};
+
+/// Beyond so many folders it is not worth finding out which of them have to do with such a mount.
+const FOLDERS_MAX: usize = 64;
 
 /// What a walk must be wary of; by default nothing.
 #[derive(Debug, Default)]
@@ -17,6 +20,8 @@ pub(crate) struct Reach {
     local: Local,
     /// The last names of the places where something is mounted that may not answer.
     names: HashSet<Vec<u8>>,
+    /// Those places.
+    points: Vec<PathBuf>,
 }
 
 impl Reach {
@@ -24,8 +29,19 @@ impl Reach {
         let mounts = local.mounts().unwrap_or_default();
         let wary = mounts.all().iter().filter(|mount| mount.backing.may_stall());
         let name = |point: &Path| point.file_name().unwrap_or_default().as_bytes().to_vec();
-        let names = wary.map(|mount| name(&mount.point)).collect();
-        Self { local, names }
+        let points: Vec<PathBuf> = wary.map(|mount| mount.point.clone()).collect();
+        let names = points.iter().map(|point| name(point)).collect();
+        Self { local, names, points }
+    }
+
+    /// Whether what may not answer is above one of these folders, or below it. Links in them are
+    /// not looked at; the folders themselves have answered.
+    pub(crate) fn concerns(&self, folders: &[PathBuf]) -> bool {
+        let is_near = |folder: &PathBuf| {
+            let Ok(folder) = folder.canonicalize() else { return true };
+            self.points.iter().any(|at| at.starts_with(&folder) || folder.starts_with(at))
+        };
+        self.is_wary() && (folders.len() > FOLDERS_MAX || folders.iter().any(is_near))
     }
 
     /// Whether anything is mounted that may not answer.

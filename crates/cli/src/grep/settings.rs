@@ -155,6 +155,8 @@ impl Settings {
         let paths = Paths::new(named, search, stdin_taken);
         let is_alone = paths.is_one_file || paths.all.is_empty();
         let reach = if is_alone { Reach::default() } else { Reach::new(read.asking.local()) };
+        let reach =
+            if asked.follow || reach.concerns(&paths.all) { reach } else { Reach::default() };
         let terminal = std::io::stdout().is_terminal();
         let current_folder = current_folder()?;
 
