@@ -108,6 +108,29 @@ fn holes_are_passed_over_where_that_makes_no_difference() {
     assert_eq!(folder.found(&["-c", "-v", "-a", "needle", "huge"]), ("5\n".into(), 0));
     assert_eq!(folder.found(&["--count-matches", "e", "huge"]), ("13\n".into(), 0));
     assert_eq!(folder.found(&["-l", "five", "."]), (String::new(), 1), "a binary file is left");
+    // Only a line that is printed has its zeros written.
+    assert_eq!(folder.found(&["-an", "five", "huge"]), ("7:five\n".into(), 0));
+    let offset = 3 * TIB + 28;
+    assert_eq!(folder.found(&["-anb", "four", "huge"]), (format!("5:{offset}:four\n"), 0));
+    assert_eq!(folder.found(&["-anA1", "one", "huge"]), ("1:one\n2-needle\n".into(), 0));
+    let column = TIB + 4;
+    let matches = format!("2:1:needle\n3:{column}:needle\n6:1:needle\n");
+    assert_eq!(folder.found(&["-ao", "--column", "needle", "huge"]), (matches, 0));
+    assert_eq!(folder.found(&["-anP", "fi[v]e", "huge"]), ("7:five\n".into(), 0));
+    assert_eq!(
+        folder.found(&["-aM20", "three", "huge"]),
+        ("[Omitted long matching line]\n".into(), 0)
+    );
+    let (json, code) = folder.found(&["--json", "-a", "four", "huge"]);
+    assert!(json.contains(&format!("\"line_number\":5,\"absolute_offset\":{offset},")), "{json}");
+    assert_eq!(code, 0);
+    // Where NUL bytes end lines, each of a hole's is one.
+    let line = TIB + 1;
+    assert_eq!(
+        folder.found(&["--null-data", "-no", "three", "huge"]),
+        (format!("{line}:three\0"), 0)
+    );
+    assert_eq!(folder.found(&["--null-data", "-c", "needle", "huge"]), ("3\0".into(), 0));
     let binary = "binary file matches (found \"\\0\" byte around offset 14)\n";
     assert_eq!(folder.found(&["needle", "huge"]), (binary.into(), 0));
     let far = Folder::new();
@@ -142,6 +165,25 @@ fn as_ripgrep_on_files_of_holes() {
                 let (said, stderr) = folder.grep(&args);
                 assert_eq!(said, expected, "{args:?} {stderr}");
             }
+        }
+        // Of lines that are printed, holes and all, only whether they are the same.
+        for flags in [
+            &["-an"][..],
+            &["-aC1"],
+            &["-ab", "-m1", "-A2"],
+            &["-ao", "--column"],
+            &["-aM9"],
+            &["-aP"],
+            &["--null-data", "-n"],
+            &["--null-data", "-C1"],
+            &["--null-data", "-oP"],
+            &["--color=always", "-a"],
+            &["-C1"],
+        ] {
+            let args = [flags, &["needle|end", "holes"]].concat();
+            let (expected, _) = folder.run(&rg, &[], &args);
+            let (said, stderr) = folder.grep(&args);
+            assert!(said == expected, "{args:?} {stderr} {:?}", (said.code, said.stdout.len()));
         }
     }
 }

@@ -2,12 +2,14 @@
 //! built program. What was read from the device is counted at the device.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use slowfs::{Options, Profile, Rule};
 use testkit::{
-    Cmd, Dir, Facility, LoopDisk, Program, SlowDir, evict, hold, lines, make_near, skip_unless,
+    Cmd, Dir, Facility, LoopDisk, MemoryCgroup, Program, SlowDir, evict, hold, lines, make_near,
+    skip_unless,
 };
 
 const MIB: u64 = 1 << 20;
@@ -83,6 +85,41 @@ fn reading_all_reads_only_what_is_far() {
         program.cmd(args).env("NEARFIRST_STATE", state.path()).arg(&path).run().succeeds();
         let read = slow.stats().total.read_bytes;
         assert!((6 * MIB - MIB / 50..=6 * MIB + 6 * MIB / 50).contains(&read), "{args:?}: {read}");
+    }
+}
+
+#[test]
+fn a_line_larger_than_memory_is_printed() {
+    skip_unless!(Facility::Root, Facility::Cgroup("memory"));
+    const LENGTH: u64 = 300 * MIB;
+    let folder = Dir::new();
+    let file = File::create(folder.path().join("sparse")).expect("a file");
+    file.write_all_at(b"first\nneedle", 0).expect("written");
+    file.set_len(4096 * MIB).expect("made long");
+    let file = File::create(folder.path().join("dense")).expect("a file");
+    file.write_all_at(b"first\nneedle", 0).expect("written");
+    let block = vec![b'x'; 1 << 20];
+    (0..LENGTH / MIB).for_each(|at| file.write_all_at(&block, 12 + at * MIB).expect("written"));
+    file.write_all_at(b"\nlast\n", 12 + LENGTH).expect("written");
+    let text = LENGTH + 6;
+    for (args, bytes) in [
+        ("-a needle sparse", 4096 * MIB - 6 + 1),
+        ("-c needle dense", 2),
+        ("needle dense", text + 1),
+        ("-m1 -A1 needle dense", text + 6),
+        ("-n -B1 last dense", 2 + text + 1 + 7),
+        ("--color=always needle dense", 0),
+        ("--json -m1 needle dense", 0),
+    ] {
+        let run = format!("\"$0\" grep {args} | wc -c");
+        let cmd = testkit::cmd("sh", ["-c", &run, env!("CARGO_BIN_EXE_nearfirst")]);
+        let output = MemoryCgroup::new(64 * MIB).run(cmd.dir(folder.path()));
+        let printed: u64 = output.succeeds().text().trim().parse().expect("a number");
+        if bytes > 0 {
+            assert_eq!(printed, bytes, "{args}");
+        } else {
+            assert!(printed > text, "{args}: {printed}");
+        }
     }
 }
 

@@ -34,6 +34,8 @@ mod near;
 mod scan;
 pub mod scheduler;
 mod sync;
+mod view;
 
 pub use error::Error;
 pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, scan};
+pub use view::view;

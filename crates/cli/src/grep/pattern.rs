@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use grep::matcher::Matcher as _;
 
 use super::asked::{Asked, Boundary, Case, Engine, PatternSource};
 
@@ -11,7 +12,22 @@ use super::asked::{Asked, Boundary, Case, Engine, PatternSource};
 #[derive(Debug, Clone)]
 pub(super) enum Pattern {
     Regex(grep::regex::RegexMatcher),
-    Pcre2(grep::pcre2::RegexMatcher),
+    /// The flag says whether no match can have a NUL byte in it, as far as is known.
+    Pcre2(grep::pcre2::RegexMatcher, bool),
+}
+
+impl Pattern {
+    /// Whether no match can have a NUL byte in it, as far as is known.
+    pub(super) fn avoids_nul(&self) -> bool {
+        match self {
+            Self::Regex(matcher) => never_matches_nul(matcher),
+            Self::Pcre2(_, avoids_nul) => *avoids_nul,
+        }
+    }
+}
+
+fn never_matches_nul(matcher: &grep::regex::RegexMatcher) -> bool {
+    matcher.non_matching_bytes().is_some_and(|bytes| bytes.contains(0))
 }
 
 /// Reads the patterns of `--regexp` and `--file`, each once.
@@ -136,5 +152,7 @@ fn pcre2(asked: &Asked, patterns: &[String]) -> anyhow::Result<Pattern> {
     if asked.multiline {
         builder.dotall(asked.multiline_dotall);
     }
-    Ok(Pattern::Pcre2(builder.build_many(patterns)?))
+    // What both engines understand means the same to both; of the rest nothing is known.
+    let avoids_nul = regex(asked, patterns, true).is_ok_and(|pattern| pattern.avoids_nul());
+    Ok(Pattern::Pcre2(builder.build_many(patterns)?, avoids_nul))
 }

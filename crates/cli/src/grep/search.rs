@@ -96,7 +96,7 @@ impl<'s> Worker<'s> {
     pub(super) fn new(settings: &'s Settings) -> Option<Worker<'s>> {
         let engine = match settings.pattern.clone()? {
             Pattern::Regex(matcher) => Engine::Regex(matcher, Found::default()),
-            Pattern::Pcre2(matcher) => Engine::Pcre2(matcher, Found::default()),
+            Pattern::Pcre2(matcher, _) => Engine::Pcre2(matcher, Found::default()),
         };
         let decompress = settings.asked.search_zip.then(|| {
             let mut builder = DecompressionReaderBuilder::new();

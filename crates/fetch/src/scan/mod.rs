@@ -19,7 +19,7 @@ use sled::{DeliveryTime, Extent, Place, Plan, Sled};
 use store::{Backing, Costs, Located, Status};
 
 use self::layout::{is_within, large_holes, located};
-use self::read::short_or_failed;
+pub(crate) use self::read::{short_or_failed, shrunk};
 use self::work::Shared;
 use crate::Error;
 use crate::far::FarReader;

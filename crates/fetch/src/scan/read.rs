@@ -15,7 +15,7 @@ use crate::sync::lock;
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// What a read at about `offset` that failed, or found less than the file had, means.
-pub(super) fn short_or_failed(
+pub(crate) fn short_or_failed(
     source: &Source<'_>,
     size: u64,
     offset: u64,
@@ -32,7 +32,7 @@ pub(super) fn short_or_failed(
     }
 }
 
-pub(super) fn shrunk(source: &Source<'_>, size: u64) -> Error {
+pub(crate) fn shrunk(source: &Source<'_>, size: u64) -> Error {
     let path = source.path.to_owned();
     let found = source.file.metadata().map_or(0, |metadata| metadata.len());
     if found < size {

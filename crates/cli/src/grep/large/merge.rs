@@ -4,26 +4,28 @@
 //! numbers, context that reaches over its edges, where groups of lines touch,
 //! the first N matches, and where a NUL byte ends the output.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 
 use grep::matcher::Matcher;
 use grep::searcher::Searcher;
+use nearfirst::fetch::Source;
 
 use super::super::output::FileOutput;
-use super::super::print::rendered::Rendered;
+use super::super::print::rendered::{Rendered, Resolved};
 use super::super::print::tally::Tally;
 use super::super::print::{Kind, Nul, Printing, Scope, open};
-use super::part::{Bench, Method, Part, first_lines, last_lines};
+use super::part::{Bench, Edge, Method, Part, first_lines, last_lines, seen};
+use super::quoted;
 use super::waiting::Waiting;
 
 /// What is known of the whole file, and what waits.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about the file")]
 pub(super) struct Merge<'a, M: Matcher> {
     method: Method<'a>,
-    file: &'a File,
+    source: Source<'a>,
+    /// Holes that are known, in file order.
+    holes: Vec<Range<u64>>,
     output: FileOutput<'a>,
     /// For lines of context, and for a chunk that is cut short.
     bench: Bench<M>,
@@ -41,7 +43,7 @@ pub(super) struct Merge<'a, M: Matcher> {
     /// Where the last printed line ends.
     shown_end: Option<u64>,
     /// The last lines of what is merged, for context before a match.
-    tail: Vec<u8>,
+    tail: Edge,
     opened: bool,
     resolved: Vec<u8>,
     rendered: Rendered,
@@ -76,7 +78,8 @@ pub(super) enum Rest {
 impl<'a, M: Matcher> Merge<'a, M> {
     pub(super) fn new(
         method: Method<'a>,
-        file: &'a File,
+        source: Source<'a>,
+        holes: Vec<Range<u64>>,
         output: FileOutput<'a>,
         bench: Bench<M>,
         searcher_for: &'a (dyn Fn(Want) -> Searcher + Sync),
@@ -86,7 +89,8 @@ impl<'a, M: Matcher> Merge<'a, M> {
         let wanted = bench.searcher.max_matches();
         Merge {
             method,
-            file,
+            source,
+            holes,
             output,
             bench,
             searcher_for,
@@ -97,7 +101,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
             wanted,
             owed: 0,
             shown_end: None,
-            tail: Vec::new(),
+            tail: Edge::default(),
             opened: false,
             resolved: Vec::new(),
             rendered: Rendered::default(),
@@ -189,10 +193,10 @@ impl<'a, M: Matcher> Merge<'a, M> {
         if part.tally.events > 0 {
             self.owed = part.after_owed;
         }
-        self.print(&part.rendered)?;
+        self.print(&part.rendered, self.lines_before)?;
         self.count(&part);
         self.lines_before += part.lines;
-        self.remember(&part);
+        self.remember(&part)?;
         self.done |= part.last || (self.wanted == Some(0) && self.owed == 0);
         if self.method.format.kind.stops_at_match() && !self.method.format.stats {
             self.done |= self.tally.events > 0;
@@ -235,18 +239,13 @@ impl<'a, M: Matcher> Merge<'a, M> {
 
     /// Searches a chunk for its first `wanted` matches only.
     fn again(&mut self, start: u64, end: u64, wanted: u64) -> io::Result<Part> {
-        let length = usize::try_from(end - start).map_err(io::Error::other)?;
-        let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, start).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => io::Error::other("truncated while being read"),
-            _ => error,
-        })?;
-        self.search_for(Want::AtMost(wanted), start, &bytes)
+        let source = self.source;
+        seen(&source, &(start..end), |bytes| self.search_for(Want::AtMost(wanted), start, bytes))?
     }
 
     fn search_for(&mut self, want: Want, start: u64, bytes: &[u8]) -> io::Result<Part> {
         let usual = std::mem::replace(&mut self.bench.searcher, (self.searcher_for)(want));
-        let part = self.bench.search(&self.method, self.file, start, bytes);
+        let part = self.bench.search(&self.method, self.source.file, start, bytes);
         self.bench.searcher = usual;
         part
     }
@@ -255,13 +254,18 @@ impl<'a, M: Matcher> Merge<'a, M> {
     /// Those that match are shown as matches, as in ripgrep.
     fn after_last(&mut self, start: u64, part: &Part) -> io::Result<()> {
         let separator = self.method.separator;
-        let needed = first_lines(&part.head, self.owed, separator);
-        if needed.is_empty() {
-            return Ok(());
-        }
-        let context = self.search_for(Want::EveryLine, start, needed)?;
-        self.owed -= lines(needed, separator).count();
-        self.print(&context.rendered)?;
+        let source = self.source;
+        let context = part.head.show(&source, |head| {
+            let needed = first_lines(head, self.owed, separator);
+            if needed.is_empty() {
+                return Ok(None);
+            }
+            let context = self.search_for(Want::EveryLine, start, needed)?;
+            self.owed -= lines(needed, separator).count();
+            Ok::<_, io::Error>(Some(context))
+        })??;
+        let Some(context) = context else { return Ok(()) };
+        self.print(&context.rendered, self.lines_before)?;
         self.count(&context);
         self.done |= context.last;
         Ok(())
@@ -269,21 +273,24 @@ impl<'a, M: Matcher> Merge<'a, M> {
 
     /// Lines at the start of a part that follow a match of an earlier one, up to `limit`.
     fn context_after(&mut self, start: u64, limit: u64, part: &Part) -> io::Result<()> {
-        if !self.method.format.kind.shows_lines() {
+        if !self.method.format.kind.shows_lines() || self.owed == 0 || start >= limit {
             return Ok(());
         }
-        let mut offset = start;
-        let mut number = self.lines_before;
-        for line in lines(&part.head, self.method.separator) {
-            if self.owed == 0 || offset >= limit || self.done {
-                break;
+        let source = self.source;
+        part.head.show(&source, |head| {
+            let mut offset = start;
+            let mut number = self.lines_before;
+            for line in lines(head, self.method.separator) {
+                if self.owed == 0 || offset >= limit || self.done {
+                    break;
+                }
+                number += 1;
+                self.owed -= 1;
+                self.context_line(line, offset, number)?;
+                offset += line.len() as u64;
             }
-            number += 1;
-            self.owed -= 1;
-            self.context_line(line, offset, number)?;
-            offset += line.len() as u64;
-        }
-        Ok(())
+            Ok(())
+        })?
     }
 
     /// Lines of earlier parts that precede the first match of `part`.
@@ -293,20 +300,24 @@ impl<'a, M: Matcher> Merge<'a, M> {
         }
         let tail = std::mem::take(&mut self.tail);
         let separator = self.method.separator;
-        let needed = last_lines(&tail, part.before_missing, separator);
-        let count = lines(needed, separator).count() as u64;
-        let mut offset = start - needed.len() as u64;
-        // Without line numbers none is counted, and none is printed.
-        let first = (self.lines_before + 1).saturating_sub(count);
-        for (line, number) in lines(needed, separator).zip(first..) {
-            if self.shown_end.is_none_or(|end| end <= offset) && !self.done {
-                self.break_before(offset)?;
-                self.context_line(line, offset, number)?;
+        let source = self.source;
+        let printed = tail.show(&source, |tail| {
+            let needed = last_lines(tail, part.before_missing, separator);
+            let count = lines(needed, separator).count() as u64;
+            let mut offset = start - needed.len() as u64;
+            // Without line numbers none is counted, and none is printed.
+            let first = (self.lines_before + 1).saturating_sub(count);
+            for (line, number) in lines(needed, separator).zip(first..) {
+                if self.shown_end.is_none_or(|end| end <= offset) && !self.done {
+                    self.break_before(offset)?;
+                    self.context_line(line, offset, number)?;
+                }
+                offset += line.len() as u64;
             }
-            offset += line.len() as u64;
-        }
+            Ok(())
+        });
         self.tail = tail;
-        Ok(())
+        printed?
     }
 
     fn context_line(&mut self, bytes: &[u8], offset: u64, number: u64) -> io::Result<()> {
@@ -335,8 +346,10 @@ impl<'a, M: Matcher> Merge<'a, M> {
         }
         self.done |= !goes_on;
         self.shown_end = Some(offset + bytes.len() as u64);
-        self.rendered.resolve_into(0, &mut self.resolved);
-        self.output.write(&self.resolved)
+        let rendered = std::mem::take(&mut self.rendered);
+        let printed = self.print(&rendered, 0);
+        self.rendered = rendered;
+        printed
     }
 
     /// What stands between groups of lines, if the line at `offset` begins one.
@@ -363,23 +376,43 @@ impl<'a, M: Matcher> Merge<'a, M> {
         self.output.write(&self.rendered.bytes)
     }
 
-    fn print(&mut self, rendered: &Rendered) -> io::Result<()> {
-        if rendered.marks.is_empty() {
-            return self.output.write(&rendered.bytes);
-        }
-        rendered.resolve_into(self.lines_before, &mut self.resolved);
-        self.output.write(&self.resolved)
+    fn print(&mut self, rendered: &Rendered, lines_before: u64) -> io::Result<()> {
+        let (source, holes, output) = (&self.source, &self.holes, &self.output);
+        rendered.resolve(lines_before, &mut self.resolved, |piece| match piece {
+            Resolved::Bytes(bytes) => output.write(bytes),
+            Resolved::Quote(quote) => quoted::write(source, holes, quote, output),
+        })
     }
 
     /// Keeps the last lines for context of the next part.
-    fn remember(&mut self, part: &Part) {
+    fn remember(&mut self, part: &Part) -> io::Result<()> {
         let before = self.bench.searcher.before_context();
         if before == 0 {
-            return;
+            return Ok(());
         }
-        self.tail.extend_from_slice(&part.tail);
-        let kept = last_lines(&self.tail, before, self.method.separator).len();
-        self.tail.drain(..self.tail.len() - kept);
+        let separator = self.method.separator;
+        let (known, more) = (self.tail.range(), part.tail.range());
+        if more.is_empty() {
+            return Ok(());
+        }
+        let after = more.end;
+        if let (Edge::Here { start, lines }, Edge::Here { lines: more, .. }) =
+            (&mut self.tail, &part.tail)
+        {
+            lines.extend_from_slice(more);
+            let kept = last_lines(lines, before, separator).len();
+            lines.drain(..lines.len() - kept);
+            *start = after - kept as u64;
+            return Ok(());
+        }
+        // What is kept of two parts lies together in the file.
+        let both = if known.end == more.start { known.start..after } else { more };
+        let source = self.source;
+        self.tail = Edge::There(both).show(&source, |lines| {
+            let kept = last_lines(lines, before, separator);
+            Edge::of(after - kept.len() as u64, kept)
+        })?;
+        Ok(())
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! [`part`] searches a chunk without knowing what is around it, [`merge`]
 //! joins the results into output in file order, [`waiting`] keeps those whose
-//! turn has not come; [`sparse`] passes over holes; [`upset`] bears
+//! turn has not come; [`quoted`] writes long text; [`sparse`] passes over holes; [`upset`] bears
 //! with files that are written meanwhile.
 
 mod merge;
 mod part;
+mod quoted;
 mod sparse;
 mod upset;
 mod waiting;
@@ -23,7 +24,7 @@ use nearfirst::{Costs, Plan};
 
 use self::merge::{Merge, Rest, Want};
 use self::part::{Bench, Method};
-use self::sparse::{Lines, Sparse};
+use self::sparse::{Sparse, Stretch};
 use super::output::{FileOutput, Output};
 use super::pattern::Pattern;
 use super::print::found::Found;
@@ -59,7 +60,7 @@ pub(super) fn search(
     let run = Run { settings, costs, output, haystack, file };
     match settings.pattern.as_ref().expect("there is a search only with a pattern") {
         Pattern::Regex(matcher) => run.with(matcher),
-        Pattern::Pcre2(matcher) => run.with(matcher),
+        Pattern::Pcre2(matcher, _) => run.with(matcher),
     }
 }
 
@@ -88,10 +89,13 @@ impl Run<'_> {
         };
         let first = bench();
         let unordered = settings.asked.unordered && is_free_of_order(&first.searcher, method.nul);
-        let sparse = Sparse::of(self.file, self.costs, &method, &first.searcher, matcher)?;
+        let source = Source { file: self.file, path: self.haystack.path(), costs: self.costs };
+        let avoids_nul = settings.pattern.as_ref().is_some_and(Pattern::avoids_nul);
+        let sparse = Sparse::of(source, &method, &first.searcher, matcher, avoids_nul)?;
         let merge = Mutex::new(Merge::new(
             method,
-            self.file,
+            source,
+            sparse.as_ref().map_or_else(Vec::new, |sparse| sparse.holes().to_vec()),
             FileOutput::new(self.output),
             first,
             &searcher,
@@ -100,8 +104,8 @@ impl Run<'_> {
         ));
         let start = settings.clock.now();
         let report = match &sparse {
-            Some(sparse) => self.pass_over(sparse, &method, bench(), &merge)?,
-            None => self.scan(&method, &bench, &merge)?,
+            Some(sparse) => Self::pass_over(&source, sparse, &method, bench(), &merge)?,
+            None => self.scan(&source, &method, &bench, &merge)?,
         };
         let merge = merge.into_inner().unwrap_or_else(PoisonError::into_inner);
         if merge.marked {
@@ -154,6 +158,7 @@ impl Run<'_> {
     /// Searches all of the file, near first.
     fn scan<M>(
         &self,
+        source: &Source<'_>,
         method: &Method<'_>,
         bench: &(dyn Fn() -> Bench<M> + Sync),
         merge: &Mutex<Merge<'_, M>>,
@@ -165,7 +170,7 @@ impl Run<'_> {
         let benches: Mutex<Vec<Bench<M>>> = Mutex::new(Vec::new());
         let failed: Mutex<Option<io::Error>> = Mutex::new(None);
         let report = fetch::scan(
-            &Source { file: self.file, path: self.haystack.path(), costs: self.costs },
+            source,
             &self.options(method.separator),
             |chunk, _| {
                 let mut at_hand = lock(&benches).pop().unwrap_or_else(bench);
@@ -201,15 +206,35 @@ impl Run<'_> {
 
     /// Searches what is no hole.
     fn pass_over<M: Matcher>(
-        &self,
+        source: &Source<'_>,
         sparse: &Sparse<'_>,
         method: &Method<'_>,
         mut bench: Bench<M>,
         merge: &Mutex<Merge<'_, M>>,
     ) -> io::Result<ScanReport> {
-        sparse.lines(method.separator, |Lines { range, bytes }| {
-            let mut part = bench.search(method, self.file, range.start, bytes)?;
-            part.tally.bytes_searched += range.end - range.start - bytes.len() as u64;
+        // Of a file that is left at its first NUL byte, no line with a hole is printed.
+        let prints_holes = method.format.kind.shows_lines() && method.nul != Nul::Leave;
+        sparse.lines(method.separator, |stretch| {
+            let (range, part) = match stretch {
+                Stretch::Lines { range, bytes } => {
+                    let part = bench.search(method, source.file, range.start, bytes)?;
+                    (range, part)
+                }
+                Stretch::WithHoles(line) if prints_holes => {
+                    (line.range.clone(), bench.search_stretched(method, source, &line)?)
+                }
+                Stretch::WithHoles(line) => {
+                    let range = line.range;
+                    let mut part = bench.search(method, source.file, range.start, line.short)?;
+                    part.tally.bytes_searched += range.end - range.start - line.short.len() as u64;
+                    part.stretch(&range);
+                    (range, part)
+                }
+                Stretch::Empty(range) => {
+                    let part = bench.empty_lines(&range);
+                    (range, part)
+                }
+            };
             let next = range.end;
             Ok(match lock(merge).put(range, part)? {
                 Rest::All => true,

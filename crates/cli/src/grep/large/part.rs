@@ -2,16 +2,19 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use grep::matcher::Matcher;
 use grep::searcher::Searcher;
+use nearfirst::fetch::{self, Source};
 
-use super::super::print::found::Found;
-use super::super::print::rendered::Rendered;
+use super::super::print::found::{Found, line_end_len};
+use super::super::print::rendered::{QUOTED_BYTES_MIN, Rendered};
 use super::super::print::tally::Tally;
 use super::super::print::{Format, Kind, Nul, Printing, Scope};
 use super::super::search::begins_with_mark;
+use super::sparse::Stretched;
 
 /// ripgrep reads this much at a time, and looks for a NUL byte in it before it
 /// looks for matches.
@@ -43,9 +46,9 @@ pub(super) struct Part {
     /// Lines of the chunk, if lines are numbered.
     pub(super) lines: u64,
     /// The first lines, as many as a match before them may need for context.
-    pub(super) head: Vec<u8>,
+    pub(super) head: Edge,
     /// The last lines, as many as a match after them may need for context.
-    pub(super) tail: Vec<u8>,
+    pub(super) tail: Edge,
     /// Where the lines in `rendered` begin and end in the file.
     pub(super) shown: Option<(u64, u64)>,
     /// Lines of the chunk that would be printed before its first match.
@@ -62,6 +65,85 @@ pub(super) struct Part {
     pub(super) last: bool,
 }
 
+impl Part {
+    /// Lets edges that are in the file be those of `range`, of which a shorter form was searched.
+    pub(super) fn stretch(&mut self, range: &Range<u64>) {
+        for edge in [&mut self.head, &mut self.tail] {
+            if let Edge::There(place) = edge {
+                *place = range.clone();
+            }
+        }
+    }
+}
+
+/// Lines at an edge of a part: a copy, or, where that is too much, where in the file they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Edge {
+    Here { start: u64, lines: Vec<u8> },
+    There(Range<u64>),
+}
+
+impl Default for Edge {
+    fn default() -> Self {
+        Self::Here { start: 0, lines: Vec::new() }
+    }
+}
+
+impl Edge {
+    pub(super) fn of(start: u64, lines: &[u8]) -> Self {
+        if lines.len() < QUOTED_BYTES_MIN {
+            Self::Here { start, lines: lines.to_vec() }
+        } else {
+            Self::There(start..start + lines.len() as u64)
+        }
+    }
+
+    /// Lines of zeros alone.
+    fn of_zeros(range: Range<u64>) -> Self {
+        match usize::try_from(range.end - range.start) {
+            Ok(count) if count < QUOTED_BYTES_MIN => {
+                Self::Here { start: range.start, lines: vec![0; count] }
+            }
+            _ => Self::There(range),
+        }
+    }
+
+    /// Where in the file it is.
+    pub(super) fn range(&self) -> Range<u64> {
+        match self {
+            Self::Here { start, lines } => *start..start + lines.len() as u64,
+            Self::There(range) => range.clone(),
+        }
+    }
+
+    /// Shows the lines.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn show<T>(
+        &self,
+        source: &Source<'_>,
+        look: impl FnOnce(&[u8]) -> T,
+    ) -> io::Result<T> {
+        match self {
+            Self::Here { lines, .. } => Ok(look(lines)),
+            Self::There(range) => seen(source, range, look),
+        }
+    }
+}
+
+/// Shows a part of the file without a copy.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn seen<T>(
+    source: &Source<'_>,
+    range: &Range<u64>,
+    look: impl FnOnce(&[u8]) -> T,
+) -> io::Result<T> {
+    fetch::view(source, range, look).map_err(|error| io::Error::other(error.reason()))
+}
+
 impl<M: Matcher> Bench<M> {
     /// Searches one chunk.
     ///
@@ -76,11 +158,9 @@ impl<M: Matcher> Bench<M> {
     ) -> io::Result<Part> {
         let mut part = Part::default();
         if offset == 0 {
-            if method.sniff && begins_with_mark(bytes) {
-                return Ok(Part { marked: true, ..part });
-            }
-            if method.nul == Nul::Report && method.format.kind.shows_lines() {
-                part.head_nul = head_nul(file, bytes)?;
+            look_at_start(method, file, bytes, &mut part)?;
+            if part.marked {
+                return Ok(part);
             }
         }
         let nul = (method.nul == Nul::Leave).then(|| memchr::memchr(0, bytes)).flatten();
@@ -121,8 +201,9 @@ impl<M: Matcher> Bench<M> {
         let (before, after) = (self.searcher.before_context(), self.searcher.after_context());
         let limited = self.searcher.max_matches().is_some();
         if (method.format.kind.shows_lines() || limited) && (before > 0 || after > 0) {
-            part.head = first_lines(bytes, after, method.separator).to_vec();
-            part.tail = last_lines(bytes, before, method.separator).to_vec();
+            part.head = Edge::of(offset, first_lines(bytes, after, method.separator));
+            let tail = last_lines(bytes, before, method.separator);
+            part.tail = Edge::of(offset + (bytes.len() - tail.len()) as u64, tail);
             if let Some(before_first) = before_first {
                 part.before_missing = before.saturating_sub(before_first);
                 part.after_owed = after.saturating_sub(since_match);
@@ -132,12 +213,107 @@ impl<M: Matcher> Bench<M> {
     }
 }
 
+impl<M: Matcher> Bench<M> {
+    /// Takes one line that goes on over holes, of which `short` is a form with fewer zeros: it is
+    /// read only where it is printed.
+    ///
+    /// # Errors
+    /// Those of the matcher and of reading.
+    pub(super) fn search_stretched(
+        &mut self,
+        method: &Method<'_>,
+        source: &Source<'_>,
+        line: &Stretched<'_>,
+    ) -> io::Result<Part> {
+        let range = line.range.clone();
+        let end = line_end_len(self.searcher.line_terminator(), line.short);
+        let text = &line.short[..line.short.len() - end];
+        let matches = self.matcher.is_match(text);
+        let matches = matches.map_err(|error| io::Error::other(error.to_string()))?;
+        let mut part = Part { lines: 1, ..Part::default() };
+        if range.start == 0 {
+            look_at_start(method, source.file, line.short, &mut part)?;
+            if part.marked {
+                return Ok(part);
+            }
+        }
+        let (before, after) = (self.searcher.before_context(), self.searcher.after_context());
+        let edge = |context| {
+            if context == 0 { Edge::default() } else { Edge::There(range.clone()) }
+        };
+        (part.head, part.tail) = (edge(after), edge(before));
+        if matches != self.searcher.invert_match() {
+            seen(source, &range, |bytes| self.print_stretched(method, line, bytes, &mut part))??;
+            (part.before_missing, part.after_owed) = (before, after);
+        }
+        part.tally.bytes_searched = range.end - range.start;
+        Ok(part)
+    }
+
+    /// Takes as many empty lines as `range` has bytes, none of which is selected.
+    pub(super) fn empty_lines(&self, range: &Range<u64>) -> Part {
+        let count = range.end - range.start;
+        let near = |context: usize| (context as u64).min(count);
+        let head = range.start..range.start + near(self.searcher.after_context());
+        let tail = range.end - near(self.searcher.before_context())..range.end;
+        let mut part = Part { lines: count, ..Part::default() };
+        part.tally.bytes_searched = count;
+        (part.head, part.tail) = (Edge::of_zeros(head), Edge::of_zeros(tail));
+        part
+    }
+
+    fn print_stretched(
+        &mut self,
+        method: &Method<'_>,
+        line: &Stretched<'_>,
+        bytes: &[u8],
+        part: &mut Part,
+    ) -> io::Result<()> {
+        let offset = line.range.start;
+        let mut printing = Printing {
+            format: method.format,
+            matcher: &self.matcher,
+            found: &mut self.found,
+            path: method.path,
+            out: &mut part.rendered,
+            nul: method.nul,
+            scope: Scope::Part { offset },
+            tally: Tally::default(),
+            opened: false,
+            shown: None,
+            context_lines: 0,
+            before_first: None,
+        };
+        let place = |at| line.place(at);
+        printing.stretched_line(&self.searcher, line.short, place, bytes, offset)?;
+        part.before_first = printing.before_first;
+        part.shown = printing.shown.map(|shown| (shown.start, shown.end));
+        part.tally = printing.tally;
+        part.last = method.format.kind == Kind::Lines && part.tally.binary_offset.is_some();
+        Ok(())
+    }
+}
+
 /// The whole lines before the block that holds the NUL byte at `nul` of `bytes`.
 fn before_block(bytes: &[u8], offset: u64, nul: usize, separator: u8) -> &[u8] {
     let into_block = (offset + nul as u64) % BINARY_HEAD_BYTES as u64;
     let block = nul.saturating_sub(usize::try_from(into_block).expect("less than a block"));
     let lines = memchr::memrchr(separator, &bytes[..block]).map_or(0, |at| at + 1);
     &bytes[..lines]
+}
+
+/// Notes what the start of the file, of which `bytes` are at hand, says of all of it.
+fn look_at_start(
+    method: &Method<'_>,
+    file: &File,
+    bytes: &[u8],
+    part: &mut Part,
+) -> io::Result<()> {
+    part.marked = method.sniff && begins_with_mark(bytes);
+    if !part.marked && method.nul == Nul::Report && method.format.kind.shows_lines() {
+        part.head_nul = head_nul(file, bytes)?;
+    }
+    Ok(())
 }
 
 /// A NUL byte in the head of the file, of which `start` is at hand.

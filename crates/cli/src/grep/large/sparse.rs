@@ -1,19 +1,22 @@
 //! Files that are holes for the most part: data is searched, and of each hole a few of its zeros.
 //!
 //! That finds the same where no match can have a zero in it or between two of them: a line matches
-//! with fewer zeros if and only if it does with all. Where zeros would be printed, all are needed.
+//! with fewer zeros if and only if it does with all. Of a line that is printed the zeros are
+//! written without being read. Where NUL bytes end lines, a hole is as many empty ones.
 
-use std::fs::File;
 use std::io;
+use std::iter::Peekable;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
+use std::slice;
 
 use grep::matcher::Matcher;
 use grep::searcher::Searcher;
-use nearfirst::{Costs, Place};
+use nearfirst::fetch::Source;
+use nearfirst::{Backing, Place};
 
 use super::super::print::{Kind, Nul};
-use super::part::{BINARY_HEAD_BYTES, Method};
+use super::part::{BINARY_HEAD_BYTES, Method, seen};
 
 /// Holes that are passed over: shorter ones are read as fast as they are found.
 const HOLE_BYTES_MIN: u64 = 1 << 20;
@@ -27,10 +30,13 @@ const ZEROS: [u8; 64] = [0; 64];
 /// Bytes read at a time.
 const BLOCK_BYTES: u64 = 1 << 20;
 
+/// A line with more data than this is not copied: it is searched where it is, zeros and all.
+const SHORT_BYTES_MAX: u64 = 64 << 20;
+
 /// A file and its holes.
 #[derive(Debug)]
 pub(super) struct Sparse<'a> {
-    file: &'a File,
+    source: Source<'a>,
     size: u64,
     holes: Vec<Range<u64>>,
     /// Lines are handed over together with all others of the block in which they end.
@@ -39,51 +45,82 @@ pub(super) struct Sparse<'a> {
     pub(super) near_bytes: u64,
 }
 
-/// Some lines of the file. None has a hole in it but the last, which is then the only one, or what
-/// precedes it ends in the same block.
+/// A part of the file.
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
-    /// Where they are.
+pub(super) enum Stretch<'a> {
+    /// Whole lines, without a large hole or with all its zeros.
+    Lines { range: Range<u64>, bytes: &'a [u8] },
+    /// A line with holes, and what precedes it in its block.
+    WithHoles(Stretched<'a>),
+    /// A hole where each byte ends an empty line.
+    Empty(Range<u64>),
+}
+
+/// A line with holes.
+#[derive(Debug)]
+pub(super) struct Stretched<'a> {
+    /// Where it is.
     pub(super) range: Range<u64>,
-    /// What they are, with fewer zeros.
-    pub(super) bytes: &'a [u8],
+    /// What it is, with fewer zeros.
+    pub(super) short: &'a [u8],
+    /// Where in it zeros are left out, and how many.
+    gaps: &'a [(usize, u64)],
+}
+
+impl Stretched<'_> {
+    /// Where in the whole line a place of the short form is that is not among zeros.
+    pub(super) fn place(&self, at: usize) -> usize {
+        let gaps = self.gaps.iter().take_while(|(gap, _)| *gap <= at);
+        at + usize::try_from(gaps.map(|(_, bytes)| bytes).sum::<u64>()).expect("within the file")
+    }
 }
 
 impl<'a> Sparse<'a> {
     /// The holes of a file, if they are most of it, and nothing is lost if they are passed over.
+    /// `avoids_nul`: no match can have a NUL byte in it.
     ///
     /// # Errors
     /// The system's.
     pub(super) fn of<M: Matcher>(
-        file: &'a File,
-        costs: &Costs,
+        source: Source<'a>,
         method: &Method<'_>,
         searcher: &Searcher,
         matcher: &M,
+        avoids_nul: bool,
     ) -> io::Result<Option<Self>> {
-        let status = costs.local().status(file)?;
+        let status = source.costs.local().status(source.file)?;
         let is_sparse = status.allocated.saturating_add(HOLES_BYTES_MIN) <= status.size
             && status.allocated <= status.size / 2;
-        if !is_sparse || status.backing.may_stall() || !is_blind(method, searcher, matcher) {
+        if !is_sparse
+            || status.backing.may_stall()
+            || !may_pass_over(method, searcher, matcher, avoids_nul)
+            // There a hole that is looked at is filled.
+            || (status.backing == Backing::Memory && method.format.kind.shows_lines())
+        {
             return Ok(None);
         }
         // What is not known to be a hole is read.
-        let holes = store::holes(file, status.size, HOLE_BYTES_MIN).unwrap_or_default();
+        let holes = store::holes(source.file, status.size, HOLE_BYTES_MIN).unwrap_or_default();
         let bytes: u64 = holes.iter().map(|hole| hole.end - hole.start).sum();
         if bytes < HOLES_BYTES_MIN || bytes < status.size / 2 {
             return Ok(None);
         }
-        let near = costs.file_sleds(file).unwrap_or_default();
+        let near = source.costs.file_sleds(source.file).unwrap_or_default();
         let near = near.iter().filter(|sled| sled.place == Place::Near);
         let near_bytes = near.map(|sled| sled.length).sum();
         // Of a binary file that is left, nothing is printed of the block that shows it.
         let block_bytes = if method.nul == Nul::Leave { BINARY_HEAD_BYTES as u64 } else { 1 };
-        Ok(Some(Self { file, size: status.size, holes, block_bytes, near_bytes }))
+        Ok(Some(Self { source, size: status.size, holes, block_bytes, near_bytes }))
     }
 
     /// Bytes of the file.
     pub(super) fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Its holes, in file order.
+    pub(super) fn holes(&self) -> &[Range<u64>] {
+        &self.holes
     }
 
     /// Bytes of its holes.
@@ -98,78 +135,198 @@ impl<'a> Sparse<'a> {
     pub(super) fn lines(
         &self,
         separator: u8,
-        mut take: impl FnMut(Lines<'_>) -> io::Result<bool>,
+        mut take: impl FnMut(Stretch<'_>) -> io::Result<bool>,
     ) -> io::Result<()> {
         let mut holes = self.holes.iter().peekable();
-        let (mut start, mut at) = (0, 0);
-        let mut bytes = Vec::new();
-        let mut has_hole = false;
-        while at < self.size {
+        let mut block = Vec::new();
+        let mut start = 0;
+        while start < self.size {
             let data_end = holes.peek().map_or(self.size, |hole| hole.start);
-            let known = bytes.len();
-            at += self.read(at..data_end, &mut bytes)?;
-            // A line with a hole is handed over by itself: its offsets are not those of what follows.
-            let end = if has_hole {
-                memchr::memchr(separator, &bytes[known..]).map(|end| known + end)
-            } else {
-                let blocks_end = (at - at % self.block_bytes).saturating_sub(start);
-                let whole = usize::try_from(blocks_end).expect("at most what is here");
-                memchr::memrchr(separator, &bytes[..whole])
+            let (upto, goes_on) = match self.end_of_lines(start..data_end, separator, &mut block)? {
+                Some(end) => (end, self.hand_over(start..end, &mut block, &mut take)?),
+                None if data_end == self.size => {
+                    (data_end, self.hand_over(start..data_end, &mut block, &mut take)?)
+                }
+                None if separator == 0 => {
+                    let hole = holes.next().expect("what ends before the file ends at a hole");
+                    self.empty_lines(start, hole, &mut block, &mut take)?
+                }
+                None => {
+                    self.line_with_holes(start, &mut holes, separator, &mut block, &mut take)?
+                }
             };
-            if let Some(end) = end.map(|end| end + 1) {
-                let upto = at - (bytes.len() - end) as u64;
-                if !take(Lines { range: start..upto, bytes: &bytes[..end] })? {
-                    return Ok(());
-                }
-                start = upto;
-                if std::mem::take(&mut has_hole) {
-                    // What follows is cut as if it were read for the first time.
-                    at = upto;
-                    bytes.clear();
-                    continue;
-                }
-                bytes.drain(..end);
+            if !goes_on {
+                return Ok(());
             }
-            if at == data_end
-                && let Some(hole) = holes.next()
-            {
-                bytes.extend_from_slice(&ZEROS);
-                (at, has_hole) = (hole.end, true);
-            }
-        }
-        if !bytes.is_empty() {
-            take(Lines { range: start..at, bytes: &bytes })?;
+            start = upto;
         }
         Ok(())
     }
 
-    /// Appends the beginning of `range`; how much that is.
-    fn read(&self, range: Range<u64>, bytes: &mut Vec<u8>) -> io::Result<u64> {
-        let length = (range.end - range.start).min(BLOCK_BYTES);
-        let known = bytes.len();
-        bytes.resize(known + usize::try_from(length).expect("at most a block"), 0);
-        self.file.read_exact_at(&mut bytes[known..], range.start).map_err(|error| {
-            match error.kind() {
-                io::ErrorKind::UnexpectedEof => io::Error::other("truncated while being read"),
-                _ => error,
+    /// Where whole lines end that begin where `data` does: as many as one read shows, or the first.
+    /// `None` if none ends in it. What was read stays in `block`, if it begins with the lines.
+    fn end_of_lines(
+        &self,
+        data: Range<u64>,
+        separator: u8,
+        block: &mut Vec<u8>,
+    ) -> io::Result<Option<u64>> {
+        let mut at = data.start;
+        loop {
+            let end = data.end.min(at + BLOCK_BYTES);
+            self.read(at..end, block)?;
+            let whole = (end - end % self.block_bytes).max(at);
+            let looked_at = usize::try_from(whole - at).expect("at most a block");
+            if let Some(found) = memchr::memrchr(separator, &block[..looked_at]) {
+                if at > data.start {
+                    block.clear();
+                }
+                return Ok(Some(at + found as u64 + 1));
             }
-        })?;
-        Ok(length)
+            if end == data.end {
+                block.clear();
+                return Ok(None);
+            }
+            at = if whole > at { whole } else { end };
+        }
+    }
+
+    /// Hands over lines as they are; `block` begins with them, or is empty.
+    fn hand_over(
+        &self,
+        range: Range<u64>,
+        block: &mut Vec<u8>,
+        take: &mut impl FnMut(Stretch<'_>) -> io::Result<bool>,
+    ) -> io::Result<bool> {
+        let length = range.end - range.start;
+        if length > SHORT_BYTES_MAX {
+            let all = range.clone();
+            return seen(&self.source, &all, |bytes| take(Stretch::Lines { range, bytes }))?;
+        }
+        if block.is_empty() {
+            self.read(range.clone(), block)?;
+        }
+        let length = usize::try_from(length).expect("fits in memory");
+        take(Stretch::Lines { range, bytes: &block[..length] })
+    }
+
+    /// Hands over a last line that a hole ends, and the hole as empty lines; where that ends.
+    fn empty_lines(
+        &self,
+        start: u64,
+        hole: &Range<u64>,
+        block: &mut Vec<u8>,
+        take: &mut impl FnMut(Stretch<'_>) -> io::Result<bool>,
+    ) -> io::Result<(u64, bool)> {
+        let begins = if start < hole.start { hole.start + 1 } else { start };
+        if start < begins {
+            block.clear();
+            if !self.hand_over(start..begins, block, take)? {
+                return Ok((begins, false));
+            }
+        }
+        Ok((hole.end, take(Stretch::Empty(begins..hole.end))?))
+    }
+
+    /// Hands over what begins at `start` and goes on over the next hole; where it ends.
+    fn line_with_holes(
+        &self,
+        start: u64,
+        holes: &mut Peekable<slice::Iter<'_, Range<u64>>>,
+        separator: u8,
+        block: &mut Vec<u8>,
+        take: &mut impl FnMut(Stretch<'_>) -> io::Result<bool>,
+    ) -> io::Result<(u64, bool)> {
+        let mut data = Vec::new();
+        let mut at = start;
+        let end = loop {
+            let data_end = holes.peek().map_or(self.size, |hole| hole.start);
+            // The first hole is known to belong to it.
+            let ends = if data.is_empty() {
+                None
+            } else {
+                self.first_end(at..data_end, separator, block)?
+            };
+            let piece_end = ends.unwrap_or(data_end);
+            data.push(at..piece_end);
+            match holes.next_if(|_| ends.is_none()) {
+                Some(hole) => at = hole.end,
+                None => break piece_end,
+            }
+        };
+        let range = start..end;
+        block.clear();
+        if data.iter().map(|piece| piece.end - piece.start).sum::<u64>() > SHORT_BYTES_MAX {
+            let all = range.clone();
+            let taken = seen(&self.source, &all, |bytes| take(Stretch::Lines { range, bytes }))?;
+            return Ok((end, taken?));
+        }
+        let (mut short, mut gaps) = (Vec::new(), Vec::new());
+        for (index, piece) in data.iter().enumerate() {
+            if index > 0 {
+                let hole = piece.start - data[index - 1].end;
+                short.extend_from_slice(&ZEROS);
+                gaps.push((short.len(), hole - ZEROS.len() as u64));
+            }
+            self.read(piece.clone(), block)?;
+            short.extend_from_slice(block);
+        }
+        let line = Stretched { range, short: &short, gaps: &gaps };
+        Ok((end, take(Stretch::WithHoles(line))?))
+    }
+
+    /// Where the first separator of `data` ends.
+    fn first_end(
+        &self,
+        data: Range<u64>,
+        separator: u8,
+        block: &mut Vec<u8>,
+    ) -> io::Result<Option<u64>> {
+        let mut at = data.start;
+        while at < data.end {
+            let end = data.end.min(at + BLOCK_BYTES);
+            self.read(at..end, block)?;
+            if let Some(found) = memchr::memchr(separator, block) {
+                return Ok(Some(at + found as u64 + 1));
+            }
+            at = end;
+        }
+        Ok(None)
+    }
+
+    /// Reads `range` in place of what `block` held.
+    fn read(&self, range: Range<u64>, block: &mut Vec<u8>) -> io::Result<()> {
+        block.clear();
+        block.resize(usize::try_from(range.end - range.start).expect("fits in memory"), 0);
+        self.source.file.read_exact_at(block, range.start).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => io::Error::other("truncated while being read"),
+            _ => error,
+        })
     }
 }
 
 /// Whether it makes no difference to the search, or to what is printed of it, how many zeros there
-/// are in a row.
-fn is_blind<M: Matcher>(method: &Method<'_>, searcher: &Searcher, matcher: &M) -> bool {
+/// are in a row, or can be made good.
+fn may_pass_over<M: Matcher>(
+    method: &Method<'_>,
+    searcher: &Searcher,
+    matcher: &M,
+    avoids_nul: bool,
+) -> bool {
     let shows_lines = method.format.kind.shows_lines();
+    if shows_lines && searcher.passthru() {
+        return false;
+    }
+    if method.separator == 0 {
+        // Of empty lines none may be selected: there would be too many.
+        return matches!(matcher.is_match(b""), Ok(is_match) if is_match == searcher.invert_match());
+    }
+    // What replaces matches is put into a copy of the line.
     let shows_zeros = shows_lines && (method.nul == Nul::Text || method.format.kind == Kind::Json);
-    // Of a line of context its offset is found from the length of what follows.
-    let shows_context = shows_lines
-        && (searcher.passthru() || searcher.before_context() > 0 || searcher.after_context() > 0);
-    let never_zero = matcher.non_matching_bytes().is_some_and(|bytes| bytes.contains(0));
+    let copies_zeros = shows_zeros && method.format.replacement.is_some();
     // Nor may it be found between them, as what matches nothing at all is.
     let never_between = || matches!(matcher.is_match(&ZEROS), Ok(false));
-    method.separator != 0 && !shows_zeros && !shows_context && never_zero && never_between()
+    avoids_nul && !copies_zeros && never_between()
 }
 
 #[cfg(test)]
@@ -177,7 +334,7 @@ mod tests {
     use super::*;
 
     /// What is handed over of a file of these pieces; `None` is a hole of [`HOLE_BYTES_MIN`].
-    fn lines(pieces: &[Option<&str>]) -> Vec<(Range<u64>, String)> {
+    fn lines(separator: u8, pieces: &[Option<&str>]) -> Vec<(Range<u64>, String)> {
         let file = tempfile::tempfile().expect("a file");
         let (mut at, mut holes) = (0, Vec::new());
         for piece in pieces {
@@ -190,12 +347,27 @@ mod tests {
             };
         }
         file.set_len(at).expect("made long");
-        let sparse = Sparse { file: &file, size: at, holes, block_bytes: 1, near_bytes: 0 };
+        let costs = nearfirst::Costs::load();
+        let source = Source { file: &file, path: "x".as_ref(), costs: &costs };
+        let sparse = Sparse { source, size: at, holes, block_bytes: 1, near_bytes: 0 };
         let mut found = Vec::new();
         sparse
-            .lines(b'\n', |lines| {
-                let text = String::from_utf8_lossy(lines.bytes).replace('\0', "");
-                found.push((lines.range, text));
+            .lines(separator, |stretch| {
+                let text = |bytes| String::from_utf8_lossy(bytes).replace('\0', "");
+                found.push(match stretch {
+                    Stretch::Lines { range, bytes } => (range, text(bytes)),
+                    Stretch::WithHoles(line) => {
+                        let places = line.short.iter().enumerate().filter(|(_, byte)| **byte > 0);
+                        for (at, byte) in places {
+                            let mut there = [0];
+                            let place = line.range.start + line.place(at) as u64;
+                            file.read_exact_at(&mut there, place).expect("read");
+                            assert_eq!(there, [*byte]);
+                        }
+                        (line.range, text(line.short))
+                    }
+                    Stretch::Empty(range) => (range, "empty".to_owned()),
+                });
                 Ok(true)
             })
             .expect("read");
@@ -205,7 +377,8 @@ mod tests {
     #[test]
     fn a_line_with_a_hole_comes_by_itself_and_all_know_where_they_are() {
         const HOLE: u64 = HOLE_BYTES_MIN;
-        let found = lines(&[Some("a\nb\nc"), None, Some("d"), None, Some("e\nf\ng\n"), None]);
+        let found =
+            lines(b'\n', &[Some("a\nb\nc"), None, Some("d"), None, Some("e\nf\ng\n"), None]);
         let line = |range: Range<u64>, text: &str| (range, text.to_owned());
         let second = 4 + 2 * HOLE + 4;
         let expected = [
@@ -215,10 +388,27 @@ mod tests {
             line(second + 4..second + 4 + HOLE, ""),
         ];
         assert_eq!(found, expected);
-        assert_eq!(lines(&[None]), [line(0..HOLE, "")]);
+        assert_eq!(lines(b'\n', &[None]), [line(0..HOLE, "")]);
         assert_eq!(
-            lines(&[None, Some("\nx")]),
+            lines(b'\n', &[None, Some("\nx")]),
             [line(0..HOLE + 1, "\n"), line(HOLE + 1..HOLE + 2, "x")]
         );
+    }
+
+    #[test]
+    fn where_zeros_end_lines_a_hole_is_empty_ones() {
+        const HOLE: u64 = HOLE_BYTES_MIN;
+        let found = lines(0, &[Some("a\0b"), None, Some("\0c"), None]);
+        let line = |range: Range<u64>, text: &str| (range, text.to_owned());
+        let second = 3 + HOLE;
+        let expected = [
+            line(0..2, "a"),
+            line(2..4, "b"),
+            line(4..second, "empty"),
+            line(second..second + 1, ""),
+            line(second + 1..second + 3, "c"),
+            line(second + 3..second + 2 + HOLE, "empty"),
+        ];
+        assert_eq!(found, expected);
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-use super::super::print::rendered::{Mark, Rendered};
+use super::super::print::rendered::{Mark, Quote, Rendered};
 use super::super::trouble::elsewhere;
 use super::part::Part;
 
@@ -32,6 +32,8 @@ struct Spilled {
     at: u64,
     bytes: usize,
     marks: usize,
+    /// A few words for a MiB of text.
+    quotes: Vec<Quote>,
 }
 
 /// An unlinked file.
@@ -115,7 +117,12 @@ impl Spill {
         self.file.write_all_at(&rendered.bytes, at)?;
         self.file.write_all_at(&marks, at + rendered.bytes.len() as u64)?;
         self.length += (rendered.bytes.len() + marks.len()) as u64;
-        Ok(Spilled { at, bytes: rendered.bytes.len(), marks: rendered.marks.len() })
+        Ok(Spilled {
+            at,
+            bytes: rendered.bytes.len(),
+            marks: rendered.marks.len(),
+            quotes: rendered.quotes.clone(),
+        })
     }
 
     fn read(&self, spilled: &Spilled) -> io::Result<Rendered> {
@@ -131,17 +138,21 @@ impl Spill {
                 line: number(&mark[8..]),
             })
             .collect();
-        Ok(Rendered { bytes, marks })
+        Ok(Rendered { bytes, marks, quotes: spilled.quotes.clone() })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::print::rendered::Form;
     use super::*;
 
     fn part(text: &[u8]) -> Part {
-        let rendered =
-            Rendered { bytes: text.to_vec(), marks: vec![Mark { at: text.len(), line: 7 }] };
+        let rendered = Rendered {
+            bytes: text.to_vec(),
+            marks: vec![Mark { at: text.len(), line: 7 }],
+            quotes: vec![Quote { at: 0, start: 9, length: 1, form: Form::AsItIs }],
+        };
         Part { rendered, ..Part::default() }
     }
 
@@ -158,6 +169,7 @@ mod tests {
             assert_eq!(part.rendered.bytes, text);
             assert_eq!(part.rendered.marks[0].at, text.len());
             assert_eq!(part.rendered.marks[0].line, 7);
+            assert_eq!(part.rendered.quotes[0].start, 9);
         }
         assert!(waiting.take(40).unwrap().is_none());
         assert_eq!(waiting.held_bytes, 0);

@@ -94,6 +94,13 @@ impl<M: Matcher> Found<M> {
         Ok(())
     }
 
+    /// Puts the matches where `place` says that their edges are.
+    pub(in crate::grep) fn stretch(&mut self, place: impl Fn(usize) -> usize) {
+        for m in &mut self.matches {
+            *m = Match::new(place(m.start()), place(m.end()));
+        }
+    }
+
     /// Replaces the matches that start in `range` of `buffer`.
     pub(in crate::grep) fn replace(
         &mut self,

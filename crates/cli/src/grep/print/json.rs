@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use grep::matcher::Matcher;
 
 use super::found::Found;
-use super::rendered::{Mark, Rendered, push_decimal};
+use super::rendered::{Form, InFile, Mark, QUOTED_BYTES_MIN, Rendered, push_decimal};
 use super::tally::Stats;
 use crate::json::base64;
 
@@ -31,7 +31,7 @@ impl JsonPrinter<'_> {
     /// The message that opens a file with matches.
     pub(in crate::grep) fn begin(&mut self) -> io::Result<()> {
         self.put(b"{\"type\":\"begin\",\"data\":{\"path\":");
-        self.data(self.path)?;
+        self.data(self.path, None)?;
         self.put(b"}}\n");
         Ok(())
     }
@@ -42,12 +42,13 @@ impl JsonPrinter<'_> {
         line: &JsonLine<'_>,
         found: &Found<M>,
     ) -> io::Result<()> {
+        let in_file = self.relative.then_some(InFile { text: line.bytes, offset: line.offset });
         self.put(b"{\"type\":\"");
         self.put(line.kind.as_bytes());
         self.put(b"\",\"data\":{\"path\":");
-        self.data(self.path)?;
+        self.data(self.path, None)?;
         self.put(b",\"lines\":");
-        self.data(line.bytes)?;
+        self.data(line.bytes, in_file)?;
         self.put(b",\"line_number\":");
         match line.number {
             None => self.put(b"null"),
@@ -61,10 +62,10 @@ impl JsonPrinter<'_> {
         self.put(b",\"submatches\":[");
         for (index, m) in found.matches().iter().enumerate() {
             self.put(if index == 0 { b"{\"match\":" } else { b",{\"match\":" });
-            self.data(&line.bytes[*m])?;
+            self.data(&line.bytes[*m], in_file)?;
             if let Some(replacement) = found.replacement(index) {
                 self.put(b",\"replacement\":");
-                self.data(replacement)?;
+                self.data(replacement, None)?;
             }
             write!(self.out.bytes, ",\"start\":{},\"end\":{}}}", m.start(), m.end())?;
         }
@@ -79,7 +80,7 @@ impl JsonPrinter<'_> {
         stats: &Stats,
     ) -> io::Result<()> {
         self.put(b"{\"type\":\"end\",\"data\":{\"path\":");
-        self.data(self.path)?;
+        self.data(self.path, None)?;
         self.put(b",\"binary_offset\":");
         match binary_offset {
             None => self.put(b"null"),
@@ -96,13 +97,22 @@ impl JsonPrinter<'_> {
     }
 
     /// Text, or bytes in base64 where they are not UTF-8.
-    fn data(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn data(&mut self, bytes: &[u8], in_file: Option<InFile<'_>>) -> io::Result<()> {
+        let in_file = in_file.filter(|_| bytes.len() >= QUOTED_BYTES_MIN);
         if let Ok(text) = std::str::from_utf8(bytes) {
             self.put(b"{\"text\":");
-            serde_json::to_writer(&mut self.out.bytes, text)?;
+            if in_file.is_some() {
+                self.put(b"\"");
+                self.out.quote(bytes, in_file, Form::Json);
+                self.put(b"\"");
+            } else {
+                serde_json::to_writer(&mut self.out.bytes, text)?;
+            }
         } else {
             self.put(b"{\"bytes\":\"");
-            self.put(base64(bytes).as_bytes());
+            if !self.out.quote(bytes, in_file, Form::Base64) {
+                self.put(base64(bytes).as_bytes());
+            }
             self.put(b"\"");
         }
         self.put(b"}");

@@ -4,7 +4,7 @@ use bstr::ByteSlice as _;
 use grep::matcher::{LineTerminator, Match};
 
 use super::found::{Shown, line_end_len};
-use super::rendered::{Mark, Rendered, push_decimal};
+use super::rendered::{InFile, Mark, Rendered, push_decimal};
 use super::style::Style;
 
 /// How lines are printed.
@@ -40,6 +40,8 @@ pub(in crate::grep) struct Line<'a> {
     pub(in crate::grep) is_context: bool,
     /// `shown` may be several lines.
     pub(in crate::grep) is_group: bool,
+    /// Where `shown` is in the file, if long text may be left there.
+    pub(in crate::grep) in_file: Option<InFile<'a>>,
 }
 
 /// Prints the lines of one file.
@@ -228,8 +230,11 @@ impl LinePrinter<'_> {
             let line = Line { shown: Shown { bytes: shown, ..line.shown }, ..*line };
             self.too_long(&line, Match::new(0, shown.len()), line.shown.matches, &mut 0);
         } else {
-            self.out.bytes.extend_from_slice(shown);
-            if !self.format.terminator.is_suffix(shown) {
+            let (text, end) =
+                shown.split_at(shown.len() - line_end_len(self.format.terminator, shown));
+            self.out.put(text, line.in_file);
+            self.out.bytes.extend_from_slice(end);
+            if end.is_empty() {
                 self.line_end();
             }
         }
@@ -261,23 +266,23 @@ impl LinePrinter<'_> {
     ) {
         let mut rest = self.without_end(bytes, range);
         let style = &self.format.style;
-        let out = &mut self.out.bytes;
+        let out = &mut *self.out;
         if matches.is_empty() {
-            out.extend_from_slice(&bytes[rest]);
+            out.put(&bytes[rest], line.in_file);
             return;
         }
         let highlight = style.highlight.as_ref().filter(|_| !line.is_context);
         let mut painting = false;
-        let stop = |out: &mut Vec<u8>, painting: &mut bool| {
+        let stop = |out: &mut Rendered, painting: &mut bool| {
             if std::mem::take(painting) {
                 match highlight {
-                    Some(paint) => paint.start(out),
-                    None => style.matched.end(out),
+                    Some(paint) => paint.start(&mut out.bytes),
+                    None => style.matched.end(&mut out.bytes),
                 }
             }
         };
         if let Some(paint) = highlight {
-            paint.start(out);
+            paint.start(&mut out.bytes);
         }
         while !rest.is_empty() {
             let m = matches[*next];
@@ -287,7 +292,7 @@ impl LinePrinter<'_> {
                     continue;
                 }
                 stop(out, &mut painting);
-                out.extend_from_slice(&bytes[rest]);
+                out.put(&bytes[rest], line.in_file);
                 break;
             }
             let (upto, inside) = if rest.start() < m.start() {
@@ -298,14 +303,14 @@ impl LinePrinter<'_> {
             if !inside {
                 stop(out, &mut painting);
             } else if !std::mem::replace(&mut painting, true) {
-                style.matched.start(out);
+                style.matched.start(&mut out.bytes);
             }
-            out.extend_from_slice(&bytes[rest.with_end(upto)]);
+            out.put(&bytes[rest.with_end(upto)], line.in_file);
             rest = rest.with_start(upto);
         }
         stop(out, &mut painting);
         if let Some(paint) = highlight {
-            paint.end(out);
+            paint.end(&mut out.bytes);
         }
     }
 

@@ -21,7 +21,7 @@ use grep::searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, S
 use self::found::Found;
 use self::json::{JsonLine, JsonPrinter};
 use self::lines::{Line, LineFormat, LinePrinter};
-use self::rendered::{Rendered, push_decimal};
+use self::rendered::{InFile, Rendered, push_decimal};
 use self::tally::{Stats, Tally};
 use super::output::FileOutput;
 
@@ -224,8 +224,12 @@ impl<M: Matcher> Printing<'_, M> {
                 JsonLine { kind, bytes: line.bytes, offset: line.offset, number: line.number };
             JsonPrinter { path: self.path, out: self.out, relative }.line(&json, self.found)?;
         } else {
+            let shown = self.found.shown(line.bytes);
+            let is_as_in_file = shown.bytes.as_ptr() == line.bytes.as_ptr();
             let text = Line {
-                shown: self.found.shown(line.bytes),
+                shown,
+                in_file: (relative && is_as_in_file)
+                    .then_some(InFile { text: line.bytes, offset: line.offset }),
                 offset: line.offset,
                 number: line.number,
                 is_context: line.kind == LineKind::Context,
@@ -248,6 +252,35 @@ impl<M: Matcher> Printing<'_, M> {
             self.out.clear();
         }
         Ok(true)
+    }
+
+    /// Prints a line that is selected, of which a shorter form was searched; its matches are where
+    /// `place` says that they are.
+    ///
+    /// # Errors
+    /// Those of the matcher and of the output.
+    pub(super) fn stretched_line(
+        &mut self,
+        searcher: &Searcher,
+        short: &[u8],
+        place: impl Fn(usize) -> usize,
+        bytes: &[u8],
+        offset: u64,
+    ) -> io::Result<bool> {
+        self.watch(bytes, offset);
+        self.note_place(searcher);
+        self.tally.events += 1;
+        self.found.clear();
+        if self.format.single_matches {
+            self.found.find(searcher, self.matcher, short, &(0..short.len()))?;
+            self.found.stretch(place);
+        }
+        if self.format.stats {
+            self.tally.matches += self.found.matches().len() as u64;
+            self.tally.matched_lines += 1;
+        }
+        let number = searcher.line_number().then_some(1);
+        self.show(&Shown { bytes, offset, number, kind: LineKind::Match })
     }
 
     /// Prints a line of context; also used for context of another part's match.

@@ -1,0 +1,88 @@
+//! A part of a file, looked at without a copy.
+
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::panic::{self, AssertUnwindSafe};
+
+use store::Backing;
+
+use crate::Error;
+use crate::mapping::Mapping;
+use crate::scan::{Source, short_or_failed, shrunk};
+
+/// Shows the bytes of `range` to `look`, and returns what it returns.
+///
+/// They are mapped where that can be done, and come as they are looked at: of a large range that is
+/// looked at in part, the rest is not read. A file that shrinks meanwhile is an error and not a
+/// crash, even if `look` panics over what it then saw.
+///
+/// # Errors
+/// [`Error::Truncated`], [`Error::Io`].
+pub fn view<T>(
+    source: &Source<'_>,
+    range: &Range<u64>,
+    look: impl FnOnce(&[u8]) -> T,
+) -> Result<T, Error> {
+    let failed = |error| short_or_failed(source, range.end, range.start, error);
+    let status = source.costs.local().status(source.file).map_err(failed)?;
+    // Looking at a mapped hole of a file system in memory fills it.
+    let may_map = status.backing != Backing::Memory || status.allocated >= status.size;
+    let Some(mapping) = may_map.then(|| Mapping::of(source.file, range.end)).flatten() else {
+        let bytes = zeros(range.end - range.start);
+        let mut bytes = bytes.map_err(failed)?;
+        source.file.read_exact_at(&mut bytes, range.start).map_err(failed)?;
+        return Ok(look(&bytes));
+    };
+    let seen = panic::catch_unwind(AssertUnwindSafe(|| look(mapping.bytes(range))));
+    let is_whole = source.file.metadata().is_ok_and(|metadata| metadata.len() >= range.end);
+    if !mapping.is_sound() || !is_whole {
+        return Err(shrunk(source, range.end));
+    }
+    Ok(seen.unwrap_or_else(|panic| panic::resume_unwind(panic)))
+}
+
+fn zeros(count: u64) -> io::Result<Vec<u8>> {
+    let count = usize::try_from(count).map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(count)?;
+    bytes.resize(count, 0);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use store::Costs;
+
+    use super::*;
+
+    fn file_of(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(bytes).expect("written");
+        file
+    }
+
+    #[test]
+    fn a_part_is_shown_as_it_is() {
+        let (file, costs) = (file_of(&[1, 2, 3, 4, 5]), Costs::load());
+        let source = Source { file: &file, path: Path::new("x"), costs: &costs };
+        assert_eq!(view(&source, &(1..4), <[u8]>::to_vec).expect("seen"), [2, 3, 4]);
+        assert_eq!(view(&source, &(2..2), <[u8]>::len).expect("seen"), 0);
+        assert!(matches!(view(&source, &(1..6), <[u8]>::len), Err(Error::Truncated { .. })));
+    }
+
+    #[test]
+    fn a_file_that_shrinks_under_the_look_is_an_error() {
+        let (file, costs) = (file_of(&vec![7; 1 << 16]), Costs::load());
+        let source = Source { file: &file, path: Path::new("x"), costs: &costs };
+        let seen = view(&source, &(0..1 << 16), |bytes| {
+            file.set_len(10).expect("shortened");
+            bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>()
+        });
+        assert!(matches!(seen, Err(Error::Truncated { found: 10, .. })), "{seen:?}");
+    }
+}
