@@ -6,6 +6,7 @@ mod ground;
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::process::{Command, Output, Stdio};
 
 use ground::{Ground, objects, stderr, stdout};
@@ -265,6 +266,47 @@ fn a_copy_that_was_broken_off_goes_on_where_it_ended() {
     let range = requests.iter().find(is_get).unwrap().header("range").unwrap().to_owned();
     assert!(range.starts_with(&format!("bytes={kept}-")), "{range} of {kept} that were here");
     assert_eq!(fs::read_dir(logs.ground.path().join("to")).unwrap().count(), 1);
+}
+
+#[test]
+fn copies_are_checked_by_the_sums_that_the_server_keeps() {
+    skip_unless!(S3::NEEDS, S3::SUMS_NEED);
+    let logs = Logs::new();
+    logs.s3.create_bucket("sums");
+    let long = testkit::noise((5 << 20) + 1000, 3);
+    for (key, algorithm, kind) in [
+        ("short-crc32", "CRC32", None),
+        ("short-crc32c", "CRC32C", None),
+        ("short-crc64", "CRC64NVME", None),
+        ("long-crc32", "CRC32", Some("FULL_OBJECT")),
+        ("long-crc32-parts", "CRC32", Some("COMPOSITE")),
+        ("long-sha1-parts", "SHA1", Some("COMPOSITE")),
+        ("long-sha256-parts", "SHA256", Some("COMPOSITE")),
+    ] {
+        let bytes: &[u8] = if kind.is_some() { &long } else { b"some bytes" };
+        logs.s3.put_with_sum(&format!("sums/{key}"), bytes, algorithm, kind);
+    }
+    let output = logs.run(&["cp", "--stats", "s3://sums/*", "to"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("7 checked by their sums"), "{}", stderr(&output));
+
+    for key in ["short-crc32c", "short-crc64", "long-crc32", "long-sha1-parts"] {
+        let path = logs.s3.root().join("sums").join(key);
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.write_all_at(b"S", 0).unwrap();
+    }
+    let output = logs.run(&["cp", "--stats", "s3://sums/*", "again"]);
+    assert_eq!(output.status.code(), Some(1));
+    for said in [
+        "short-crc32c: what came is not what the store has the CRC-32C sum of; nothing was kept",
+        "short-crc64: what came is not what the store has the CRC-64/NVME sum of; nothing was kept",
+        "long-crc32: what came is not what the store has the CRC-32 sum of; nothing was kept",
+        "long-sha1-parts: what came is not what the store has the SHA-1 sum of; nothing was kept",
+    ] {
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+    assert!(stderr(&output).contains("3 checked by their sums"), "{}", stderr(&output));
+    assert_eq!(fs::read_dir(logs.ground.path().join("again")).unwrap().count(), 3);
 }
 
 #[test]

@@ -27,8 +27,8 @@ pub use sled::{
     Sled, Spread, TableError, delivery_time, describe, pull_edges,
 };
 pub use store::{
-    Answer, Backing, Bindings, ByteStream, Cause, Clock, Costs, Entries, Entry, Error, Kind, Local,
-    Located, Mount, Mounts, Name, Pattern, Permissions, Probe, Progress, Query, Reading, Reason,
-    Recall, Status, Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning, probe,
-    probe_first, probe_memory,
+    Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,
+    Entry, Error, Kind, Local, Located, Mount, Mounts, Name, Pattern, Permissions, Probe, Progress,
+    Query, Reading, Reason, Recall, Status, Store, Stores, StoresOptions, TableFiles, Tier,
+    Version, Warning, probe, probe_first, probe_memory,
 };

@@ -18,7 +18,8 @@
 //! ```
 
 mod bindings;
-pub mod clock;
+pub mod checksum;
+mod clock;
 mod costs;
 mod entry;
 mod error;
@@ -38,6 +39,7 @@ mod web;
 pub mod wrap;
 
 pub use bindings::Bindings;
+pub use checksum::{Algorithm, Checksum};
 pub use clock::Clock;
 pub use costs::{Costs, Opener};
 pub use entry::{Entry, Tier, Version};

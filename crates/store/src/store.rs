@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use sled::{Device, Extent, Place};
 
-use crate::{Entry, Error, Name};
+use crate::{Checksum, Entry, Error, Name};
 
 /// What a store answers later.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
@@ -62,6 +62,12 @@ pub trait Store: Send + Sync + fmt::Debug {
         let device = self.device(&entry.name);
         let whole = entry.size.map(|length| Extent { offset: 0, length, device, place });
         futures::future::ready(Ok(whole.into_iter().collect())).boxed()
+    }
+
+    /// A sum of the bytes of the version that `entry` knows, if the store keeps one and tells it
+    /// apart from the bytes.
+    fn checksum(&self, _entry: &Entry) -> Answer<'_, Option<Checksum>> {
+        futures::future::ready(Ok(None)).boxed()
     }
 
     /// Asks for an object of a cold tier to be made readable.

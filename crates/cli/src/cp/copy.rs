@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
-use nearfirst::{Engine, Entry, Error, Member, Set};
+use nearfirst::{Algorithm, Engine, Entry, Error, Member, Set};
 
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
@@ -36,8 +36,8 @@ enum Trouble {
     Source(String),
     /// The file could not be written.
     Target(io::Error),
-    /// What was read is not what the store has.
-    Wrong,
+    /// What was read is not what the store has, by a sum that it keeps, or by its tag.
+    Wrong(Option<Algorithm>),
 }
 
 impl From<io::Error> for Trouble {
@@ -116,7 +116,8 @@ impl<'a> Copier<'a> {
     fn made(&self, mut member: Member, entry: &Entry, task: &Task) -> Result<(), Trouble> {
         let mut part = Part::open(&task.dest, entry.version.as_ref(), entry.size)?;
         part.begin_anew(entry.version.as_ref())?;
-        let mut sum = self.sums.begin(entry);
+        self.tally.expects(entry.size.unwrap_or(0));
+        let mut sum = self.sum_of(entry);
         let read = loop {
             match member.chunk() {
                 Ok(chunk) if chunk.is_empty() => break Ok(()),
@@ -147,7 +148,8 @@ impl<'a> Copier<'a> {
 
     fn rest(&self, entry: &Entry, task: &Task) -> Result<(), Trouble> {
         let mut part = Part::open(&task.dest, entry.version.as_ref(), entry.size)?;
-        let mut sum = self.sums.begin(entry);
+        self.tally.expects(entry.size.unwrap_or(0).saturating_sub(part.length()?));
+        let mut sum = self.sum_of(entry);
         part.reread(|bytes| {
             if let Some(sum) = &mut sum {
                 sum.add(bytes);
@@ -155,6 +157,24 @@ impl<'a> Copier<'a> {
         })?;
         let read = self.fetch_rest(&mut part, entry, &mut sum);
         self.ended(part, read, entry, task, sum)
+    }
+
+    /// A sum to check an object by: of its tag, or asked of its store, where that keeps one.
+    fn sum_of(&self, entry: &Entry) -> Option<Sum> {
+        if let Some(sum) = self.sums.of_tag(entry) {
+            return Some(sum);
+        }
+        self.kept_sum(entry)
+    }
+
+    /// A sum that the store keeps, if it does.
+    fn kept_sum(&self, entry: &Entry) -> Option<Sum> {
+        let store = self.engine.stores().of(&entry.name).ok()?;
+        let _entered = self.engine.handle().enter();
+        let asked = tokio::time::timeout(self.patience.stall, store.checksum(entry));
+        // Who does not tell has none: the length is checked all the same.
+        let kept = futures::executor::block_on(asked).ok()?.ok()??;
+        Sum::of_kept(kept)
     }
 
     /// Reads on from the end of what is here, as often as it is worth trying.
@@ -238,28 +258,40 @@ impl<'a> Copier<'a> {
             return Err(Trouble::Source(format!("{length} bytes came of {size}")));
         }
         if let Some(sum) = sum {
+            let kept = sum.kept();
             let (is_right, first) = sum.end();
             if is_right {
                 self.verified.fetch_add(1, Ordering::Relaxed);
-            } else if self.is_same_again(&mut part, entry, first)? {
-                self.sums.is_opaque(entry);
-            } else {
+            } else if kept.is_some() || !self.is_same_again(&mut part, entry, &first)? {
                 part.discard();
-                return Err(Trouble::Wrong);
+                return Err(Trouble::Wrong(kept));
+            } else {
+                self.sums.is_opaque(entry);
+                if let Err(trouble) = self.check_kept(&mut part, entry) {
+                    part.discard();
+                    return Err(trouble);
+                }
             }
         }
         Ok(part.finish(entry.modified, task.replaces)?)
     }
 
+    /// Checks what is here by the sum that the store keeps, if it does, where the tag is none.
+    fn check_kept(&self, part: &mut Part, entry: &Entry) -> Result<(), Trouble> {
+        let Some(mut sum) = self.kept_sum(entry) else { return Ok(()) };
+        let kept = sum.kept();
+        part.reread(|bytes| sum.add(bytes))?;
+        if !sum.end().0 {
+            return Err(Trouble::Wrong(kept));
+        }
+        self.verified.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Reads an object once more: whether the bytes are the same as before.
-    fn is_same_again(
-        &self,
-        part: &mut Part,
-        entry: &Entry,
-        first: [u8; 16],
-    ) -> Result<bool, Trouble> {
+    fn is_same_again(&self, part: &mut Part, entry: &Entry, first: &[u8]) -> Result<bool, Trouble> {
         part.begin_anew(entry.version.as_ref())?;
-        let mut sum = self.sums.begin(entry);
+        let mut sum = self.sums.of_tag(entry);
         self.fetch_rest(part, entry, &mut sum)?;
         Ok(sum.is_none_or(|sum| sum.end().1 == first))
     }
@@ -277,8 +309,12 @@ impl<'a> Copier<'a> {
             Err(Trouble::Target(error)) => {
                 format!("{}: {}", task.dest.display(), messages::reason(&error))
             }
-            Err(Trouble::Wrong) => {
+            Err(Trouble::Wrong(None)) => {
                 "what came is not what its ETag is the MD5 sum of; nothing was kept".to_owned()
+            }
+            Err(Trouble::Wrong(Some(algorithm))) => {
+                let name = algorithm.name();
+                format!("what came is not what the store has the {name} sum of; nothing was kept")
             }
         };
         self.tally.failed();

@@ -5,6 +5,7 @@
 
 mod checksum;
 mod copy;
+mod digest;
 mod part;
 mod place;
 mod plan;
@@ -38,8 +39,8 @@ DEST that is no folder, DEST is the file.
 
 A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it.
 The same command again goes on where that ends, if the object is still the same. Nothing is
-replaced unless --force or --update says so. Lengths are checked, and MD5 sums where the
-store gives them.
+replaced unless --force or --update says so. Lengths are checked, and sums where the
+store keeps them: MD5 in an ETag, or x-amz-checksum-*.
 
 Examples:
   nearfirst cp 's3://logs/2026/**/*.gz' logs/
@@ -170,7 +171,7 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);
         messages::note(format_args!(
-            "{} left as they were, {} gone on with, {} checked by their MD5 sums",
+            "{} left as they were, {} gone on with, {} checked by their sums",
             plan.left(),
             copier.resumed(),
             copier.verified(),

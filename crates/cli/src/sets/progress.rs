@@ -60,12 +60,16 @@ pub(crate) fn show_beside_output(set: &Arc<Set>, tally: &Arc<Tally>) -> Shown {
     Shown(Some(handle.spawn(shown).abort_handle()))
 }
 
-/// `12 of 340 members, 1.2 GiB, 98.0 MiB/s; waiting 3.1 s for s3://bucket`.
+/// `12 of 340 members, 1.2 GiB, 98.0 MiB/s; waiting 3.1 s for s3://bucket`. Of the last member, or
+/// the only one, also how much there is of it: `0 of 1 members, 1.2 GiB of 4.0 GiB`.
 fn text(engine: &Engine, tally: &Tally, known: u64, elapsed: Duration) -> String {
     let bytes = tally.bytes();
     let rate = human::rate(bytes as f64 / elapsed.as_secs_f64().max(0.001));
     let done = tally.members() + tally.failures();
-    let mut text = format!("{done} of {known} members, {}, {rate}", human::bytes(bytes));
+    let all = tally.expected_bytes();
+    let is_last = done + 1 == known && all > bytes;
+    let of = if is_last { format!(" of {}", human::bytes(all)) } else { String::new() };
+    let mut text = format!("{done} of {known} members, {}{of}, {rate}", human::bytes(bytes));
     if let Some(wait) = engine.snapshot().waits.first() {
         let seconds = wait.waited.as_secs_f64();
         let what = engine.member(wait.member).map_or_else(String::new, |name| super::shown(&name));

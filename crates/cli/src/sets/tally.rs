@@ -8,6 +8,7 @@ pub(crate) struct Tally {
     members: AtomicU64,
     failed: AtomicU64,
     bytes: AtomicU64,
+    expected_bytes: AtomicU64,
 }
 
 impl Tally {
@@ -24,6 +25,16 @@ impl Tally {
     /// More of a member was read.
     pub(crate) fn read(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many bytes of a member will be read, as far as is known.
+    pub(crate) fn expects(&self, bytes: u64) {
+        self.expected_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The bytes of all members that were begun, of which some were read.
+    pub(crate) fn expected_bytes(&self) -> u64 {
+        self.expected_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn members(&self) -> u64 {

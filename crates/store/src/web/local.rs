@@ -74,6 +74,10 @@ impl Store for Pages {
         self.files.locate(entry)
     }
 
+    fn checksum(&self, entry: &Entry) -> Answer<'_, Option<crate::Checksum>> {
+        self.files.checksum(entry)
+    }
+
     fn recall(&self, entry: &Entry) -> Answer<'_, crate::Recall> {
         self.files.recall(entry)
     }

@@ -10,7 +10,8 @@ use sled::{Device, Extent};
 
 use super::Call;
 use crate::{
-    Answer, ByteStream, Entries, Entry, Error, Name, Query, Reading, Recall, Store, Version,
+    Answer, ByteStream, Checksum, Entries, Entry, Error, Name, Query, Reading, Recall, Store,
+    Version,
 };
 
 /// What happens instead of, or to, an answer. What is to come after more than
@@ -146,6 +147,13 @@ impl Store for Faulty {
         match self.spoiled(Call::Locate, &entry.name) {
             Spoiled::Whole(answer) => answer,
             Spoiled::Partly(_) => self.0.store.locate(entry),
+        }
+    }
+
+    fn checksum(&self, entry: &Entry) -> Answer<'_, Option<Checksum>> {
+        match self.spoiled(Call::Stat, &entry.name) {
+            Spoiled::Whole(answer) => answer,
+            Spoiled::Partly(_) => self.0.store.checksum(entry),
         }
     }
 

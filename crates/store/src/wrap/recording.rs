@@ -9,7 +9,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use sled::{Device, Extent};
 
 use super::Call;
-use crate::{Answer, Entries, Entry, Name, Query, Reading, Recall, Store};
+use crate::{Answer, Checksum, Entries, Entry, Name, Query, Reading, Recall, Store};
 
 /// Reads that are remembered one by one; more are counted only.
 const READS_MAX: usize = 100_000;
@@ -124,6 +124,10 @@ impl Store for Recording {
     fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
         self.count(Call::Locate);
         self.store.locate(entry)
+    }
+
+    fn checksum(&self, entry: &Entry) -> Answer<'_, Option<Checksum>> {
+        self.store.checksum(entry)
     }
 
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {

@@ -9,7 +9,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use sled::{Device, Extent};
 use tokio::sync::Semaphore;
 
-use crate::{Answer, Entries, Entry, Name, Query, Reading, Recall, Store};
+use crate::{Answer, Checksum, Entries, Entry, Name, Query, Reading, Recall, Store};
 
 /// How slow, by tokio's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +116,10 @@ impl Store for Throttled {
 
     fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
         self.later(self.store.locate(entry))
+    }
+
+    fn checksum(&self, entry: &Entry) -> Answer<'_, Option<Checksum>> {
+        self.later(self.store.checksum(entry))
     }
 
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{XattrFlags, setxattr};
 
+use crate::cmd::cmd;
 use crate::dir::Dir;
-use crate::facility::Facility;
+use crate::facility::{Facility, program};
 use crate::server::daemon::{Daemon, accepts, mortal};
 
 /// An S3 server. Its buckets are folders and its objects files, so a test makes them at disk speed.
@@ -25,6 +26,8 @@ pub struct S3 {
 impl S3 {
     /// What it needs: `skip_unless!(S3::NEEDS)`.
     pub const NEEDS: Facility<'static> = Facility::Tools(&["versitygw", "setpriv"]);
+    /// What [`S3::put_with_sum`] needs besides: the client comes with moto.
+    pub const SUMS_NEED: Facility<'static> = Facility::Tools(&["moto_server"]);
     /// The key that is let in.
     pub const ACCESS_KEY: &'static str = "nearfirst-test";
     /// Its secret.
@@ -84,6 +87,31 @@ impl S3 {
         let parent = path.parent().expect("a joined path has a parent");
         fs::create_dir_all(parent).unwrap_or_else(|e| panic!("{}: {e}", parent.display()));
         fs::rename(&new, &path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+
+    /// Makes `BUCKET/KEY` by a client that has the server keep a sum: `CRC32`, `CRC32C`,
+    /// `CRC64NVME`, `SHA1` or `SHA256`. In parts of 5 MiB if `kind` is given, with a sum of the
+    /// `FULL_OBJECT` or a `COMPOSITE` of those of its parts.
+    #[track_caller]
+    pub fn put_with_sum(
+        &self,
+        object: &str,
+        bytes: impl AsRef<[u8]>,
+        algorithm: &str,
+        kind: Option<&str>,
+    ) {
+        let number = self.files.fetch_add(1, Ordering::Relaxed);
+        let file = self.dir.create(format!("new-{number}"), bytes);
+        let (bucket, key) = object.split_once('/').expect("a bucket and a key");
+        let server = program("moto_server").expect("as `SUMS_NEED` says");
+        let python = server.with_file_name("python");
+        let mut client = cmd(python, ["-c", include_str!("s3_client.py")]);
+        for (name, value) in self.env() {
+            client = client.env(name, value);
+        }
+        let words = [bucket, key, algorithm, kind.unwrap_or("")];
+        let client = words.iter().fold(client, crate::Cmd::arg).arg(file);
+        client.run().succeeds();
     }
 
     /// Removes `BUCKET/KEY`.

@@ -5,6 +5,7 @@
 //! classes nor the state of restores.
 
 mod answers;
+mod checksum;
 mod process;
 mod requests;
 mod restore;
@@ -19,6 +20,7 @@ use http::Method;
 use sled::{Device, Extent, Place};
 
 use self::answers::Listing;
+use self::checksum::{MODE, Told};
 use self::requests::{Request, Requests};
 use self::restore::{LOOK_AGAIN, Restore};
 pub(crate) use self::settings::Environment;
@@ -30,7 +32,8 @@ use super::patience::patiently;
 use super::place::Root;
 use super::wire::{Redirects, Wire, fields};
 use crate::{
-    Answer, Entries, Entry, Error, Name, Query, Reading, Recall, Store, StoresOptions, Tier,
+    Answer, Checksum, Entries, Entry, Error, Name, Query, Reading, Recall, Store, StoresOptions,
+    Tier,
 };
 
 /// A bucket.
@@ -97,6 +100,11 @@ impl Store for Bucket {
         };
         let whole = entry.size.map(|length| Extent { offset: 0, length, device, place });
         futures::future::ready(Ok(whole.into_iter().collect())).boxed()
+    }
+
+    fn checksum(&self, entry: &Entry) -> Answer<'_, Option<Checksum>> {
+        let entry = entry.clone();
+        async move { self.0.checksum(entry).await }.boxed()
     }
 
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
@@ -182,6 +190,22 @@ impl Inner {
                 error => error,
             }),
         }
+    }
+
+    async fn checksum(&self, entry: Entry) -> Result<Option<Checksum>, Error> {
+        let name = entry.name;
+        let mut headers = Vec::from([(MODE, "ENABLED".to_owned())]);
+        headers.extend(entry.version.map(|version| ("if-match", version.as_str().to_owned())));
+        let head =
+            |query| Request { method: Method::HEAD, query, headers: &headers, ..self.about(&name) };
+        let answer = self.requests.send(&name, head(&[])).await?;
+        let size = answers::entry(name.clone(), answer.headers()).size;
+        let Some(told) = Told::of(answer.headers()) else { return Ok(None) };
+        let Some(parts) = told.parts() else { return Ok(Some(told.whole())) };
+        let first = self.requests.send(&name, head(&[("partNumber", "1")])).await?;
+        let last = parts.to_string();
+        let last = self.requests.send(&name, head(&[("partNumber", &last)])).await?;
+        Ok(size.and_then(|size| told.in_parts(size, first.headers(), last.headers())))
     }
 
     /// Asks for the class of an object that turned out to be cold.
