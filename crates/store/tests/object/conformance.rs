@@ -6,24 +6,38 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use std::sync::Arc;
 
+use futures::StreamExt as _;
 use nearfirst_store::wrap::{Faulty, Pace, Recording, Throttled};
-use nearfirst_store::{Entry, Error, Name};
-use testkit::server::{S3, Sftp, WebDav};
+use nearfirst_store::{Entry, Error, Name, Query};
+use testkit::server::{Nginx, S3, Sftp, WebDav};
 use testkit::{Dir, cmd, program, skip_unless};
 
 use crate::{
     Around, Source, Wrap, listed, names, open, read, read_entry, run, s3_stores, stat, stores,
 };
 
-/// What all stores that list must do, of the one whose keys `put` makes and `at` names.
+/// What all stores that answer patterns must do, of the one whose keys `put` makes and `at` names.
 ///
 /// Nothing else may be below what `at` names.
 fn conforms(stores: &dyn Source, put: &dyn Fn(&str, &str), at: &dyn Fn(&str) -> String) {
+    fill(put);
+    lists(stores, at);
+    reads(stores, put, at, &|key| {
+        listed(stores, &at(key).replace(".txt", ".*")).remove(0).unwrap()
+    });
+}
+
+/// Puts what [`lists`] and [`reads`] expect.
+fn fill(put: &dyn Fn(&str, &str)) {
     for key in
         ["d/a.txt", "d/b.gz", "d/e/c.gz", "d/e/f/g.gz", "d/.h/i.gz", "d/j k+%20.gz", "d/empty"]
     {
         put(key, key.trim_start_matches("d/empty"));
     }
+}
+
+/// What a store must answer to patterns.
+fn lists(stores: &dyn Source, at: &dyn Fn(&str) -> String) {
     let globbed = |pattern: &str| names(stores, &at(pattern));
     let these = |keys: &[&str]| keys.iter().map(|key| at(key)).collect::<BTreeSet<_>>();
     assert_eq!(globbed("d/*.gz"), these(&["d/b.gz", "d/j k+%20.gz"]));
@@ -36,7 +50,15 @@ fn conforms(stores: &dyn Source, put: &dyn Fn(&str, &str), at: &dyn Fn(&str) -> 
     assert_eq!(globbed("d/nothing/*"), these(&[]));
     assert_eq!(globbed("d/a.txt"), these(&["d/a.txt"]));
     assert_eq!(globbed("d/missing"), these(&[]));
+}
 
+/// What all stores that read must do; `find` lists an object in whatever way the store does.
+fn reads(
+    stores: &dyn Source,
+    put: &dyn Fn(&str, &str),
+    at: &dyn Fn(&str) -> String,
+    find: &dyn Fn(&str) -> Entry,
+) {
     let a = at("d/a.txt");
     for (range, expected) in [
         (0..u64::MAX, "d/a.txt"),
@@ -47,7 +69,7 @@ fn conforms(stores: &dyn Source, put: &dyn Fn(&str, &str), at: &dyn Fn(&str) -> 
         (50..u64::MAX, ""),
     ] {
         assert_eq!(read(stores, &a, range.clone()).unwrap(), expected, "{range:?} by name");
-        let entry = listed(stores, &at("d/a.*")).remove(0).unwrap();
+        let entry = find("d/a.txt");
         // A listing need not tell more than names.
         assert!(entry.size.is_none_or(|size| size == 7));
         assert_eq!(read_entry(stores, &entry, range.clone()).unwrap(), expected, "{range:?}");
@@ -131,6 +153,34 @@ fn webdav_conforms() {
     let server = WebDav::new();
     let put = |key: &str, text: &str| server.put(key, text);
     conforms(&stores(&[]), &put, &|key| format!("webdav://{}/{key}", server.address()));
+}
+
+/// Pages answer selectors and no patterns; what they link to is read as all else is.
+#[cfg(feature = "web")]
+#[test]
+fn the_web_reads_alike() {
+    skip_unless!(Nginx::NEEDS);
+    let nginx = Nginx::new();
+    let put = |key: &str, text: &str| nginx.put(key, text);
+    let at = |key: &str| nginx.url(&key.replace('%', "%25").replace(' ', "%20"));
+    let stores = stores(&[]);
+    fill(&put);
+    let linked = |folder: &str, selector: &str| {
+        let text = selector.to_owned();
+        let query = Query::Ask { prefix: Name::from(at(folder)), text };
+        let entries = run(open(&stores, &at(folder)).list(&query).collect::<Vec<_>>());
+        entries.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let names = |entries: Vec<Entry>| -> BTreeSet<String> {
+        entries.iter().map(|entry| entry.name.to_string_lossy().into_owned()).collect()
+    };
+    let archives = BTreeSet::from([at("d/b.gz"), at("d/j k+%20.gz")]);
+    assert_eq!(names(linked("d/", "a[href$=\".gz\"]")), archives);
+    reads(&stores, &put, &at, &|key| {
+        linked("d/", &format!("a[href=\"{}\"]", key.trim_start_matches("d/"))).remove(0)
+    });
+    let refused = listed(&stores, &at("d/*.gz")).remove(0);
+    assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
 }
 
 /// Where [`over_ssh`] finds the folder that the server shows.
