@@ -167,18 +167,21 @@ install_go() {
     have_go
 }
 
-# Of PyPI, in an environment of their own: S3 with storage classes (moto), WebDAV (wsgidav).
+# Of PyPI, in an environment of their own: S3 with storage classes and a client of S3 (moto), WebDAV
+# (wsgidav), Google Cloud Storage (gcp-storage-emulator).
 install_python_servers() {
     local programs=$peers/venv/bin
     # Programs of one that was moved here look for their Python elsewhere.
-    grep -qsF "$programs/python" "$programs/moto_server" && [ -x "$programs/wsgidav" ] && return 0
-    say 'installing moto and wsgidav, servers of S3 and WebDAV (half a minute)'
+    grep -qsF "$programs/python" "$programs/moto_server" && [ -x "$programs/wsgidav" ] &&
+        [ -x "$programs/gcp-storage-emulator" ] && return 0
+    say 'installing servers of S3, WebDAV and Google Cloud Storage (half a minute)'
     {
         python3 -m venv --clear "$peers/venv" &&
             "$programs/pip" -q --disable-pip-version-check install \
-                'moto[s3]==5.2.5' flask==3.1.3 flask-cors==6.0.5 wsgidav==4.3.3 cheroot==11.1.2
+                'moto[s3]==5.2.5' flask==3.1.3 flask-cors==6.0.5 wsgidav==4.3.3 cheroot==11.1.2 \
+                gcp-storage-emulator==2026.7.19
     } </dev/null >/dev/null 2>&1 ||
-        say 'could not install them: tests on WebDAV and on archived objects are skipped'
+        say 'could not install them: tests on WebDAV, on Google Cloud Storage, on sums of S3 and on archived objects are skipped'
 }
 
 case $what in

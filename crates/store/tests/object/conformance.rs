@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use nearfirst_store::wrap::{Faulty, Pace, Recording, Throttled};
 use nearfirst_store::{Entry, Error, Name, Query};
-use testkit::server::{Nginx, S3, Sftp, WebDav};
+use testkit::server::{Gcs, Nginx, S3, Sftp, WebDav};
 use testkit::{Dir, cmd, program, skip_unless};
 
 use crate::{
@@ -153,6 +153,16 @@ fn webdav_conforms() {
     let server = WebDav::new();
     let put = |key: &str, text: &str| server.put(key, text);
     conforms(&stores(&[]), &put, &|key| format!("webdav://{}/{key}", server.address()));
+}
+
+#[test]
+fn google_conforms() {
+    skip_unless!(Gcs::NEEDS);
+    let server = Gcs::new();
+    let endpoint = server.endpoint();
+    let stores = stores(&[("gcs_endpoint", &endpoint), ("gcs_skip_signature", "true")]);
+    let put = |key: &str, text: &str| server.put(key, text);
+    conforms(&stores, &put, &|key| format!("gs://{}/{key}", Gcs::BUCKET));
 }
 
 /// Pages answer selectors and no patterns; what they link to is read as all else is.

@@ -15,6 +15,7 @@
 //! ```
 
 mod daemon;
+mod gcs;
 pub mod http;
 mod mariadb;
 mod misbehaving;
@@ -25,6 +26,7 @@ mod s3;
 mod sftp;
 mod webdav;
 
+pub use gcs::Gcs;
 pub use mariadb::MariaDb;
 pub use misbehaving::{Answer, Counts, Link, Misbehaving, Request};
 pub use moto::Moto;
