@@ -23,6 +23,8 @@ mod clock;
 mod costs;
 mod entry;
 mod error;
+#[cfg(any(feature = "object", feature = "web"))]
+mod exchange;
 mod local;
 mod name;
 #[cfg(feature = "object")]

@@ -93,60 +93,6 @@ impl Refusal {
     }
 }
 
-/// A request that got no answer.
-pub(super) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
-    let text = innermost(error);
-    let host = error.url().and_then(|url| url.host_str()).unwrap_or("the server").to_owned();
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    match () {
-        () if has(&[
-            "Name or service not known",
-            "No address associated",
-            "nodename nor servname",
-        ]) =>
-        {
-            Error::refused(
-                name.clone(),
-                format!("there is no host {host}: check the name and the endpoint"),
-            )
-        }
-        () if has(&[
-            "certificate",
-            "InvalidContentType",
-            "tls handshake",
-            "HandshakeFailure",
-            "ProtocolVersion",
-        ]) =>
-        {
-            Error::refused(
-                name.clone(),
-                format!(
-                    "no secure connection to {host} ({text}): check https or http, and its certificate"
-                ),
-            )
-        }
-        () if error.is_builder() => Error::refused(name.clone(), text),
-        () if error.is_timeout() => {
-            Error::interrupted(name.clone(), format!("no connection to {host} in time"))
-        }
-        () if error.is_connect() => {
-            Error::interrupted(name.clone(), format!("no connection to {host} ({text})"))
-        }
-        () => Error::interrupted(name.clone(), format!("the connection to {host} broke ({text})")),
-    }
-}
-
-/// What the last error of a chain says: those before only say that there is one.
-fn innermost(error: &reqwest::Error) -> String {
-    let mut cause = error.source();
-    let mut text = error.to_string();
-    while let Some(inner) = cause {
-        text = inner.to_string();
-        cause = inner.source();
-    }
-    text
-}
-
 /// An operation of `OpenDAL` that failed; `said` is what the server said last, if it was that.
 pub(super) fn from_opendal(name: &Name, error: &opendal::Error, said: Option<Said>) -> Error {
     match said {

@@ -18,7 +18,6 @@
 //! service before them to be for it alone (`gcs_endpoint`); for S3 also
 //! `restore_days` and `restore_tier`.
 
-mod body;
 mod error;
 mod glob;
 mod patience;

@@ -11,7 +11,6 @@ use opendal::options::{ListOptions, ReaderOptions};
 use opendal::{HttpTransporter, Lister, Metadata, OperationContext, Operator};
 use sled::Device;
 
-use super::body::exactly;
 use super::error::from_opendal;
 use super::glob::{self, Folders, Page, Pages};
 use super::patience::patiently;
@@ -20,6 +19,7 @@ use super::s3::Environment;
 use super::services::{self, Service};
 use super::transport::Transport;
 use super::wire::{Redirects, Wire};
+use crate::exchange::{Cover, covered};
 use crate::{
     Answer, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Tier, Version,
 };
@@ -229,7 +229,8 @@ impl Inner {
         if end == u64::MAX {
             return Ok(Reading { entry: now, range, bytes: bytes.boxed(), headers });
         }
-        let bytes = exactly(name, bytes, 0, range.end - range.start);
+        let cover = Cover { skip: 0, range: range.clone(), is_exact: true };
+        let bytes = covered(name, bytes, cover);
         Ok(Reading { entry: now, range, bytes, headers })
     }
 

@@ -6,8 +6,9 @@ use futures::TryStreamExt as _;
 use opendal::{Buffer, ErrorKind, HttpBody, HttpTransport};
 use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 
-use super::error::{Refusal, unanswered};
-use super::wire::{Wire, fields};
+use super::error::Refusal;
+use super::wire::Wire;
+use crate::exchange::{fields, unanswered};
 use crate::{Error, Name};
 
 /// Sends the requests of one operation about one object.

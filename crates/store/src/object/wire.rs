@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{HeaderMap, HeaderName};
 
-use super::error::{Refusal, unanswered};
+use super::error::Refusal;
+use crate::exchange::{CONNECT_MAX, answered, retry_after, text, unanswered};
 use crate::{Clock, Error, Name};
-
-/// How long a connection may take, at most: five lost packets of its handshake.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// How long an address that only exists inside a cloud may take to answer:
 /// there it does at once, elsewhere packets to it may vanish.
@@ -72,35 +70,21 @@ impl Wire {
         request: reqwest::Request,
     ) -> Result<reqwest::Response, Error> {
         if !is_metadata(request.url()) {
-            return self.within(self.answer_max, name, request).await;
+            return answered(name, self.answer_max, self.client.execute(request), unanswered).await;
         }
         let last = *self.no_metadata.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_some_and(|last| self.clock.now().saturating_sub(last) < METADATA_AGAIN) {
             return Err(Error::interrupted(name.clone(), "this machine is in no cloud"));
         }
-        let answer = self.within(METADATA_MAX, name, request).await;
+        let answer = answered(name, METADATA_MAX, self.client.execute(request), unanswered).await;
         let none_at = answer.is_err().then(|| self.clock.now());
         *self.no_metadata.lock().unwrap_or_else(PoisonError::into_inner) = none_at;
         answer
     }
 
-    async fn within(
-        &self,
-        limit: Duration,
-        name: &Name,
-        request: reqwest::Request,
-    ) -> Result<reqwest::Response, Error> {
-        let answer = tokio::time::timeout(limit, self.client.execute(request)).await;
-        let Ok(answer) = answer else {
-            let reason = format!("no answer for {} s", limit.as_secs_f32());
-            return Err(Error::interrupted(name.clone(), reason));
-        };
-        answer.map_err(|error| unanswered(name, &error))
-    }
-
     /// What the server says instead of what it was asked for, and its words.
     pub(super) async fn refusal(&self, answer: reqwest::Response) -> (Refusal, Vec<u8>) {
-        let mut refusal = described(answer.status().as_u16(), answer.headers());
+        let mut refusal = described(answer.status().as_u16(), answer.headers(), &self.clock);
         let mut text = Vec::new();
         let mut body = answer.bytes_stream();
         let read = async {
@@ -129,12 +113,6 @@ impl Wire {
     }
 }
 
-/// The fields of an answer's head, in the server's order; bytes beyond ASCII are taken as Latin-1.
-pub(super) fn fields(headers: &HeaderMap) -> Vec<(String, String)> {
-    let text = |bytes: &[u8]| bytes.iter().map(|&byte| char::from(byte)).collect();
-    headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect()
-}
-
 /// Whether a URL is one that hands out keys to machines inside a cloud.
 fn is_metadata(url: &reqwest::Url) -> bool {
     let hosts = ["169.254.169.254", "169.254.170.2", "[fd00:ec2::254]", "metadata.google.internal"];
@@ -142,25 +120,15 @@ fn is_metadata(url: &reqwest::Url) -> bool {
 }
 
 /// What the head of an answer says of the reasons.
-pub(super) fn described(status: u16, headers: &HeaderMap) -> Refusal {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+pub(super) fn described(status: u16, headers: &HeaderMap, clock: &Clock) -> Refusal {
+    let text = |name| text(headers, &HeaderName::from_static(name));
     Refusal {
         status,
-        retry_after: text(RETRY_AFTER.as_str()).and_then(retry_after),
+        retry_after: retry_after(headers, clock),
         region: text("x-amz-bucket-region").map(str::to_owned),
         code: text("x-ms-error-code").unwrap_or_default().to_owned(),
         message: String::new(),
     }
-}
-
-/// The delay of a `Retry-After`: seconds, or a date.
-fn retry_after(text: &str) -> Option<Duration> {
-    if let Ok(seconds) = text.trim().parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = jiff::fmt::rfc2822::parse(text.trim()).ok()?.timestamp().as_second();
-    let at = Duration::from_secs(u64::try_from(at).ok()?);
-    Some(at.saturating_sub(Clock::real().unix()))
 }
 
 /// Reads the error documents of S3 and Azure (XML), Google and HDFS (JSON);

@@ -1,16 +1,11 @@
 //! The clients of all requests of a process, and how they follow redirects.
 
-use std::error::Error;
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use reqwest::{Client, redirect};
 
 use super::network::{Hosts, Private, Resolver};
-
-/// A server that does not accept a connection in this time is down.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
+use crate::exchange::{CONNECT_MAX, said};
 
 /// As browsers and curl follow fewer than 50, and nobody needs more than a few.
 const REDIRECTS_MAX: usize = 10;
@@ -69,22 +64,4 @@ fn following(hosts: Arc<Hosts>) -> redirect::Policy {
         }
         attempt.follow()
     })
-}
-
-/// The innermost reason of an error of the client, which wraps it in what it was doing.
-pub(super) fn said(error: &reqwest::Error) -> String {
-    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// What an error comes from, outermost first.
-pub(super) fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
-    std::iter::successors(error.source(), |&error| inner(error))
-}
-
-/// What an error wraps; the system's type passes over its own in `source`.
-fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    match error.downcast_ref::<io::Error>() {
-        Some(io) => io.get_ref().map(|inner| inner as &(dyn Error + 'static)),
-        None => error.source(),
-    }
 }

@@ -2,11 +2,10 @@
 //!
 //! [`Web`] reads objects by ranges over HTTP and takes pages for sets of
 //! their links. `network.rs` says which hosts may be connected to, `client.rs`
-//! how, `answer.rs` what an answer means, `body.rs` what of it was asked for,
+//! how, `answer.rs` what an answer means,
 //! `page.rs` and `link.rs` what a page links to.
 
 mod answer;
-mod body;
 mod client;
 mod link;
 mod local;
@@ -20,17 +19,17 @@ use std::time::Duration;
 pub(crate) use self::local::{Pages, is_page};
 
 use futures::stream;
-use futures::{FutureExt as _, StreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE};
 use reqwest::{Client, Method, Response, StatusCode};
 use sled::Device;
 use url::Url;
 
-use self::answer::{broken, condition, content_length, content_range, described, failure, is_same};
-use self::body::Cover;
+use self::answer::{broken, condition, content_length, described, failure, is_same};
 use self::client::Bodies;
 use self::link::Base;
 use self::network::Hosts;
+use crate::exchange::{Cover, answered, content_range, covered, fields, text};
 use crate::{Answer, ByteStream, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
 
 /// The servers of `http://` and `https://`.
@@ -124,14 +123,7 @@ impl Servers {
         headers: HeaderMap,
     ) -> Result<Response, Error> {
         let request = self.client(bodies, name)?.request(method, url_of(name)?).headers(headers);
-        let answer = tokio::time::timeout(self.answer_max, request.send()).await;
-        let seconds = self.answer_max.as_secs_f32();
-        answer
-            .map_err(|_| {
-                let reason = format!("the server has not answered for {seconds} s");
-                Error::interrupted(name.clone(), reason)
-            })?
-            .map_err(|error| broken(name, &error))
+        answered(name, self.answer_max, request.send(), broken).await
     }
 
     async fn stat(&self, name: &Name) -> Result<Entry, Error> {
@@ -196,9 +188,11 @@ impl Servers {
         if !is_same(entry, &now) {
             return Err(Error::Changed { name: name.clone() });
         }
-        let headers = answer::all(headers);
+        let headers = fields(headers);
         let range = cover.range.clone();
-        let bytes = body::bytes(name.clone(), response, cover);
+        let of = name.clone();
+        let bytes = response.bytes_stream().map_err(move |error| broken(&of, &error));
+        let bytes = covered(name.clone(), bytes, cover);
         Ok(Reading { entry: now, range, headers, bytes })
     }
 
@@ -210,7 +204,7 @@ impl Servers {
         if let Some(error) = failure(name, response.status(), headers, &self.clock) {
             return Err(error);
         }
-        let kind = answer::text(headers, &CONTENT_TYPE).unwrap_or("text/html");
+        let kind = text(headers, &CONTENT_TYPE).unwrap_or("text/html");
         if !is_hypertext(kind) {
             let reason = format!("only a page of text has links, and this is {kind}");
             return Err(Error::refused(name.clone(), reason));
@@ -269,7 +263,7 @@ fn beyond(entry: &Entry, start: u64, headers: &HeaderMap) -> Result<Reading, Err
     let told = content_range(headers).and_then(|(_, size)| size);
     match (told.or(entry.size), &entry.version) {
         (Some(size), _) if start >= size => {
-            Ok(empty(described(name, headers, Some(size)), size, answer::all(headers)))
+            Ok(empty(described(name, headers, Some(size)), size, fields(headers)))
         }
         (Some(_), Some(_)) => Err(Error::Changed { name: name.clone() }),
         // Taken for the end, it would be bytes lost without a word.

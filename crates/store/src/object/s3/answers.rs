@@ -129,13 +129,6 @@ pub(super) fn entry(name: Name, headers: &HeaderMap) -> Entry {
     }
 }
 
-/// The bytes that a partial answer holds: the first, and one after the last.
-pub(super) fn content_range(headers: &HeaderMap) -> Option<(u64, u64)> {
-    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
-    let (first, last) = text.strip_prefix("bytes ")?.split('/').next()?.split_once('-')?;
-    Some((first.trim().parse().ok()?, last.trim().parse::<u64>().ok()?.checked_add(1)?))
-}
-
 /// From `x-amz-storage-class`, `x-amz-archive-status` and `x-amz-restore`.
 fn tier(headers: &HeaderMap) -> Tier {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());

@@ -25,12 +25,11 @@ use self::requests::{Request, Requests};
 use self::restore::{LOOK_AGAIN, Restore};
 pub(crate) use self::settings::Environment;
 use self::settings::Settings;
-use super::body::exactly;
-use super::error::unanswered;
 use super::glob::{self, Folders, Page, Pages};
 use super::patience::patiently;
 use super::place::Root;
-use super::wire::{Redirects, Wire, fields};
+use super::wire::{Redirects, Wire};
+use crate::exchange::{Cover, content_range, covered, fields, unanswered};
 use crate::{
     Answer, Checksum, Entries, Entry, Error, Name, Query, Reading, Recall, Store, StoresOptions,
     Tier,
@@ -281,8 +280,9 @@ fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Resu
     if known.version.is_some() && entry.version.is_some() && known.version != entry.version {
         return Err(Error::Changed { name });
     }
-    let (held, size) = match (answer.status().as_u16(), answers::content_range(answer.headers())) {
-        (206, Some((start, end))) => (start..end, entry.size),
+    let part = content_range(answer.headers()).and_then(|(part, _)| part);
+    let (held, size) = match (answer.status().as_u16(), part) {
+        (206, Some(part)) => (part, entry.size),
         (200, _) => (0..entry.size.unwrap_or(u64::MAX), entry.size),
         _ => return Err(Error::refused(name, "the server sends a part and not which")),
     };
@@ -298,6 +298,7 @@ fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Resu
     if range == (0..u64::MAX) {
         return Ok(Reading { entry, range, bytes: bytes.boxed(), headers });
     }
-    let bytes = exactly(name, bytes, range.start - held.start, range.end - range.start);
+    let cover = Cover { skip: range.start - held.start, range: range.clone(), is_exact: true };
+    let bytes = covered(name, bytes, cover);
     Ok(Reading { entry, range, headers, bytes })
 }

@@ -4,33 +4,35 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt as _};
 
-use super::answer::broken;
 use crate::{ByteStream, Error, Name};
 
 /// How a body covers what was asked for.
 #[derive(Debug, Clone)]
-pub(super) struct Cover {
+pub(crate) struct Cover {
     /// Bytes of the body before the range: of a server that ignores ranges.
-    pub(super) skip: u64,
+    pub(crate) skip: u64,
     /// The range that the stream is to hold.
-    pub(super) range: Range<u64>,
+    pub(crate) range: Range<u64>,
     /// Whether the range's end is the object's or was promised by the server,
     /// so that a body which ends before it was broken off.
-    pub(super) is_exact: bool,
+    pub(crate) is_exact: bool,
 }
 
 struct Rest {
-    body: BoxStream<'static, reqwest::Result<Bytes>>,
+    body: BoxStream<'static, Result<Bytes, Error>>,
     name: Name,
     cover: Cover,
 }
 
-/// The bytes of `cover.range`, as they arrive.
-pub(super) fn bytes(name: Name, response: reqwest::Response, cover: Cover) -> ByteStream {
-    let rest = Rest { body: response.bytes_stream().boxed(), name, cover };
+/// The bytes of `cover.range`, as they arrive; `body` ends with its first error.
+pub(crate) fn covered<S>(name: Name, body: S, cover: Cover) -> ByteStream
+where
+    S: Stream<Item = Result<Bytes, Error>> + Send + 'static,
+{
+    let rest = Rest { body: body.boxed(), name, cover };
     stream::try_unfold(
         rest,
         |mut rest| async move { Ok(rest.next().await?.map(|bytes| (bytes, rest))) },
@@ -42,8 +44,7 @@ impl Rest {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         while !self.cover.range.is_empty() {
             let Some(bytes) = self.body.next().await else { return self.ended() };
-            let bytes = bytes.map_err(|error| broken(&self.name, &error))?;
-            let bytes = self.cover.cut(bytes);
+            let bytes = self.cover.cut(bytes?);
             if !bytes.is_empty() {
                 return Ok(Some(bytes));
             }
@@ -77,6 +78,8 @@ impl Cover {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -86,5 +89,32 @@ mod tests {
         let cut = pieces.map(|piece| cover.cut(Bytes::from_static(piece.as_bytes())));
         assert_eq!(cut, ["", "45", "", "678"]);
         assert!(cover.range.is_empty());
+    }
+
+    fn read(parts: &[&'static str], cover: Cover) -> (String, Option<Error>) {
+        let parts: Vec<_> =
+            parts.iter().map(|part| Ok(Bytes::from_static(part.as_bytes()))).collect();
+        let mut all = String::new();
+        let mut bytes = covered(Name::from("x://y/z"), stream::iter(parts), cover);
+        while let Some(next) = bytes.next().now_or_never().expect("all parts are there") {
+            match next {
+                Ok(bytes) => all.push_str(std::str::from_utf8(&bytes).unwrap()),
+                Err(error) => return (all, Some(error)),
+            }
+        }
+        (all, None)
+    }
+
+    #[test]
+    fn what_ends_early_is_an_interruption_where_the_end_is_known() {
+        for (range, is_exact) in [(0..6, true), (0..6, false), (0..0, true)] {
+            let whole = if range.is_empty() { "" } else { "abcde" };
+            let (all, error) = read(&["abc", "de"], Cover { skip: 0, range, is_exact });
+            assert_eq!(all, whole);
+            assert_eq!(
+                error.is_some_and(|error| error.is_transient()),
+                is_exact && !all.is_empty()
+            );
+        }
     }
 }

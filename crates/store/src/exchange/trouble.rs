@@ -1,0 +1,71 @@
+//! Requests that got no answer, and answers that broke off, as the store's errors.
+
+use std::error::Error as StdError;
+use std::io;
+
+use crate::{Error, Name};
+
+/// The error that a request without an answer stands for, or an answer that broke off.
+pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
+    let name = name.clone();
+    let reason = said(error);
+    let url = error.url();
+    let host = url.and_then(|url| url.host_str()).unwrap_or("the server");
+    if error.is_redirect() || error.is_builder() {
+        Error::refused(name, reason)
+    } else if is_no_host(error, &reason) {
+        let what = format!("there is no host {host} ({reason}): check the name and the endpoint");
+        Error::refused(name, what)
+    } else if is_nonsense(error, &reason) {
+        let what = format!(
+            "{host} is not understood ({reason}): check https or http, and its certificate"
+        );
+        Error::refused(name, what)
+    } else if error.is_timeout() {
+        Error::interrupted(name, format!("no connection to {host} in time"))
+    } else if error.is_connect() {
+        Error::interrupted(name, format!("no connection to {host} ({reason})"))
+    } else {
+        Error::interrupted(name, format!("the connection to {host} broke ({reason})"))
+    }
+}
+
+/// Whether a name stands for no host; a name server that is out of reach says nothing about that.
+fn is_no_host(error: &reqwest::Error, reason: &str) -> bool {
+    // Only a resolver of our own marks its errors.
+    let words = ["Name or service not known", "No address associated", "nodename nor servname"];
+    !reason.contains("Temporary failure")
+        && (error.is_dns() || words.iter().any(|words| reason.contains(words)))
+}
+
+/// Whether the server speaks something else, or shows a certificate that is not to be trusted.
+fn is_nonsense(error: &reqwest::Error, reason: &str) -> bool {
+    let mut kinds = causes(error).filter_map(|cause| cause.downcast_ref()).map(io::Error::kind);
+    let words = [
+        "certificate",
+        "InvalidContentType",
+        "tls handshake",
+        "HandshakeFailure",
+        "ProtocolVersion",
+    ];
+    kinds.any(|kind| kind == io::ErrorKind::InvalidData)
+        || words.iter().any(|words| reason.contains(words))
+}
+
+/// The innermost reason of an error of the client, which wraps it in what it was doing.
+pub(crate) fn said(error: &reqwest::Error) -> String {
+    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// What an error comes from, outermost first.
+pub(crate) fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |&error| inner(error))
+}
+
+/// What an error wraps; the system's type passes over its own in `source`.
+fn inner<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
+    match error.downcast_ref::<io::Error>() {
+        Some(io) => io.get_ref().map(|inner| inner as &(dyn StdError + 'static)),
+        None => error.source(),
+    }
+}
