@@ -1,4 +1,4 @@
-//! Limits on commands: memory (and so page cache) and disk bandwidth, by cgroups of version 1.
+//! Limits on commands: memory (and so page cache), processes and disk bandwidth, by cgroups of version 1.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -35,6 +35,11 @@ impl MemoryCgroup {
         self.wrap(cmd).run()
     }
 
+    /// The folder of its settings, for who is inside.
+    pub fn path(&self) -> &Path {
+        &self.group.path
+    }
+
     /// Bytes charged now.
     #[track_caller]
     pub fn usage(&self) -> u64 {
@@ -47,6 +52,41 @@ impl Drop for MemoryCgroup {
     fn drop(&mut self) {
         // Lets go of cached pages, which would keep the group alive.
         fs::write(self.group.path.join("memory.force_empty"), "0").ok();
+    }
+}
+
+/// A limit on the processes and threads of the commands run in it, all together.
+#[derive(Debug)]
+pub struct PidsCgroup {
+    group: Group,
+}
+
+impl PidsCgroup {
+    /// A group of at most `most`.
+    #[track_caller]
+    pub fn new(most: u32) -> Self {
+        let group = Group::new("pids");
+        group.write("pids.max", &most.to_string());
+        Self { group }
+    }
+
+    /// Runs the command inside.
+    pub fn run(&self, cmd: Cmd) -> Output {
+        cmd.in_cgroup(&self.group.procs()).run()
+    }
+
+    /// How many there are now.
+    #[track_caller]
+    pub fn count(&self) -> u32 {
+        self.group.read("pids.current").trim().parse().expect("the kernel writes a number")
+    }
+
+    /// How many were refused.
+    #[track_caller]
+    pub fn refused(&self) -> u32 {
+        let text = self.group.read("pids.events");
+        let count = text.lines().find_map(|line| line.strip_prefix("max "));
+        count.and_then(|count| count.parse().ok()).expect("the kernel writes a number")
     }
 }
 
@@ -141,6 +181,16 @@ mod tests {
         let resident = resident_bytes(&path);
         assert!((1..=limit).contains(&resident), "{resident}");
         assert!(memory.usage() <= limit);
+    }
+
+    #[test]
+    fn a_command_makes_no_more_processes_than_its_limit() {
+        skip_unless!(Facility::Root, Facility::Cgroup("pids"));
+        let pids = PidsCgroup::new(2);
+        // Itself, a child, and a grandchild, which is one too many.
+        pids.run(cmd("sh", ["-c", "(sleep 0; exit 3); exit 5"])).complains("fork");
+        assert!(pids.refused() > 0);
+        assert_eq!(pids.count(), 0);
     }
 
     #[test]
