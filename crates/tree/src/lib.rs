@@ -16,6 +16,7 @@ mod outstanding;
 mod paper;
 mod patterns;
 mod program;
+mod renamed;
 pub mod replay;
 mod run;
 

@@ -53,7 +53,13 @@ impl Learner {
         habits.ticks += 1;
         let file = habits.names.intern(&call.program.path);
         let invocation = Invocation::new(&key, &call.program.path, call.arguments, call.folder);
+        let is_itself = *key == *call.program.path;
         let program = habits.names.intern(&Arc::from(key));
+        if is_itself && ours {
+            habits.inherit(call.program, program, |path| {
+                Invocation::new(path, path, call.arguments, call.folder)
+            });
+        }
         // An interpreter is known too: what its scripts have in common.
         habits.programs.entry(file).or_default().used = habits.ticks;
         let known = habits.programs.entry(program).or_default();

@@ -74,6 +74,20 @@ impl Memory {
         self.bytes += pattern.bytes() - size_of::<Pattern>();
     }
 
+    /// Has a circumstance of which nothing is known begin with what is known of another one, whose
+    /// program was `old` and is `program`.
+    pub(crate) fn inherit(&mut self, (from, old): (u64, Name), (to, program): (u64, Name)) {
+        if self.patterns.contains_key(&to) {
+            return;
+        }
+        let Some(known) = self.patterns.get(&from) else { return };
+        let mut known = Pattern { program: Some(program), ..known.clone() };
+        // Its own file has another name.
+        known.files.retain(|file| file.name != old);
+        self.bytes += known.bytes();
+        self.patterns.insert(to, known);
+    }
+
     /// A run of an executable read a file first after another one.
     pub(crate) fn followed(&mut self, executable: Name, file: Name, next: Name) {
         self.chains.entry(executable).or_default().learn(file, next);
