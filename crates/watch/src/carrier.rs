@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +19,12 @@ use tree::{Event, Predicted, Prediction, PredictionId};
 
 use crate::pressure::Pressure;
 use crate::recent::Recent;
+use crate::unread::Unread;
+
+/// Of a file of which nobody saw which parts are read, no more than this is fetched: who reads all
+/// of it from the start is read ahead for by the kernel meanwhile, who reads little of it is spared
+/// the rest.
+const UNSEEN_BYTES_MAX: u64 = 32 << 20;
 
 /// What carrying out may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +74,8 @@ pub struct Carried {
 /// Brings near what is predicted.
 ///
 /// Nothing is started before the first prediction of a file that may be far. What a program opened
-/// or we brought a moment ago is taken to be near. Under pressure of memory everything is given up.
+/// or we brought a moment ago is taken to be near. Under pressure of memory everything is given up;
+/// where much of what was fetched was not read yet, the rest waits until it is.
 #[derive(Debug)]
 pub struct Carrier {
     costs: Arc<Costs>,
@@ -75,6 +83,7 @@ pub struct Carrier {
     engine: Option<Engine>,
     running: HashMap<PredictionId, Running>,
     recent: Recent,
+    unread: Arc<Unread>,
     pressure: Pressure,
     counts: Carried,
     tell: Sender<Done>,
@@ -112,6 +121,7 @@ impl Carrier {
             engine: None,
             running: HashMap::new(),
             recent: Recent::default(),
+            unread: Arc::default(),
             pressure: Pressure::default(),
             counts: Carried::default(),
             tell,
@@ -138,6 +148,7 @@ impl Carrier {
     pub fn is_opened(&mut self, path: &Arc<[u8]>) {
         let now = self.costs.clock().now();
         self.recent.note(path, now);
+        self.unread.read(path);
     }
 
     /// Begins to bring near what is predicted; gives what is known to be near already.
@@ -152,7 +163,7 @@ impl Carrier {
         if wanted.is_empty() {
             return near;
         }
-        if self.pressure.is_high(now) {
+        if self.memory_is_short(now) {
             self.counts.dropped += wanted.len() as u64;
             return near;
         }
@@ -166,7 +177,8 @@ impl Carrier {
         let terms = SetTerms { origin: Origin::Guessed, order: Order::Ready };
         let feed = engine.open(stream::iter(wants.into_iter().map(Ok)), terms);
         let (id, clock, tell) = (prediction.id, self.costs.clock().clone(), self.tell.clone());
-        let task = engine.handle().spawn(drain(feed, id, paths, clock, tell));
+        let drain = Drain { prediction: id, paths, clock, tell, unread: Arc::clone(&self.unread) };
+        let task = engine.handle().spawn(drain.run(feed));
         self.running.insert(id, Running { task: task.abort_handle(), files });
         near
     }
@@ -207,7 +219,7 @@ impl Carrier {
 
     /// Gives everything up if memory has become short; to be called now and then.
     pub fn look_after(&mut self) {
-        if self.running.is_empty() || !self.pressure.is_high(self.costs.clock().now()) {
+        if self.running.is_empty() || !self.memory_is_short(self.costs.clock().now()) {
             return;
         }
         self.recent.clear();
@@ -217,10 +229,20 @@ impl Carrier {
         }
     }
 
+    fn memory_is_short(&mut self, now: Duration) -> bool {
+        self.unread.has_room_for(self.pressure.room(now), now);
+        self.pressure.is_high(now)
+    }
+
     fn engine(&mut self) -> Option<&Engine> {
         if self.engine.is_none() {
             let stores = Arc::new(Stores::new(Arc::clone(&self.costs), &StoresOptions::default()));
-            let options = EngineOptions { limits: self.options.limits, spill_folder: None };
+            let mut limits = self.options.limits;
+            if let Some(room) = self.pressure.room(self.costs.clock().now()) {
+                // Guesses use half of it.
+                limits.budget_bytes = limits.budget_bytes.min(room.saturating_mul(2));
+            }
+            let options = EngineOptions { limits, spill_folder: None };
             self.engine = Engine::new(stores, Arc::clone(&self.costs), options).ok();
         }
         self.engine.as_ref()
@@ -233,33 +255,47 @@ fn want(at: usize, file: Predicted) -> Want {
     let soon = file.needed_in.as_millis().saturating_add(1).ilog2();
     let name = Name::from(Path::new(OsStr::from_bytes(&file.path)));
     let rank = -(soon as f32);
-    Want { entry: Entry::named(name), rank, tag: at as u64, parts: file.extents }
+    let whole = || vec![Range { start: 0, end: UNSEEN_BYTES_MAX }];
+    let parts = if file.extents.is_empty() { whole() } else { file.extents };
+    Want { entry: Entry::named(name), rank, tag: at as u64, parts }
 }
 
 /// Takes every member of a feed and lets it go at once: it is in the page cache.
-async fn drain(
-    feed: Feed,
+struct Drain {
     prediction: PredictionId,
+    /// By the tags of their wants.
     paths: Vec<Arc<[u8]>>,
     clock: Clock,
     tell: Sender<Done>,
-) {
-    let began = clock.now();
-    let mut turn = Turn::default();
-    while let Some(arrival) = poll_fn(|context| feed.poll_next(context, &mut turn)).await {
-        let at = clock.now();
-        let outcome = match arrival.near {
-            Ok(Near::File(file)) => {
-                Outcome::Near { bytes: file.fetched_bytes(), took: at.saturating_sub(began) }
+    unread: Arc<Unread>,
+}
+
+impl Drain {
+    async fn run(self, feed: Feed) {
+        let Self { prediction, paths, clock, tell, unread } = self;
+        let began = clock.now();
+        let mut turn = Turn::default();
+        loop {
+            // What is not taken is within the engine's budget, which is all that it goes on with.
+            unread.room().await;
+            let arrival = poll_fn(|context| feed.poll_next(context, &mut turn)).await;
+            let Some(arrival) = arrival else { break };
+            let at = clock.now();
+            let path = usize::try_from(arrival.tag).ok().and_then(|tag| paths.get(tag));
+            let Some(path) = path.map(Arc::clone) else { continue };
+            let outcome = match arrival.near {
+                Ok(Near::File(file)) => {
+                    let bytes = file.fetched_bytes();
+                    unread.fetched(&path, bytes, at);
+                    Outcome::Near { bytes, took: at.saturating_sub(began) }
+                }
+                Ok(Near::Bytes(_)) | Err(_) => Outcome::Refused,
+            };
+            // Whoever listened is gone, and with it the feed's use.
+            if tell.send(Done { prediction, at, file: Some((path, outcome)) }).is_err() {
+                return;
             }
-            Ok(Near::Bytes(_)) | Err(_) => Outcome::Refused,
-        };
-        let path = usize::try_from(arrival.tag).ok().and_then(|tag| paths.get(tag));
-        let file = path.map(|path| (Arc::clone(path), outcome));
-        // Whoever listened is gone, and with it the feed's use.
-        if file.is_some() && tell.send(Done { prediction, at, file }).is_err() {
-            return;
         }
+        drop(tell.send(Done { prediction, at: clock.now(), file: None }));
     }
-    drop(tell.send(Done { prediction, at: clock.now(), file: None }));
 }

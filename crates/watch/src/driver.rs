@@ -10,6 +10,10 @@ use tree::{Access, Decision, Event};
 
 use crate::{Carrier, Source};
 
+/// While something is fetched, it is looked after as often: what has come makes room for more, and a
+/// fast device fills some ten megabytes in this time.
+const LOOKS_AFTER: Duration = Duration::from_millis(20);
+
 /// Tells a guesser what a source sees, and has its guesses carried out.
 ///
 /// ```no_run
@@ -50,7 +54,8 @@ impl Driver {
         patience: Duration,
         mut decide: impl FnMut(Event, Duration) -> Vec<Decision>,
     ) -> io::Result<()> {
-        let events = source.next(patience);
+        let is_busy = self.carrier.in_flight() > 0;
+        let events = source.next(if is_busy { patience.min(LOOKS_AFTER) } else { patience });
         let mut carried = |carrier: &mut Carrier, event: Event, at: Duration| {
             let mut decisions = VecDeque::from(decide(event, at));
             while let Some(decision) = decisions.pop_front() {

@@ -4,11 +4,15 @@
 //! there, readahead included. Closing would be too early: programs map libraries, close them and read them then.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
 
-use super::connector::Pid;
-use super::opens::{Open, open_known};
+use sled::Place;
+use store::Costs;
+use tree::{Access, Event, File, Process};
 
 /// Smaller files are brought near whole.
 const LARGE_BYTES: u64 = 4 << 20;
@@ -23,63 +27,71 @@ const GAP_BYTES: u64 = 256 << 10;
 const NEAR_SHARE_MAX: u64 = 8;
 
 /// Large files that were far when a process that still runs opened them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Large {
-    files: HashMap<Pid, Vec<tree::File>>,
+    costs: Arc<Costs>,
+    files: HashMap<Process, Vec<File>>,
     count: usize,
 }
 
-/// What was read of a file.
-#[derive(Debug)]
-pub(crate) struct Touched {
-    pub(crate) file: tree::File,
-    pub(crate) extents: Vec<Range<u64>>,
-}
-
 impl Large {
-    /// A file was opened to be read, on a mount that answers.
-    pub(crate) fn opened(&mut self, open: &Open) {
-        let Some(size) = open.file.size.filter(|size| (LARGE_BYTES..LARGEST_BYTES).contains(size))
+    /// Asks by `costs`, with the rights of this process, which must be those of who opens the files:
+    /// no longer than a mount may take to answer, and nothing where opening a file would do harm.
+    pub(crate) fn new(costs: Arc<Costs>) -> Self {
+        Self { costs, files: HashMap::new(), count: 0 }
+    }
+
+    /// What is to be told before this event, which comes to be known now.
+    pub(crate) fn before(&mut self, event: &Event) -> Vec<Event> {
+        match event {
+            Event::Opened { process, file, access: Access::Read } => self.opened(*process, file),
+            Event::Exited { process } => return self.ended(*process),
+            Event::Lost { process: None } => {
+                self.files.clear();
+                self.count = 0;
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn opened(&mut self, process: Process, file: &File) {
+        let Some(size) = file.size.filter(|size| (LARGE_BYTES..LARGEST_BYTES).contains(size))
         else {
             return;
         };
-        if self.count >= FILES_MAX {
+        let files = self.files.get(&process).map_or(&[][..], Vec::as_slice);
+        let is_known = files.iter().any(|known| known.path == file.path);
+        if self.count >= FILES_MAX || is_known || files.len() >= FILES_OF_ONE_MAX {
             return;
         }
-        let files = self.files.entry(open.pid).or_default();
-        let is_known = files.iter().any(|file| file.path == open.file.path);
-        if is_known || files.len() >= FILES_OF_ONE_MAX {
-            return;
-        }
-        let near = open_known(&open.file).map(|file| bytes(&resident(&file, size)));
+        let near = self.near(file, size).map(|ranges| bytes(&ranges));
         if near.is_some_and(|near| near < size / NEAR_SHARE_MAX) {
-            files.push(open.file.clone());
+            self.files.entry(process).or_default().push(file.clone());
             self.count += 1;
         }
     }
 
-    /// A process ended: what it read of its large files.
-    pub(crate) fn ended(&mut self, pid: Pid) -> Vec<Touched> {
-        let files = self.files.remove(&pid).unwrap_or_default();
+    fn ended(&mut self, process: Process) -> Vec<Event> {
+        let files = self.files.remove(&process).unwrap_or_default();
         self.count -= files.len();
+        let touched = |file: File| {
+            let extents = joined(self.near(&file, file.size?)?);
+            (!extents.is_empty()).then_some(Event::Touched { process, file, extents })
+        };
         files.into_iter().filter_map(touched).collect()
     }
 
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+    /// What of a file is in memory; `None` if nobody says, or if it is another file by now.
+    fn near(&self, file: &File, size: u64) -> Option<Vec<Range<u64>>> {
+        let path = Path::new(OsStr::from_bytes(&file.path));
+        let extents = self.costs.path_located(path).ok()?.extents;
+        let is_known = |place| matches!(place, Place::Near | Place::Far);
+        let is_told = extents.iter().all(|extent| is_known(extent.place))
+            && extents.last().is_some_and(|last| last.offset + last.length == size);
+        let near = extents.into_iter().filter(|extent| extent.place == Place::Near);
+        is_told.then(|| near.map(|part| part.offset..part.offset + part.length).collect())
     }
-}
-
-fn touched(file: tree::File) -> Option<Touched> {
-    let open = open_known(&file)?;
-    let extents = joined(resident(&open, file.size?));
-    (!extents.is_empty()).then_some(Touched { file, extents })
-}
-
-fn resident(file: &File, size: u64) -> Vec<Range<u64>> {
-    let whole = 0..size;
-    let found = store::resident_ranges(file, std::slice::from_ref(&whole)).unwrap_or_default();
-    found.into_iter().filter(|(_, near)| *near).map(|(range, _)| range).collect()
 }
 
 fn bytes(ranges: &[Range<u64>]) -> u64 {
@@ -99,11 +111,58 @@ fn joined(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use testkit::{Dir, evict, make_near, noise};
+
     use super::*;
 
     #[test]
     fn parts_that_almost_touch_are_one() {
         let parts = vec![0..10, 20..30, GAP_BYTES + 30..GAP_BYTES + 40];
         assert_eq!(joined(parts), [0..30, GAP_BYTES + 30..GAP_BYTES + 40]);
+    }
+
+    fn file(path: &Path) -> File {
+        let size = fs::metadata(path).expect("it is there").len();
+        File { path: path.as_os_str().as_bytes().into(), identity: None, size: Some(size) }
+    }
+
+    fn opens(process: Process, file: &File) -> Event {
+        Event::Opened { process, file: file.clone(), access: Access::Read }
+    }
+
+    #[test]
+    fn of_what_was_far_the_parts_that_came_are_told_when_their_reader_ends() {
+        let dir = Dir::new();
+        let (large, near) =
+            (dir.create("large", noise(8 << 20, 1)), dir.create("near", noise(8 << 20, 2)));
+        evict(&large);
+        let mut files = Large::new(Arc::new(Costs::load()));
+        let (reader, other) = (Process(1), Process(2));
+        assert!(files.before(&opens(reader, &file(&large))).is_empty());
+        assert!(files.before(&opens(reader, &file(&near))).is_empty());
+        make_near(&large, 1 << 20..2 << 20);
+        assert!(files.before(&Event::Exited { process: other }).is_empty());
+        let told = files.before(&Event::Exited { process: reader });
+        let expected = Event::Touched {
+            process: reader,
+            file: file(&large),
+            extents: vec![Range { start: 1 << 20, end: 2 << 20 }],
+        };
+        assert_eq!(told, [expected], "what was near before is not told");
+        assert!(files.before(&Event::Exited { process: reader }).is_empty());
+        assert_eq!(files.count, 0);
+    }
+
+    #[test]
+    fn a_file_that_became_another_is_not_told() {
+        let dir = Dir::new();
+        let large = dir.create("large", noise(8 << 20, 1));
+        evict(&large);
+        let mut files = Large::new(Arc::new(Costs::load()));
+        assert!(files.before(&opens(Process(1), &file(&large))).is_empty());
+        dir.create("large", noise(5 << 20, 1));
+        assert!(files.before(&Event::Exited { process: Process(1) }).is_empty());
     }
 }

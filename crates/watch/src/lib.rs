@@ -3,6 +3,7 @@
 mod carrier;
 pub mod command;
 mod driver;
+mod large;
 mod pattern_store;
 mod pressure;
 mod recent;
@@ -10,6 +11,7 @@ pub mod service;
 mod session;
 mod source;
 pub mod system;
+mod unread;
 
 pub use carrier::{Carried, Carrier, CarrierOptions};
 pub use driver::Driver;

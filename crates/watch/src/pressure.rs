@@ -1,32 +1,140 @@
 //! Whether memory is short: then nothing is fetched on a guess.
+//!
+//! Files are charged to the memory group of who brings them in, so the limit of a group counts as
+//! the machine's memory does.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long an answer holds: two small files of `/proc` are read for it.
+/// How long an answer holds: a few small files of the kernel are read for it.
 const HOLDS: Duration = Duration::from_millis(250);
 /// Share of the last ten seconds in which some task waited for memory, in percent.
 const STALLED_PERCENT: f32 = 5.0;
 /// Below this share of all memory that programs could still have, in percent.
 const AVAILABLE_PERCENT: u64 = 5;
+/// What is fetched and not read yet may take one part in so many of what programs could still have:
+/// beyond it, what came first would be gone again before it is read.
+const UNREAD_SHARE: u64 = 4;
 
 /// What the kernel last said of memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pressure {
+    groups: Vec<Group>,
     asked: Option<Duration>,
     is_high: bool,
+    /// Bytes, in the tightest of the machine and the groups.
+    available: Option<u64>,
+}
+
+/// A memory group that this process is in, or one above it.
+#[derive(Debug, PartialEq, Eq)]
+struct Group {
+    folder: PathBuf,
+    files: &'static Files,
+}
+
+/// What tells of a group, by the version of its kind.
+#[derive(Debug, PartialEq, Eq)]
+struct Files {
+    root: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// Keys in `memory.stat` of what is used by files and can be taken back: rarely and lately used.
+    inactive: &'static str,
+    active: &'static str,
+}
+
+const FIRST: Files = Files {
+    root: "/sys/fs/cgroup/memory",
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    inactive: "total_inactive_file ",
+    active: "total_active_file ",
+};
+
+const SECOND: Files = Files {
+    root: "/sys/fs/cgroup",
+    limit: "memory.max",
+    used: "memory.current",
+    inactive: "inactive_file ",
+    active: "active_file ",
+};
+
+/// What programs could still have, and of how much, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Room {
+    available: u64,
+    total: u64,
+}
+
+impl Default for Pressure {
+    fn default() -> Self {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Self { groups: groups(&own), asked: None, is_high: false, available: None }
+    }
 }
 
 impl Pressure {
+    /// Whether nothing may be fetched on a guess.
     pub(crate) fn is_high(&mut self, now: Duration) -> bool {
-        if self.asked.is_none_or(|asked| now.saturating_sub(asked) >= HOLDS) {
-            self.asked = Some(now);
-            let read = |path| fs::read_to_string(path).unwrap_or_default();
-            self.is_high =
-                stalls(&read("/proc/pressure/memory")) || is_used_up(&read("/proc/meminfo"));
-        }
+        self.ask(now);
         self.is_high
     }
+
+    /// How many bytes may be fetched and not read yet; `None` if nobody tells.
+    pub(crate) fn room(&mut self, now: Duration) -> Option<u64> {
+        self.ask(now);
+        self.available.map(|available| available / UNREAD_SHARE)
+    }
+
+    fn ask(&mut self, now: Duration) {
+        if self.asked.is_some_and(|asked| now.saturating_sub(asked) < HOLDS) {
+            return;
+        }
+        self.asked = Some(now);
+        let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+        let machine = room_of_machine(&read("/proc/meminfo".into()));
+        let rooms = || self.groups.iter().filter_map(Group::room).chain(machine);
+        let is_stalled = |group: &Group| stalls(&read(group.folder.join("memory.pressure")));
+        self.is_high = rooms().any(Room::is_used_up)
+            || stalls(&read("/proc/pressure/memory".into()))
+            || self.groups.iter().any(is_stalled);
+        self.available = rooms().map(|room| room.available).min();
+    }
+}
+
+impl Group {
+    /// `None` of a group without a limit.
+    fn room(&self) -> Option<Room> {
+        let read = |name| fs::read_to_string(self.folder.join(name)).ok();
+        let total = read(self.files.limit)?.trim().parse().ok()?;
+        let used: u64 = read(self.files.used)?.trim().parse().ok()?;
+        Some(room_of_group(total, used, &read("memory.stat")?, self.files))
+    }
+}
+
+impl Room {
+    fn is_used_up(self) -> bool {
+        self.available < self.total / 100 * AVAILABLE_PERCENT
+    }
+}
+
+/// The groups that bound a process, by its `/proc/PID/cgroup`.
+fn groups(own: &str) -> Vec<Group> {
+    let of = |line: &str| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let files = match controllers {
+            "" => &SECOND,
+            _ if controllers.split(',').any(|name| name == "memory") => &FIRST,
+            _ => return None,
+        };
+        let folder = Path::new(files.root).join(path.trim_start_matches('/'));
+        let above = folder.ancestors().take_while(|folder| folder.starts_with(files.root));
+        Some(above.map(|folder| Group { folder: folder.to_owned(), files }).collect::<Vec<_>>())
+    };
+    own.lines().filter_map(of).flatten().collect()
 }
 
 /// Whether tasks wait for memory, by a text such as `some avg10=0.00 avg60=0.00 …`; a kernel
@@ -37,14 +145,25 @@ fn stalls(pressure: &str) -> bool {
     percent.is_some_and(|percent| percent > STALLED_PERCENT)
 }
 
-/// Whether little is left, by `/proc/meminfo`.
-fn is_used_up(meminfo: &str) -> bool {
-    let kibibytes = |key: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
-        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
+/// By `/proc/meminfo`.
+fn room_of_machine(meminfo: &str) -> Option<Room> {
+    let bytes = |key| {
+        let kibibytes = value(meminfo, key)?.trim_end_matches(" kB").parse::<u64>().ok()?;
+        Some(kibibytes << 10)
     };
-    let shares = kibibytes("MemAvailable:").zip(kibibytes("MemTotal:"));
-    shares.is_some_and(|(available, total)| available < total / 100 * AVAILABLE_PERCENT)
+    Some(Room { available: bytes("MemAvailable:")?, total: bytes("MemTotal:")? })
+}
+
+/// By its `memory.stat`. Of the files that were used lately half are taken to be needed, much as the
+/// kernel reckons for the machine.
+fn room_of_group(total: u64, used: u64, stat: &str, files: &Files) -> Room {
+    let bytes = |key| value(stat, key).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+    let reclaimable = bytes(files.inactive) + bytes(files.active) / 2;
+    Room { available: total.saturating_sub(used).saturating_add(reclaimable).min(total), total }
+}
+
+fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
 #[cfg(test)]
@@ -64,10 +183,31 @@ mod tests {
     #[test]
     fn little_available_memory_is_pressure() {
         let said = |available: u64| {
-            format!("MemTotal:       1000000 kB\nMemFree: 1 kB\nMemAvailable:   {available} kB\n")
+            room_of_machine(&format!(
+                "MemTotal:       1000000 kB\nMemFree: 1 kB\nMemAvailable:   {available} kB\n"
+            ))
         };
-        assert!(!is_used_up(&said(500_000)));
-        assert!(is_used_up(&said(40_000)));
-        assert!(!is_used_up("what no kernel says"));
+        assert_eq!(said(500_000).map(Room::is_used_up), Some(false));
+        assert_eq!(said(40_000).map(Room::is_used_up), Some(true));
+        assert_eq!(room_of_machine("what no kernel says"), None);
+    }
+
+    #[test]
+    fn a_group_has_what_is_free_and_what_files_can_give_back() {
+        let stat = "cache 9\ninactive_file 50\nactive_file 20\ntotal_inactive_file 30\n\
+                    total_active_file 10\n";
+        assert_eq!(room_of_group(100, 90, stat, &SECOND), Room { available: 70, total: 100 });
+        assert_eq!(room_of_group(100, 90, stat, &FIRST), Room { available: 45, total: 100 });
+        assert!(room_of_group(10_000, 10_000, stat, &FIRST).is_used_up());
+    }
+
+    #[test]
+    fn a_process_is_bound_by_its_groups_and_those_above() {
+        let folders =
+            |text| -> Vec<PathBuf> { groups(text).into_iter().map(|group| group.folder).collect() };
+        let at = |path: &str| Path::new("/sys/fs/cgroup").join(path);
+        assert_eq!(folders("0::/a/b\n"), [at("a/b"), at("a"), at("")]);
+        assert_eq!(folders("5:cpu,memory:/x\n4:pids:/y\n"), [at("memory/x"), at("memory")]);
+        assert!(folders("nonsense").is_empty());
     }
 }

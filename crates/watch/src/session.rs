@@ -10,6 +10,7 @@ use tree::replay::Trace;
 use tree::{Account, Event, Learner, Options, Patterns};
 
 use crate::command::{Observer, Reporter};
+use crate::large::Large;
 use crate::pattern_store::{Held, learned};
 use crate::{Carried, Carrier, CarrierOptions, Driver, PatternStore};
 
@@ -53,20 +54,27 @@ pub fn attend(
     options: &SessionOptions,
 ) -> Attended {
     let costs = Arc::new(Costs::load());
-    let mut held = hold(store, HELD_FOR, reporter, &costs);
-    let patterns = begin(store, held.as_ref(), options, reporter);
+    let first = hold(store, HELD_FOR, reporter, &costs);
+    let patterns = begin(store, first.as_ref().ok().and_then(Option::as_ref), options, reporter);
+    // Where nothing can be written, that was said.
+    let (mut held, store) = first.map_or((None, None), |held| (held, store));
     let before = patterns.account();
     let mut learner = Learner::new(options.learning.clone(), patterns);
     let carrier = Carrier::new(Arc::clone(&costs), options.carrying);
     let mut driver = Driver::new(carrier);
+    let mut large = Large::new(Arc::clone(&costs));
     let mut seen = Trace::default();
-    let keeps = options.record.is_some() || held.is_none();
+    let keeps = options.record.is_some() || store.is_some() && held.is_none();
     while !observer.command_ended() && !observer.is_over() {
         let turned = driver.turn(observer, PATIENCE, |event, now| {
-            if keeps && seen.events.len() < EVENTS_MAX && !matches!(event, Event::Fetched { .. }) {
-                seen.events.push((now, event.clone()));
+            let mut decisions = Vec::new();
+            for event in large.before(&event).into_iter().chain([event]) {
+                let is_seen = !matches!(event, Event::Fetched { .. });
+                if keeps && is_seen && seen.events.len() < EVENTS_MAX {
+                    seen.events.push((now, event.clone()));
+                }
+                decisions.extend(learner.on(event, now));
             }
-            let decisions = learner.on(event, now);
             if options.fetches { decisions } else { Vec::new() }
         });
         if let Err(error) = turned {
@@ -85,8 +93,8 @@ pub fn attend(
     }
     if held.is_some() {
         save(held.as_ref(), learner.patterns(), reporter);
-    } else {
-        held = hold(store, HELD_FOR, reporter, &costs);
+    } else if let Ok(again) = hold(store, HELD_FOR, reporter, &costs) {
+        held = again;
         add(store, held.as_ref(), &seen, options, reporter);
     }
     // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
@@ -94,21 +102,21 @@ pub fn attend(
     attended
 }
 
-/// Tries for the right to save; without a store, or if it fails, what is learned is lost.
+/// Nothing can be saved, and it was said why.
+struct Unwritable;
+
+/// Tries for the right to save; without a store what is learned is lost.
 fn hold(
     store: Option<&PatternStore>,
     patience: Duration,
     reporter: &Reporter,
     costs: &Costs,
-) -> Option<Held> {
-    let store = store?;
-    match store.hold(patience, costs.clock()) {
-        Ok(held) => held,
-        Err(error) => {
-            reporter.say(format_args!("{}: {error}", store.path().display()));
-            None
-        }
-    }
+) -> Result<Option<Held>, Unwritable> {
+    let Some(store) = store else { return Ok(None) };
+    store.hold(patience, costs.clock()).map_err(|error| {
+        reporter.say(format_args!("{}: {error}", store.path().display()));
+        Unwritable
+    })
 }
 
 fn begin(

@@ -252,28 +252,6 @@ fn what_has_no_path_here_is_not_told() {
 }
 
 #[test]
-fn large_files_that_were_far_are_told_by_what_was_read() {
-    skip_unless!(Facility::Root, Facility::Loop);
-    let disk = LoopDisk::new(FileSystem::Ext4, 64 << 20);
-    disk.set_readahead(128 << 10);
-    let path = disk.path().join("large");
-    std::fs::write(&path, testkit::noise(16 << 20, 1)).expect("the machine allows it");
-    testkit::evict(&path);
-    let mut shell = Shell::new(&disk);
-    let mut system = system(&disk);
-    shell.run("exec 3< large; sleep 0.1; dd bs=1M skip=8 count=2 <&3 >/dev/null; sleep 0.1");
-    let events = shell.told(&mut system);
-    let mut touched = events.iter().filter_map(|event| match event {
-        Event::Touched { file, extents, .. } if file.path.ends_with(b"/large") => Some(extents),
-        _ => None,
-    });
-    let extents = touched.next().expect("it was told");
-    assert_eq!(extents.len(), 1, "{extents:?}");
-    assert!((7 << 20..=8 << 20).contains(&extents[0].start), "{extents:?}");
-    assert!((10 << 20..=11 << 20).contains(&extents[0].end), "{extents:?}");
-}
-
-#[test]
 fn files_of_fuse_are_told() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(slowfs::Options::default());
@@ -356,4 +334,55 @@ fn twenty_thousand_short_processes_come_and_go() {
     let exited = count(|event| matches!(event, Event::Exited { .. }));
     let lost = count(|event| matches!(event, Event::Lost { process: None }));
     assert!(lost > 0 || forked >= 20_000 && exited >= 20_000, "{forked} {exited}");
+}
+
+#[test]
+fn an_overflow_of_processes_is_told_and_survived() {
+    skip_unless!(Facility::Root, Facility::Tool("python3"));
+    let tmpfs = Tmpfs::new(1 << 20);
+    // Threads are told of, too, and are made faster than processes.
+    let script = "import threading\n\
+                  for at in range(14000):\n\
+                  \x20   thread = threading.Thread(target=int); thread.start(); thread.join()\n";
+    std::fs::write(tmpfs.path().join("storm.py"), script).expect("the machine allows it");
+    std::fs::write(tmpfs.path().join("a"), "x").expect("the machine allows it");
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    let mut storm = Command::new("python3");
+    storm.arg(tmpfs.path().join("storm.py"));
+    assert!(storm.status().expect("the machine allows it").success());
+    let events = shell.told(&mut system);
+    assert!(events.contains(&Event::Lost { process: None }));
+    shell.run("cat a");
+    let events = shell.told(&mut system);
+    let reader = shell.opens(&events).first().expect("it was told").0;
+    let runs_cat = |event: &Event| matches!(event, Event::Executed { process, program, .. } if *process == reader && program.path.ends_with(b"/cat"));
+    assert!(events.iter().any(runs_cat), "{events:?}");
+}
+
+#[test]
+fn programs_that_ended_before_anyone_looked_are_known_wherever_they_lie() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(1 << 20);
+    std::fs::write(tmpfs.path().join("a"), "x").expect("the machine allows it");
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    // Their programs lie on another file system, to which nobody listens but for this.
+    shell.run("for i in 1 2 3 4 5; do cat a > /dev/null; done; : > done");
+    until("they have ended", || tmpfs.path().join("done").exists());
+    let events = shell.told(&mut system);
+    let readers: Vec<Process> = shell
+        .opens(&events)
+        .into_iter()
+        .filter(|(_, name, _)| name == Path::new("a"))
+        .map(|(process, _, _)| process)
+        .collect();
+    assert_eq!(readers.len(), 5, "{events:?}");
+    for reader in readers {
+        let runs_cat = |event: &Event| matches!(event, Event::Executed { process, program, .. } if *process == reader && program.path.ends_with(b"/cat"));
+        let reads = |event: &Event| matches!(event, Event::Opened { process, file, .. } if *process == reader && file.path.ends_with(b"/a"));
+        let at = |what: &dyn Fn(&Event) -> bool| events.iter().position(what);
+        let (runs, reads) = (at(&runs_cat), at(&reads));
+        assert!(runs.is_some() && runs < reads, "{events:?}");
+    }
 }

@@ -49,6 +49,9 @@ pub(super) const TOLD: &[(libc::c_long, Option<u8>)] = &[
     (libc::SYS_chdir, None),
     (libc::SYS_fchdir, None),
     (libc::SYS_chroot, None),
+    (libc::SYS_pivot_root, None),
+    (libc::SYS_unshare, None),
+    (libc::SYS_setns, None),
 ];
 
 /// The filter: tells of [`TOLD`], lets pass everything else, and everything of another

@@ -150,7 +150,11 @@ impl Listener {
                 }
                 None
             }
-            libc::SYS_chroot => Some(What::ChangesRoot),
+            libc::SYS_chroot | libc::SYS_pivot_root => Some(What::ChangesRoot),
+            libc::SYS_unshare => enters_mounts(low(first)).then_some(What::ChangesRoot),
+            // Without a kind it is whatever the descriptor stands for.
+            libc::SYS_setns if low(second) == 0 => Some(What::ChangesRoot),
+            libc::SYS_setns => enters_mounts(low(second)).then_some(What::ChangesRoot),
             _ => None,
         }
     }
@@ -199,6 +203,11 @@ fn folder(known: &mut Known, thread: u32, process: u32) -> Option<Arc<[u8]>> {
         known.folder = link(thread, "cwd").map(Arc::from);
     }
     known.folder.clone()
+}
+
+/// Whether a call with these flags leads to other mounts than ours.
+fn enters_mounts(flags: u32) -> bool {
+    flags & libc::CLONE_NEWNS.cast_unsigned() != 0
 }
 
 /// Where a link of `/proc` about a thread leads to.

@@ -15,6 +15,7 @@ use tree::{Account, Decision, Event, Learner, Options, Prediction, User};
 
 use super::rights;
 use super::wire::{self, Message};
+use crate::large::Large;
 use crate::{Carrier, CarrierOptions, Driver, Held, PatternStore, Source};
 
 /// How long messages are waited for at a time; what is fetched meanwhile is told to the learner then.
@@ -62,10 +63,12 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         dry_run: options.dry_run,
         before: patterns.account(),
         learner: Learner::new(learning, patterns),
+        large: Large::new(Arc::clone(&costs)),
         driver: Driver::new(carrier),
         held,
         saved_at: costs.clock().now(),
         has_learned: false,
+        is_said: false,
     };
     let mut told = Told::new(io::stdin(), costs.clock().clone());
     while !told.is_over {
@@ -82,19 +85,25 @@ struct Attendant {
     dry_run: bool,
     before: Account,
     learner: Learner,
+    large: Large,
     driver: Driver,
     held: Held,
     saved_at: Duration,
     has_learned: bool,
+    /// Whether it was said that nothing can be saved: once, not every minute until somebody comes.
+    is_said: bool,
 }
 
 impl Attendant {
     fn turn(&mut self, told: &mut Told<impl AsFd>, say: &mut dyn FnMut(String)) -> io::Result<()> {
-        let Self { learner, has_learned, dry_run, .. } = self;
+        let Self { learner, large, has_learned, dry_run, .. } = self;
         let mut would = Vec::new();
         self.driver.turn(told, PATIENCE, |event, now| {
             *has_learned = true;
-            let decisions = learner.on(event, now);
+            let mut decisions = Vec::new();
+            for event in large.before(&event).into_iter().chain([event]) {
+                decisions.extend(learner.on(event, now));
+            }
             if !*dry_run {
                 return decisions;
             }
@@ -119,9 +128,13 @@ impl Attendant {
 
     fn save(&mut self, now: Duration, say: &mut dyn FnMut(String)) {
         self.saved_at = now;
-        self.has_learned = false;
-        if let Err(warning) = self.held.save(self.learner.patterns()) {
-            say(warning.to_string());
+        match self.held.save(self.learner.patterns()) {
+            Ok(()) => (self.has_learned, self.is_said) = (false, false),
+            Err(warning) if !self.is_said => {
+                self.is_said = true;
+                say(warning.to_string());
+            }
+            Err(_) => {}
         }
     }
 

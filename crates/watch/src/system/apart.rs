@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use store::Mounts;
 
-use super::fanotify::{Group, Telling};
+use super::fanotify::{Group, Telling, What};
 use super::opens::{Batch, Ground, Open, Resolver};
 
 /// Opens that wait to be taken: beyond it they are lost, and that is told.
@@ -91,11 +91,11 @@ fn listen(
 ) -> io::Result<()> {
     let mut group = Group::new(Telling::Name)?;
     resolver.grounds = HashMap::new();
-    if group.mark(&ground.point).is_ok() {
+    if group.mark(&ground.point, What::Opens).is_ok() {
         resolver.grounds.insert(super::file_system_id(&ground.point)?, ground.clone());
     } else {
         group = Group::new(Telling::Descriptor)?;
-        group.mark(&ground.point)?;
+        group.mark(&ground.point, What::Opens)?;
         resolver.mounts = Arc::new(Mounts::read()?);
     }
     let mut records = Vec::new();

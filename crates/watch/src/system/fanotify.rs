@@ -25,6 +25,15 @@ pub(crate) enum Telling {
     Descriptor,
 }
 
+/// What is told of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// All that is opened.
+    Opens,
+    /// What is opened to be run: a program that has ended before anyone looked is known by it.
+    Programs,
+}
+
 /// What happened to a file; several things may come as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Deeds(u64);
@@ -68,6 +77,7 @@ pub(crate) struct Record {
     pub(crate) at: Where,
 }
 
+const OPENS: u64 = libc::FAN_OPEN | libc::FAN_OPEN_EXEC | libc::FAN_CLOSE_WRITE;
 const BUFFER_BYTES: usize = 64 << 10;
 /// `struct fanotify_event_metadata`.
 const METADATA_BYTES: usize = 24;
@@ -107,15 +117,17 @@ impl Group {
         Ok(Self { queue, telling, buffer: vec![0; BUFFER_BYTES] })
     }
 
-    /// Listens to the file system that `path` lies on, until it is unmounted.
+    /// Listens to the file system that `path` lies on, until it is unmounted; what was asked for before
+    /// is told, too.
     ///
     /// # Errors
     /// The system's: `ENODEV`, `EXDEV` or `EOPNOTSUPP` where it cannot tell by [`Telling::Name`].
-    pub(crate) fn mark(&self, path: &Path) -> io::Result<()> {
-        let mut mask = libc::FAN_OPEN | libc::FAN_OPEN_EXEC | libc::FAN_CLOSE_WRITE;
-        if self.telling == Telling::Name {
-            mask |= libc::FAN_CREATE;
-        }
+    pub(crate) fn mark(&self, path: &Path, what: What) -> io::Result<()> {
+        let mask = match (what, self.telling) {
+            (What::Programs, _) => libc::FAN_OPEN_EXEC,
+            (What::Opens, Telling::Descriptor) => OPENS,
+            (What::Opens, Telling::Name) => OPENS | libc::FAN_CREATE,
+        };
         let path = CString::new(path.as_os_str().as_bytes())?;
         let flags = libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM;
         let queue = self.queue.as_raw_fd();

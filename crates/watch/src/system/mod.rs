@@ -7,7 +7,6 @@
 mod apart;
 mod connector;
 mod fanotify;
-mod large;
 mod opens;
 mod order;
 mod places;
@@ -25,13 +24,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use store::{Costs, Mounts};
-use tree::{Access, Event, Process, User};
+use tree::{Event, Process, User};
 
 use crate::Source;
 use apart::Apart;
 use connector::{Change, Connector, Pid};
-use fanotify::{FileSystemId, Group, Telling};
-use large::Large;
+use fanotify::{FileSystemId, Group, Telling, What};
 use opens::{Batch, Open, Resolver};
 use order::{Step, ordered};
 use places::Place;
@@ -92,7 +90,6 @@ pub struct System {
     mount_table: Option<File>,
     bell: Option<OwnedFd>,
     processes: Processes,
-    large: Large,
     /// Ended, but opens of theirs may still be in a queue.
     ended: Vec<Pid>,
 }
@@ -130,7 +127,6 @@ impl System {
             mount_table: File::open("/proc/self/mountinfo").ok(),
             bell: None,
             processes: Processes::default(),
-            large: Large::default(),
             ended: Vec::new(),
         };
         system.processes.add(std::process::id().cast_signed(), User(0), true);
@@ -162,9 +158,12 @@ impl System {
             !apart.has_failed() && places.iter().any(|place| place.ground.point == *point)
         });
         for place in places {
-            let point = place.ground.point.clone();
+            let (point, what) = (place.ground.point.clone(), place.ground.what);
             match self.listen_to(place) {
-                Ok(()) => self.watched.push(point),
+                Ok(()) if what == What::Opens => self.watched.push(point),
+                Ok(()) => {}
+                // Programs there are known as long as they live.
+                Err(_) if what == What::Programs => {}
                 Err(source) => drop(error.get_or_insert(Error::NoMark { path: point, source })),
             }
         }
@@ -180,12 +179,17 @@ impl System {
             }
             return Ok(());
         }
-        let Ok(()) = self.named.mark(&ground.point) else {
-            if self.described.is_none() {
-                self.described = Some(Group::new(Telling::Descriptor)?);
+        match self.named.mark(&ground.point, ground.what) {
+            Ok(()) => {}
+            Err(_) if ground.what == What::Opens => {
+                if self.described.is_none() {
+                    self.described = Some(Group::new(Telling::Descriptor)?);
+                }
+                let described = self.described.as_ref().expect("just made");
+                return described.mark(&ground.point, ground.what);
             }
-            return self.described.as_ref().expect("just made").mark(&ground.point);
-        };
+            Err(error) => return Err(error),
+        }
         self.resolver.grounds.insert(file_system_id(&ground.point)?, ground);
         Ok(())
     }
@@ -244,7 +248,6 @@ impl System {
         let mut events = Vec::new();
         if seen.lost {
             self.processes.clear();
-            self.large.clear();
             self.ended.clear();
             events.push(Event::Lost { process: None });
         }
@@ -345,25 +348,12 @@ impl System {
     fn opened(&mut self, open: Open, events: &mut Vec<Event>) {
         let Some(process) = self.process(open.pid, events) else { return };
         let access = open.access();
-        if access == Access::Read {
-            self.large.opened(&open);
-        }
         events.push(Event::Opened { process, file: open.file, access });
     }
 
     fn exited(&mut self, pid: Pid, events: &mut Vec<Event>) {
-        let touched = self.large.ended(pid);
-        let Some(known) = self.processes.remove(pid) else { return };
-        if known.is_ours {
-            return;
-        }
-        let process = known.process;
-        events.extend(touched.into_iter().map(|touched| Event::Touched {
-            process,
-            file: touched.file,
-            extents: touched.extents,
-        }));
-        events.push(Event::Exited { process });
+        let Some(known) = self.processes.remove(pid).filter(|known| !known.is_ours) else { return };
+        events.push(Event::Exited { process: known.process });
     }
 }
 

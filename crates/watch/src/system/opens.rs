@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -14,7 +13,7 @@ use store::{Mount, Mounts};
 use tree::{Access, Identity};
 
 use super::connector::Pid;
-use super::fanotify::{Deeds, FileSystemId, Handle, Record, Where, open_folder};
+use super::fanotify::{Deeds, FileSystemId, Handle, Record, What, Where, open_folder};
 
 /// A file was opened, made or closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +40,8 @@ pub(crate) struct Ground {
     pub(crate) device: u64,
     /// Whether the whole of it is mounted there: every folder of it has a path below.
     pub(crate) is_whole: bool,
+    /// What is told of it.
+    pub(crate) what: What,
 }
 
 /// Finds the files of events.
@@ -78,7 +79,11 @@ impl Resolver {
         let file = match at {
             Where::Open(file) => self.open_file(&file)?,
             Where::Named { file_system, folder, name } => {
-                self.named_file(file_system, folder, &name, batch)?
+                let ground = self.grounds.get(&file_system)?;
+                if ground.what == What::Programs && !deeds.executed() {
+                    return None;
+                }
+                named_file(ground, (file_system, folder, &name), batch)?
             }
         };
         let path = Path::new(OsStr::from_bytes(&file.path));
@@ -96,24 +101,21 @@ impl Resolver {
         let is_here = self.mounts.by_id(stat.stx_mnt_id).map_or_else(|| is_at(&path, file), below);
         is_here.then(|| described(path, &stat))?
     }
+}
 
-    fn named_file(
-        &self,
-        file_system: FileSystemId,
-        folder: Handle,
-        name: &[u8],
-        batch: &mut Batch,
-    ) -> Option<tree::File> {
-        let ground = self.grounds.get(&file_system)?;
-        let folder = batch.folder(ground, file_system, folder)?;
-        let mut path = Vec::with_capacity(folder.path.len() + 1 + name.len());
-        path.extend(folder.path.strip_suffix(b"/").unwrap_or(&folder.path));
-        path.push(b'/');
-        path.extend(name);
-        let name = OsStr::from_bytes(name);
-        let stat = sysfs::statx(&folder.file, name, UNWAITED, StatxFlags::BASIC_STATS).ok()?;
-        described(path, &stat)
-    }
+fn named_file(
+    ground: &Ground,
+    (file_system, folder, name): (FileSystemId, Handle, &[u8]),
+    batch: &mut Batch,
+) -> Option<tree::File> {
+    let folder = batch.folder(ground, file_system, folder)?;
+    let mut path = Vec::with_capacity(folder.path.len() + 1 + name.len());
+    path.extend(folder.path.strip_suffix(b"/").unwrap_or(&folder.path));
+    path.push(b'/');
+    path.extend(name);
+    let name = OsStr::from_bytes(name);
+    let stat = sysfs::statx(&folder.file, name, UNWAITED, StatxFlags::BASIC_STATS).ok()?;
+    described(path, &stat)
 }
 
 impl Batch {
@@ -169,15 +171,4 @@ fn described(path: Vec<u8>, stat: &Statx) -> Option<tree::File> {
     let file =
         tree::File { path: path.into(), identity: Some(identity), size: Some(stat.stx_size) };
     (kind == sysfs::FileType::RegularFile).then_some(file)
-}
-
-/// Opens a file again to ask about it, if it is still the one that was told of.
-pub(crate) fn open_known(file: &tree::File) -> Option<File> {
-    let flags =
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOATIME;
-    let path = OsStr::from_bytes(&file.path);
-    let opened = sysfs::open(path, flags, Mode::empty()).ok()?;
-    let stat = sysfs::fstat(&opened).ok()?;
-    let identity = Identity { device: stat.st_dev, inode: stat.st_ino };
-    (file.identity == Some(identity)).then(|| File::from(opened))
 }

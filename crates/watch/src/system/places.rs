@@ -7,6 +7,7 @@ use rustix::fs::makedev;
 use sled::DeviceTable;
 use store::{Backing, Costs, Mount, Mounts};
 
+use super::fanotify::What;
 use super::opens::Ground;
 
 /// Reads of a device that answers faster are not worth guessing: a local flash disk answers in less,
@@ -40,31 +41,36 @@ pub(crate) fn points(scope: &Scope, costs: &Costs) -> Result<Vec<PathBuf>, PathB
     scope.on.iter().map(|path| point(path).map_err(|_| path.clone())).collect()
 }
 
-/// The places of a scope: those mounted at `points`, or without any all that are worth it.
+/// The places of a scope: those mounted at `points`, or without any all that are worth it. Of all
+/// other local disks, programs are told: what is read on a place is read by programs that lie elsewhere.
 pub(crate) fn places(
     scope: &Scope,
     points: &[PathBuf],
     mounts: &Mounts,
     costs: &Costs,
 ) -> Vec<Place> {
+    let is_excluded =
+        |mount: &&Mount| scope.excluded.iter().any(|excluded| mount.point.starts_with(excluded));
     let chosen: Vec<&Mount> = if points.is_empty() {
         let table = costs.table();
         let is_worth = |mount: &&Mount| {
-            is_worth(mount, &costs.local().device_of(mount), &table)
-                && !scope.excluded.iter().any(|excluded| mount.point.starts_with(excluded))
+            is_worth(mount, &costs.local().device_of(mount), &table) && !is_excluded(mount)
         };
         mounts.all().iter().filter(is_worth).collect()
     } else {
         let at = |point: &PathBuf| mounts.all().iter().rfind(|mount| mount.point == *point);
         points.iter().filter_map(at).collect()
     };
+    let has_programs = |mount: &&Mount| mount.backing == Backing::Disk && !is_excluded(mount);
+    let others = mounts.all().iter().filter(has_programs).map(|mount| (mount, What::Programs));
+    let all = chosen.into_iter().map(|mount| (mount, What::Opens)).chain(others);
     let mut seen = HashSet::new();
-    let firsts = chosen.into_iter().filter(|mount| seen.insert(mount.major_minor));
-    firsts.map(|mount| place(mount, mounts)).collect()
+    let firsts = all.filter(|(mount, _)| seen.insert(mount.major_minor));
+    firsts.map(|(mount, what)| place(mount, what, mounts)).collect()
 }
 
 /// Names files by a mount that shows all of the file system, if there is one.
-fn place(mount: &Mount, mounts: &Mounts) -> Place {
+fn place(mount: &Mount, what: What, mounts: &Mounts) -> Place {
     let is_whole = |mount: &&Mount| mount.root == Path::new("/");
     let is_same = |other: &&Mount| other.major_minor == mount.major_minor;
     let best = mounts.all().iter().filter(is_same).find(is_whole).unwrap_or(mount);
@@ -74,6 +80,7 @@ fn place(mount: &Mount, mounts: &Mounts) -> Place {
         point: best.point.clone(),
         device: makedev(major, minor),
         is_whole: is_whole(&best),
+        what,
     };
     Place { ground, may_stall: best.backing.may_stall() }
 }
@@ -120,6 +127,18 @@ mod tests {
     }
 
     #[test]
+    fn where_programs_lie_is_told_of_every_disk_but_those_left_alone() {
+        let text = b"21 1 254:0 / / rw - ext4 /dev/vda rw\n22 1 254:1 / /slow rw - ext4 /dev/vdb rw\n\
+                     23 1 254:2 / /apart rw - ext4 /dev/vdc rw\n24 1 0:9 / /run rw - tmpfs tmpfs rw\n";
+        let mounts = Mounts::parse(text);
+        let scope = Scope { on: vec!["/slow/x".into()], excluded: vec!["/apart".into()] };
+        let found = places(&scope, &["/slow".into()], &mounts, &Costs::load());
+        let found: Vec<_> =
+            found.iter().map(|place| (place.ground.point.to_str(), place.ground.what)).collect();
+        assert_eq!(found, [(Some("/slow"), What::Opens), (Some("/"), What::Programs)]);
+    }
+
+    #[test]
     fn fuse_is_worth_it_where_opening_keeps_what_is_near() {
         let mut table = DeviceTable::default();
         let device = Device::new("fuse.sshfs:host");
@@ -133,7 +152,7 @@ mod tests {
         let text = b"21 1 254:0 /home /srv rw - ext4 /dev/vda rw\n22 1 254:0 / /all rw - ext4 /dev/vda rw\n\
                      23 1 254:1 /x /part rw - ext4 /dev/vdb rw\n";
         let mounts = Mounts::parse(text);
-        let point = |at: usize| place(&mounts.all()[at], &mounts).ground;
+        let point = |at: usize| place(&mounts.all()[at], What::Opens, &mounts).ground;
         assert_eq!((&*point(0).point, point(0).is_whole), (Path::new("/all"), true));
         assert_eq!((&*point(2).point, point(2).is_whole), (Path::new("/part"), false));
     }
