@@ -1,63 +1,19 @@
 //! `nearfirst run` and `nearfirst trees` through the built program: what a command reads is fetched
 //! before it asks, and nobody but its files knows.
 
+mod running;
+
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
+use running::{
+    FILES, begin, children, family, finish, forget_pages, is_running, nearfirst, reader, script,
+};
 use rustix::process::{Pid, Signal, kill_process};
-use slowfs::Options;
-use testkit::{Cmd, Dir, Facility, Program, SlowDir, cmd, evict, noise, skip_unless, until};
-
-/// Files that a script reads after it was told to go on.
-const FILES: usize = 12;
-
-fn nearfirst(state: &Dir, args: &[&str]) -> Cmd {
-    Program::at(env!("CARGO_BIN_EXE_nearfirst")).cmd(args).env("NEARFIRST_STATE", state.path())
-}
-
-/// A script, which is a program of its own to a learner.
-fn script(dir: &Dir, name: &str, text: &str) -> PathBuf {
-    let path = dir.create(name, format!("#!/bin/bash\n{text}\n"));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    path
-}
-
-/// A slow folder of files, and a script that reads the first, waits for a line, and reads the others.
-fn reader() -> (SlowDir, Dir, PathBuf) {
-    let slow = SlowDir::new(Options::default());
-    let files: Vec<PathBuf> =
-        (0..=FILES).map(|at| slow.create(format!("f{at}"), noise(20_000, at as u64))).collect();
-    let dir = Dir::new();
-    let rest: Vec<_> = files[1..].iter().map(|path| path.display().to_string()).collect();
-    let first = files[0].display();
-    let text = format!("cat {first}\nread -r line\ncat {}\n", rest.join(" "));
-    let script = script(&dir, "script", &text);
-    (slow, dir, script)
-}
-
-fn begin(state: &Dir, flags: &[&str], command: &Path) -> Child {
-    let cmd = flags.iter().fold(nearfirst(state, &["run"]), testkit::Cmd::arg);
-    let mut command = cmd.arg("--").arg(command).into_command();
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("started")
-}
-
-/// Lets a script go on, and waits for its end; what it wrote.
-fn finish(mut child: Child) -> std::process::Output {
-    let mut stdin = child.stdin.take().expect("piped");
-    stdin.write_all(b"go\n").expect("the script reads it");
-    drop(stdin);
-    child.wait_with_output().expect("ended")
-}
-
-fn forget_pages(slow: &SlowDir) {
-    (0..=FILES).for_each(|at| evict(slow.path().join(format!("f{at}"))));
-    slow.reset();
-}
+use testkit::{Dir, Facility, cmd, skip_unless, until};
 
 #[test]
 fn the_second_run_has_its_files_fetched_before_it_opens_them() {
@@ -185,32 +141,6 @@ fn what_the_command_leaves_running_goes_on_and_holds_up_nobody() {
     until("it went on", || done.exists());
     let whole = fs::read("/etc/passwd").expect("readable");
     assert_eq!(fs::read(done).expect("written"), whole);
-}
-
-fn is_running(child: &mut Child) -> bool {
-    child.try_wait().expect("it is ours").is_none()
-}
-
-fn children(parent: u32) -> Vec<u32> {
-    let path = format!("/proc/{parent}/task/{parent}/children");
-    let children = fs::read_to_string(path).unwrap_or_default();
-    children.split(' ').filter_map(|pid| pid.parse().ok()).collect()
-}
-
-/// The processes of a run, the supervisor last.
-fn family(child: &Child) -> Vec<u32> {
-    let mut family = vec![child.id()];
-    loop {
-        let parent = family[family.len() - 1];
-        let ours = |pid: &u32| {
-            let exe = fs::read_link(format!("/proc/{pid}/exe"));
-            exe.is_ok_and(|exe| exe == Path::new(env!("CARGO_BIN_EXE_nearfirst")))
-        };
-        match children(parent).into_iter().find(ours) {
-            Some(pid) => family.push(pid),
-            None => return family,
-        }
-    }
 }
 
 #[test]

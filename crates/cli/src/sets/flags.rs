@@ -241,7 +241,7 @@ impl RankFlag {
 }
 
 /// Reads a byte count: `4096`, `64K`, `1.5G`, `2GiB`; powers of 1024.
-fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     const WANTED: &str = "a number of bytes, such as 65536, 64K, 256M or 1.5G";
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);

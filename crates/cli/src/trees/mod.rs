@@ -1,8 +1,10 @@
 //! `nearfirst trees`: what was learned of programs, and what that was worth.
 
 mod record;
+mod replay;
 mod svg;
 mod text;
+mod traces;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -47,6 +49,17 @@ enum What {
     Forget(Forget),
     /// Sum up what predictions were worth
     Stats,
+    /// Play recorded work, and say what predictions would have been worth
+    ///
+    /// `nearfirst run --record TRACE -- CMD` records work, and so does strace. The memory and the device
+    /// are models, so that the same trace gives the same numbers everywhere. It begins knowing nothing;
+    /// with `--state`, what was learned there, which is left as it is.
+    Replay(replay::Args),
+    /// Make a trace of the output of `strace -f`
+    ///
+    /// To be done at once and on the same machine: sizes, links and interpreters of scripts are those of
+    /// today. Traces hold names of files and arguments of programs.
+    Import(traces::Args),
 }
 
 #[derive(clap::Args, Debug)]
@@ -82,6 +95,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             Ok(())
         }
         Some(What::Stats) => stats(args),
+        Some(What::Replay(what)) => {
+            let known = args.state.as_ref().map(|folder| load(Some(folder)));
+            replay::run(what, &known.unwrap_or_default(), args.json)
+        }
+        Some(What::Import(what)) => traces::import(what),
     };
     outcome::exit_code(written)
 }

@@ -56,7 +56,8 @@ Users:
   folder of state, which nobody else can look into, and which may be removed.
 
 Limits:
-  A program that ends within the moment that the service needs to look at it is not recognised.
+  Of a program that ends within the moment that the service needs to look at it, what it was called
+  with is not known; if it lies on a network or FUSE mount that is not listened to, not even its name.
   Of programs in containers, those files are seen that have a name outside, too. How a file is
   opened is not told: one that is opened to be written is taken for one that is read until it is
   closed, unless it is new or empty.

@@ -1,0 +1,244 @@
+//! `nearfirst trees replay`: what fetching on a guess would have been worth on recorded work.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, BufWriter, Read as _, Write};
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tree::replay::{
+    Capacity, Device, LastSuccessor, NoPredictor, Options, Ppm, Predictor, ProgramSuccessor,
+    Report, Trace, simulate,
+};
+use tree::{Learner, Matching, Patterns};
+
+use super::traces;
+use crate::json::{self, Name};
+use crate::{human, messages};
+
+/// Longer contexts than this are hardly ever met again.
+const CONTEXT: usize = 2;
+/// The chance below which a context predicts nothing, as its authors have it.
+const CONTEXT_CHANCE: f64 = 0.1;
+
+/// The words of `trees replay`.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// What learns and predicts; several are compared
+    #[arg(long = "by", value_enum, value_name = "NAME", default_values_t = [By::Nothing, By::Ours])]
+    by: Vec<By>,
+
+    /// Memory for files, to begin with empty, such as 64MiB
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = crate::sets::flags::bytes)]
+    cache: u64,
+
+    /// Where the files lie
+    #[arg(long, value_enum, value_name = "DEVICE", default_value_t = Where::Server)]
+    device: Where,
+
+    /// The folder in which recorded work began, for output of strace without -y
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    folder: PathBuf,
+
+    /// Traces (docs/traces.md), or output of `strace -f -ttt -y`; `-` is stdin
+    ///
+    /// They are played one after the other. What is learned of one is known in the next, but its files
+    /// are not near any more: of two recordings of the same work the second shows what is gained.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<OsString>,
+}
+
+/// What predicts.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Nothing: what memory alone is good for
+    Nothing,
+    /// The file that was opened after this one last time
+    LastSuccessor,
+    /// The same, of each program for itself
+    ProgramSuccessor,
+    /// Prediction by partial match, of the last two files
+    Ppm,
+    /// Access trees as Lei & Duchamp have them (USENIX '97)
+    Paper,
+    /// As `run` and `watch` do
+    Ours,
+}
+
+/// Models of devices.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum Where {
+    /// A file server: 10 ms to the first byte, 100 MB/s, 32 requests at once
+    Server,
+    /// A disk with an arm: the same, one request at a time
+    Disk,
+    /// Takes no time: what is predicted is near at once
+    Instant,
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    r#type: &'static str,
+    trace: Name<'a>,
+    by: &'static str,
+    reads: u64,
+    misses: u64,
+    late: u64,
+    new: u64,
+    missed_bytes: u64,
+    predicted: u64,
+    right: u64,
+    withdrawn: u64,
+    fetched: u64,
+    used: u64,
+    fetched_bytes: u64,
+    wasted_bytes: u64,
+    waited_s: f64,
+    elapsed_s: f64,
+}
+
+/// Plays traces and writes a line for each and each predictor; what was learned before is in `patterns`.
+pub(super) fn run(args: &Args, patterns: &Patterns, as_json: bool) -> io::Result<()> {
+    let mut predictors: Vec<_> =
+        args.by.iter().map(|&by| (by, by.predictor(patterns.clone()))).collect();
+    let options = Options {
+        cache: Capacity::Bytes(args.cache),
+        device: args.device.model(),
+        ..Options::default()
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    if !as_json {
+        header(&mut out)?;
+    }
+    for name in &args.traces {
+        let Some(trace) = read(name, args) else { continue };
+        for (by, predictor) in &mut predictors {
+            let report = simulate(&trace, predictor.as_mut(), &options);
+            if as_json {
+                json::line(&mut out, &record(name, *by, &report))?;
+            } else {
+                row(&mut out, name, *by, &report)?;
+            }
+            out.flush()?;
+        }
+    }
+    out.flush()
+}
+
+impl By {
+    fn predictor(self, patterns: Patterns) -> Box<dyn Predictor> {
+        let learner = |matching| {
+            let options = tree::Options { matching, ..tree::Options::default() };
+            Box::new(Learner::new(options, patterns))
+        };
+        match self {
+            Self::Nothing => Box::new(NoPredictor),
+            Self::LastSuccessor => Box::new(LastSuccessor::default()),
+            Self::ProgramSuccessor => Box::new(ProgramSuccessor::default()),
+            Self::Ppm => Box::new(Ppm::new(CONTEXT, CONTEXT_CHANCE)),
+            Self::Paper => learner(Matching::Paper),
+            Self::Ours => learner(Matching::Ours),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::LastSuccessor => "last-successor",
+            Self::ProgramSuccessor => "program-successor",
+            Self::Ppm => "ppm",
+            Self::Paper => "paper",
+            Self::Ours => "ours",
+        }
+    }
+}
+
+impl Where {
+    fn model(self) -> Device {
+        match self {
+            Self::Server => Device::SERVER,
+            Self::Disk => Device::DISK,
+            Self::Instant => Device::INSTANT,
+        }
+    }
+}
+
+fn read(name: &OsStr, args: &Args) -> Option<Trace> {
+    let mut bytes = Vec::new();
+    let done = if name == "-" {
+        io::stdin().lock().read_to_end(&mut bytes).map(drop)
+    } else {
+        fs::File::open(name).and_then(|mut file| file.read_to_end(&mut bytes)).map(drop)
+    };
+    let failed = |why: &dyn std::fmt::Display| {
+        messages::error(format_args!("{}: {why}", human::name(name)));
+    };
+    if let Err(error) = done {
+        failed(&messages::reason(&error));
+        return None;
+    }
+    let trace = traces::understood(&bytes, &args.folder);
+    trace.inspect_err(|error| failed(error)).ok()
+}
+
+fn header(out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>17}  {:>7}  {:>7}  {:>6}  {:>9}  {:>6}  {:>9}  {:>9}  {:>9}  {:>9}  trace",
+        "by",
+        "reads",
+        "misses",
+        "late",
+        "predicted",
+        "right",
+        "fetched",
+        "wasted",
+        "waited",
+        "took"
+    )
+}
+
+fn row(out: &mut impl Write, name: &OsStr, by: By, report: &Report) -> io::Result<()> {
+    let right = if report.predicted == 0 {
+        String::new()
+    } else {
+        human::percent(report.right, report.predicted)
+    };
+    writeln!(
+        out,
+        "{:>17}  {:>7}  {:>7}  {:>6}  {:>9}  {:>6}  {:>9}  {:>9}  {:>9}  {:>9}  {}",
+        by.word(),
+        report.references,
+        report.misses,
+        report.late,
+        report.predicted,
+        right,
+        human::bytes(report.fetched_bytes),
+        human::bytes(report.wasted_bytes),
+        human::seconds(report.waited.as_secs_f64()),
+        human::seconds(report.elapsed.as_secs_f64()),
+        human::name(name)
+    )
+}
+
+fn record<'a>(name: &'a OsStr, by: By, report: &Report) -> Record<'a> {
+    Record {
+        r#type: "replay",
+        trace: Name::new(name),
+        by: by.word(),
+        reads: report.references,
+        misses: report.misses,
+        late: report.late,
+        new: report.new,
+        missed_bytes: report.missed_bytes,
+        predicted: report.predicted,
+        right: report.right,
+        withdrawn: report.withdrawn,
+        fetched: report.fetched,
+        used: report.used,
+        fetched_bytes: report.fetched_bytes,
+        wasted_bytes: report.wasted_bytes,
+        waited_s: report.waited.as_secs_f64(),
+        elapsed_s: report.elapsed.as_secs_f64(),
+    }
+}

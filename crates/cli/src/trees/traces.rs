@@ -1,0 +1,94 @@
+//! Traces, and the output of strace as one: what its names stand for is asked of this machine.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tree::User;
+use tree::replay::strace::{self, About};
+use tree::replay::{Trace, TraceError};
+
+use crate::{human, messages};
+
+/// How every trace begins.
+const MARK: &[u8] = b"nearfirst-trace ";
+/// Devices that are worth predicting for take some milliseconds.
+const GRAIN: Duration = Duration::from_millis(1);
+/// What the kernel looks at to find out what interprets a script.
+const FIRST_LINE_BYTES: u64 = 256;
+
+/// The words of `trees import`.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// The folder in which the work began, where strace was called without -y
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    folder: PathBuf,
+
+    /// Output of `strace -f -ttt -y -s 4096`; by default stdin
+    #[arg(value_name = "FILE")]
+    file: Option<OsString>,
+}
+
+/// Writes a trace of what strace wrote.
+pub(super) fn import(args: &Args) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    let read = match args.file.as_ref().filter(|file| *file != "-") {
+        Some(path) => File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
+        None => io::stdin().lock().read_to_end(&mut bytes),
+    };
+    if let Err(error) = read {
+        let name = args.file.clone().unwrap_or_else(|| "-".into());
+        messages::error(format_args!("{}: {}", human::name(&name), messages::reason(&error)));
+        return Ok(());
+    }
+    let trace = translated(&bytes, &args.folder);
+    if trace.events.is_empty() {
+        messages::error("nothing in it is output of `strace -f -ttt`");
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(trace.text().as_bytes())?;
+    out.flush()
+}
+
+/// A trace, or what strace wrote as one.
+pub(super) fn understood(bytes: &[u8], folder: &Path) -> Result<Trace, TraceError> {
+    if bytes.starts_with(MARK) {
+        return Trace::parse(bytes);
+    }
+    let trace = translated(bytes, folder);
+    if trace.events.is_empty() { Err(TraceError::Version) } else { Ok(trace) }
+}
+
+fn translated(text: &[u8], folder: &Path) -> Trace {
+    let user = User(rustix::process::getuid().as_raw());
+    strace::import(text, user, folder.as_os_str().as_bytes(), about).with_grain(GRAIN)
+}
+
+/// What a name stands for today.
+fn about(path: &[u8]) -> About {
+    let path = Path::new(OsStr::from_bytes(path));
+    let Ok(metadata) = path.metadata() else { return About::default() };
+    if !metadata.is_file() {
+        return About { special: true, ..About::default() };
+    }
+    About {
+        path: fs::canonicalize(path).ok().map(|path| path.into_os_string().into_vec().into()),
+        size: Some(metadata.len()),
+        special: false,
+        interpreter: interpreter(path).unwrap_or_default(),
+    }
+}
+
+/// As the kernel reads the first line: an interpreter and at most one word for it.
+fn interpreter(path: &Path) -> io::Result<Vec<Arc<[u8]>>> {
+    let mut start = Vec::new();
+    File::open(path)?.take(FIRST_LINE_BYTES).read_to_end(&mut start)?;
+    let Some(line) = start.strip_prefix(b"#!") else { return Ok(Vec::new()) };
+    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+    let words = line.splitn(2, u8::is_ascii_whitespace).map(<[u8]>::trim_ascii);
+    Ok(words.filter(|word| !word.is_empty()).map(Arc::from).collect())
+}

@@ -1,0 +1,91 @@
+//! `nearfirst trees replay` and `import`: what fetching on a guess would be worth on recorded work.
+
+mod running;
+
+use std::fs;
+
+use running::{nearfirst, script};
+use serde_json::Value;
+use testkit::{Cmd, Dir, Facility, Output, cmd, noise, skip_unless};
+
+/// A folder of files, and a script that reads them.
+fn work() -> (Dir, std::path::PathBuf) {
+    let dir = Dir::new();
+    let files: Vec<_> = (0..20)
+        .map(|at| dir.create(format!("f{at}"), noise(30_000, at)).display().to_string())
+        .collect();
+    let script = script(&dir, "work", &format!("cat {} > /dev/null", files.join(" ")));
+    (dir, script)
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    output.succeeds().is_quiet();
+    output.text().lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+fn replay(state: &Dir) -> Cmd {
+    nearfirst(state, &["trees", "replay", "--json"])
+}
+
+#[test]
+fn of_two_recordings_the_second_shows_what_is_gained() {
+    let (dir, script) = work();
+    let state = Dir::new();
+    let traces = ["first", "second"].map(|name| dir.join(name));
+    for trace in &traces {
+        let run = nearfirst(&state, &["run", "--record"]).arg(trace).arg("--").arg(&script);
+        run.run().succeeds();
+    }
+    let rows = rows(&replay(&state).arg(&traces[0]).arg(&traces[1]).run());
+    let by: Vec<_> = rows.iter().map(|row| row["by"].as_str().expect("a word")).collect();
+    assert_eq!(by, ["nothing", "ours", "nothing", "ours"]);
+    let of = |row: usize, field: &str| rows[row][field].as_f64().expect("a number");
+    assert_eq!(rows[2]["trace"]["text"], traces[1].to_str().expect("text"));
+    assert!(of(2, "misses") >= 20.0 && of(2, "predicted") == 0.0, "{rows:?}");
+    assert!(of(3, "right") >= 20.0 && of(3, "waited_s") < of(2, "waited_s"), "{rows:?}");
+    assert_eq!(of(2, "reads"), of(3, "reads"), "the same work");
+    let text = nearfirst(&state, &["trees", "replay", "--by", "paper", "--device", "instant"]);
+    let text = text.arg(&traces[0]).run();
+    text.succeeds();
+    assert!(text.text().lines().nth(1).is_some_and(|line| line.trim().starts_with("paper ")));
+    // What was learned before is known if it is asked for, and is left as it is.
+    let learned = fs::read(state.join("trees")).expect("saved");
+    let known = replay(&state).arg("--state").arg(state.path()).arg(&traces[0]).run();
+    let known = self::rows(&known);
+    assert!(known[1]["right"].as_f64().expect("a number") >= 20.0, "{known:?}");
+    assert_eq!(fs::read(state.join("trees")).expect("still there"), learned);
+}
+
+#[test]
+fn output_of_strace_is_played_as_it_is_and_imported() {
+    skip_unless!(Facility::Tool("strace"));
+    let (dir, script) = work();
+    let state = Dir::new();
+    let out = dir.join("out");
+    let strace = cmd("strace", ["-f", "-ttt", "-y", "-s", "4096", "-o"]).arg(&out);
+    strace.arg(&script).run().succeeds();
+    let played = rows(&replay(&state).arg(&out).arg(&out).run());
+    assert!(played[3]["right"].as_f64().expect("a number") >= 20.0, "{played:?}");
+    let imported = nearfirst(&state, &["trees", "import"]).arg(&out).run();
+    imported.succeeds().is_quiet();
+    let text = imported.text();
+    assert!(text.starts_with("nearfirst-trace 1\n"), "{text}");
+    assert!(text.contains(&format!("{} 30000", dir.join("f7").display())), "{text}");
+    let by_stdin = nearfirst(&state, &["trees", "import"]);
+    by_stdin.stdin(fs::read(&out).expect("written")).run().prints(text.as_bytes());
+    assert_eq!(rows(&replay(&state).arg("-").stdin(text).run()).len(), 2);
+}
+
+#[test]
+fn what_is_no_trace_is_said_and_the_others_are_played() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let good =
+        dir.create("good", "nearfirst-trace 1\nfile 0 /bin/cat 4096\n0 found 1 1\n0 exec 1 0 /\n");
+    let bad = dir.create("bad", "nearfirst-trace 1\n0 nonsense 1\n");
+    let none = dir.create("none", "neither this nor that\n");
+    let output = replay(&state).arg(&bad).arg(&none).arg(dir.join("absent")).arg(&good).run();
+    output.ends_with(1).complains("line 2 of the trace").complains("no trace of version 1");
+    output.complains("absent: No such file or directory");
+    assert_eq!(output.text().lines().count(), 2, "{}", output.text());
+    nearfirst(&state, &["trees", "import"]).arg(&none).run().ends_with(1).complains("strace");
+}
