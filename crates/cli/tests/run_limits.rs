@@ -1,0 +1,216 @@
+//! `nearfirst run` where memory, disk or processes run out: the command does what it would do
+//! without, and what was learned before stays.
+
+mod running;
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use running::{begin, finish, forget_pages, nearfirst, reader, script};
+use slowfs::Options;
+use testkit::{
+    Dir, Facility, MemoryCgroup, PidsCgroup, SlowDir, Tmpfs, cmd, evict, noise, skip_unless, until,
+};
+
+const MIB: u64 = 1 << 20;
+
+/// A slow folder of `count` files of a megabyte, and a script that reads the first, waits for a line
+/// and reads them all.
+fn many_megabytes(count: usize) -> (SlowDir, Dir, PathBuf) {
+    let slow = SlowDir::new(Options::default());
+    let files: Vec<_> = (0..count)
+        .map(|at| slow.create(format!("f{at}"), noise(1 << 20, at as u64)))
+        .map(|path| path.display().to_string())
+        .collect();
+    let dir = Dir::new();
+    let text = format!("cat {} > /dev/null\nread -r line\ncat {}", files[0], files.join(" "));
+    let script = script(&dir, "megabytes", &text);
+    (slow, dir, script)
+}
+
+fn evict_all(slow: &SlowDir) {
+    let listed = fs::read_dir(slow.source()).expect("ours");
+    listed.flatten().for_each(|entry| evict(slow.path().join(entry.file_name())));
+    slow.reset();
+}
+
+#[test]
+fn no_more_is_fetched_than_memory_has_room_for() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Cgroup("memory"));
+    const FILES: usize = 96;
+    const LIMIT: u64 = 64 * MIB;
+    let (slow, _dir, script) = many_megabytes(FILES);
+    let state = Dir::new();
+    // Rules that know no chances, and no bounds of how far ahead they predict, put all at stake.
+    let flags = ["--rules=paper"];
+    assert!(finish(begin(&state, &flags, &script)).status.success());
+    evict_all(&slow);
+    let group = MemoryCgroup::new(LIMIT);
+    let run = nearfirst(&state, &["run"]).arg(flags[0]).arg("--").arg(&script);
+    let mut command = group.wrap(run).into_command();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("started");
+    let mut before = 0;
+    let mut same = 0;
+    until("what is fetched is fetched", || {
+        let now = slow.stats().total.read_bytes;
+        same = if now > 2 * MIB && now == before { same + 1 } else { 0 };
+        before = now;
+        same > 20
+    });
+    let ahead = slow.stats().total.read_bytes;
+    assert!(ahead < LIMIT / 2, "{ahead} bytes fetched, of {LIMIT} that there are");
+    let output = finish(child);
+    assert!(output.status.success());
+    assert_eq!(output.stdout.len() as u64, FILES as u64 * MIB);
+    drop(group);
+}
+
+#[test]
+fn nothing_is_fetched_where_memory_is_used_up() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Fuse,
+        Facility::Cgroup("memory"),
+        Facility::Tool("python3")
+    );
+    let (slow, dir, read) = reader();
+    let state = Dir::new();
+    assert!(finish(begin(&state, &["--rules=paper"], &read)).status.success());
+    forget_pages(&slow);
+    // Fills the group but for six megabytes, which is less than the part that must stay free.
+    let hog = dir.create(
+        "hog.py",
+        "import sys, subprocess\n\
+         group, script = sys.argv[1:]\n\
+         at = lambda name: int(open(f'{group}/{name}').read())\n\
+         held = []\n\
+         while at('memory.limit_in_bytes') - at('memory.usage_in_bytes') > 6 << 20:\n\
+         \x20   held.append(b'x' * (256 << 10))\n\
+         sys.exit(subprocess.call([script]))\n",
+    );
+    let group = MemoryCgroup::new(192 * MIB);
+    let run = nearfirst(&state, &["run", "--rules=paper", "--stats", "--", "python3"]);
+    let run = run.arg(&hog).arg(group.path()).arg(&read);
+    let output = group.run(run.stdin("go\n"));
+    output.succeeds().complains("given up for want of memory").complains("0 files were fetched");
+    assert_eq!(output.stdout().len() as u64, (running::FILES as u64 + 1) * 20_000);
+}
+
+/// Writes to a file system until nothing more goes.
+fn fill(at: &Path) {
+    let mut file = File::create(at.join("ballast")).expect("there is room for a name");
+    while file.write_all(&[7; 4096]).is_ok() {}
+}
+
+#[test]
+fn a_full_disk_under_the_patterns_is_said_once_and_keeps_the_old_ones() {
+    skip_unless!(Facility::Root);
+    let disk = Tmpfs::new(256 << 10);
+    let state = Dir::new_in(&disk);
+    let dir = Dir::new();
+    let known = script(&dir, "known", "cat /etc/passwd > /dev/null");
+    let other = script(&dir, "other", "cat /etc/group; exit 4");
+    nearfirst(&state, &["run", "--"]).arg(&known).run().succeeds().is_quiet();
+    let saved = fs::read(state.join("trees")).expect("saved");
+    fill(disk.path());
+    let output = nearfirst(&state, &["run", "--"]).arg(&other).run();
+    output.ends_with(4).complains("No space left on device");
+    assert_eq!(output.stderr().lines().count(), 1, "{}", output.stderr());
+    assert_eq!(output.stdout(), fs::read("/etc/group").expect("readable"));
+    assert_eq!(fs::read(state.join("trees")).expect("still there"), saved);
+    let names: Vec<_> = fs::read_dir(state.path()).expect("ours").flatten().collect();
+    let is_part = |entry: &fs::DirEntry| entry.path().extension().is_some_and(|end| end == "part");
+    assert!(!names.iter().any(is_part), "{names:?}");
+    fs::remove_file(disk.path().join("ballast")).expect("ours");
+    nearfirst(&state, &["run", "--"]).arg(&other).run().ends_with(4).is_quiet();
+    let listed = nearfirst(&state, &["trees"]).run().text();
+    assert!(listed.contains("/known") && listed.contains("/other"), "{listed}");
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_said_once_and_stops_nothing() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let state = Dir::new();
+    nearfirst(&state, &["run", "--", "sh", "-c", "exit 3"]).run().ends_with(3).is_quiet();
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let text = format!(
+        "mount --bind -o ro {at} {at} && NEARFIRST_STATE={at} exec {program} run -- sh -c 'exit 3'",
+        at = state.path().display()
+    );
+    let output = cmd("unshare", ["-m", "sh", "-c", &text]).run();
+    output.ends_with(3).complains("Read-only file system");
+    assert_eq!(output.stderr().lines().count(), 1, "{}", output.stderr());
+}
+
+#[test]
+fn patterns_damaged_anywhere_are_set_aside_or_read_and_never_trusted_blindly() {
+    let state = Dir::new();
+    let dir = Dir::new();
+    let known = script(&dir, "known", "cat /etc/passwd /etc/group > /dev/null");
+    nearfirst(&state, &["run", "--"]).arg(&known).run().succeeds();
+    let whole = fs::read(state.join("trees")).expect("saved");
+    for at in (0..whole.len()).step_by(whole.len() / 8 + 1) {
+        state.create("trees", &whole);
+        let file = File::options().write(true).open(state.join("trees")).expect("ours");
+        file.write_all_at(&[!whole[at]], at as u64).expect("ours");
+        let output = nearfirst(&state, &["run", "--"]).arg(&known).run();
+        output.succeeds().complains("set aside as");
+        let mut kept = whole.clone();
+        kept[at] = !kept[at];
+        assert_eq!(fs::read(state.join("trees.broken")).expect("kept"), kept, "byte {at}");
+        let output = nearfirst(&state, &["trees"]).run();
+        output.succeeds().is_quiet();
+        assert!(output.text().contains("/known"), "learned anew: {}", output.text());
+    }
+    for length in [0, 1, whole.len() / 2, whole.len() - 1] {
+        state.create("trees", &whole[..length]);
+        let output = nearfirst(&state, &["run", "--"]).arg(&known).run();
+        output.succeeds().complains("set aside as");
+    }
+}
+
+#[test]
+fn a_fork_bomb_ends_at_its_limit_and_takes_nobody_with_it() {
+    skip_unless!(Facility::Root, Facility::Cgroup("pids"), Facility::Tool("python3"));
+    let state = Dir::new();
+    let dir = Dir::new();
+    // Each generation makes two, as long as more can be made.
+    let bomb = dir.create(
+        "bomb.py",
+        "import os, sys\n\
+         def bomb(generations):\n\
+         \x20   for _ in range(2):\n\
+         \x20       try: child = os.fork()\n\
+         \x20       except OSError: continue\n\
+         \x20       if child == 0:\n\
+         \x20           open('/etc/passwd').close()\n\
+         \x20           if generations: bomb(generations - 1)\n\
+         \x20           os._exit(0)\n\
+         \x20   while True:\n\
+         \x20       try: os.wait()\n\
+         \x20       except ChildProcessError: return\n\
+         bomb(8)\nsys.exit(6)\n",
+    );
+    let group = PidsCgroup::new(200);
+    let output = group.run(nearfirst(&state, &["run", "--", "python3"]).arg(&bomb));
+    output.ends_with(6);
+    assert!(group.refused() > 0, "it was to reach its limit");
+    until("all of them have ended", || group.count() == 0);
+    nearfirst(&state, &["run", "--", "sh", "-c", "exit 3"]).run().ends_with(3).is_quiet();
+    nearfirst(&state, &["trees"]).run().succeeds();
+}
+
+#[test]
+fn without_room_for_those_who_observe_the_command_runs_or_says_why() {
+    skip_unless!(Facility::Root, Facility::Cgroup("pids"));
+    let state = Dir::new();
+    let run = || nearfirst(&state, &["run", "--", "sh", "-c", "exit 3"]);
+    // From no process at all beside the first to as many as are needed.
+    let codes: Vec<i32> = (1..=24).map(|most| PidsCgroup::new(most).run(run()).code()).collect();
+    assert!(codes.iter().all(|code| matches!(code, 3 | 126)), "{codes:?}");
+    assert_eq!(codes.last(), Some(&3), "{codes:?}");
+}

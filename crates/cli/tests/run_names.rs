@@ -1,0 +1,205 @@
+//! What names stand for under `nearfirst run`: names of any bytes, programs that were renamed or
+//! replaced, changed roots and mounts of one's own. What is fetched is what the program would read.
+
+mod running;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+
+use running::{FILES, forget_pages, nearfirst};
+use slowfs::Options;
+use testkit::{Dir, Facility, SlowDir, cmd, evict, noise, program, skip_unless, until};
+
+/// A shell under another name, so that it is a program of its own, and a slow folder that it reads.
+struct Prompted {
+    slow: SlowDir,
+    folder: Dir,
+    state: Dir,
+}
+
+impl Prompted {
+    fn new() -> Self {
+        let slow = SlowDir::new(Options::default());
+        (0..=FILES).for_each(|at| drop(slow.create(format!("f{at}"), noise(20_000, at as u64))));
+        Self { slow, folder: Dir::new(), state: Dir::new() }
+    }
+
+    /// Makes a program of this name, a file of its own.
+    fn install(&self, shell: &str, name: &str) -> PathBuf {
+        let part = self.folder.join("part");
+        fs::copy(program(shell).expect("it is there"), &part).expect("there is room");
+        let path = self.folder.join(name);
+        fs::rename(part, &path).expect("ours");
+        path
+    }
+
+    /// Starts a program, has it read the first file and wait.
+    fn begin(&self, program: &Path) -> Child {
+        let mut command =
+            nearfirst(&self.state, &["run", "--"]).arg(program).arg("-").into_command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("started");
+        self.tell(&mut child, [0].into_iter());
+        until("the first is read", || self.slow.stats().file("f0").reads > 0);
+        child
+    }
+
+    fn tell(&self, child: &mut Child, files: impl Iterator<Item = usize>) {
+        let stdin = child.stdin.as_mut().expect("piped");
+        for at in files {
+            let file = self.slow.path().join(format!("f{at}"));
+            writeln!(stdin, "read -r x < {}", file.display()).expect("it reads");
+        }
+    }
+
+    /// Has it read more and end.
+    fn finish(&self, mut child: Child, files: impl Iterator<Item = usize>) -> Output {
+        self.tell(&mut child, files);
+        let mut stdin = child.stdin.take().expect("piped");
+        stdin.write_all(b"exit 5\n").expect("it reads");
+        drop(stdin);
+        let output = child.wait_with_output().expect("ended");
+        assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+        forget_pages(&self.slow);
+        output
+    }
+
+    fn run(&self, program: &Path, files: impl Iterator<Item = usize>) {
+        self.finish(self.begin(program), files);
+    }
+
+    fn is_fetched(&self, mut files: impl Iterator<Item = usize>) -> bool {
+        files.all(|at| self.slow.stats().file(format!("f{at}")).reads > 0)
+    }
+}
+
+#[test]
+fn a_renamed_program_is_known_by_its_file() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Tool("dash"));
+    let prompted = Prompted::new();
+    let old = prompted.install("dash", "old");
+    (0..2).for_each(|_| prompted.run(&old, 1..=FILES));
+    let new = prompted.folder.join("new");
+    fs::rename(&old, &new).expect("ours");
+    let child = prompted.begin(&new);
+    until("what it read under its old name is fetched", || prompted.is_fetched(1..=FILES));
+    prompted.finish(child, 1..=FILES);
+}
+
+#[test]
+fn a_replaced_program_is_learned_anew() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Tool("dash"), Facility::Tool("bash"));
+    let half = FILES / 2;
+    let prompted = Prompted::new();
+    let path = prompted.install("dash", "program");
+    (0..2).for_each(|_| prompted.run(&path, 1..=half));
+    // The same name, but another file with other habits.
+    prompted.install("bash", "program");
+    (0..8).for_each(|_| prompted.run(&path, half + 1..=FILES));
+    let child = prompted.begin(&path);
+    until("what the new one reads is fetched", || prompted.is_fetched(half + 1..=FILES));
+    assert!(!prompted.is_fetched(1..=1), "what only the old one read");
+    prompted.finish(child, half + 1..=FILES);
+}
+
+#[test]
+fn names_of_any_bytes_are_learned_fetched_and_shown() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Tool("python3"));
+    let slow = SlowDir::new(Options::default());
+    let names: [&[u8]; 4] =
+        [b"\xff\xfe not text", b"line\nend", b"%41 \\x41 %_", b"\x01\x1b[31m\x7f (deleted)"];
+    let files = names.map(|name| slow.create(OsStr::from_bytes(name), noise(20_000, 3)));
+    slow.create("first", noise(20_000, 1));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let reader = dir.create(
+        "any.py",
+        "import os, sys\n\
+         folder = os.fsencode(sys.argv[1])\n\
+         read = lambda name: open(folder + b'/' + name, 'rb').read()\n\
+         read(b'first'); sys.stdin.readline()\n\
+         for name in sorted(os.listdir(folder)): read(name)\n",
+    );
+    let trace = dir.join("trace");
+    let begin = || {
+        let run = nearfirst(&state, &["run", "--record"]).arg(&trace);
+        let mut command = run.arg("--").arg("python3").arg(&reader).arg(slow.path()).into_command();
+        command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
+    };
+    assert!(running::finish(begin()).status.success());
+    files.iter().for_each(evict);
+    slow.reset();
+    let child = begin();
+    let is_fetched = |name: &[u8]| slow.stats().file(OsStr::from_bytes(name)).reads > 0;
+    until("all are fetched", || names.iter().all(|name| is_fetched(name)));
+    let before = slow.stats().total.reads;
+    let output = running::finish(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(slow.stats().total.reads, before);
+    let shown = nearfirst(&state, &["trees", "show", "any.py"]).run();
+    let text = shown.succeeds().text();
+    assert!(text.contains("\\xff\\xfe not text") && text.contains("line\\nend"), "{text}");
+    let bare = |byte: u8| byte < 32 && byte != b'\n' || byte == 127;
+    assert!(!shown.stdout().iter().any(|&byte| bare(byte)), "{text}");
+    // What was recorded can be played again.
+    let played = nearfirst(&state, &["trees", "replay"]).arg(&trace).arg(&trace).run();
+    played.succeeds().is_quiet();
+}
+
+/// What a command, which reads `file` by its outer name while that stands for something else, is
+/// recorded to have read.
+fn recorded(file: &Path, command: &[&OsStr]) -> Vec<String> {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let trace = dir.join("trace");
+    let run = nearfirst(&state, &["run", "--record"]).arg(&trace).arg("--");
+    let output = command.iter().fold(run, |run, word| run.arg(word)).run();
+    output.succeeds().prints("inner\n");
+    let trace = fs::read_to_string(trace).expect("recorded");
+    let name = file.to_str().expect("text");
+    let is_it = |line: &&str| line.starts_with("file ") && line.split(' ').nth(2) == Some(name);
+    trace.lines().filter(is_it).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_is_read_in_another_root_is_not_taken_for_what_has_its_name_here() {
+    skip_unless!(Facility::Root, Facility::Tool("python3"));
+    let dir = Dir::new();
+    let file = dir.create("file", "outer\n");
+    let relative = file.strip_prefix("/").expect("absolute");
+    dir.create(Path::new("root").join(relative), "inner\n");
+    let text = format!(
+        "import os\nos.chroot({:?})\nprint(open({:?}).read(), end='')",
+        dir.join("root"),
+        file
+    );
+    let words = ["python3", "-c", &text].map(OsStr::new);
+    assert!(recorded(&file, &words).is_empty());
+}
+
+#[test]
+fn what_is_read_on_mounts_of_ones_own_is_not_taken_for_what_has_its_name_here() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"), Facility::Tool("python3"));
+    let dir = Dir::new();
+    let file = dir.create("at/file", "outer\n");
+    dir.create("other/file", "inner\n");
+    let (at, other) = (dir.join("at"), dir.join("other"));
+    let mounts = format!("mount --bind {} {}", other.display(), at.display());
+    // By a program that is started there, and by one that goes there itself.
+    let text = format!("{mounts} && cat {}", file.display());
+    let words = ["unshare", "-m", "sh", "-c", &text].map(OsStr::new);
+    assert!(recorded(&file, &words).is_empty());
+    let text = format!(
+        "import ctypes, os\n\
+         libc = ctypes.CDLL(None)\n\
+         assert libc.unshare(0x20000) == 0\n\
+         assert libc.mount(b'none', b'/', None, 0x44000, None) == 0\n\
+         assert libc.mount({other:?}.encode(), {at:?}.encode(), None, 0x1000, None) == 0\n\
+         print(open({file:?}).read(), end='')"
+    );
+    let words = ["python3", "-c", &text].map(OsStr::new);
+    assert!(recorded(&file, &words).is_empty());
+    cmd("cat", [&file]).run().prints("outer\n");
+}

@@ -1,0 +1,203 @@
+//! Names that `nearfirst run` predicts and that no longer stand for what they stood for: nothing but
+//! a regular file on a mount that answers is opened for a guess, and nobody waits for the others.
+
+mod running;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use running::{begin, finish, nearfirst, script};
+use rustix::fs::inotify;
+use slowfs::{Fault, Options, Profile, Rule};
+use testkit::{Cmd, Dir, Facility, SlowDir, cmd, evict, noise, skip_unless, until};
+
+/// Files that are there whatever becomes of the others.
+const SOUND: usize = 2;
+
+/// A script that reads a file, waits for a line, reads what is told to it by that line, and reads a
+/// last file.
+struct Trapped {
+    slow: SlowDir,
+    script: PathBuf,
+    state: Dir,
+    _dir: Dir,
+}
+
+impl Trapped {
+    /// The script, after a run in which it read `traps`.
+    fn new(slow: SlowDir, traps: &[&Path]) -> Self {
+        let sound: Vec<_> =
+            (0..SOUND).map(|at| slow.create(format!("f{at}"), noise(20_000, at as u64))).collect();
+        let dir = Dir::new();
+        let reads: Vec<_> = traps.iter().map(|trap| format!("cat {}", trap.display())).collect();
+        let text = format!(
+            "cat {}\nread -r line\nif [ \"$line\" = all ]; then {}; fi\ncat {}",
+            sound[0].display(),
+            reads.join("; "),
+            sound[1].display()
+        );
+        let script = script(&dir, "trapped", &text);
+        let trapped = Self { slow, script, state: Dir::new(), _dir: dir };
+        trapped.run().stdin("all\n").run().succeeds();
+        (0..SOUND).for_each(|at| evict(trapped.slow.path().join(format!("f{at}"))));
+        trapped.slow.reset();
+        trapped
+    }
+
+    fn run(&self) -> Cmd {
+        nearfirst(&self.state, &["run", "--rules=paper", "--"]).arg(&self.script)
+    }
+
+    /// Runs the script without what it read before, once what can be fetched for it is.
+    fn springs_nothing(&self) {
+        let child = begin(&self.state, &["--rules=paper"], &self.script);
+        until("what is sound is fetched", || !self.slow.stats().reads_of("f1").is_empty());
+        let output = finish(child);
+        assert!(output.status.success());
+        assert_eq!(output.stdout.len(), SOUND * 20_000);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}
+
+/// Tells whether anybody opens a file.
+struct Sentinel(std::os::fd::OwnedFd);
+
+impl Sentinel {
+    fn at(path: &Path) -> Self {
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).expect("a watch");
+        inotify::add_watch(&watch, path, inotify::WatchFlags::OPEN).expect("watched");
+        Self(watch)
+    }
+
+    fn has_seen_nobody(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0; 4096]) == Err(rustix::io::Errno::AGAIN)
+    }
+}
+
+#[test]
+fn what_became_a_fifo_a_device_a_folder_or_a_socket_is_never_opened() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Tool("mknod"));
+    let dir = Dir::new();
+    let names = ["fifo", "device", "folder", "socket"];
+    let traps = names.map(|name| dir.create(name, "a file, as yet"));
+    let trapped = Trapped::new(
+        SlowDir::new(Options::default()),
+        &traps.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
+    );
+    traps.iter().for_each(|trap| fs::remove_file(trap).expect("it is ours"));
+    cmd("mkfifo", [&traps[0]]).run().succeeds();
+    // The kernel's random bytes, which have no end.
+    cmd("mknod", ["device", "c", "1", "9"]).dir(&dir).run().succeeds();
+    fs::create_dir(&traps[2]).expect("it is ours");
+    let _socket = std::os::unix::net::UnixListener::bind(&traps[3]).expect("a socket");
+    let sentinels = traps.each_ref().map(|trap| Sentinel::at(trap));
+    trapped.springs_nothing();
+    for (name, sentinel) in names.iter().zip(&sentinels) {
+        assert!(sentinel.has_seen_nobody(), "somebody opened the {name}");
+    }
+}
+
+#[test]
+fn what_became_a_link_to_a_file_that_the_user_may_not_read_is_not_read() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Tool("setpriv"));
+    let (open, secrets) = (Dir::new(), Dir::new());
+    let secret = secrets.create("secret", noise(50_000, 7));
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("ours");
+    let trap = open.create("trap", noise(20_000, 1));
+    let script = script(&open, "linked", &format!("cat {}\nexit 0", trap.display()));
+    for dir in [&open, &secrets] {
+        cmd("chmod", ["755"]).arg(dir).run().succeeds();
+    }
+    let state = open.create_dir("state");
+    std::os::unix::fs::chown(&state, Some(65534), Some(65534)).expect("ours");
+    let as_nobody = || {
+        let program = cmd("setpriv", ["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        let program = program.arg(env!("CARGO_BIN_EXE_nearfirst")).arg("run").arg("--stats");
+        program.env("NEARFIRST_STATE", &state).arg("--").arg(&script)
+    };
+    as_nobody().run().succeeds();
+    fs::remove_file(&trap).expect("ours");
+    open.link("trap", &secret);
+    evict(&secret);
+    let output = as_nobody().run();
+    output.succeeds().complains("Permission denied");
+    assert_eq!(testkit::resident_bytes(&secret), 0);
+    assert_eq!(output.stdout(), b"");
+}
+
+#[test]
+fn a_file_that_went_to_tape_is_not_recalled() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let trap = slow.create("trap", noise(20_000, 9));
+    let trapped = Trapped::new(slow, &[&trap]);
+    let slow = &trapped.slow;
+    // A size and no blocks, on a device of which that means so.
+    let stub = fs::File::create(slow.source().join("trap")).expect("ours");
+    stub.set_len(20_000).expect("a hole");
+    let devices = nearfirst(&trapped.state, &["devices", "--json"]).run().text();
+    let is_ours = |line: &&str| line.contains(&*slow.path().to_string_lossy());
+    let row = devices.lines().find(is_ours).expect("the mount is listed");
+    let row: serde_json::Value = serde_json::from_str(row).expect("JSON");
+    let text = format!("version = 1\n[device.{}]\nhas_stubs = true\n", row["device"]);
+    trapped.state.create("devices.toml", text);
+    let sentinel = Sentinel::at(&trap);
+    trapped.springs_nothing();
+    assert!(sentinel.has_seen_nobody(), "somebody opened what is offline");
+    assert_eq!(slow.stats().file("trap").read_bytes, 0);
+}
+
+#[test]
+fn a_mount_that_died_is_not_entered_and_holds_up_nobody() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let dead = SlowDir::new(Options::default());
+    let traps: Vec<_> =
+        (0..3).map(|at| dead.create(format!("trap{at}"), noise(20_000, at))).collect();
+    let trapped = Trapped::new(
+        SlowDir::new(Options::default()),
+        &traps.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
+    );
+    traps.iter().for_each(evict);
+    let sentinels: Vec<_> = traps.iter().map(|trap| Sentinel::at(trap)).collect();
+    let hang = Profile { hang: true, ..Profile::default() };
+    dead.mount().set_rules(vec![Rule::all(hang)]);
+    // The second has what the first learned: nothing of it is lost to whoever may still wait.
+    trapped.springs_nothing();
+    forget_pages_of(&trapped);
+    trapped.springs_nothing();
+    assert!(sentinels.iter().all(Sentinel::has_seen_nobody), "somebody opened a file there");
+    dead.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn a_mount_that_dies_while_a_guess_is_read_holds_up_nobody() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let dying = SlowDir::new(Options::default());
+    let trap = dying.create("trap", noise(20_000, 5));
+    let trapped = Trapped::new(SlowDir::new(Options::default()), &[&trap]);
+    evict(&trap);
+    let faults = vec![Fault::Stall { read: 1, time: None }];
+    dying.mount().set_rules(vec![Rule::all(Profile { faults, ..Profile::default() })]);
+    dying.reset();
+    let child = begin(&trapped.state, &["--rules=paper"], &trapped.script);
+    until("the guess is being read", || dying.stats().total.reads > 0);
+    let output = finish(child);
+    assert!(output.status.success());
+    assert_eq!(output.stdout.len(), SOUND * 20_000);
+    forget_pages_of(&trapped);
+    // Whoever still waits there keeps nothing that the next one needs.
+    let next = trapped.run().stdin("\n").run();
+    next.succeeds().is_quiet();
+    dying.mount().set_rules(Vec::new());
+    let listed = nearfirst(&trapped.state, &["trees", "list", "--json"]).run().text();
+    let is_ours = |line: &&str| line.contains("/trapped");
+    let program: serde_json::Value =
+        serde_json::from_str(listed.lines().find(is_ours).expect("it was learned")).expect("JSON");
+    assert_eq!(program["runs"], 3, "{program}");
+}
+
+fn forget_pages_of(trapped: &Trapped) {
+    (0..SOUND).for_each(|at| evict(trapped.slow.path().join(format!("f{at}"))));
+    trapped.slow.reset();
+}

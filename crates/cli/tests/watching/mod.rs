@@ -1,0 +1,222 @@
+//! What tests of `nearfirst watch` stand on: a service, and a disk with a script that waits half-way.
+
+#![allow(dead_code, clippy::allow_attributes, reason = "each test program uses its part")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use testkit::{Dir, FileSystem, LoopDisk, Program, evict, is_resident, noise, until};
+
+/// Who runs the programs: what a test itself opens, as root, is not learned from with them.
+pub(crate) const NOBODY: u32 = 65534;
+pub(crate) const FILES: usize = 8;
+pub(crate) const FILE_BYTES: u64 = 40_000;
+
+/// A service that runs.
+pub(crate) struct Watch {
+    pub(crate) child: Child,
+    state: PathBuf,
+    said: PathBuf,
+    /// What it says lies apart from its state, whose disk may be full.
+    _apart: Dir,
+}
+
+impl Watch {
+    pub(crate) fn start(on: &Path, state: &Dir, options: &[&str]) -> Self {
+        let apart = Dir::new();
+        let said = apart.join("said");
+        let output = fs::File::create(&said).expect("the machine allows it");
+        let mut command = command(on, state);
+        command.args(options).stderr(output).stdin(Stdio::null());
+        let watch = Self {
+            child: command.spawn().expect("the machine allows it"),
+            state: state.path().to_owned(),
+            said,
+            _apart: apart,
+        };
+        until("it watches", || watch.said().contains("watching "));
+        watch
+    }
+
+    pub(crate) fn said(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.said).expect("the machine allows it")).into_owned()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", name, &pid])
+                .status()
+                .expect("the machine allows it")
+                .success()
+        );
+    }
+
+    /// Waits until what happened so far was learned by the attendant of `user`.
+    pub(crate) fn has_learned(&self, user: u32) {
+        let answers = || self.said().matches(&format!("user {user}: of ")).count();
+        // The first answer may have been asked for before the last events were taken.
+        for _ in 0..2 {
+            let before = answers();
+            self.signal("USR1");
+            until("it answers", || answers() > before);
+        }
+    }
+
+    pub(crate) fn patterns(&self, user: u32) -> PathBuf {
+        self.state.join(format!("trees/{user}/trees"))
+    }
+
+    /// The process that attends to a user.
+    pub(crate) fn attendant(&self, user: u32) -> Option<rustix::process::Pid> {
+        let id = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+        let attends = |pid: &i32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let of = user.to_string();
+            words.split(|&byte| byte == 0).any(|word| word == of.as_bytes())
+        };
+        let found = children.split(' ').filter_map(|pid| pid.parse().ok()).find(attends)?;
+        rustix::process::Pid::from_raw(found)
+    }
+
+    pub(crate) fn end(mut self, signal: &str) -> String {
+        self.signal(signal);
+        self.child.wait().expect("the machine allows it");
+        self.said()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+pub(crate) fn command(on: &Path, state: &Dir) -> Command {
+    let mut command = Command::new(Program::at(env!("CARGO_BIN_EXE_nearfirst")).path());
+    command.arg("watch").arg("--on").arg(on).arg("--state").arg(state.path());
+    command.env("NEARFIRST_STATE", state.path());
+    command
+}
+
+/// A state folder that every user can get through.
+pub(crate) fn state() -> Dir {
+    let state = Dir::new();
+    fs::set_permissions(state.path(), fs::Permissions::from_mode(0o755))
+        .expect("the machine allows it");
+    state
+}
+
+/// A disk with a script that reads a file, waits for a line from a FIFO, and reads the others.
+pub(crate) struct Ground {
+    pub(crate) disk: LoopDisk,
+    gate: Dir,
+}
+
+impl Ground {
+    pub(crate) fn new() -> Self {
+        let ground = Self { disk: LoopDisk::new(FileSystem::Ext4, 0), gate: Dir::new() };
+        let gate = ground.gate.join("gate");
+        assert!(
+            Command::new("mkfifo")
+                .args(["-m", "666"])
+                .arg(&gate)
+                .status()
+                .expect("the machine allows it")
+                .success()
+        );
+        let open = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(ground.gate.path(), open.clone()).expect("the machine allows it");
+        fs::set_permissions(ground.disk.path(), open.clone()).expect("the machine allows it");
+        for number in 0..FILES {
+            fs::write(ground.file(number), noise(40_000, number as u64))
+                .expect("the machine allows it");
+        }
+        // `read` opens them in the shell itself, which lives long enough to be seen on any machine.
+        let script = format!(
+            "#!/bin/sh\ncd {}\nread -r x < file0\nread -r x < {}\nfor i in {}; do if [ -f file$i ] && [ -r file$i ]; then read -r x < file$i; fi; done\nexit 0\n",
+            ground.disk.path().display(),
+            gate.display(),
+            (1..FILES).map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
+        );
+        fs::write(ground.script(), script).expect("the machine allows it");
+        fs::set_permissions(ground.script(), open).expect("the machine allows it");
+        ground
+    }
+
+    pub(crate) fn script(&self) -> PathBuf {
+        self.disk.path().join("script.sh")
+    }
+
+    pub(crate) fn file(&self, number: usize) -> PathBuf {
+        self.disk.path().join(format!("file{number}"))
+    }
+
+    pub(crate) fn start(&self, user: u32) -> Child {
+        let mut command = Command::new(self.script());
+        command.uid(user).gid(user);
+        command.stderr(Stdio::null()).spawn().expect("the machine allows it")
+    }
+
+    pub(crate) fn let_through(&self) {
+        fs::write(self.gate.join("gate"), "go\n").expect("the machine allows it");
+    }
+
+    /// Runs the script to its end, as the service sees it, and empties the page cache.
+    pub(crate) fn run(&self, watch: &Watch, user: u32) {
+        let mut script = self.start(user);
+        self.let_through();
+        script.wait().expect("the machine allows it");
+        watch.has_learned(user);
+        self.evict();
+    }
+
+    pub(crate) fn evict(&self) {
+        (0..FILES).map(|number| self.file(number)).filter(|path| path.is_file()).for_each(evict);
+    }
+
+    pub(crate) fn is_near(&self, number: usize) -> bool {
+        is_resident(self.file(number), 0..FILE_BYTES)
+    }
+
+    /// Whether these files are near while the script waits, before it opens them; in one of a few runs,
+    /// since what was near a moment ago is taken to be near, and not looked at.
+    pub(crate) fn come_near(
+        &self,
+        watch: &Watch,
+        user: u32,
+        files: std::ops::Range<usize>,
+    ) -> bool {
+        (0..4).any(|_| {
+            assert!(
+                Command::new("sleep").arg("6").status().expect("the machine allows it").success()
+            );
+            self.evict();
+            let mut are_near = false;
+            self.run_and(user, || {
+                let mut looks = 0;
+                until("they are near, or will not be", || {
+                    looks += 1;
+                    are_near = files.clone().all(|number| self.is_near(number));
+                    are_near || looks > 200
+                });
+            });
+            watch.has_learned(user);
+            are_near
+        })
+    }
+
+    /// Runs the script until it waits, and calls `meanwhile` before it goes on.
+    pub(crate) fn run_and(&self, user: u32, meanwhile: impl FnOnce()) {
+        let mut script = self.start(user);
+        meanwhile();
+        self.let_through();
+        script.wait().expect("the machine allows it");
+    }
+}
