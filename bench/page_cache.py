@@ -9,6 +9,8 @@ from pathlib import Path
 _CACHESTAT = 451  # the same number on every architecture
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PIECE_BYTES = 1 << 20
+# Written before it is read into: fresh memory would cost as much as the reading.
+_BUFFER = memoryview(bytearray(b"\1" * _PIECE_BYTES))
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -62,10 +64,8 @@ def read_in(path: Path, offset: int = 0, length: int | None = None) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
         end = path.stat().st_size if length is None else offset + length
-        # One buffer: fresh memory for each piece would cost as much as the reading.
-        buffer = memoryview(bytearray(_PIECE_BYTES))
         while offset < end:
-            got = os.preadv(fd, [buffer[: end - offset]], offset)
+            got = os.preadv(fd, [_BUFFER[: end - offset]], offset)
             if got == 0:
                 break
             offset += got

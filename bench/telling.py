@@ -29,7 +29,7 @@ NINE_IN_TEN_TARGET = 0.50
 STATES: dict[str, Callable[[Path, int], None]] = {
     "cold": lambda _path, _size: None,
     "warm": lambda path, _size: page_cache.read_in(path),
-    "half": lambda path, size: page_cache.read_in(path, size // 2 // MIB * MIB),
+    "half": lambda path, size: page_cache.read_in(path, size // 2),
 }
 
 

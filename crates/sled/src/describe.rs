@@ -111,6 +111,19 @@ pub fn describe(extents: impl IntoIterator<Item = Extent>, table: &DeviceTable) 
     sleds
 }
 
+/// As [`describe`], of a file of `device`: what is near of it costs what was observed there.
+pub fn describe_on(
+    device: &Device,
+    extents: impl IntoIterator<Item = Extent>,
+    table: &DeviceTable,
+) -> Vec<Sled> {
+    let mut sleds = describe(extents, table);
+    for sled in sleds.iter_mut().filter(|sled| sled.place == Place::Near) {
+        sled.estimate = table.estimate_near(device, sled.length);
+    }
+    sleds
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

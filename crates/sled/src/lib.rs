@@ -36,7 +36,7 @@ mod quantile;
 mod record;
 mod table;
 
-pub use describe::{Extent, Place, Sled, describe};
+pub use describe::{Extent, Place, Sled, describe, describe_on};
 pub use device::Device;
 pub use estimate::{Estimate, Spread};
 pub use pick::{Picker, Piece};

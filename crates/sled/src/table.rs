@@ -54,6 +54,8 @@ impl SizeClass {
 struct Entry {
     latency_s: DecayingSamples,
     bandwidth: [DecayingSamples; 3],
+    /// Of what is in memory of its files.
+    near_bandwidth: DecayingSamples,
     keeps_cache: Option<bool>,
     has_stubs: Option<bool>,
     updated: u64,
@@ -94,6 +96,30 @@ impl DeviceTable {
         match known {
             None if device.is_memory() => Some(Estimate::exact(MEMORY_LATENCY_S, MEMORY_BANDWIDTH)),
             known => known,
+        }
+    }
+
+    /// Learns from a read of `bytes` of a file of `device` that were in memory, in `seconds`.
+    /// Values that are not finite or not positive teach nothing.
+    pub fn observe_near(&mut self, device: &Device, bytes: u64, seconds: f64) {
+        if bytes > 0 && is_positive(seconds) {
+            let bandwidth = (bytes as f64 / seconds).min(BANDWIDTH_MAX);
+            self.entries.entry(device.clone()).or_default().near_bandwidth.push(bandwidth);
+        }
+    }
+
+    /// What reading `bytes` takes that are in memory of a file of `device`.
+    ///
+    /// File systems keep their files in memory in pieces of different size, which take different
+    /// time to copy: so it is what was observed there, and of [`Device::memory`] elsewhere.
+    pub fn estimate_near(&self, device: &Device, bytes: u64) -> Option<Estimate> {
+        let memory = self.estimate(&Device::memory(), bytes);
+        let near = self.entries.get(device).map(|entry| &entry.near_bandwidth);
+        match near.and_then(|near| Some((near.quantile(0.5)?, near.quantile(0.1)?))) {
+            Some((p50, p90)) => {
+                memory.map(|memory| Estimate { bandwidth: Spread { p50, p90 }, ..memory })
+            }
+            None => memory,
         }
     }
 
@@ -246,6 +272,8 @@ struct RowText {
     bandwidth_medium: Vec<f64>,
     #[serde(default)]
     bandwidth_large: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    bandwidth_near: Vec<f64>,
 }
 
 impl RowText {
@@ -259,6 +287,7 @@ impl RowText {
             bandwidth_small: small.samples().to_vec(),
             bandwidth_medium: medium.samples().to_vec(),
             bandwidth_large: large.samples().to_vec(),
+            bandwidth_near: entry.near_bandwidth.samples().to_vec(),
         }
     }
 
@@ -274,6 +303,7 @@ impl RowText {
                 check(self.bandwidth_medium)?,
                 check(self.bandwidth_large)?,
             ],
+            near_bandwidth: check(self.bandwidth_near)?,
             keeps_cache: self.keeps_cache,
             has_stubs: self.has_stubs,
             updated: self.updated,
@@ -356,6 +386,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_near_costs_what_it_did_on_its_file_system_or_what_memory_does() {
+        let mut table = DeviceTable::default();
+        let (disk, fuse) = (Device::new("disk:a"), Device::new("fuse:b"));
+        table.fill(&Device::memory(), 1e-6, 8e9);
+        table.observe_near(&fuse, 4 << 20, 0.002);
+        let near = |device| table.estimate_near(device, 1 << 20).expect("memory is known");
+        assert!((near(&disk).bandwidth.p50 - 8e9).abs() < 1.0);
+        assert!((near(&fuse).bandwidth.p50 - f64::from(4 << 20) / 0.002).abs() < 1.0);
+        assert!((near(&fuse).latency.p50 - 1e-6).abs() < 1e-12);
+        assert_eq!(table.estimate(&fuse, 1), None);
+    }
+
+    #[test]
     fn nonsense_teaches_nothing() {
         let mut table = DeviceTable::default();
         let disk = Device::new("disk:a");
@@ -367,6 +410,8 @@ mod tests {
         ] {
             table.observe(&disk, seen);
         }
+        table.observe_near(&disk, 0, 1.0);
+        table.observe_near(&disk, 1, f64::NAN);
         for (latency_s, bandwidth) in
             [(0.0, 1.0), (1.0, 0.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)]
         {
@@ -393,6 +438,7 @@ mod tests {
         let mut table = DeviceTable::default();
         let odd = Device::new("nfs:h:/e \"x\"\n");
         table.observe(&odd, read(1 << 20, Some(0.27), 1.3));
+        table.observe_near(&odd, 1 << 20, 0.001);
         table.set_keeps_cache(&odd, true);
         table.set_updated(&odd, 1_700_000_000);
         table.fill(&Device::memory(), 175e-9, 48e6);

@@ -100,7 +100,11 @@ impl Costs {
 
     /// What located extents cost.
     pub fn describe(&self, located: Located) -> Vec<Sled> {
-        sled::describe(located.extents, &self.table())
+        let table = self.table();
+        match &located.device {
+            Some(device) => sled::describe_on(device, located.extents, &table),
+            None => sled::describe(located.extents, &table),
+        }
     }
 
     /// Opens a file to read it, unless that would recall it from a cold tier.
@@ -193,6 +197,9 @@ impl Costs {
         table.forget(&probe.device);
         for seen in probe.observations {
             table.observe(&probe.device, seen);
+        }
+        for (bytes, seconds) in probe.near {
+            table.observe_near(&probe.device, bytes, seconds);
         }
         if let Some(keeps) = keeps_cache {
             table.set_keeps_cache(&probe.device, keeps);

@@ -28,8 +28,8 @@ pub(super) fn locate_on(
     device: &Device,
     backing: Backing,
 ) -> Located {
-    let near =
-        || Located { extents: whole_extent(size, &Device::memory(), Place::Near), reason: None };
+    let located = |extents, reason| Located { extents, device: Some(device.clone()), reason };
+    let near = || located(whole_extent(size, &Device::memory(), Place::Near), None);
     if size == 0 || matches!(backing, Backing::Memory | Backing::Pseudo) {
         return near();
     }
@@ -39,7 +39,7 @@ pub(super) fn locate_on(
         Ok(Answer::Ask(method)) => Some(method),
         Err(reason) => {
             let extents = whole_extent(size, device, Place::Unknown);
-            return Located { extents, reason: Some(reason) };
+            return located(extents, Some(reason));
         }
     };
     // Who does not say where the holes are is taken to have none.
@@ -49,15 +49,12 @@ pub(super) fn locate_on(
         Some(method) => ranges_by(file, &data, method),
     };
     match found {
-        Ok(found) => Located { extents: fill_holes(found, size, device), reason: None },
+        Ok(found) => located(fill_holes(found, size, device), None),
         // Files of FUSE with direct I/O cannot be mapped, and nothing of them is ever cached.
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
-            Located { extents: whole_extent(size, device, Place::Far), reason: None }
+            located(whole_extent(size, device, Place::Far), None)
         }
-        Err(_) => Located {
-            extents: whole_extent(size, device, Place::Unknown),
-            reason: Some(Reason::Refused),
-        },
+        Err(_) => located(whole_extent(size, device, Place::Unknown), Some(Reason::Refused)),
     }
 }
 

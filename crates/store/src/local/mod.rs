@@ -17,6 +17,7 @@ mod reach;
 mod residency;
 mod sys;
 mod walk;
+mod warm;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -109,6 +110,8 @@ impl Status {
 pub struct Located {
     /// In file order, without gaps; empty for an empty file.
     pub extents: Vec<Extent>,
+    /// What its far parts would be fetched from, and its near ones were; `None` where there is no file.
+    pub device: Option<Device>,
     /// Why some extents are [`Place::Unknown`] or [`Place::Cold`], if any is.
     pub reason: Option<Reason>,
 }
@@ -259,6 +262,7 @@ impl Local {
         }
         let whole = |place, reason| Located {
             extents: whole_extent(entry.size, &entry.device, place),
+            device: Some(entry.device.clone()),
             reason: Some(reason),
         };
         if offline {

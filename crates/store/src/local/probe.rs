@@ -19,6 +19,7 @@ use rustix::fs::Advice;
 use sled::{Device, Observation};
 
 use super::residency::{Method, ranges_by};
+use super::warm;
 use crate::{Backing, Clock, Error, Kind, Local, Mounts};
 
 /// Random reads that a latency is taken from.
@@ -49,6 +50,8 @@ pub struct Probe {
     pub file: Option<PathBuf>,
     /// What each read took.
     pub observations: Vec<Observation>,
+    /// Bytes and seconds of reads of the same file from memory; none if none of it could be kept there.
+    pub near: Vec<(u64, f64)>,
     /// Of FUSE mounts, whether a file keeps its cached pages when it is opened again.
     pub keeps_cache: Option<bool>,
 }
@@ -150,7 +153,8 @@ pub fn probe_memory(clock: &Clock) -> Result<Probe, Error> {
     file.write_all(&vec![0x55; OWN_FILE_BYTES]).map_err(failed)?;
     let mut reader = Reader::new(file, OWN_FILE_BYTES as u64, Access::Memory, clock);
     let observations = reader.observe(Duration::from_millis(300), |_| {}).map_err(failed)?;
-    Ok(Probe { device: Device::memory(), file: None, observations, keeps_cache: None })
+    let device = Device::memory();
+    Ok(Probe { device, file: None, observations, near: Vec::new(), keeps_cache: None })
 }
 
 fn measure(
@@ -191,12 +195,36 @@ fn measure(
         .open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     let direct = direct.ok().filter(|direct| direct.read_at(block.bytes(BLOCK_BYTES), 0).is_ok());
+    let buffered = file.try_clone().map_err(failed)?;
     let mut reader = match direct {
         Some(direct) => Reader::new(direct, size, Access::Direct, clock),
         None => Reader::new(file, size, Access::Buffered, clock),
     };
     let observations = reader.observe(limit, progress).map_err(failed)?;
-    Ok(Probe { device, file: found, observations, keeps_cache })
+    // A tenth of the time for bringing it in.
+    let bytes = size.min(affordable_bytes(&observations, limit.as_secs_f64() / 10.0));
+    // Overlayfs does not say what is in memory, so that it could not be left as it is.
+    let near = if backing == Backing::Overlay {
+        Vec::new()
+    } else {
+        // What the device takes is known, and that is what matters most.
+        warm::reads(&buffered, bytes, clock).unwrap_or_default()
+    };
+    Ok(Probe { device, file: found, observations, near, keeps_cache })
+}
+
+/// Bytes that a device with these readings delivers in so many seconds.
+fn affordable_bytes(observations: &[Observation], seconds: f64) -> u64 {
+    let flowing = observations.iter().filter(|seen| seen.first_byte.is_none());
+    let (bytes, took) =
+        flowing.fold((0, 0.0), |(bytes, took), seen| (bytes + seen.bytes, took + seen.whole));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a saturating share"
+    )]
+    let affordable = (bytes as f64 / took.max(f64::MIN_POSITIVE) * seconds) as u64;
+    affordable
 }
 
 /// Whether a file keeps its cached pages when it is opened again.
@@ -357,7 +385,11 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let start = self.clock.now();
-        let read = self.file.read_at(self.buffer.bytes(bytes), at)?;
+        let read = if self.access == Access::Memory {
+            warm::read(&self.file, range, self.buffer.bytes(warm::PIECE_BYTES))?
+        } else {
+            self.file.read_at(self.buffer.bytes(bytes), at)?
+        };
         let seconds = self.clock.now().saturating_sub(start).as_secs_f64();
         if self.access == Access::Buffered {
             let length = std::num::NonZeroU64::new(bytes as u64);
@@ -386,7 +418,8 @@ struct AlignedBuffer {
 
 impl AlignedBuffer {
     fn new(bytes: usize) -> Self {
-        let space = vec![0; bytes + BLOCK_BYTES];
+        // Not of zeros: those are memory only when they are first written over, within a reading.
+        let space = vec![1; bytes + BLOCK_BYTES];
         let skip = space.as_ptr().align_offset(BLOCK_BYTES);
         Self { space, skip }
     }
@@ -417,6 +450,14 @@ mod tests {
         let probe = probe_memory(&Clock::real()).expect("there is memory");
         assert!(probe.observations.iter().any(|seen| seen.first_byte.is_some()));
         assert!(probe.observations.iter().any(|seen| seen.first_byte.is_none()));
+    }
+
+    #[test]
+    fn no_more_is_brought_in_than_there_is_time_for() {
+        let read = |bytes, whole| Observation { bytes, first_byte: None, whole };
+        let latency = Observation { bytes: 4096, first_byte: Some(1.0), whole: 1.0 };
+        assert_eq!(affordable_bytes(&[latency, read(1000, 1.0), read(3000, 1.0)], 0.5), 1000);
+        assert_eq!(affordable_bytes(&[latency], 1.0), 0);
     }
 
     #[test]

@@ -1,0 +1,104 @@
+//! What reading from memory takes of the files of one file system.
+//!
+//! File systems keep their files in memory in pieces of different size, and small ones take twice
+//! as long to copy. Programs that map a file or compute over it take another time; this is reading.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+
+use rustix::fs::Advice;
+
+use super::residency::{Method, ranges_by};
+use crate::Clock;
+
+/// Bytes read at a time: the second-level cache holds them until they are used.
+pub(super) const PIECE_BYTES: usize = 256 << 10;
+/// Bytes of one timed read; fewer would show what a call costs.
+const READ_BYTES: u64 = 1 << 20;
+/// Timed reads at most.
+const READS_MAX: u64 = 8;
+/// What the kernel may read ahead, of the devices that we have seen.
+const READ_AHEAD_BYTES: u64 = 8 << 20;
+
+/// Reads up to `bytes` of the start of a file twice and times the second reading where it found all
+/// in memory: bytes and seconds. Read more often, it would come out of the processor's caches.
+///
+/// What was not in memory before leaves again.
+///
+/// # Errors
+/// The system's; nothing is read where it does not say what is in memory.
+pub(super) fn reads(file: &File, bytes: u64, clock: &Clock) -> io::Result<Vec<(u64, f64)>> {
+    let resident = |range| ranges_by(file.as_fd(), &[range], Method::Cachestat);
+    let count = READS_MAX.min(bytes / READ_BYTES);
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let before = resident(0..count * READ_BYTES + READ_AHEAD_BYTES)?;
+    // Not of zeros: those are memory only when they are first written over.
+    let mut buffer = vec![1; PIECE_BYTES];
+    read(file, 0..count * READ_BYTES, &mut buffer)?;
+    let mut reads = Vec::new();
+    for start in (0..count).map(|number| number * READ_BYTES) {
+        let range = start..start + READ_BYTES;
+        let is_near = resident(range.clone())?.iter().all(|(_, resident)| *resident);
+        let began = clock.now();
+        let found = read(file, range, &mut buffer)? as u64;
+        if is_near && found == READ_BYTES {
+            reads.push((found, clock.now().saturating_sub(began).as_secs_f64()));
+        }
+    }
+    for (part, _) in before.into_iter().filter(|(_, resident)| !resident) {
+        let length = NonZeroU64::new(part.end - part.start);
+        rustix::fs::fadvise(file, part.start, length, Advice::DontNeed)?;
+    }
+    Ok(reads)
+}
+
+/// Reads `range`, or to the end of the file, as programs do: again and again into one buffer.
+/// Returns how much there was.
+pub(super) fn read(file: &File, range: Range<u64>, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut at = range.start;
+    while at < range.end {
+        let piece = usize::try_from(range.end - at).map_or(buffer.len(), |n| n.min(buffer.len()));
+        match file.read_at(&mut buffer[..piece], at)? {
+            0 => break,
+            read => at += read as u64,
+        }
+    }
+    Ok(usize::try_from(at - range.start).expect("a range that is read fits in memory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn reading_leaves_in_memory_only_what_was_there() {
+        let page = super::super::sys::page_bytes();
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&vec![1; 2 << 20]).expect("written");
+        file.sync_all().expect("synced");
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("evicted");
+        rustix::fs::fadvise(&file, 0, None, Advice::Random).expect("advised");
+        file.read_at(&mut [0], 4 * page).expect("read");
+        let found = reads(&file, READ_BYTES, &Clock::real()).expect("it can be read");
+        assert!(found.len() <= 1);
+        assert!(found.iter().all(|&(bytes, seconds)| bytes == READ_BYTES && seconds > 0.0));
+        let others = 5 * page..2 * READ_BYTES;
+        let asked = std::slice::from_ref(&others);
+        let left = ranges_by(file.as_fd(), asked, Method::Cachestat).expect("it tells");
+        assert_eq!(left, [(others, false)]);
+    }
+
+    #[test]
+    fn too_little_is_not_timed() {
+        let file = tempfile::tempfile().expect("a file");
+        assert_eq!(reads(&file, READ_BYTES - 1, &Clock::real()).expect("nothing to do"), []);
+    }
+}
