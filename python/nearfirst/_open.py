@@ -80,7 +80,7 @@ def open(  # noqa: A001, PLR0913
         word,
         replay,
         None if budget is None else _count("budget", budget, 1),
-        None if jobs is None else _count("jobs", jobs, 1),
+        None if jobs is None else _count("jobs", jobs, 1, 2**32 - 1),
         spill_bytes,
         spill_folder,
         bool(allow_programs),
@@ -153,11 +153,13 @@ def _spill(spill: int | str | os.PathLike[str] | None) -> tuple[int | None, str 
     return _count("spill", spill, 0), None
 
 
-def _count(what: str, count: int, least: int) -> int:
+def _count(what: str, count: int, least: int, most: int = 2**64 - 1) -> int:
     if isinstance(count, bool) or not isinstance(count, int):
         raise TypeError(f"{what} is a whole number, not {type(count).__name__}")
     if count < least:
         raise ValueError(f"{what} is at least {least}, not {count}")
+    if count > most:
+        raise OverflowError(f"{what} is at most {most}, not {count}")
     return count
 
 

@@ -199,6 +199,7 @@ def test_a_closed_set_says_so(folder: Path) -> None:
         (["x"], {"budget": -1}, ValueError),
         (["x"], {"budget": 1 << 70}, OverflowError),
         (["x"], {"jobs": 0}, ValueError),
+        (["x"], {"jobs": 1 << 32}, OverflowError),
         (["x"], {"jobs": True}, TypeError),
         (["x"], {"rank": 3}, TypeError),
         (["x"], {"storage_options": 3}, TypeError),
