@@ -90,8 +90,8 @@ fn reading_all_reads_only_what_is_far() {
 
 #[test]
 fn a_line_larger_than_memory_is_printed() {
-    skip_unless!(Facility::Root, Facility::Cgroup("memory"));
     const LENGTH: u64 = 300 * MIB;
+    skip_unless!(Facility::Root, Facility::Cgroup("memory"));
     let folder = Dir::new();
     let file = File::create(folder.path().join("sparse")).expect("a file");
     file.write_all_at(b"first\nneedle", 0).expect("written");

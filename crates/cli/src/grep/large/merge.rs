@@ -79,7 +79,6 @@ impl<'a, M: Matcher> Merge<'a, M> {
     pub(super) fn new(
         method: Method<'a>,
         source: Source<'a>,
-        holes: Vec<Range<u64>>,
         output: FileOutput<'a>,
         bench: Bench<M>,
         searcher_for: &'a (dyn Fn(Want) -> Searcher + Sync),
@@ -90,7 +89,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
         Merge {
             method,
             source,
-            holes,
+            holes: Vec::new(),
             output,
             bench,
             searcher_for,
@@ -109,6 +108,11 @@ impl<'a, M: Matcher> Merge<'a, M> {
             done: false,
             marked: false,
         }
+    }
+
+    /// With the holes of the file, in file order, that lines to be printed may go on over.
+    pub(super) fn over(self, holes: Vec<Range<u64>>) -> Self {
+        Self { holes, ..self }
     }
 
     pub(super) fn output(&self) -> &FileOutput<'a> {

@@ -92,16 +92,11 @@ impl Run<'_> {
         let source = Source { file: self.file, path: self.haystack.path(), costs: self.costs };
         let avoids_nul = settings.pattern.as_ref().is_some_and(Pattern::avoids_nul);
         let sparse = Sparse::of(source, &method, &first.searcher, matcher, avoids_nul)?;
-        let merge = Mutex::new(Merge::new(
-            method,
-            source,
-            sparse.as_ref().map_or_else(Vec::new, |sparse| sparse.holes().to_vec()),
-            FileOutput::new(self.output),
-            first,
-            &searcher,
-            settings.budget_bytes,
-            unordered,
-        ));
+        let holes = sparse.as_ref().map_or_else(Vec::new, |sparse| sparse.holes().to_vec());
+        let output = FileOutput::new(self.output);
+        let budget_bytes = settings.budget_bytes;
+        let merge = Merge::new(method, source, output, first, &searcher, budget_bytes, unordered);
+        let merge = Mutex::new(merge.over(holes));
         let start = settings.clock.now();
         let report = match &sparse {
             Some(sparse) => Self::pass_over(&source, sparse, &method, bench(), &merge)?,
