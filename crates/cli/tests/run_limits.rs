@@ -39,9 +39,9 @@ fn evict_all(slow: &SlowDir) {
 
 #[test]
 fn no_more_is_fetched_than_memory_has_room_for() {
-    skip_unless!(Facility::Root, Facility::Fuse, Facility::Cgroup("memory"));
     const FILES: usize = 96;
     const LIMIT: u64 = 64 * MIB;
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Cgroup("memory"));
     let (slow, _dir, script) = many_megabytes(FILES);
     let state = Dir::new();
     // Rules that know no chances, and no bounds of how far ahead they predict, put all at stake.
