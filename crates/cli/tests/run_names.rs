@@ -155,7 +155,7 @@ fn recorded(file: &Path, command: &[&OsStr]) -> Vec<String> {
     let (state, dir) = (Dir::new(), Dir::new());
     let trace = dir.join("trace");
     let run = nearfirst(&state, &["run", "--record"]).arg(&trace).arg("--");
-    let output = command.iter().fold(run, |run, word| run.arg(word)).run();
+    let output = command.iter().fold(run, testkit::Cmd::arg).run();
     output.succeeds().prints("inner\n");
     let trace = fs::read_to_string(trace).expect("recorded");
     let name = file.to_str().expect("text");

@@ -9,7 +9,7 @@ use running::script;
 use testkit::{Dir, Facility, cmd, skip_unless};
 
 /// Types into a shell on a terminal of its own: text, and what must be read before it is typed.
-const TYPIST: &str = r#"
+const TYPIST: &str = r"
 import os, pty, re, select, sys
 program, script = sys.argv[1:]
 pid, terminal = pty.fork()
@@ -46,7 +46,7 @@ type('echo code=$?\n')
 wait(rb'code=44\r\n')
 type('exit\n')
 os.waitpid(pid, 0)
-"#;
+";
 
 #[test]
 fn a_command_is_stopped_continued_and_interrupted_by_keys() {
