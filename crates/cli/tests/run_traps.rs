@@ -84,7 +84,9 @@ fn what_became_a_fifo_a_device_a_folder_or_a_socket_is_never_opened() {
         SlowDir::new(Options::default()),
         &traps.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
     );
-    traps.iter().for_each(|trap| fs::remove_file(trap).expect("it is ours"));
+    for trap in &traps {
+        fs::remove_file(trap).expect("it is ours");
+    }
     cmd("mkfifo", [&traps[0]]).run().succeeds();
     // The kernel's random bytes, which have no end.
     cmd("mknod", ["device", "c", "1", "9"]).dir(&dir).run().succeeds();
