@@ -24,7 +24,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 const GONE_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
 
 /// How long a child that was told to end may take to tidy up.
-const ENDS_WITHIN: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+const ENDS_WITHIN: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
 /// What ends a run early, and so is passed on.
 const PASSED_ON: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
