@@ -166,25 +166,32 @@ fn as_ripgrep_on_files_of_holes() {
                 assert_eq!(said, expected, "{args:?} {stderr}");
             }
         }
-        // Of lines that are printed, holes and all, only whether they are the same.
-        for flags in [
-            &["-an"][..],
-            &["-aC1"],
-            &["-ab", "-m1", "-A2"],
-            &["-ao", "--column"],
-            &["-aM9"],
-            &["-aP"],
-            &["--null-data", "-n"],
-            &["--null-data", "-C1"],
-            &["--null-data", "-oP"],
-            &["--color=always", "-a"],
-            &["-C1"],
-        ] {
-            let args = [flags, &["needle|end", "holes"]].concat();
-            let (expected, _) = folder.run(&rg, &[], &args);
-            let (said, stderr) = folder.grep(&args);
-            assert!(said == expected, "{args:?} {stderr} {:?}", (said.code, said.stdout.len()));
-        }
+    }
+}
+
+#[test]
+fn as_ripgrep_on_lines_that_go_on_over_holes() {
+    let Some(rg) = ripgrep() else { return };
+    let folder = Folder::new();
+    let pieces = ["one\nneedle\ntwo", "needle three\n", "", "\nfour\nneedle", "\nfive\n"];
+    sparse(&folder.0.path().join("holes"), 14 << 20, &pieces);
+    for (flags, pattern) in [
+        (&["-an"][..], "needle"),
+        (&["-ao", "--column"], "needle"),
+        (&["--color=always", "-a"], "three"),
+        (&["-aM9"], "needle"),
+        (&["-aPb"], "one|four"),
+        (&["-aC1"], "one|five"),
+        (&["-C1"], "four"),
+        (&["-ab", "-m1", "-A2"], "one"),
+        (&["--null-data", "-n"], "three"),
+        (&["--null-data", "-C1"], "four"),
+        (&["--null-data", "-oP"], "needle"),
+    ] {
+        let args = [flags, &[pattern, "holes"]].concat();
+        let (expected, _) = folder.run(&rg, &[], &args);
+        let (said, stderr) = folder.grep(&args);
+        assert!(said == expected, "{args:?} {stderr} {:?}", (said.code, said.stdout.len()));
     }
 }
 

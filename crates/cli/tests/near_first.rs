@@ -90,12 +90,12 @@ fn reading_all_reads_only_what_is_far() {
 
 #[test]
 fn a_line_larger_than_memory_is_printed() {
-    const LENGTH: u64 = 300 * MIB;
+    const LENGTH: u64 = 100 * MIB;
     skip_unless!(Facility::Root, Facility::Cgroup("memory"));
     let folder = Dir::new();
     let file = File::create(folder.path().join("sparse")).expect("a file");
     file.write_all_at(b"first\nneedle", 0).expect("written");
-    file.set_len(4096 * MIB).expect("made long");
+    file.set_len(1024 * MIB).expect("made long");
     let file = File::create(folder.path().join("dense")).expect("a file");
     file.write_all_at(b"first\nneedle", 0).expect("written");
     let block = vec![b'x'; 1 << 20];
@@ -103,7 +103,7 @@ fn a_line_larger_than_memory_is_printed() {
     file.write_all_at(b"\nlast\n", 12 + LENGTH).expect("written");
     let text = LENGTH + 6;
     for (args, bytes) in [
-        ("-a needle sparse", 4096 * MIB - 6 + 1),
+        ("-a needle sparse", 1024 * MIB - 6 + 1),
         ("-c needle dense", 2),
         ("needle dense", text + 1),
         ("-m1 -A1 needle dense", text + 6),
@@ -113,7 +113,7 @@ fn a_line_larger_than_memory_is_printed() {
     ] {
         let run = format!("\"$0\" grep {args} | wc -c");
         let cmd = testkit::cmd("sh", ["-c", &run, env!("CARGO_BIN_EXE_nearfirst")]);
-        let output = MemoryCgroup::new(64 * MIB).run(cmd.dir(folder.path()));
+        let output = MemoryCgroup::new(40 * MIB).run(cmd.dir(folder.path()));
         let printed: u64 = output.succeeds().text().trim().parse().expect("a number");
         if bytes > 0 {
             assert_eq!(printed, bytes, "{args}");
