@@ -138,7 +138,11 @@ def _measure_watch(bench: Bench) -> Data:
 
         bench.say("watch-cost: a build of near files beside the service")
         samples = _in_rounds(bench, (ALONE, WATCHED), build)
-    return {"build": samples, "conditions": {"processors": str(os.cpu_count())}}
+    conditions = {
+        "rounds": str(bench.runs * ROUNDS_FACTOR),
+        "processors": str(os.cpu_count()),
+    }
+    return {"build": samples, "conditions": conditions}
 
 
 def _read(bench: Bench) -> Data:
@@ -181,7 +185,11 @@ def _measure(bench: Bench) -> Data:
     return {
         "build": _build(bench),
         "read": _read(bench),
-        "conditions": {"device": str(server()), "processors": str(os.cpu_count())},
+        "conditions": {
+            "rounds": f"{bench.runs * ROUNDS_FACTOR} of builds, {bench.runs} of the script",
+            "device": str(server()),
+            "processors": str(os.cpu_count()),
+        },
     }
 
 
