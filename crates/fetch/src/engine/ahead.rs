@@ -78,7 +78,17 @@ pub(super) fn read_ahead(
     {
         lock(&engine.state).devices.left_at(contact.device, clock.now());
     }
+    if item.is_guess {
+        refresh(&file);
+    }
     Ok(())
+}
+
+/// Has the kernel know a file's attributes, which its own reader may ask for before it reads: some
+/// file systems (FUSE) take them to be outdated by our reading.
+fn refresh(file: &File) {
+    // If it fails, its reader will hear why.
+    drop(file.metadata());
 }
 
 /// Asks a device for a range, a little ahead of who waits for it.
