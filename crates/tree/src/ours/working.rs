@@ -158,6 +158,10 @@ impl Working {
             for file in pattern.files.iter().filter(reads).filter(others) {
                 let path = names.path(file.name);
                 let template = is_template(path);
+                // A run of the same arguments says by itself what follows from them.
+                if template && *own_alike == Alike::Exact {
+                    continue;
+                }
                 let evidence = if template {
                     let history = (Some(file.history), pattern.runs);
                     Evidence::of_file(*alike, history, history, Kind::Template, replaced)
