@@ -190,7 +190,9 @@ fn the_web_reads_alike() {
     skip_unless!(Nginx::NEEDS);
     let nginx = Nginx::new();
     let put = |key: &str, text: &str| nginx.put(key, text);
-    let at = |key: &str| nginx.url(&key.replace('%', "%25").replace(' ', "%20"));
+    // As its pages write them.
+    let quoted = |key: &str| key.replace('%', "%25").replace(' ', "%20").replace('+', "%2B");
+    let at = |key: &str| nginx.url(&quoted(key));
     let stores = stores(&[]);
     fill(&put);
     let linked = |folder: &str, selector: &str| {
