@@ -375,7 +375,7 @@ fn program_of(mut loaded: Vec<Open>) -> Option<(tree::File, Vec<Arc<[u8]>>)> {
         let path = Path::new(OsStr::from_bytes(&open.file.path)).file_name();
         path.map(OsStr::as_bytes).unwrap_or_default().to_vec()
     };
-    if loaded.len() > 1 && loaded.last().is_some_and(|open| name(open).starts_with(b"ld")) {
+    if loaded.len() > 1 && loaded.last().is_some_and(Open::is_loader) {
         loaded.pop();
     }
     let program = loaded.pop()?;

@@ -31,6 +31,15 @@ impl Open {
     }
 }
 
+impl Open {
+    /// Whether it is what links programs when they start, the last that is opened to be run for an
+    /// exec.
+    pub(crate) fn is_loader(&self) -> bool {
+        let name = self.file.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        name.starts_with(b"ld") && name.windows(3).any(|part| part == b".so")
+    }
+}
+
 /// A file system that is listened to, by the mount that its files are named by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ground {

@@ -128,7 +128,8 @@ impl Life {
     fn look(&mut self, open: &Open) {
         let is_loaded = open.deeds.executed();
         self.seen += usize::from(is_loaded && !self.is_loading);
-        self.is_loading = is_loaded;
+        // What is opened between two programs may lie where nobody listens.
+        self.is_loading = is_loaded && !open.is_loader();
     }
 
     /// The exec that the programs seen so far were opened for. The last of them are of the last exec: one too many
@@ -193,6 +194,12 @@ mod tests {
     fn each_exec_has_its_own() {
         let opens = [(7, "run:env"), (7, "a"), (8, "x"), (7, "run:cc"), (7, "b")];
         assert_eq!(told(&[EXEC, EXEC], &opens), ["7!env", "7:a", "8:x", "7!cc", "7:b"]);
+    }
+
+    #[test]
+    fn programs_whose_libraries_are_not_told_are_told_apart() {
+        let opens = [(7, "run:env"), (7, "run:ld.so"), (7, "run:s"), (7, "run:sh"), (7, "run:ld.so")];
+        assert_eq!(told(&[EXEC, EXEC], &opens), ["7!env+ld.so", "7!s+sh+ld.so"]);
     }
 
     #[test]
