@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn programs_whose_libraries_are_not_told_are_told_apart() {
-        let opens = [(7, "run:env"), (7, "run:ld.so"), (7, "run:s"), (7, "run:sh"), (7, "run:ld.so")];
+        let opens =
+            [(7, "run:env"), (7, "run:ld.so"), (7, "run:s"), (7, "run:sh"), (7, "run:ld.so")];
         assert_eq!(told(&[EXEC, EXEC], &opens), ["7!env+ld.so", "7!s+sh+ld.so"]);
     }
 
