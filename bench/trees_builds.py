@@ -139,7 +139,7 @@ def _measure(bench: Bench) -> Data:
         for device in devices():
             samples = _cell(bench, project, device, sources)
             measured[device.name].append({"project": project.name, "samples": samples})
-    return {"devices": measured, "conditions": conditions(devices())}
+    return {"devices": measured, "conditions": conditions(devices(), min(bench.runs, ROUNDS_MAX))}
 
 
 def _target(device: str) -> float:

@@ -124,7 +124,7 @@ def _measure(bench: Bench) -> Data:
                 remote = Remote(bench.peers.slowfs, at / f"server{number}", link)
                 samples = _point(bench, at, remote, blocks)
             measured[link.name].append({"blocks": blocks, "samples": samples})
-    return {"links": measured, "conditions": conditions(links())}
+    return {"links": measured, "conditions": conditions(links(), min(bench.runs, ROUNDS_MAX))}
 
 
 def _rows(data: Data) -> list[Row]:

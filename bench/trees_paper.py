@@ -215,9 +215,10 @@ def series(name: str, points: Sequence[tuple[float, Data]], mode: str) -> svg.Se
     return svg.Series(name, drawn)
 
 
-def conditions(devices: Sequence[Far]) -> Data:
+def conditions(devices: Sequence[Far], rounds: int) -> Data:
     """Of a result."""
     return {
+        "rounds": str(rounds),
         "devices": ", ".join(map(str, devices)),
         "processors": str(os.cpu_count()),
     }

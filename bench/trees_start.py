@@ -267,7 +267,11 @@ def _measure(bench: Bench) -> Data:
             missing.append(str(error))
             continue
         programs[program.name] = _program(bench, program)
-    conditions = {"device": str(disk()), "processors": str(os.cpu_count())}
+    conditions = {
+        "rounds": str(min(bench.runs, ROUNDS_MAX)),
+        "device": str(disk()),
+        "processors": str(os.cpu_count()),
+    }
     if missing:
         conditions["missing"] = ", ".join(missing)
     return {"programs": programs, "conditions": conditions}
