@@ -382,7 +382,7 @@ fn a_bad_member_is_named_and_the_others_are_read() {
     assert!(stdout(&output).ends_with("good\n"), "{}", stdout(&output));
 
     server.answers("/busy", [busy, Answer::bytes("patience\n")]);
-    let output = run(&["wc", "--attempts=4", "-l"], &[]);
+    let output = run(&["wc", "--attempts=2", "-l"], &[]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stdout(&output).contains("1 http"), "{}", stdout(&output));
     assert!(stdout(&output).ends_with("2 total\n"), "{}", stdout(&output));

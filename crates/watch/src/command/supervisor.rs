@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, WaitOptions, wait};
@@ -17,6 +18,9 @@ use super::report::{Line, Reporter};
 use super::run::{Start, let_go_of_streams};
 use super::sys::{self, Slot};
 use super::{Observer, filter, guardian};
+
+/// How long the work may go on after the command's end: what was learned is kept within a second.
+const WORK_MAX: Duration = Duration::from_secs(30);
 
 /// What the guardian is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +81,11 @@ pub(super) fn supervise(
         Err(error) => return reporter.tell(&Line::Unobserved(failed(&error))),
     };
     let answering = Listener::new(Arc::clone(&listener), slot, Arc::clone(&inbox), clock.clone());
-    thread::spawn(move || answering.run());
+    let (at_work, worked) = mpsc::sync_channel(0);
+    thread::spawn(move || {
+        answering.run();
+        end_with_work(&worked);
+    });
     let command = match go() {
         Ok(command) => command,
         Err(error) => return reporter.tell(&Line::NotStarted(failed(&error))),
@@ -104,6 +112,16 @@ pub(super) fn supervise(
     }
     // How the command ended must have been told.
     drop(reaper.join());
+    drop(at_work);
+}
+
+/// Ends the process, once the command's last descendant has ended, if the work does not: where
+/// threads are few it may wait for one for ever, and nobody would look for us.
+#[expect(clippy::exit, reason = "there is no other way to end a thread that waits")]
+fn end_with_work(worked: &mpsc::Receiver<()>) {
+    if worked.recv_timeout(WORK_MAX) == Err(mpsc::RecvTimeoutError::Timeout) {
+        std::process::exit(0)
+    }
 }
 
 type Go = Box<dyn FnOnce() -> io::Result<i32>>;
