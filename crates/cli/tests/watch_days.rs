@@ -10,9 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::{
-    Dir, Facility, FileSystem, LoopDisk, Program, Tmpfs, evict, noise, skip_unless, until,
-};
+use testkit::{Dir, Facility, Program, Tmpfs, noise, skip_unless};
 use watching::{FILES, Ground, NOBODY, Watch, state};
 
 /// A user without a name.
@@ -164,62 +162,4 @@ fn a_full_disk_is_said_once_and_keeps_what_was_saved() {
 fn fill(at: &Path) {
     let mut file = File::create(at.join("ballast")).expect("there is room for a name");
     while file.write_all(&[7; 4096]).is_ok() {}
-}
-
-#[test]
-fn of_a_large_file_what_was_read_last_time_comes_near() {
-    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("python3"));
-    let (disk, state) = (LoopDisk::new(FileSystem::Ext4, 64 << 20), state());
-    fs::set_permissions(disk.path(), fs::Permissions::from_mode(0o755)).expect("ours");
-    disk.set_readahead(128 << 10);
-    let large = disk.path().join("large");
-    fs::write(&large, noise(16 << 20, 1)).expect("there is room");
-    let reader = disk.path().join("reader.py");
-    let text = format!(
-        "import os, sys\n\
-         sys.stdin.readline()\n\
-         file = os.open({large:?}, os.O_RDONLY)\n\
-         sys.stdin.readline()\n\
-         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)\n\
-         os.pread(file, 1 << 20, 9 << 20)\n"
-    );
-    fs::write(&reader, text).expect("there is room");
-    let watch = Watch::start(disk.path(), &state, &[]);
-    let run = |meanwhile: &mut dyn FnMut()| {
-        let mut command = Command::new("python3");
-        command.arg(&reader).uid(NOBODY).gid(NOBODY).stdin(Stdio::piped());
-        let mut child = command.spawn().expect("the machine allows it");
-        meanwhile();
-        let mut stdin = child.stdin.take().expect("piped");
-        stdin.write_all(b"open\n").expect("it reads");
-        // What it opened is known to be far by the time that it reads.
-        watch.has_learned(NOBODY);
-        stdin.write_all(b"read\n").expect("it reads");
-        assert!(child.wait().expect("ours").success());
-        watch.has_learned(NOBODY);
-    };
-    evict(&large);
-    run(&mut || {});
-    let is_near = |at: std::ops::Range<u64>| testkit::is_resident(&large, at);
-    assert!(is_near(9 << 20..10 << 20) && !is_near(0..1 << 20));
-    let came = (0..6).any(|_| {
-        assert!(Command::new("sleep").arg("6").status().expect("the machine allows it").success());
-        evict(&large);
-        let mut came = false;
-        run(&mut || {
-            let mut looks = 0;
-            until("it comes near, or will not", || {
-                looks += 1;
-                came = is_near(9 << 20..10 << 20);
-                came || looks > 200
-            });
-            assert!(
-                !is_near(0..1 << 20) && !is_near(12 << 20..16 << 20),
-                "more came than was read"
-            );
-        });
-        came
-    });
-    assert!(came, "{}", watch.said());
-    watch.end("TERM");
 }

@@ -335,7 +335,7 @@ fn where_a_server_cannot_be_reached_the_error_says_why() {
     let plain = refused(&format!("https://{plain}"));
     answers.join().unwrap();
     assert!(
-        matches!(&plain, Error::Refused { reason, .. } if reason.contains("secure")),
+        matches!(&plain, Error::Refused { reason, .. } if reason.contains("check https or http")),
         "{plain}"
     );
     let gone = server.endpoint();
