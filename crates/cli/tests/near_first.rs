@@ -66,7 +66,9 @@ fn the_first_match_in_file_order_needs_what_is_before_it_and_nothing_after() {
 #[test]
 fn what_must_wait_and_finds_no_room_on_disk_blames_the_disk() {
     skip_unless!(Facility::Root, Facility::Fuse);
-    let (_slow, path, _held) = quarter_near();
+    let (slow, path, _held) = quarter_near();
+    // What is before it comes later, however long the near part takes.
+    slow.mount().set_rules(vec!["text: latency=1s".parse().expect("a rule")]);
     let output = nearfirst(&Dir::new(), ["grep", "--budget", "1", "needle"])
         .env("TMPDIR", "/nowhere")
         .arg(&path)
