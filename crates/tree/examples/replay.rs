@@ -4,12 +4,14 @@
 //! replay import [FOLDER] <OUTPUT-OF-STRACE >TRACE
 //! replay simulate PREDICTOR instant|disk|server files|bytes SIZE... <TRACE
 //! replay files PREDICTOR DEVICE UNIT SIZE <TRACE
+//! replay explain PREDICTOR DEVICE UNIT SIZE <TRACE
 //! replay sizes <TRACE
 //! ```
 //!
 //! `simulate` writes a line of JSON for each size; the predictors are those of [`predictor`]. `files`
-//! tells of each file how often it was read, missed, late, fetched and used. `sizes`
-//! tells how many files and bytes a trace reads.
+//! tells of each file how often it was read, missed, late, fetched and used. `explain`
+//! tells of each read that missed and of each wrong prediction at which event, why, which file, and
+//! what its program was called with. `sizes` tells how many files and bytes a trace reads.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -22,8 +24,8 @@ use std::time::Duration;
 
 use nearfirst_tree::replay::strace::{self, About};
 use nearfirst_tree::replay::{
-    Capacity, Device, FileReport, LastSuccessor, NoPredictor, Options, Ppm, Predictor,
-    ProgramSuccessor, Report, Trace, simulate, simulate_files,
+    Capacity, Device, Fate, FileReport, LastSuccessor, NoPredictor, Options, Ppm, Predictor,
+    ProgramSuccessor, Report, Trace, simulate, simulate_fates, simulate_files,
 };
 use nearfirst_tree::{Access, Event, Learner, Matching, Patterns, User};
 
@@ -68,18 +70,35 @@ fn run(words: &[&str]) -> Result<(), Box<dyn Error>> {
                 writeln!(output)?;
             }
         }
+        ["explain", name, device, unit, size] => {
+            let trace = Trace::parse(&input)?;
+            let options = options(device, unit, size.parse()?)?;
+            let (_, fates) = simulate_fates(&trace, predictor(name)?.as_mut(), &options);
+            for Fate { event, cause, path, command } in fates {
+                write!(output, "{event}\t{cause:?}\t")?;
+                output.write_all(&path)?;
+                output.write_all(b"\t")?;
+                output.write_all(&line(&command))?;
+                writeln!(output)?;
+            }
+        }
         ["sizes"] => {
             let (files, bytes) = read_by(&Trace::parse(&input)?);
             writeln!(output, r#"{{"files": {files}, "bytes": {bytes}}}"#)?;
         }
         _ => {
             return Err(
-                "usage: replay import [FOLDER] | simulate PREDICTOR DEVICE UNIT SIZE... | files … | sizes"
+                "usage: replay import [FOLDER] | simulate PREDICTOR DEVICE UNIT SIZE... | files … | explain … | sizes"
                     .into(),
             );
         }
     }
     Ok(())
+}
+
+/// A command as one line.
+fn line(command: &[u8]) -> Vec<u8> {
+    command.iter().map(|&byte| if byte < b' ' { b' ' } else { byte }).collect()
 }
 
 fn predictor(name: &str) -> Result<Box<dyn Predictor>, Box<dyn Error>> {

@@ -94,27 +94,27 @@ impl Ledger {
     }
 
     /// A file is read, or will not be: it leaves the ledger.
-    pub(super) fn remove(&mut self, name: Name) -> Option<State> {
-        let (_, state) = self.files.remove(&name)?;
+    pub(super) fn remove(&mut self, name: Name) -> Option<(PredictionId, State)> {
+        let (prediction, state) = self.files.remove(&name)?;
         match state {
             State::Waiting(key) => drop(self.turns.remove(&key)),
             State::Fetched { cost, .. } | State::Kept { cost } => self.unread -= cost,
             State::Left => {}
         }
-        Some(state)
+        Some((prediction, state))
     }
 
     /// The cache threw a file out: it leaves the ledger, unless its turn is yet to come.
-    pub(super) fn thrown_out(&mut self, name: Name) -> Option<State> {
+    pub(super) fn thrown_out(&mut self, name: Name) -> Option<(PredictionId, State)> {
         match self.files.get(&name)? {
             (_, State::Waiting(_)) => None,
             _ => self.remove(name),
         }
     }
 
-    /// What of a prediction is not under way leaves the ledger; returns how many files waited.
-    pub(super) fn withdraw(&mut self, prediction: PredictionId) -> u64 {
-        let mut waited = 0;
+    /// What of a prediction is not under way leaves the ledger: returns it, and whether it waited.
+    pub(super) fn withdraw(&mut self, prediction: PredictionId) -> Vec<(Name, bool)> {
+        let mut left = Vec::new();
         for name in self.of.remove(&prediction).unwrap_or_default() {
             let Some((of, state)) = self.files.get_mut(&name) else { continue };
             if *of != prediction {
@@ -125,18 +125,17 @@ impl Ledger {
                 self.unread -= std::mem::take(cost);
                 continue;
             }
-            waited += u64::from(matches!(state, State::Waiting(_)));
+            left.push((name, matches!(state, State::Waiting(_))));
             self.remove(name);
         }
-        waited
+        left
     }
 
-    /// Bytes of files that were fetched and never read.
-    pub(super) fn unread_bytes(&self) -> u64 {
-        let bytes = |&(_, state): &(PredictionId, State)| match state {
-            State::Fetched { bytes, .. } => bytes,
-            State::Waiting(_) | State::Kept { .. } | State::Left => 0,
-        };
-        self.files.values().map(bytes).sum()
+    /// Everything that is in it, by name.
+    pub(super) fn rest(&self) -> Vec<(Name, PredictionId, State)> {
+        let files = self.files.iter();
+        let mut rest: Vec<_> = files.map(|(&name, &(of, state))| (name, of, state)).collect();
+        rest.sort_unstable_by_key(|(name, ..)| *name);
+        rest
     }
 }

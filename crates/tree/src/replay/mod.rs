@@ -24,6 +24,7 @@
 
 mod cache;
 mod device;
+mod fate;
 mod learner;
 mod ledger;
 mod names;
@@ -38,9 +39,10 @@ pub mod trace;
 
 pub use cache::Capacity;
 pub use device::Device;
+pub use fate::{Cause, Fate};
 pub use ppm::Ppm;
 pub use predictor::{NoPredictor, Predictor};
 pub use report::{FileReport, Report};
-pub use simulate::{Options, simulate, simulate_files};
+pub use simulate::{Options, simulate, simulate_fates, simulate_files};
 pub use successor::{LastSuccessor, ProgramSuccessor};
 pub use trace::{Trace, TraceError};

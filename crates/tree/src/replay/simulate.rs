@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use super::cache::{Cache, Capacity};
 use super::device::{Device, Queue};
+use super::fate::{Cause, Fate, Fates};
 use super::ledger::{Ledger, State, Turn};
 use super::names::{Name, Names};
 use super::order::Order;
 use super::predictor::{Predictor, reference};
 use super::report::{FileReport, Report};
 use super::trace::Trace;
-use crate::{Access, Decision, Event, File, Prediction, PredictionId};
+use crate::{Access, Decision, Event, File, Prediction, PredictionId, Process};
 
 /// Guesses that nobody has read yet, near before or not, may take one part in so many of the cache; what
 /// is beyond waits for its turn. Everything else in the cache is what was read last, which is worth as much.
@@ -61,6 +62,16 @@ pub fn simulate_files(
     (simulation.report, simulation.files)
 }
 
+/// As [`simulate`], with all reads that missed and predictions that were wrong, as they were seen.
+pub fn simulate_fates(
+    trace: &Trace,
+    predictor: &mut dyn Predictor,
+    options: &Options,
+) -> (Report, Vec<Fate>) {
+    let simulation = play(trace, predictor, options);
+    (simulation.report, simulation.fates.all)
+}
+
 fn play<'a>(
     trace: &Trace,
     predictor: &'a mut dyn Predictor,
@@ -77,10 +88,12 @@ fn play<'a>(
         ledger: Ledger::default(),
         arriving: BTreeMap::new(),
         report: Report::default(),
+        fates: Fates::default(),
     };
     simulation.learn_sizes(trace);
     let mut order = Order::new(&trace.events);
     while let Some((now, index)) = order.next() {
+        simulation.fates.event = index;
         simulation.advance(now);
         let wait = simulation.event(&trace.events[index].1, now);
         order.done(index, wait);
@@ -88,7 +101,9 @@ fn play<'a>(
         simulation.issue(now);
         simulation.report.elapsed = simulation.report.elapsed.max(now + wait);
     }
-    simulation.report.wasted_bytes += simulation.ledger.unread_bytes();
+    for (name, prediction, state) in simulation.ledger.rest() {
+        simulation.wrong(name, (prediction, state), Cause::Unread);
+    }
     simulation
 }
 
@@ -104,6 +119,7 @@ struct Simulation<'a> {
     /// Guesses under way, by when they are through.
     arriving: BTreeMap<(Duration, Name), (PredictionId, u64, Duration)>,
     report: Report,
+    fates: Fates,
 }
 
 impl Simulation<'_> {
@@ -168,13 +184,14 @@ impl Simulation<'_> {
     /// What the world does and what the predictor says to it; returns how long the process waits.
     fn event(&mut self, event: &Event, now: Duration) -> Duration {
         let mut wait = Duration::ZERO;
-        if let Some((_, file)) = reference(event) {
-            wait = self.read(file, now);
+        self.fates.on(event);
+        if let Some((process, file)) = reference(event) {
+            wait = self.read(process, file, now);
         } else if let Event::Opened { file, access: Access::Write, .. } = event {
             let (name, bytes) = self.file(file);
             // Nobody read what was predicted, and nobody will.
-            if let Some(State::Fetched { bytes, .. }) = self.ledger.remove(name) {
-                self.report.wasted_bytes += bytes;
+            if let Some(predicted) = self.ledger.remove(name) {
+                self.wrong(name, predicted, Cause::Written);
             }
             self.put(name, bytes, now);
         }
@@ -183,19 +200,20 @@ impl Simulation<'_> {
         wait
     }
 
-    fn read(&mut self, file: &File, now: Duration) -> Duration {
+    fn read(&mut self, process: Process, file: &File, now: Duration) -> Duration {
         let known = self.names.len();
         let (name, bytes) = self.file(file);
         let new = self.names.len() > known;
         self.report.references += 1;
         self.of(name).references += 1;
-        let predicted = self.ledger.remove(name);
+        let predicted = self.ledger.remove(name).map(|(_, state)| state);
         self.report.right += u64::from(predicted.is_some());
         let ready = self.cache.ready(name);
         let guessed = matches!(predicted, Some(State::Fetched { .. }));
         self.report.used += u64::from(guessed);
         self.of(name).used += u64::from(guessed);
         let near = ready.is_some_and(|ready| ready <= now);
+        let mut cause = None;
         // A file on its way because somebody asked for it is missed once.
         if !near && (guessed || ready.is_none()) {
             let late = matches!(predicted, Some(State::Waiting(_) | State::Fetched { .. }));
@@ -206,7 +224,13 @@ impl Simulation<'_> {
             let of = self.of(name);
             of.misses += 1;
             of.late += u64::from(late);
+            cause = Some(match (late, new) {
+                (true, _) => Cause::Late,
+                (false, true) => Cause::New,
+                (false, false) => Cause::Unsaid,
+            });
         }
+        self.fates.read((name, &file.path), process, cause);
         let ready = if let Some(ready) = ready {
             self.cache.touch(name);
             ready.max(now)
@@ -250,10 +274,18 @@ impl Simulation<'_> {
 
     fn put(&mut self, name: Name, bytes: u64, ready: Duration) {
         for gone in self.cache.insert(name, bytes, ready) {
-            if let Some(State::Fetched { bytes, .. }) = self.ledger.thrown_out(gone) {
-                self.report.wasted_bytes += bytes;
+            if let Some(predicted) = self.ledger.thrown_out(gone) {
+                self.wrong(gone, predicted, Cause::ThrownOut);
             }
         }
+    }
+
+    /// A prediction that has left the ledger was wrong.
+    fn wrong(&mut self, name: Name, (prediction, state): (PredictionId, State), cause: Cause) {
+        if let State::Fetched { bytes, .. } = state {
+            self.report.wasted_bytes += bytes;
+        }
+        self.fates.wrong(self.names.bytes(name), prediction, cause);
     }
 
     /// Whether a guess of so many bytes will ever have its turn.
@@ -266,7 +298,11 @@ impl Simulation<'_> {
             match decision {
                 Decision::Fetch(prediction) => self.predicted(&prediction, now),
                 Decision::Withdraw(prediction) => {
-                    self.report.withdrawn += self.ledger.withdraw(prediction);
+                    for (name, waited) in self.ledger.withdraw(prediction) {
+                        self.report.withdrawn += u64::from(waited);
+                        let path = self.names.bytes(name);
+                        self.fates.wrong(path, prediction, Cause::Withdrawn);
+                    }
                 }
             }
         }
@@ -285,6 +321,9 @@ impl Simulation<'_> {
                 self.ledger.leave(name, prediction.id)
             };
             self.report.predicted += u64::from(new);
+            if new {
+                self.fates.predicted(name, prediction.id, prediction.process);
+            }
         }
     }
 }
