@@ -3,6 +3,7 @@
 mod bounds;
 mod finish;
 mod follow;
+mod foresee;
 mod predict;
 
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use crate::event::{Decision, Event, Process, User};
 use crate::numbered::NumberMap;
 use crate::options::Options;
+use crate::ours::Foresight;
 use crate::outstanding::Outstanding;
 use crate::patterns::Patterns;
 use crate::run::{Run, RunId};
@@ -26,6 +28,7 @@ pub struct Learner {
     processes: NumberMap<Process, Seen>,
     runs: NumberMap<RunId, Run>,
     outstanding: HashMap<User, Outstanding>,
+    foresights: HashMap<User, Foresight>,
     /// Events so far.
     events: u64,
     next_run: u64,
@@ -54,6 +57,7 @@ impl Learner {
             processes: NumberMap::default(),
             runs: NumberMap::default(),
             outstanding: HashMap::new(),
+            foresights: HashMap::new(),
             events: 0,
             next_run: 0,
             next_prediction: 0,

@@ -90,6 +90,23 @@ impl Habits {
         self.names.access(file, size, self.accesses);
     }
 
+    /// A file is read again in a run: it is near for longer.
+    pub(crate) fn access_again(
+        &mut self,
+        file: Name,
+        size: Option<u64>,
+        options: &Options,
+        now: Duration,
+    ) {
+        if self.is_near(file, options, now) {
+            // It pushes nothing out.
+            self.accesses.at = now;
+            self.names.access(file, size, self.accesses);
+        } else {
+            self.access(file, size, now);
+        }
+    }
+
     /// Whether a file was accessed so short a while ago that it is near.
     pub(crate) fn is_near(&self, file: Name, options: &Options, now: Duration) -> bool {
         self.names.accessed(file).is_some_and(|then| {

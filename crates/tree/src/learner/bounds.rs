@@ -3,6 +3,7 @@
 use super::Learner;
 use crate::event::{Decision, User};
 use crate::names::Name;
+use crate::ours::Foresight;
 use crate::patterns::Habits;
 
 /// Processes known at a time: twice what a kernel allows by default. Beyond it those that did
@@ -10,6 +11,10 @@ use crate::patterns::Habits;
 const PROCESSES_MAX: usize = 1 << 16;
 /// How many runs end between two looks at the memory for patterns: a look costs some microseconds.
 const RUNS_BETWEEN_LOOKS: u64 = 64;
+/// Reads of a user between two looks at the memory for courses.
+const READS_BETWEEN_LOOKS: u64 = 1 << 12;
+/// Reads of all users that are remembered: some hundred megabytes at most, with their names.
+const STEPS_MAX: usize = 1 << 20;
 /// Part of the memory that is freed when it is full, so that this is seldom.
 const FREED_PART: usize = 8;
 /// Bytes of names from which on it is worth to look for those that nobody needs any more.
@@ -60,11 +65,29 @@ impl Learner {
         }
         if full {
             let excess = (total(self) - most).saturating_add(most / FREED_PART);
-            if let Some(largest) = self.patterns.users.values_mut().max_by_key(|user| user.bytes())
-            {
+            let largest = self.patterns.users.iter_mut().max_by_key(|(_, habits)| habits.bytes());
+            if let Some((user, largest)) = largest {
                 largest.shrink(excess);
+                // It keeps names that nothing else needs any more.
+                if let Some(foresight) = self.foresights.get_mut(user) {
+                    foresight.shrink();
+                }
             }
             self.sweep();
+        }
+    }
+
+    /// Looks at the courses of all users from time to time.
+    pub(super) fn bound_courses(&mut self, user: User) {
+        let due = |foresight: &Foresight| foresight.reads().is_multiple_of(READS_BETWEEN_LOOKS);
+        if !self.foresights.get(&user).is_some_and(due) {
+            return;
+        }
+        let steps = self.foresights.values().map(Foresight::steps).sum::<usize>();
+        let largest =
+            self.foresights.iter_mut().max_by_key(|(user, foresight)| (foresight.steps(), **user));
+        if let Some((_, largest)) = largest.filter(|_| steps > STEPS_MAX) {
+            largest.shrink();
         }
     }
 
@@ -80,6 +103,9 @@ impl Learner {
             }
             if let Some(outstanding) = self.outstanding.get(user) {
                 outstanding.names(&mut keep);
+            }
+            if let Some(foresight) = self.foresights.get(user) {
+                foresight.names(&mut keep);
             }
             habits.names.sweep(&kept);
             self.swept_bytes += habits.names.bytes();

@@ -9,7 +9,7 @@ use crate::account::Account;
 use crate::event::{Access, Decision, File, Process, User};
 use crate::names::Name;
 use crate::numbered::NumberSet;
-use crate::options::Matching;
+use crate::options::{Matching, Options};
 use crate::ours::{self, Advice, Guess, Invocation};
 use crate::paper::{self, Leaf};
 use crate::program::{Role, role};
@@ -70,6 +70,10 @@ impl Learner {
             self.invoked(above, (process, user), (program, file), invocation.exact, now)
         });
         let invoked = invoked.unwrap_or_default();
+        if ours {
+            self.foresight(user);
+        }
+        let options = self.options_now(user);
         let Some(habits) = self.patterns.users.get_mut(&user) else { return };
         let working = match self.options.matching {
             Matching::Paper => {
@@ -82,7 +86,7 @@ impl Learner {
                 (program, file),
                 invocation,
                 (session, replaced, habits.window),
-                &self.options,
+                &options,
             ))),
         };
         self.files += 1;
@@ -115,6 +119,16 @@ impl Learner {
             }
         }
         self.advance(id, now, decisions);
+        self.foresee(id, file, now, decisions);
+    }
+
+    /// The options, with the least chances that make enough of a user's predictions right.
+    fn options_now(&self, user: User) -> Options {
+        let bar = self.foresights.get(&user).map_or(0.0, |foresight| foresight.run_bar.chance());
+        let mut options = self.options.clone();
+        options.chance_min = options.chance_min.max(bar);
+        options.next_chance_min = options.next_chance_min.max(bar);
+        options
     }
 
     /// Tells the run above that it invoked a program.
@@ -126,6 +140,7 @@ impl Learner {
         exact: u64,
         now: Duration,
     ) -> Option<Invoked> {
+        let options = self.options_now(user);
         // What another user runs from here on is none of this one's business.
         let run = self.runs.get_mut(&above).filter(|above| above.user == user)?;
         let habits = self.patterns.users.get_mut(&run.user)?;
@@ -140,7 +155,7 @@ impl Learner {
                 invoked.inherited = inherited;
             }
             Working::Ours(working) => {
-                let context = (habits.ticks, &self.options);
+                let context = (habits.ticks, &options);
                 let memory = &mut habits.memory;
                 invoked.foreseen = working.invoked(memory, (file, exact), at, context);
                 invoked.parent = Some((above, 0));
@@ -187,8 +202,13 @@ impl Learner {
             self.used(user, (name, file.size, program), now, decisions);
         } else if first {
             habits.access(name, file.size, now);
+        } else if access == Access::Read && self.options.matching == Matching::Ours {
+            self.used_again(user, (name, file.size), now);
         }
         self.follow(id, (name, access), (first, near), now, decisions);
+        if access == Access::Read {
+            self.foresee(id, name, now, decisions);
+        }
     }
 
     /// Takes a file that was opened into the run.
@@ -200,8 +220,10 @@ impl Learner {
         now: Duration,
         decisions: &mut Vec<Decision>,
     ) {
+        let Some(user) = self.runs.get(&id).map(|run| run.user) else { return };
+        let options = self.options_now(user);
         let Some(run) = self.runs.get_mut(&id) else { return };
-        let Some(habits) = self.patterns.users.get_mut(&run.user) else { return };
+        let Some(habits) = self.patterns.users.get_mut(&user) else { return };
         let at = now.saturating_sub(run.started);
         let advice = match &mut run.working {
             Working::Paper(working) => {
@@ -210,8 +232,8 @@ impl Learner {
                 Advice { fetch, withdraw: false }
             }
             Working::Ours(working) if first => {
-                let (memory, options) = (&mut habits.memory, &self.options);
-                working.opened(memory, (name, access), at, (&run.opened, near), options)
+                let memory = &mut habits.memory;
+                working.opened(memory, (name, access), at, (&run.opened, near), &options)
             }
             Working::Ours(_) => return,
         };
@@ -243,12 +265,32 @@ impl Learner {
             return habits.add(program, account);
         };
         habits.add(used.program, used.account);
-        if let Some(run) = self.runs.get_mut(&used.run)
+        if let Some(foresight) = self.foresights.get_mut(&user) {
+            foresight.bar(used.run.is_some()).right();
+        }
+        if used.run.is_none() && used.account.late > 0 {
+            habits.window = (ours::window_from(habits.window) + 1).min(ours::WINDOW_MAX);
+        }
+        if let Some(run) = used.run.and_then(|run| self.runs.get_mut(&run))
             && let Working::Ours(working) = &mut run.working
         {
             let bytes = habits.names.size(file);
             working.came(bytes, used.needed.saturating_sub(now), used.account.late > 0);
-            self.advance(used.run, now, decisions);
+            if let Some(run) = used.run {
+                self.advance(run, now, decisions);
+            }
+        }
+    }
+
+    /// A file was read once more by a run, which may have been foreseen.
+    fn used_again(&mut self, user: User, (file, size): (Name, Option<u64>), now: Duration) {
+        let Some(habits) = self.patterns.users.get_mut(&user) else { return };
+        habits.access_again(file, size, &self.options, now);
+        if let Some(used) = self.outstanding.entry(user).or_default().read(file) {
+            habits.add(used.program, used.account);
+            if let Some(foresight) = self.foresights.get_mut(&user) {
+                foresight.bar(used.run.is_some()).right();
+            }
         }
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::Learner;
 use crate::account::Account;
-use crate::event::{Decision, Predicted, Prediction, PredictionId};
+use crate::event::{Decision, Predicted, Prediction, PredictionId, Process, User};
 use crate::names::Name;
 use crate::numbered::NumberSet;
 use crate::options::Matching;
-use crate::ours::Guess;
+use crate::ours::{Guess, WINDOW_MIN, window_from};
 use crate::run::{Run, RunId, Working};
 
 impl Learner {
@@ -48,41 +48,59 @@ impl Learner {
         if guesses.is_empty() {
             return left_out;
         }
-        let Some(run) = self.runs.get_mut(&id) else { return left_out };
-        let Some(habits) = self.patterns.users.get_mut(&run.user) else { return left_out };
+        let Some(run) = self.runs.get(&id) else { return left_out };
+        let Some(habits) = self.patterns.users.get(&run.user) else { return left_out };
         let outstanding = self.outstanding.entry(run.user).or_default();
         let ours = self.options.matching == Matching::Ours;
+        let accesses = habits.accesses.files;
         let mut chosen = NumberSet::default();
-        let mut files = Vec::new();
-        let mut made: Vec<(Name, Duration)> = Vec::new();
+        let mut made: Vec<(Name, Duration, f32)> = Vec::new();
         for guess in guesses {
-            let known = outstanding.awaits(guess.file)
+            let known = ours && outstanding.holds_for_run(guess.file, accesses)
+                || !ours && outstanding.awaits(guess.file)
                 || ours && !guess.below && run.opened.contains(&guess.file)
                 || ours && habits.is_near(guess.file, &self.options, now);
             if known || made.len() >= outstanding.room() || !chosen.insert(guess.file) {
                 left_out.push(guess.file);
                 continue;
             }
-            let needed = run.started + guess.at;
-            made.push((guess.file, needed));
-            files.push(Predicted {
-                path: Arc::clone(habits.names.path(guess.file)),
-                extents: habits.memory.extents(guess.file),
-                needed_in: needed.saturating_sub(now),
-                chance: guess.chance,
-            });
+            made.push((guess.file, run.started + guess.at, guess.chance));
         }
-        if files.is_empty() {
-            return left_out;
+        if !made.is_empty() {
+            let prediction = self.announce(Source::of_run(id, run), made, now, decisions);
+            if let Some(run) = self.runs.get_mut(&id) {
+                run.predictions.push(prediction);
+            }
         }
-        let prediction = PredictionId(self.next_prediction);
-        self.next_prediction += 1;
-        run.predictions.push(prediction);
-        outstanding.made(prediction, (id, run.program), &made);
-        habits.add(run.program, Account { predicted: made.len() as u64, ..Account::default() });
-        let (process, user) = (run.owner, run.user);
-        decisions.push(Decision::Fetch(Prediction { id: prediction, process, user, files }));
         left_out
+    }
+
+    /// Makes a prediction of files, each with the time at which it is needed and its chance.
+    pub(super) fn announce(
+        &mut self,
+        source: Source,
+        made: Vec<(Name, Duration, f32)>,
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) -> PredictionId {
+        let Source { run, process, user, program } = source;
+        let id = PredictionId(self.next_prediction);
+        self.next_prediction += 1;
+        let Some(habits) = self.patterns.users.get_mut(&user) else { return id };
+        let predicted = |&(file, needed, chance): &(Name, Duration, f32)| Predicted {
+            path: Arc::clone(habits.names.path(file)),
+            extents: habits.memory.extents(file),
+            needed_in: needed.saturating_sub(now),
+            chance,
+        };
+        let files: Vec<Predicted> = made.iter().map(predicted).collect();
+        habits.add(program, Account { predicted: made.len() as u64, ..Account::default() });
+        let made: Vec<_> = made.into_iter().map(|(file, needed, _)| (file, needed)).collect();
+        let accesses = habits.accesses.files;
+        let outstanding = self.outstanding.entry(user).or_default();
+        outstanding.made(id, (run, program), &made, accesses);
+        decisions.push(Decision::Fetch(Prediction { id, process, user, files }));
+        id
     }
 
     /// A predicted file is near. Its run may be waiting for something else meanwhile, so that nothing
@@ -94,15 +112,36 @@ impl Learner {
         now: Duration,
         decisions: &mut Vec<Decision>,
     ) {
-        let found = self.outstanding.iter_mut().find_map(|(user, outstanding)| {
-            let habits = self.patterns.users.get_mut(user)?;
+        let found = self.outstanding.iter_mut().find_map(|(&user, outstanding)| {
+            let habits = self.patterns.users.get_mut(&user)?;
             let file = habits.names.find(path)?;
-            let (run, program) = outstanding.fetched(prediction, file, bytes, took)?;
-            habits.add(program, Account { fetched_bytes: bytes, ..Account::default() });
-            Some(run)
+            let arrived = outstanding.fetched(prediction, file, bytes, took)?;
+            let account = Account { fetched_bytes: bytes, ..Account::default() };
+            habits.add(arrived.program, account);
+            Some((user, arrived))
         });
-        if let Some(run) = found {
+        let Some((user, arrived)) = found else { return };
+        if let Some(foresight) = self.foresights.get_mut(&user)
+            && arrived.in_vain
+        {
+            foresight.bar(arrived.run.is_some()).wrong(1);
+        }
+        if arrived.in_vain {
+            self.too_early(user, arrived.run);
+        }
+        if let Some(run) = arrived.run {
             self.advance(run, now, decisions);
+        }
+    }
+
+    /// A predicted file was gone again when it was needed: so far ahead others would be, too.
+    fn too_early(&mut self, user: User, run: Option<RunId>) {
+        if let Some(Run { working: Working::Ours(working), .. }) =
+            run.and_then(|run| self.runs.get_mut(&run))
+        {
+            working.gone();
+        } else if let Some(habits) = self.patterns.users.get_mut(&user) {
+            habits.window = (window_from(habits.window) - 1).max(WINDOW_MIN);
         }
     }
 
@@ -121,15 +160,49 @@ impl Learner {
 
     /// Nothing more is expected of a run's predictions.
     pub(super) fn close(&mut self, run: &mut Run, decisions: &mut Vec<Decision>) {
-        let Some(outstanding) = self.outstanding.get_mut(&run.user) else { return };
         for prediction in run.predictions.drain(..) {
-            let Some(closed) = outstanding.close(prediction) else { continue };
-            if closed.unfetched {
-                decisions.push(Decision::Withdraw(prediction));
-            }
-            if let Some(habits) = self.patterns.users.get_mut(&run.user) {
-                habits.add(closed.program, closed.account);
-            }
+            self.close_one(run.user, prediction, decisions);
         }
+    }
+
+    /// Nothing more is expected of a prediction.
+    pub(super) fn close_one(
+        &mut self,
+        user: User,
+        prediction: PredictionId,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let Some(outstanding) = self.outstanding.get_mut(&user) else { return };
+        let Some(closed) = outstanding.close(prediction) else { return };
+        if closed.unfetched {
+            decisions.push(Decision::Withdraw(prediction));
+        }
+        if let Some(habits) = self.patterns.users.get_mut(&user) {
+            habits.add(closed.program, closed.account);
+        }
+        if let Some(foresight) = self.foresights.get_mut(&user) {
+            foresight.bar(closed.for_run).wrong(closed.account.unused);
+        }
+    }
+}
+
+/// For whom a prediction is made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source {
+    /// The run that it ends with; `None`: whichever reads the files next.
+    run: Option<RunId>,
+    process: Process,
+    pub(super) user: User,
+    pub(super) program: Name,
+}
+
+impl Source {
+    fn of_run(id: RunId, run: &Run) -> Self {
+        Self { run: Some(id), ..Self::foreseen(run) }
+    }
+
+    /// What was foreseen when a run read a file.
+    pub(super) fn foreseen(run: &Run) -> Self {
+        Self { run: None, process: run.owner, user: run.user, program: run.program }
     }
 }

@@ -1,5 +1,6 @@
 //! How often what looked alike came true: so that a chance means what it says.
 
+use super::course::Stream;
 use crate::names::Name;
 use crate::numbered::NumberMap;
 use crate::program::basename;
@@ -70,10 +71,11 @@ pub(crate) enum Bond {
 /// What evidence is of: a file if none of these.
 const OF_STEP: u16 = 1 << 11;
 const OF_CHILD: u16 = 1 << 11 | 1 << 10;
+const OF_COURSE: u16 = 1 << 12;
 
 impl Evidence {
     /// No evidence has a larger number.
-    pub(crate) const LARGEST: u16 = (1 << 12) - 1;
+    pub(crate) const LARGEST: u16 = (1 << 13) - 1;
 
     /// Of a file by its histories under the most alike circumstance that is known and under the
     /// most general one; `None` where that never had it, out of so many runs.
@@ -126,9 +128,46 @@ impl Evidence {
         Self(OF_STEP | total_class | share << 2 | steps << 4 | u16::from(foreign) << 6)
     }
 
+    /// Of a file by the course of earlier reads: where that was found again by the so-manieth context
+    /// and has come as earlier for a streak of reads since, so many steps ahead, of which the weakest has
+    /// this class ([`Held::class`](super::course::Held::class)); `contested` if the file's run knows
+    /// something else to come next; `kin` if it is a file of the latest one's kind.
+    pub(crate) fn of_course(
+        stream: Stream,
+        (order, streak): (usize, usize),
+        (class, steps): (u16, usize),
+        (contested, kin): (bool, bool),
+    ) -> Self {
+        let alike = match streak {
+            0 => u16::try_from(order).unwrap_or(3).min(3),
+            1 => 4,
+            2..=3 => 5,
+            4..=7 => 6,
+            _ => 7,
+        };
+        let distance = match steps {
+            0..=1 => 0,
+            2 => 1,
+            3..=4 => 2,
+            5..=8 => 3,
+            9..=16 => 4,
+            _ => 5,
+        };
+        let stream = u16::from(stream == Stream::Run);
+        let (contested, kin) = (u16::from(contested), u16::from(kin));
+        let found = alike | class << 3 | distance << 6;
+        Self(OF_COURSE | found | stream << 9 | contested << 10 | kin << 11)
+    }
+
     /// The chance that it deserves before any case was counted.
     fn prior(self) -> f32 {
         let bits = |place: u16, mask: u16| usize::from(self.0 >> place & mask);
+        if self.0 & OF_COURSE != 0 {
+            let alike = [0.9, 0.8, 0.7, 0.6, 0.85, 0.9, 0.95, 0.97][bits(0, 7)];
+            let class = [1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.5, 0.3][bits(3, 7)];
+            let distance = [1.0, 0.98, 0.96, 0.93, 0.9, 0.85, 0.8, 0.8][bits(6, 7)];
+            return alike * class * distance;
+        }
         if self.0 & OF_CHILD == OF_CHILD {
             return CLASS_PRIORS[bits(0, 15)] * [1.0, 0.7][bits(4, 1)];
         }
@@ -225,7 +264,7 @@ impl Beliefs {
 
     /// It came true, or did not.
     pub(crate) fn count(&mut self, program: Name, evidence: Evidence, came: bool) {
-        debug_assert!(evidence.0 <= Evidence::LARGEST, "twelve bits");
+        debug_assert!(evidence.0 <= Evidence::LARGEST, "thirteen bits");
         self.shared.entry(evidence).or_default().count(came);
         self.own.entry((program, evidence)).or_default().count(came);
     }
@@ -250,6 +289,10 @@ mod tests {
         let all = (Some(!0), 16);
         let file = Evidence::of_file(Alike::Executable, all, all, Kind::Template, true);
         assert!(file.0 < OF_STEP);
+        for stream in [Stream::All, Stream::Run] {
+            let course = Evidence::of_course(stream, (9, 99), (7, 99), (true, true));
+            assert!(course.0 >= OF_COURSE && course.0 <= Evidence::LARGEST);
+        }
         let step = Evidence::of_step(1, 9, 99, true);
         assert!(step.0 >= OF_STEP && step.0 & OF_CHILD != OF_CHILD);
         assert!(Evidence::of_child(!0, 16, Bond::After).0 <= Evidence::LARGEST);

@@ -93,6 +93,13 @@ impl Invocation {
 }
 
 impl Invocation {
+    /// The contexts in which the run begins, the most alike first.
+    pub(crate) fn starts(&self) -> Vec<u64> {
+        let mut starts = vec![self.exact, self.shape, self.program, self.executable];
+        starts.dedup();
+        starts
+    }
+
     /// Whether a path has to do with how the program was called: it is in the working folder, or in
     /// one that an argument names or has its file in.
     pub(crate) fn concerns(&self, path: &[u8]) -> bool {

@@ -7,7 +7,7 @@ use super::belief::{Alike, Bond, Kind};
 use super::chain::ahead;
 use super::memory::From;
 use super::template::{expand, is_template, templates};
-use super::{ChildEntry, Evidence, FileEntry, Invocation, Memory, Pattern};
+use super::{ChildEntry, Evidence, FileEntry, Invocation, Memory, Pattern, Trail};
 use crate::event::Access;
 use crate::names::{Name, Names};
 use crate::numbered::{NumberMap, NumberSet};
@@ -24,7 +24,9 @@ const CANDIDATES_MAX: usize = 1 << 16;
 const CHANCE_WATCHED: f32 = 0.05;
 /// Files that are predicted and have not come, at least: few enough that a pattern that does not hold
 /// costs little, and that nothing is fetched so early that it is gone again when it is needed.
-const WINDOW_MIN: usize = 24;
+pub(crate) const WINDOW_FIRST: usize = 24;
+/// The same, at least, where memory is so short that more is gone again when it is needed.
+pub(crate) const WINDOW_MIN: usize = 6;
 /// The same, at most: what keeps a slow device with many arms busy.
 pub(crate) const WINDOW_MAX: usize = 256;
 /// So many more for each that came too late: the device takes longer than the program.
@@ -80,6 +82,7 @@ pub(crate) struct Working {
     program: Name,
     executable: Name,
     invocation: Invocation,
+    trail: Trail,
     files: Vec<(Name, Access, Duration)>,
     children: Vec<(u64, Duration)>,
     /// The files of the programs that it invoked.
@@ -122,6 +125,7 @@ impl Working {
         let mut working = Self {
             program,
             executable,
+            trail: Trail::of_run(executable, invocation.starts()),
             invocation,
             files: Vec::new(),
             children: Vec::new(),
@@ -132,7 +136,7 @@ impl Working {
             came: 0,
             awaited_bytes: 0,
             lead: Duration::ZERO,
-            window: window.max(WINDOW_MIN),
+            window: window_from(window),
             hits: 0,
             strays: 0,
             expected: 0,
@@ -254,10 +258,10 @@ impl Working {
         let until = elapsed + self.lead + horizon / whole * part;
         let room = (window + self.came).saturating_sub(self.planned);
         let rest = &self.plan[self.planned..];
-        if room < BATCH.min(rest.len()) {
+        if room < BATCH.min(self.window / 4).min(rest.len()) {
             return Vec::new();
         }
-        let bytes_max = window as u64 * WINDOW_FILE_BYTES;
+        let bytes_max = window.max(WINDOW_FIRST) as u64 * WINDOW_FILE_BYTES;
         let mut next = Vec::new();
         for guess in rest.iter().take(room).take_while(|guess| guess.at <= until) {
             // Two large files that never come must not stop all others.
@@ -283,9 +287,15 @@ impl Working {
         }
     }
 
+    /// One of the files that were predicted for this run was gone again before it was needed.
+    pub(crate) fn gone(&mut self) {
+        self.window = (self.window - 1).max(WINDOW_MIN);
+    }
+
     /// How many files ahead the next run should be, after one that was so many.
     pub(crate) fn window_of_next(&self, before: usize) -> usize {
-        let short = self.planned < WINDOW_MIN;
+        let short = self.planned < WINDOW_FIRST;
+        let before = window_from(before);
         if short { before } else { (before * (WINDOW_PART - 1) + self.window) / WINDOW_PART }
     }
 
@@ -408,6 +418,11 @@ impl Working {
         guesses
     }
 
+    /// Where the run is in the course of earlier reads.
+    pub(crate) fn trail(&mut self) -> &mut Trail {
+        &mut self.trail
+    }
+
     /// Whether the run is a shell that is told what to do.
     pub(crate) fn is_session(&self) -> bool {
         self.latest.is_some()
@@ -467,6 +482,11 @@ impl Working {
         self.last.iter().for_each(|&file| each(file));
         self.executed.iter().for_each(|&file| each(file));
     }
+}
+
+/// How many files ahead to be; 0: nothing is known of that.
+pub(crate) fn window_from(known: usize) -> usize {
+    if known == 0 { WINDOW_FIRST } else { known.clamp(WINDOW_MIN, WINDOW_MAX) }
 }
 
 /// Counts which of the programs that were expected came.

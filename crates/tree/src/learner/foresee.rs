@@ -1,0 +1,96 @@
+//! What follows by the course of earlier reads is predicted, whichever run will read it.
+
+use std::time::Duration;
+
+use super::Learner;
+use super::predict::Source;
+use crate::event::{Decision, User};
+use crate::names::Name;
+use crate::ours::{Evidence, Foresight, Soon, window_from};
+use crate::run::{RunId, Working};
+
+/// Files ahead, as a part of the window of a run: what is found again by its last reads is less sure than
+/// what its arguments say.
+const DEPTH_PART: usize = 3;
+/// Files ahead at most: farther nothing is sure, and each is looked at after each read.
+const DEPTH_MAX: usize = 32;
+
+impl Learner {
+    /// What is foreseen of a user.
+    pub(super) fn foresight(&mut self, user: User) -> &mut Foresight {
+        let share = self.options.right_share;
+        self.foresights.entry(user).or_insert_with(|| Foresight::new(share))
+    }
+
+    /// A run read a file: predicts what followed earlier.
+    pub(super) fn foresee(
+        &mut self,
+        id: RunId,
+        file: Name,
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let Some((source, soon)) = self.step(id, file, now) else { return };
+        self.bound_courses(source.user);
+        if let Some(within) = soon.iter().map(|(soon, _)| soon.within).max() {
+            let made = soon.iter().map(|(soon, chance)| (soon.file, now + soon.after, *chance));
+            let prediction = self.announce(source, made.collect(), now, decisions);
+            self.foresight(source.user).predicted(prediction, within);
+        }
+        while let Some(overdue) = self.foresights.get_mut(&source.user).and_then(Foresight::overdue)
+        {
+            self.close_one(source.user, overdue, decisions);
+        }
+    }
+
+    /// Notes the read, and gives what is to be predicted, with its chance.
+    fn step(&mut self, id: RunId, file: Name, now: Duration) -> Option<(Source, Vec<(Soon, f32)>)> {
+        let run = self.runs.get_mut(&id)?;
+        let source = Source::foreseen(run);
+        let Working::Ours(working) = &mut run.working else { return None };
+        let habits = self.patterns.users.get_mut(&source.user)?;
+        let foresight = self.foresights.get_mut(&source.user)?;
+        let trail = working.trail();
+        if !foresight.read(&mut habits.memory.beliefs, trail, file, now) {
+            return Some((source, Vec::new()));
+        }
+        let depth = (window_from(habits.window) / DEPTH_PART).min(DEPTH_MAX);
+        let latest = habits.names.path(file);
+        let kin = |other| is_kin(latest, habits.names.path(other));
+        let ahead = foresight.ahead(trail, depth, kin);
+        let outstanding = self.outstanding.entry(source.user).or_default();
+        let bar = foresight.next_bar.chance();
+        let mut known: Option<(Evidence, f32)> = None;
+        let mut chosen: Vec<(Soon, f32)> = Vec::new();
+        for soon in ahead {
+            if soon.file == file
+                || outstanding.holds(soon.file, habits.accesses.files)
+                || habits.is_near(soon.file, &self.options, now)
+                || chosen.iter().any(|(chosen, _)| chosen.file == soon.file)
+            {
+                continue;
+            }
+            let chance = match known {
+                Some((evidence, chance)) if evidence == soon.evidence => chance,
+                _ => habits.memory.beliefs.chance(source.program, soon.evidence),
+            };
+            known = Some((soon.evidence, chance));
+            foresight.expect(soon, source.program);
+            if chance >= bar && chosen.len() < outstanding.room() {
+                chosen.push((soon, chance));
+            }
+        }
+        Some((source, chosen))
+    }
+}
+
+/// Whether two files are of one kind, by how their names end: who reads some files of a folder often
+/// reads all of that kind, in the order of another one who read them all.
+fn is_kin(one: &[u8], other: &[u8]) -> bool {
+    extension(one) == extension(other)
+}
+
+fn extension(path: &[u8]) -> Option<&[u8]> {
+    let place = path.iter().rposition(|&byte| byte == b'.' || byte == b'/')?;
+    (path[place] == b'.').then(|| &path[place..])
+}

@@ -1,0 +1,230 @@
+//! What one user's programs will read next, by the course of what they read before, and whether it comes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::bar::Bar;
+use super::course::Course;
+use super::{Beliefs, Evidence, Trail};
+use crate::event::PredictionId;
+use crate::names::Name;
+use crate::numbered::NumberMap;
+
+/// Reasons that are remembered for one file.
+const REASONS_MAX: usize = 4;
+/// Files that are waited for: beyond it those that have been for longest are given up.
+const WAITING_MAX: usize = 1 << 14;
+/// Reads of all programs within which the next read of a run comes, if it comes: there are seldom more
+/// programs at work.
+const READS_OF_OTHERS: u64 = 8;
+/// The same of the next read of all programs.
+const READS_BETWEEN: u64 = 4;
+/// Reads that are waited for in any case. What comes later may have left the memory again.
+const PATIENCE: u64 = 96;
+
+/// A file that may be read soon.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Soon {
+    pub(crate) file: Name,
+    pub(crate) evidence: Evidence,
+    /// From now, by how it was earlier.
+    pub(crate) after: Duration,
+    /// It comes within so many reads, or not at all.
+    pub(crate) within: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    program: Name,
+    reasons: [Evidence; REASONS_MAX],
+    count: usize,
+    until: u64,
+}
+
+/// The course of one user's reads, and what is foreseen by it: whether it is predicted or not, it is
+/// counted whether it comes, so that chances mean what they say.
+#[derive(Debug)]
+pub(crate) struct Foresight {
+    /// For what a run will have, and for what comes next.
+    pub(crate) run_bar: Bar,
+    pub(crate) next_bar: Bar,
+    course: Course,
+    /// Where all programs together are.
+    all: Trail,
+    waiting: NumberMap<Name, Waiting>,
+    /// When each of these is given up, about in this order.
+    due: VecDeque<(u64, Name)>,
+    predictions: VecDeque<(u64, PredictionId)>,
+    /// Reads so far.
+    reads: u64,
+}
+
+impl Foresight {
+    /// One that knows nothing yet, and shall be right in this share of cases.
+    pub(crate) fn new(share: f32) -> Self {
+        Self {
+            run_bar: Bar::new(share),
+            next_bar: Bar::new(share),
+            course: Course::default(),
+            all: Trail::of_all(),
+            waiting: NumberMap::default(),
+            due: VecDeque::new(),
+            predictions: VecDeque::new(),
+            reads: 0,
+        }
+    }
+
+    /// The bar for what was predicted for a run, or for any.
+    pub(crate) fn bar(&mut self, for_run: bool) -> &mut Bar {
+        if for_run { &mut self.run_bar } else { &mut self.next_bar }
+    }
+
+    /// A run, which is where `trail` is, read a file; whether that is a step, and not the same again.
+    pub(crate) fn read(
+        &mut self,
+        beliefs: &mut Beliefs,
+        trail: &mut Trail,
+        file: Name,
+        now: Duration,
+    ) -> bool {
+        self.reads += 1;
+        self.resolve(beliefs, file, true);
+        while let Some(&(until, file)) = self.due.front()
+            && (until <= self.reads || self.due.len() > WAITING_MAX)
+        {
+            self.due.pop_front();
+            if self.waiting.get(&file).is_some_and(|waiting| waiting.until == until) {
+                self.resolve(beliefs, file, false);
+            }
+        }
+        if [self.all.latest(), trail.latest()] == [Some(file); 2] {
+            return false;
+        }
+        let mut contexts = self.all.read(&mut self.course, file);
+        contexts.extend(trail.read(&mut self.course, file));
+        let place = self.course.push(file, now, trail.last(), &contexts);
+        self.all.moved(place);
+        trail.moved(place);
+        true
+    }
+
+    /// What comes next, so many files ahead: for the run that is where `trail` is, then for all. `kin`
+    /// tells which files are of the kind of the latest one.
+    pub(crate) fn ahead(
+        &self,
+        trail: &Trail,
+        depth: usize,
+        kin: impl Fn(Name) -> bool,
+    ) -> Vec<Soon> {
+        let contested = trail.speaks(&self.course);
+        let mut soon = trail.ahead(&self.course, depth, false, (READS_OF_OTHERS, &kin));
+        soon.extend(self.all.ahead(&self.course, depth, contested, (READS_BETWEEN, &kin)));
+        for each in &mut soon {
+            each.within += PATIENCE;
+        }
+        soon
+    }
+
+    /// A file is foreseen for a program.
+    pub(crate) fn expect(&mut self, soon: Soon, program: Name) {
+        let until = self.reads + soon.within;
+        let new = Waiting { program, reasons: [soon.evidence; REASONS_MAX], count: 0, until: 0 };
+        let waiting = self.waiting.entry(soon.file).or_insert(new);
+        let known = &waiting.reasons[..waiting.count];
+        if known.len() == REASONS_MAX || known.contains(&soon.evidence) {
+            return;
+        }
+        waiting.reasons[waiting.count] = soon.evidence;
+        waiting.count += 1;
+        if until > waiting.until {
+            waiting.until = until;
+            self.due.push_back((until, soon.file));
+        }
+    }
+
+    fn resolve(&mut self, beliefs: &mut Beliefs, file: Name, came: bool) {
+        let Some(waiting) = self.waiting.remove(&file) else { return };
+        for &reason in &waiting.reasons[..waiting.count] {
+            beliefs.count(waiting.program, reason, came);
+        }
+    }
+
+    /// A prediction was made of what comes within so many reads.
+    pub(crate) fn predicted(&mut self, prediction: PredictionId, within: u64) {
+        self.predictions.push_back((self.reads + within, prediction));
+    }
+
+    /// The next prediction whose files should all have come, once.
+    pub(crate) fn overdue(&mut self) -> Option<PredictionId> {
+        let &(_, prediction) =
+            self.predictions.front().filter(|(until, _)| *until <= self.reads)?;
+        self.predictions.pop_front();
+        Some(prediction)
+    }
+
+    /// Reads so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// Reads that are remembered.
+    pub(crate) fn steps(&self) -> usize {
+        self.course.len()
+    }
+
+    /// Forgets the older half of the course, where memory is short.
+    pub(crate) fn shrink(&mut self) {
+        self.course.shrink();
+    }
+
+    /// All names that are held.
+    pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
+        self.course.names(each);
+        for (&file, waiting) in &self.waiting {
+            each(file);
+            each(waiting.program);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::course::Stream;
+    use super::*;
+
+    #[test]
+    fn what_comes_and_what_stays_away_is_counted_for_its_reason() {
+        let (mut foresight, mut beliefs) = (Foresight::new(0.9), Beliefs::default());
+        let mut trail = Trail::of_run(Name(99), vec![1]);
+        let reason = |steps| Evidence::of_course(Stream::Run, (0, 0), (0, steps), (false, false));
+        let soon = |file, steps| Soon {
+            file: Name(file),
+            evidence: reason(steps),
+            after: Duration::ZERO,
+            within: 5,
+        };
+        foresight.expect(soon(1, 1), Name(50));
+        // The same reason once more counts once.
+        foresight.expect(soon(1, 1), Name(50));
+        foresight.expect(soon(2, 9), Name(50));
+        for file in [1, 10, 11, 12, 13, 14, 2] {
+            foresight.read(&mut beliefs, &mut trail, Name(file), Duration::ZERO);
+        }
+        let counted = |steps| beliefs.own[&(Name(50), reason(steps))];
+        assert_eq!((counted(1).came, counted(1).all), (1, 1));
+        assert_eq!((counted(9).came, counted(9).all), (0, 1));
+    }
+
+    #[test]
+    fn a_prediction_is_overdue_once_and_not_before_its_time() {
+        let (mut foresight, mut beliefs) = (Foresight::new(0.9), Beliefs::default());
+        let mut trail = Trail::of_run(Name(99), vec![1]);
+        foresight.predicted(PredictionId(1), 2);
+        assert_eq!(foresight.overdue(), None);
+        for file in 0..2 {
+            foresight.read(&mut beliefs, &mut trail, Name(file), Duration::ZERO);
+        }
+        assert_eq!(foresight.overdue(), Some(PredictionId(1)));
+        assert_eq!(foresight.overdue(), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! What follows by the course of earlier reads, through the learner.
+
+mod world;
+
+use nearfirst_tree::{Learner, Options, Patterns, Process};
+use world::World;
+
+fn world() -> World {
+    // Nothing counts as near: a test's few files would all be.
+    let options = Options { near_files: 0, ..Options::default() };
+    World::new(Learner::new(options, Patterns::default()))
+}
+
+fn files(folder: &str, count: usize) -> Vec<String> {
+    (0..count).map(|file| format!("/{folder}/{file:03}.h")).collect()
+}
+
+/// How many of these are predicted before they are opened, one after another.
+fn foreseen(world: &mut World, process: Process, files: &[String]) -> usize {
+    let mut foreseen = 0;
+    for file in files {
+        foreseen += usize::from(world.predicted().contains(file));
+        world.open(process, file);
+    }
+    foreseen
+}
+
+#[test]
+fn a_second_pass_of_one_run_is_predicted() {
+    let mut world = world();
+    let list = files("info", 200);
+    let process = world.start("/usr/bin/dpkg", "dpkg --configure -a");
+    world.open_all(process, &list);
+    world.forget_decisions();
+    let again = foreseen(&mut world, process, &list);
+    assert!(again > 150, "{again} of 200");
+}
+
+#[test]
+fn what_another_program_read_in_this_order_is_predicted() {
+    let mut world = world();
+    let list = files("src", 120);
+    let search = world.start("/bin/grep", "grep -r x");
+    world.open_all(search, &list);
+    world.exit(search);
+    world.forget_decisions();
+    let pack = world.start("/bin/tar", "tar c .");
+    let known = foreseen(&mut world, pack, &list);
+    assert!(known > 90, "{known} of 120");
+}
+
+#[test]
+fn runs_at_the_same_time_keep_their_own_ways() {
+    let mut world = world();
+    let (one, two) = (files("one", 100), files("two", 100));
+    for list in [&one, &two] {
+        let process = world.start("/bin/cc", "cc x");
+        world.open_all(process, list);
+        world.exit(process);
+    }
+    // Neither is an invocation that is known, nor is the order of both together.
+    world.forget_decisions();
+    let first = world.start("/bin/cc", "cc y");
+    let second = world.start("/bin/cc", "cc z");
+    let mut known = 0;
+    for pair in one.chunks(2).zip(two.chunks(2)) {
+        known += foreseen(&mut world, first, pair.0) + foreseen(&mut world, second, pair.1);
+    }
+    assert!(known > 140, "{known} of 200");
+}
+
+#[test]
+fn what_follows_the_end_of_a_run_is_predicted_before_the_next_begins() {
+    let mut world = world();
+    let lists: Vec<Vec<String>> = (0..3).map(|list| files(&format!("l{list}"), 40)).collect();
+    let round = |world: &mut World, shell, which: usize| {
+        let child = world.invoke(shell, "/bin/show", &format!("show {which}"));
+        world.open_all(child, &lists[which]);
+        world.exit(child);
+    };
+    let shell = world.start("/bin/bash", "bash");
+    for _ in 0..4 {
+        (0..3).for_each(|which| round(&mut world, shell, which));
+    }
+    round(&mut world, shell, 0);
+    let predicted = world.predicted();
+    let last = predicted.iter().rposition(|path| *path == lists[1][0]);
+    let ended = predicted.iter().rposition(|path| *path == lists[0][39]);
+    assert!(last > ended, "{:?}", &predicted[predicted.len() - 20..]);
+}
+
+#[test]
+fn a_file_that_was_predicted_long_ago_is_told_again_when_it_is_needed() {
+    let mut world = world();
+    let list = files("info", 300);
+    for _ in 0..2 {
+        let process = world.start("/usr/bin/dpkg", "dpkg -i");
+        world.open_all(process, &list);
+        world.exit(process);
+    }
+    world.forget_decisions();
+    let process = world.start("/usr/bin/dpkg", "dpkg -i");
+    assert!(world.predicted().contains(&list[11]), "{:?}", world.predicted());
+    world.open_all(process, &list[..10]);
+    // Meanwhile it does something else, and its files may have left the memory.
+    world.open_all(process, files("other", 60));
+    world.forget_decisions();
+    world.open_all(process, &list[9..11]);
+    assert!(world.predicted().contains(&list[11]), "{:?}", world.predicted());
+}
+
+#[test]
+fn where_guesses_are_wrong_less_is_guessed() {
+    let mut world = world();
+    let list = files("data", 64);
+    let mut state = 1_u32;
+    let mut shuffled = || {
+        let mut order = list.clone();
+        for place in (1..order.len()).rev() {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            order.swap(place, (state >> 16) as usize % (place + 1));
+        }
+        order
+    };
+    let (mut predicted, mut rounds) = (Vec::new(), 0);
+    for round in 0..40 {
+        world.forget_decisions();
+        // Eight of the files in no order: nothing says which come next.
+        let process = world.start("/bin/pick", &format!("pick {round}"));
+        world.open_all(process, &shuffled()[..8]);
+        world.exit(process);
+        predicted.push(world.predicted().len());
+        rounds += 1;
+    }
+    let late: usize = predicted[rounds - 10..].iter().sum();
+    assert!(late < 80, "{predicted:?}");
+}
