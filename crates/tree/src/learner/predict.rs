@@ -121,11 +121,6 @@ impl Learner {
             Some((user, arrived))
         });
         let Some((user, arrived)) = found else { return };
-        if let Some(foresight) = self.foresights.get_mut(&user)
-            && arrived.in_vain
-        {
-            foresight.bar(arrived.run.is_some()).wrong(1);
-        }
         if arrived.in_vain {
             self.too_early(user, arrived.run);
         }
