@@ -63,35 +63,6 @@ class MemoryLimit:
             self._path.rmdir()
 
 
-class CpuAccount:
-    """A cgroup that counts the processor time of its processes, whoever waits for them."""
-
-    def __init__(self) -> None:
-        name = f"nearfirst-bench-cpu-{os.getpid()}-{next(_counter)}"
-        first_version = (_CGROUPS / "cpuacct").is_dir()
-        self._path = (_CGROUPS / "cpuacct" if first_version else _CGROUPS) / name
-        self._path.mkdir()
-        self._first_version = first_version
-        self.procs = self._path / "cgroup.procs"
-
-    def cpu_s(self) -> float:
-        """User and system time so far."""
-        if self._first_version:
-            return int((self._path / "cpuacct.usage").read_text()) / 1e9
-        lines = (self._path / "cpu.stat").read_text().splitlines()
-        return int(dict(map(str.split, lines))["usage_usec"]) / 1e6
-
-    def close(self) -> None:
-        """Removes the group, whose processes have ended."""
-        for _ in range(_LEAVING_TRIES):
-            try:
-                self._path.rmdir()
-            except OSError:
-                time.sleep(_LEAVING_S)
-            else:
-                return
-
-
 @dataclass(frozen=True)
 class Device:
     """How slow a device is, and by how much its times were divided to fit an experiment."""

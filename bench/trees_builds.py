@@ -15,20 +15,9 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import svg
 from bench import Bench, Data, Experiment, Row
-from trees_paper import (
-    NEVER_SLOWER_TARGET,
-    Remote,
-    Work,
-    cell,
-    conditions,
-    cpu_row,
-    gain,
-    link,
-    links,
-    row,
-)
+from trees_pair import conditions, gains
+from trees_paper import NEVER_SLOWER_TARGET, Remote, Work, cell, cpu_row, link, links, row
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -139,7 +128,8 @@ def _measure(bench: Bench) -> Data:
         for device in devices():
             samples = _cell(bench, project, device, sources)
             measured[device.name].append({"project": project.name, "samples": samples})
-    return {"devices": measured, "conditions": conditions(devices(), min(bench.runs, ROUNDS_MAX))}
+    said = conditions(min(bench.runs, ROUNDS_MAX), devices=", ".join(map(str, devices())))
+    return {"devices": measured, "conditions": said}
 
 
 def _target(device: str) -> float:
@@ -159,15 +149,13 @@ def _rows(data: Data) -> list[Row]:
 
 
 def _plots(data: Data) -> dict[str, str]:
-    bars = []
-    for device, cells in data["devices"].items():
-        for of in cells:
-            reached = gain(of["samples"])
-            label = f"{of['project']}, {device}"
-            target = _target(device)
-            bars.append(svg.Bar(label, reached.median, reached.low, reached.high, target))
     title = "Builds: how many times faster with nearfirst run (Figure 8)"
-    return {"trees-builds": svg.bars(title, "times faster; the mark is to be reached", bars)}
+    cells = (
+        (f"{of['project']}, {device}", of["samples"], _target(device))
+        for device, cells in data["devices"].items()
+        for of in cells
+    )
+    return {"trees-builds": gains(title, cells)}
 
 
 EXPERIMENTS = (

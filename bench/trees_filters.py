@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING
 
 import svg
 from bench import Bench, Data, Experiment, Row
-from trees_paper import (
-    NEVER_SLOWER_TARGET,
-    WITH,
-    WITHOUT,
-    Remote,
-    Work,
-    cell,
-    conditions,
-    cpu_row,
-    gain,
-    links,
-    row,
-    series,
-)
+from trees_pair import WITH, WITHOUT, conditions, gain
+from trees_paper import NEVER_SLOWER_TARGET, Remote, Work, cell, cpu_row, links, row, series
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,7 +112,8 @@ def _measure(bench: Bench) -> Data:
                 remote = Remote(bench.peers.slowfs, at / f"server{number}", link)
                 samples = _point(bench, at, remote, blocks)
             measured[link.name].append({"blocks": blocks, "samples": samples})
-    return {"links": measured, "conditions": conditions(links(), min(bench.runs, ROUNDS_MAX))}
+    said = conditions(min(bench.runs, ROUNDS_MAX), devices=", ".join(map(str, links())))
+    return {"links": measured, "conditions": said}
 
 
 def _rows(data: Data) -> list[Row]:

@@ -7,24 +7,23 @@ even a name is in memory. Programs, and what they write, are of this machine.
 from __future__ import annotations
 
 import contextlib
-import os
 import statistics
-from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import measure
 import page_cache
 import svg
 from bench import Bench, Data, Row
-from conditions import CpuAccount, Far, SlowFolder
+from conditions import Far, SlowFolder
 from measure import Spread
+from trees_pair import WITH, WITHOUT, Run, counted, gain, in_turns, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-WITH, WITHOUT = "run", "alone"
 CPU_TARGET = 1.02
 NEVER_SLOWER_TARGET = 0.98
 LEARNING_RUNS = 2
@@ -42,25 +41,6 @@ def links() -> tuple[Far, Far]:
 def link(name: str, round_trip_s: float, bandwidth: float) -> Far:
     """To a server of NFS version 4, which delegates files, with a client's usual patience."""
     return Far(name, round_trip_s, bandwidth, 1, opens="first", believed_s=3.0)
-
-
-@dataclass
-class Run:
-    """One run of the whole experiment at one point."""
-
-    seconds: float
-    cpu_s: float
-    """User and system, of all its processes, ours included."""
-    reads: int
-    read_bytes: int
-    metadata: int
-    """Requests without data: names, attributes, opens."""
-    others_s: float
-    output: str
-
-    def as_json(self) -> Data:
-        """For the result file."""
-        return asdict(self)
 
 
 class Remote:
@@ -95,58 +75,19 @@ class Work:
     outcome: Callable[[], str]
 
 
-def once(bench: Bench, remote: Remote, work: Work, mode: str, state: Path) -> Run:
-    """One run, observed and fetched for if `mode` is WITH."""
-    command: list[str | Path] = list(work.command)
-    if mode == WITH:
-        command = [bench.peers.nearfirst, "run", "--", *command]
-    with ExitStack() as exits:
-        slow = exits.enter_context(remote.fresh())
-        account = exits.enter_context(closing(CpuAccount()))
-        with slow.at_full_speed():
-            work.prepare()
-        slow.reset()
-        sample = measure.run(
-            command,
-            procs=account.procs,
-            folder=work.folder,
-            env={"NEARFIRST_STATE": str(state)},
-        )
-        cpu_s = account.cpu_s()
-        counts = slow.counts()
-        outcome = work.outcome()
-    return Run(
-        seconds=sample.seconds,
-        cpu_s=cpu_s,
-        reads=counts["reads"],
-        read_bytes=counts["read_bytes"],
-        metadata=counts["metadata"],
-        others_s=max(0.0, sample.others_s + sample.user_s + sample.system_s - cpu_s),
-        output=outcome,
-    )
-
-
 def cell(bench: Bench, remote: Remote, work: Work, name: str, runs: int) -> Data:
     """Both ways, in turns, after what is to be learned was."""
     with bench.folder("state") as state:
-        for _ in range(LEARNING_RUNS):
-            once(bench, remote, work, WITH, state)
-        once(bench, remote, work, WITHOUT, state)
-        samples = measure.interleaved(
-            (WITHOUT, WITH),
-            runs,
-            bench.rng(name),
-            lambda mode, _number: once(bench, remote, work, mode, state),
-        )
-    data = {mode: [run.as_json() for run in of] for mode, of in samples.items()}
-    if not measure.same_output(data):
-        raise measure.FailedError(f"{name}: not the same was written with and without")
-    return data
 
+        def once(mode: str) -> Run:
+            with remote.fresh() as slow:
+                with slow.at_full_speed():
+                    work.prepare()
+                command = observed(bench, work.command, mode)
+                run = counted(slow, command, {"NEARFIRST_STATE": str(state)}, work.folder)
+                return replace(run, output=work.outcome())
 
-def gain(samples: Data) -> Spread:
-    """How many times faster with fetching, round by round."""
-    return measure.ratios(samples[WITHOUT], samples[WITH])
+        return in_turns(bench, name, runs, LEARNING_RUNS, once)
 
 
 def _median(samples: Sequence[Data], key: str) -> float:
@@ -213,12 +154,3 @@ def series(name: str, points: Sequence[tuple[float, Data]], mode: str) -> svg.Se
         spread = measure.seconds(samples[mode])
         drawn.append(svg.Point(x, spread.median, spread.low, spread.high))
     return svg.Series(name, drawn)
-
-
-def conditions(devices: Sequence[Far], rounds: int) -> Data:
-    """Of a result."""
-    return {
-        "rounds": str(rounds),
-        "devices": ", ".join(map(str, devices)),
-        "processors": str(os.cpu_count()),
-    }

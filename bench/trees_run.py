@@ -123,7 +123,9 @@ def _measure_watch(bench: Bench) -> Data:
         contextlib.closing(Account()) as looking,
     ):
         _project(folder, sources)
-        watch = [bench.peers.nearfirst, "watch", "--on", folder, "--state", folder / "state"]
+        state = folder / "state"
+        watch: list[str | Path] = [bench.peers.nearfirst, "watch"]
+        watch += ["--on", folder, "--state", state]
 
         def build(name: str) -> _Build:
             if name == ALONE:

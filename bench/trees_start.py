@@ -7,21 +7,20 @@ import shutil
 import subprocess
 import sys
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import measure
 import peers
-import svg
 from bench import Bench, Data, Experiment, Row
-from conditions import CpuAccount, SlowDisk, disk
+from conditions import SlowDisk, disk
 from measure import Spread
+from trees_pair import WITH, WITHOUT, Run, conditions, counted, gain, gains, in_turns, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WITH, WITHOUT = "run", "alone"
 TARGET = 1.5
 ROUNDS_MAX = 5
 IMAGE_BYTES = 3 << 30
@@ -176,47 +175,15 @@ def _found(name: str) -> str:
     return path
 
 
-@dataclass
-class Run:
-    """One cold start."""
-
-    seconds: float
-    cpu_s: float
-    reads: int
-    read_bytes: int
-    others_s: float
-    output: str
-
-    def as_json(self) -> Data:
-        """For the result file."""
-        return asdict(self)
-
-
 def _once(bench: Bench, slow: SlowDisk, program: Program, mode: str, state: Path) -> Run:
     slow.forget()
-    slow.reset()
-    command = program.command(slow.path)
-    if mode == WITH:
-        command = [bench.peers.nearfirst, "run", "--", *command]
+    words = program.command(slow.path)
     env = {name: text.replace("{at}", str(slow.path)) for name, text in program.env.items()}
-    if mode == WITH and "LD_LIBRARY_PATH" in env:
+    if "LD_LIBRARY_PATH" in env:
         # For the program alone: ours is not to look for its own libraries there.
-        words = [f"{name}={text}" for name, text in env.items()]
-        command[3:3] = ["env", *words]
+        words = ["env", *(f"{name}={text}" for name, text in env.items()), *words]
         env = {}
-    with closing(CpuAccount()) as account:
-        env |= {"NEARFIRST_STATE": str(state)}
-        sample = measure.run(command, procs=account.procs, env=env)
-        cpu_s = account.cpu_s()
-    counts = slow.counts()
-    return Run(
-        seconds=sample.seconds,
-        cpu_s=cpu_s,
-        reads=counts["reads"],
-        read_bytes=counts["read_bytes"],
-        others_s=max(0.0, sample.others_s + sample.user_s + sample.system_s - cpu_s),
-        output=sample.output,
-    )
+    return counted(slow, observed(bench, words, mode), {**env, "NEARFIRST_STATE": str(state)})
 
 
 def _put(program: Program, at: Path) -> None:
@@ -240,21 +207,15 @@ def _program(bench: Bench, program: Program) -> Data:
         state = at / "state"
         with slow.at_full_speed():
             _put(program, slow.path)
-        # Once, so that what a program writes at its first start is there.
-        _once(bench, slow, program, WITHOUT, state)
-        bench.say(f"trees-start: {program.name}")
-        for _ in range(LEARNING_RUNS):
-            _once(bench, slow, program, WITH, state)
-        samples = measure.interleaved(
-            (WITHOUT, WITH),
+        name = f"trees-start {program.name}"
+        bench.say(name)
+        return in_turns(
+            bench,
+            name,
             min(bench.runs, ROUNDS_MAX),
-            bench.rng(f"trees-start {program.name}"),
-            lambda mode, _number: _once(bench, slow, program, mode, state),
+            LEARNING_RUNS,
+            lambda mode: _once(bench, slow, program, mode, state),
         )
-    data = {mode: [run.as_json() for run in of] for mode, of in samples.items()}
-    if not measure.same_output(data):
-        raise measure.FailedError(f"{program.name}: not the same was said with and without")
-    return data
 
 
 def _measure(bench: Bench) -> Data:
@@ -267,24 +228,16 @@ def _measure(bench: Bench) -> Data:
             missing.append(str(error))
             continue
         programs[program.name] = _program(bench, program)
-    conditions = {
-        "rounds": str(min(bench.runs, ROUNDS_MAX)),
-        "device": str(disk()),
-        "processors": str(os.cpu_count()),
-    }
+    said = conditions(min(bench.runs, ROUNDS_MAX), device=str(disk()))
     if missing:
-        conditions["missing"] = ", ".join(missing)
-    return {"programs": programs, "conditions": conditions}
-
-
-def _gain(samples: Data) -> Spread:
-    return measure.ratios(samples[WITHOUT], samples[WITH])
+        said["missing"] = ", ".join(missing)
+    return {"programs": programs, "conditions": said}
 
 
 def _rows(data: Data) -> list[Row]:
     rows = []
     for name, samples in data["programs"].items():
-        reached = _gain(samples)
+        reached = gain(samples)
 
         def mib(mode: str, samples: Data = samples) -> str:
             sizes = Spread.of([run["read_bytes"] for run in samples[mode]])
@@ -304,13 +257,10 @@ def _rows(data: Data) -> list[Row]:
 
 
 def _plots(data: Data) -> dict[str, str]:
-    bars = []
-    for name, samples in data["programs"].items():
-        reached = _gain(samples)
-        label = name.split(",")[0]
-        bars.append(svg.Bar(label, reached.median, reached.low, reached.high, TARGET))
     title = "Cold starts: how many times faster with nearfirst run"
-    return {"trees-start": svg.bars(title, "times faster; the mark is to be reached", bars)}
+    programs = data["programs"].items()
+    cells = ((name.split(",")[0], samples, TARGET) for name, samples in programs)
+    return {"trees-start": gains(title, cells)}
 
 
 EXPERIMENTS = (
