@@ -25,7 +25,7 @@ SOURCES, SOURCES_QUICK = 12, 4
 ROUNDS_FACTOR = 2
 """Builds differ by some hundredths from one to the next, which is what is looked for."""
 FUNCTIONS = 60
-"""Of one source: about what a file of 700 lines has."""
+"""Of one source: about what a file of 600 lines has."""
 SETTLES_S = 0.05
 FILES, FILES_QUICK = 60, 12
 FILE_BYTES = 24_000

@@ -16,7 +16,7 @@ use tree::{Access, Event, File, Process};
 
 /// Smaller files are brought near whole.
 const LARGE_BYTES: u64 = 4 << 20;
-/// Above this the answer would cost milliseconds (about 50 ns for each page that is in memory).
+/// Above this the answer would take too long: it costs time for each page that is in memory.
 const LARGEST_BYTES: u64 = 1 << 30;
 /// Files remembered for all processes, and for one.
 const FILES_MAX: usize = 1024;

@@ -14,7 +14,7 @@ use super::sys;
 /// The largest folio of common file systems: a window is then all or nothing.
 const WINDOW_BYTES: u64 = 2 << 20;
 
-/// Bytes of a mixed file from which on two threads ask: it takes some 4 ms, a thread a tenth of that.
+/// Bytes of a mixed file from which on two threads ask: asking takes longer than beginning a thread.
 const THREAD_BYTES_MIN: u64 = 256 << 20;
 
 /// Runs kept apart. A file of terabytes may be in memory in millions of

@@ -1,8 +1,8 @@
 //! One command and all that comes of it, observed without privileges.
 //!
 //! A seccomp filter has the kernel ask before the few system calls that matter; every answer is to
-//! go on. That sees static programs too, and costs a call about 6 µs. Three processes stand around
-//! the command, so that it looks as if nobody did:
+//! go on. That sees static programs too, and costs each such call a switch to the supervisor and
+//! back. Three processes stand around the command, so that it looks as if nobody did:
 //!
 //! - the one that was called waits, hands signals on, and ends as the command ends;
 //! - its **supervisor** answers calls, learns and fetches, and lives until the last descendant of

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::filter::Instruction;
 
-/// Wakes the listener on the caller's processor (Linux 6.6): 6 µs a call instead of 38.
+/// Wakes the listener on the caller's processor (Linux 6.6), which spares waking another.
 const SYNC_WAKE_UP: u64 = 1;
 /// The kernel's `SECCOMP_IOCTL_NOTIF_SET_FLAGS`.
 const SET_FLAGS: libc::Ioctl = libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS;
