@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -74,4 +74,4 @@ class Experiment:
     title: str
     measure: Callable[[Bench], Data]
     rows: Callable[[Data], list[Row]]
-    plots: Callable[[Data], Mapping[str, str]]
+    plots: Callable[[Data], Mapping[str, str]] = field(default=lambda _data: {})

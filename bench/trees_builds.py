@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import Bench, Data, Experiment, Row
 from trees_pair import conditions, gains
-from trees_paper import NEVER_SLOWER_TARGET, Remote, Work, cell, cpu_row, link, links, row
+from trees_paper import NEVER_SLOWER_TARGET, Remote, Work, cell, cpu_row, link, linked_row, links
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -142,7 +142,8 @@ def _rows(data: Data) -> list[Row]:
     for device, cells in data["devices"].items():
         target, bandwidth = _target(device), bandwidths[device]
         rows += [
-            row(f"{device}, {of['project']}", of["samples"], target, bandwidth) for of in cells
+            linked_row(f"{device}, {of['project']}", of["samples"], target, bandwidth)
+            for of in cells
         ]
         rows.append(cpu_row(f"{device}, all", [of["samples"] for of in cells]))
     return rows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import svg
 from bench import Bench, Data, Experiment, Row
 from trees_pair import WITH, WITHOUT, conditions, gain
-from trees_paper import NEVER_SLOWER_TARGET, Remote, Work, cell, cpu_row, links, row, series
+from trees_paper import NEVER_SLOWER_TARGET, Remote, Work, cell, cpu_row, linked_row, links, series
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,7 +124,7 @@ def _rows(data: Data) -> list[Row]:
             blocks = point["blocks"]
             target = SMALL_TARGET if blocks <= SMALL_BLOCKS_MAX else NEVER_SLOWER_TARGET
             what = f"{link}, files of {blocks} block{'s' * (blocks > 1)}"
-            rows.append(row(what, point["samples"], target, bandwidths[link]))
+            rows.append(linked_row(what, point["samples"], target, bandwidths[link]))
         rows.append(cpu_row(f"{link}, all sizes", [point["samples"] for point in points]))
     return rows
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import measure
 import svg
+from bench import Bench, Data, Row
 from measure import Spread
 from processors import Account
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from bench import Bench, Data
     from conditions import SlowDisk, SlowFolder
 
 WITH, WITHOUT = "run", "alone"
@@ -93,6 +93,19 @@ def gain(samples: Data) -> Spread:
     return measure.ratios(samples[WITHOUT], samples[WITH])
 
 
+def row(what: str, samples: Data, target: float, beside: str = "") -> Row:
+    """Elapsed time, with and without, against a target for the gain."""
+    reached = gain(samples)
+    return Row(
+        what=what,
+        ours=measure.seconds(samples[WITH]).as_time(),
+        peer=f"alone {measure.seconds(samples[WITHOUT]).as_time()}{beside}",
+        reached=f"{reached.as_ratio()} faster",
+        target=f"≥ {target:g}x",
+        met=reached.median >= target,
+    )
+
+
 def gains(title: str, of: Iterable[tuple[str, Data, float]]) -> str:
     """A plot of gains: what was done, its samples, and what is to be reached."""
     bars = []
@@ -102,6 +115,6 @@ def gains(title: str, of: Iterable[tuple[str, Data, float]]) -> str:
     return svg.bars(title, "times faster; the mark is to be reached", bars)
 
 
-def conditions(rounds: int, **more: str) -> Data:
+def conditions(rounds: int | str, **more: str) -> Data:
     """Of a result."""
     return {"rounds": str(rounds), "processors": str(os.cpu_count()), **more}

@@ -18,7 +18,7 @@ import svg
 from bench import Bench, Data, Row
 from conditions import Far, SlowFolder
 from measure import Spread
-from trees_pair import WITH, WITHOUT, Run, counted, gain, in_turns, observed
+from trees_pair import WITH, WITHOUT, Run, counted, in_turns, observed, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -106,21 +106,14 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-def row(what: str, samples: Data, target: float, bandwidth: float) -> Row:
-    """Elapsed time, with and without, against a target for the gain.
+def linked_row(what: str, samples: Data, target: float, bandwidth: float) -> Row:
+    """Elapsed time and requests, beside what the link alone takes, of so many bytes a second.
 
-    Nobody who reads the same bytes is faster than the link, of so many bytes a second.
+    Nobody who reads the same bytes is faster than that.
     """
-    reached = gain(samples)
     bound = Spread.of([run["read_bytes"] / bandwidth for run in samples[WITHOUT]])
-    return Row(
-        what=f"{what}: {_requests(samples)}",
-        ours=measure.seconds(samples[WITH]).as_time(),
-        peer=f"alone {measure.seconds(samples[WITHOUT]).as_time()}, the link {_time(bound.median)}",
-        reached=f"{reached.as_ratio()} faster",
-        target=f"≥ {target:g}x",
-        met=reached.median >= target,
-    )
+    link_alone = f", the link {_time(bound.median)}"
+    return row(f"{what}: {_requests(samples)}", samples, target, link_alone)
 
 
 def cpu_row(what: str, cells: Sequence[Data]) -> Row:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,12 +12,13 @@ import page_cache
 from bench import Bench, Data, Experiment, Row
 from conditions import Far, SlowFolder
 from processors import Account, Service
+from trees_pair import WITH, WITHOUT, conditions, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-ALONE, SEEN, FETCHED, WATCHED = "alone", "seen", "run", "watched"
+ALONE, SEEN, FETCHED, WATCHED = WITHOUT, "seen", WITH, "watched"
 HEADERS = 24
 SOURCES, SOURCES_QUICK = 12, 4
 """A build of about four seconds on two processors: what a run costs to begin counts for little."""
@@ -140,11 +140,7 @@ def _measure_watch(bench: Bench) -> Data:
 
         bench.say("watch-cost: a build of near files beside the service")
         samples = _in_rounds(bench, (ALONE, WATCHED), build)
-    conditions = {
-        "rounds": str(bench.runs * ROUNDS_FACTOR),
-        "processors": str(os.cpu_count()),
-    }
-    return {"build": samples, "conditions": conditions}
+    return {"build": samples, "conditions": conditions(bench.runs * ROUNDS_FACTOR)}
 
 
 def _read(bench: Bench) -> Data:
@@ -184,14 +180,11 @@ def _read(bench: Bench) -> Data:
 
 
 def _measure(bench: Bench) -> Data:
+    rounds = f"{bench.runs * ROUNDS_FACTOR} of builds, {bench.runs} of the script"
     return {
         "build": _build(bench),
         "read": _read(bench),
-        "conditions": {
-            "rounds": f"{bench.runs * ROUNDS_FACTOR} of builds, {bench.runs} of the script",
-            "device": str(server()),
-            "processors": str(os.cpu_count()),
-        },
+        "conditions": conditions(rounds, device=str(server())),
     }
 
 
@@ -224,17 +217,13 @@ def _cost(samples: Data, name: str, what: str) -> list[Row]:
 
 def _rows(data: Data) -> list[Row]:
     build, read = data["build"], data["read"]
-    gain = measure.ratios(read[ALONE], read[FETCHED])
     return [
         *_cost(build, SEEN, "observed only"),
         *_cost(build, FETCHED, "observed and fetched for"),
-        Row(
-            what=f"a script that reads far files of {FILE_BYTES:,} bytes, one after the other",
-            ours=measure.seconds(read[FETCHED]).as_time(),
-            peer=f"alone: {measure.seconds(read[ALONE]).as_time()}",
-            reached=f"{gain.as_ratio()} faster",
-            target=f"≥ {GAIN_TARGET:g}x",
-            met=gain.median >= GAIN_TARGET,
+        row(
+            f"a script that reads far files of {FILE_BYTES:,} bytes, one after the other",
+            read,
+            GAIN_TARGET,
         ),
     ]
 
@@ -243,11 +232,7 @@ def _watch_rows(data: Data) -> list[Row]:
     return _cost(data["build"], WATCHED, "beside `nearfirst watch`")
 
 
-def _plots(_data: Data) -> dict[str, str]:
-    return {}
-
-
 EXPERIMENTS = (
-    Experiment("trees-run", "nearfirst run: cost and gain", _measure, _rows, _plots),
-    Experiment("watch-cost", "nearfirst watch: cost", _measure_watch, _watch_rows, _plots),
+    Experiment("trees-run", "nearfirst run: cost and gain", _measure, _rows),
+    Experiment("watch-cost", "nearfirst watch: cost", _measure_watch, _watch_rows),
 )

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import measure
 import peers
 from bench import Bench, Data, Experiment, Row
 from conditions import SlowDisk, disk
 from measure import Spread
-from trees_pair import WITH, WITHOUT, Run, conditions, counted, gain, gains, in_turns, observed
+from trees_pair import WITH, WITHOUT, Run, conditions, counted, gains, in_turns, observed, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,25 +234,15 @@ def _measure(bench: Bench) -> Data:
 
 
 def _rows(data: Data) -> list[Row]:
-    rows = []
-    for name, samples in data["programs"].items():
-        reached = gain(samples)
+    return [
+        row(f"{name}: {_mib(samples, WITH)} read (alone {_mib(samples, WITHOUT)})", samples, TARGET)
+        for name, samples in data["programs"].items()
+    ]
 
-        def mib(mode: str, samples: Data = samples) -> str:
-            sizes = Spread.of([run["read_bytes"] for run in samples[mode]])
-            return f"{sizes.median / (1 << 20):.0f} MiB"
 
-        rows.append(
-            Row(
-                what=f"{name}: {mib(WITH)} read (alone {mib(WITHOUT)})",
-                ours=measure.seconds(samples[WITH]).as_time(),
-                peer=f"alone: {measure.seconds(samples[WITHOUT]).as_time()}",
-                reached=f"{reached.as_ratio()} faster",
-                target=f"≥ {TARGET:g}x",
-                met=reached.median >= TARGET,
-            )
-        )
-    return rows
+def _mib(samples: Data, mode: str) -> str:
+    sizes = Spread.of([run["read_bytes"] for run in samples[mode]])
+    return f"{sizes.median / (1 << 20):.0f} MiB"
 
 
 def _plots(data: Data) -> dict[str, str]:
