@@ -1,8 +1,9 @@
-//! Whether a mount answers, found out by a process that can be left behind.
+//! Whether a mount answers, found out by somebody who can be left behind.
 //!
 //! A thread that waits for a hung FUSE program cannot be killed, and neither
 //! can the process that it belongs to. So the first to ask a mount that may
-//! hang is another process, which dies alone.
+//! hang is another process, which dies alone; or a thread of a process that
+//! may be left behind itself.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,11 +11,14 @@ use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::fs::{self as sysfs, AtFlags, StatxFlags};
+use rustix::io::Errno;
+
 use super::bounded;
 use crate::Clock;
 
-/// How long an answer holds: asking takes about a millisecond, once in this
-/// time while nothing else is asked of the mount.
+/// How long an answer holds: asking takes a process one to three milliseconds,
+/// once in this time while nothing else is asked of the mount.
 const ANSWER_HOLDS: Duration = Duration::from_secs(1);
 /// How long a mount that did not answer is left alone: a run over many of its
 /// files must not wait for each.
@@ -25,8 +29,17 @@ const ASKER: &str = "/usr/bin/stat";
 /// What mounts last answered.
 #[derive(Debug, Default)]
 pub(crate) struct Canaries {
+    asker: Asker,
     mounts: Mutex<HashMap<u64, Known>>,
     answered: Condvar,
+}
+
+/// Who asks, and may come to hang.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Asker {
+    #[default]
+    Process,
+    Thread,
 }
 
 /// What is known of a mount.
@@ -39,6 +52,10 @@ enum Known {
 }
 
 impl Canaries {
+    pub(crate) fn by(asker: Asker) -> Self {
+        Self { asker, ..Self::default() }
+    }
+
     /// Whether the mount numbered `mount` answers a question about `path`
     /// within `limit`, or did a moment ago. Without a number it is asked each time.
     pub(crate) fn answers(
@@ -48,7 +65,7 @@ impl Canaries {
         limit: Duration,
         clock: &Clock,
     ) -> bool {
-        let Some(id) = mount else { return ask(path, limit) };
+        let Some(id) = mount else { return self.asker.ask(path, limit) };
         let mut mounts = self.lock();
         loop {
             match mounts.get(&id) {
@@ -63,7 +80,7 @@ impl Canaries {
         }
         mounts.insert(id, Known::Asked);
         drop(mounts);
-        let answered = ask(path, limit);
+        let answered = self.asker.ask(path, limit);
         self.note(Some(id), answered, clock);
         answered
     }
@@ -85,14 +102,28 @@ fn holds(answered: bool, at: Duration, clock: &Clock) -> bool {
     clock.now().saturating_sub(at) < if answered { ANSWER_HOLDS } else { SILENCE_HOLDS }
 }
 
-/// Asks about `path`; any answer will do, also that there is no such file.
-fn ask(path: &Path, limit: Duration) -> bool {
-    let path = path.to_owned();
-    let asked = move || {
-        // What the kernel remembers is no answer of the mount. Older programs cannot be told so.
-        run(&["-L", "--cached=never"], &path) || run(&["-L"], &path)
-    };
-    bounded::within(limit, asked).is_some()
+impl Asker {
+    /// Asks about `path`; any answer will do, also that there is no such file.
+    fn ask(self, path: &Path, limit: Duration) -> bool {
+        let path = path.to_owned();
+        let asked = move || match self {
+            // What the kernel remembers is no answer of the mount. Older programs cannot be told so.
+            Self::Process => {
+                let _ = run(&["-L", "--cached=never"], &path) || run(&["-L"], &path);
+            }
+            Self::Thread => look(&path),
+        };
+        bounded::within(limit, asked).is_some()
+    }
+}
+
+/// Looks at `path` in this very thread, and not at what the kernel remembers of it.
+fn look(path: &Path) {
+    let seen = sysfs::statx(sysfs::CWD, path, AtFlags::STATX_FORCE_SYNC, StatxFlags::SIZE);
+    if seen.is_err_and(|error| error == Errno::NOSYS) {
+        // A sandbox that knows no statx.
+        let _ = sysfs::stat(path);
+    }
 }
 
 /// Whether the program that asks could be run, and liked what it was told and found.
@@ -111,7 +142,9 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_an_answer_too() {
-        assert!(ask(Path::new("/nowhere/to be found"), Duration::from_mins(1)));
+        for asker in [Asker::Process, Asker::Thread] {
+            assert!(asker.ask(Path::new("/nowhere/to be found"), Duration::from_mins(1)));
+        }
     }
 
     #[test]
