@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use nearfirst::{Clock, Costs, Local, TableFiles};
 
-use crate::{front, messages};
+use crate::messages;
 
 /// How long a command waits for an answer.
 #[derive(Args, Debug, Clone)]
@@ -21,8 +21,7 @@ pub(crate) struct AskFlags {
 impl AskFlags {
     /// The file systems of this machine, each waited for no longer than was asked.
     pub(crate) fn local(&self) -> Local {
-        let local = self.wait_max.map_or_else(Local::default, Local::new);
-        if front::is_ahead() { local.expendable() } else { local }
+        self.wait_max.map_or_else(Local::default, Local::new)
     }
 
     /// The costs of this machine's files. What is wrong with the device tables is said on stderr.

@@ -49,11 +49,6 @@ pub(crate) fn of(work: impl FnOnce() -> ExitCode) -> ExitCode {
     exit
 }
 
-/// Whether another process stands in front of this one, which may then be left behind.
-pub(crate) fn is_ahead() -> bool {
-    DONE.get().is_some()
-}
-
 /// Says, in a child, that the work is done; the process may end any time from then on.
 pub(crate) fn tell(code: u8) {
     if let Some(done) = DONE.get() {

@@ -4,14 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nearfirst_store::{Backing, Clock, Costs, Error, Local, Reason, TableFiles, disk_position};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sled::{Device, DeviceTable, Place};
 use testkit::{
     Dir, Facility, FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs, evict, hold, is_resident, lines,
-    noise, resident_bytes, skip_unless,
+    noise, resident_bytes, skip_unless, until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -205,6 +206,42 @@ fn a_mount_that_does_not_answer_is_given_up_and_others_still_answer() {
     let other = plain.create("other", b"y");
     assert_eq!(costs.path_sleds(&other).expect("it answers").len(), 1);
     slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn a_program_that_asked_a_dead_mount_ends_and_holds_nothing() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    slow.create("file", b"x");
+    let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+    slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+    let me = std::env::current_exe().expect("a test has a name");
+    let mut asks = Command::new(me)
+        .args(["--exact", "asked_a_dead_mount", "--ignored"])
+        .env("ASKED_ABOUT", slow.path().join("file"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut status = None;
+    until("it ends", || {
+        status = asks.try_wait().expect("it was begun");
+        status.is_some()
+    });
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    let output = asks.stdout.take().expect("piped");
+    until("nobody holds its output", || {
+        let mut ends = [PollFd::new(&output, PollFlags::empty())];
+        poll(&mut ends, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    });
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+#[ignore = "run by a_program_that_asked_a_dead_mount_ends_and_holds_nothing, as a program"]
+fn asked_a_dead_mount() {
+    let path = PathBuf::from(std::env::var_os("ASKED_ABOUT").expect("named"));
+    let found = Local::new(Duration::from_millis(50)).stat(&path);
+    assert!(matches!(found, Err(Error::Stalled { .. })), "{found:?}");
 }
 
 #[test]

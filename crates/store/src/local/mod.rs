@@ -43,7 +43,7 @@ pub use residency::{resident_ranges, was_evicted};
 pub use walk::Walk;
 
 use attributes::Attributes;
-use canary::{Asker, Canaries};
+use canary::Canaries;
 use locate::{locate_on, whole_extent};
 use mounts::absolute;
 use reach::{Handle, MountTable};
@@ -179,14 +179,6 @@ impl Local {
             grounds: Mutex::default(),
             mounts: Mutex::default(),
         }
-    }
-
-    /// The same store in a process that may be left behind with a thread that hangs, because whoever
-    /// started it waits for another: mounts that may not answer are asked by a thread, not by a
-    /// process, which saves a millisecond or more on each.
-    #[must_use]
-    pub fn expendable(self) -> Self {
-        Self { canaries: Canaries::by(Asker::Thread), ..self }
     }
 
     /// How long a mount may take to answer.

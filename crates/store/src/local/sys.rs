@@ -1,8 +1,11 @@
-//! System calls that no crate wraps: `cachestat`, `mincore` on a window, `FIEMAP`.
+//! System calls that no crate wraps: `cachestat`, `mincore` on a window, `FIEMAP`, a `clone` that
+//! asks for a file's attributes.
 
 #![expect(unsafe_code, reason = "system calls and a mapping that is never read through")]
 
+use std::ffi::{CStr, c_int, c_void};
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
@@ -62,6 +65,57 @@ fn cachestat(file: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<Cachestat> 
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut answer, 0)
     };
     if result == 0 { Ok(answer) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Room for the two frames of [`look`], and for a debugger's.
+const LOOK_STACK_BYTES: usize = 64 << 10;
+
+/// Has a process of its own look at `path`, and not at what the kernel remembers of it, and waits
+/// for that; any answer will do, also that there is no such file.
+///
+/// The process shares the memory of this one, so that it begins in a tenth of a millisecond, and
+/// nothing else. Where it hangs it hangs alone, and only keeps that memory from being given back:
+/// the calling thread waits for it in a way that does not keep a process from ending. That thread is
+/// to be of no other use, as it takes no signals any more.
+///
+/// # Errors
+/// The system's, where no process can be begun.
+pub(crate) fn look_apart(path: &CStr) -> io::Result<()> {
+    let mut stack: Vec<u8> = Vec::with_capacity(LOOK_STACK_BYTES);
+    let mut all = MaybeUninit::uninit();
+    // SAFETY: The stack and the path live until the child has ended: this thread goes on only then
+    // (`CLONE_VFORK`), and it is the only one that uses them. The child runs no handler on memory of
+    // ours, since all signals are blocked where it begins. The end of the stack is aligned to 16.
+    let child = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), ptr::null_mut());
+        let end = stack.as_mut_ptr().add(LOOK_STACK_BYTES);
+        let end = end.sub(end.addr() % 16);
+        libc::clone(look, end.cast(), LOOK_FLAGS, path.as_ptr().cast_mut().cast())
+    };
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a call without memory, for a child that nobody else waits for: it sends no signal.
+    unsafe { libc::waitpid(child, ptr::null_mut(), libc::__WCLONE) };
+    Ok(())
+}
+
+/// What a process that looks shares; without a signal when it ends, no other `wait` meets it.
+const LOOK_FLAGS: c_int = libc::CLONE_VM | libc::CLONE_VFORK;
+
+/// What the process of [`look_apart`] does.
+extern "C" fn look(path: *mut c_void) -> c_int {
+    let mut answer = MaybeUninit::<libc::statx>::uninit();
+    // SAFETY: system calls alone; `path` is the caller's, who waits, and `answer` has room for it.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // Who waits for the end of what the caller writes is not to wait for what hangs.
+        libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
+        let flags = libc::AT_STATX_FORCE_SYNC;
+        libc::statx(libc::AT_FDCWD, path.cast(), flags, libc::STATX_SIZE, answer.as_mut_ptr());
+    }
+    0
 }
 
 /// A mapping that is asked about and never read through.
