@@ -19,6 +19,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
+use crate::sets::interrupt;
+
 /// How long a child that said that it was done may take to be gone: its memory is given back
 /// meanwhile. It is left behind after that.
 const GONE_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
@@ -64,7 +66,8 @@ pub(crate) fn tell(code: u8) {
 /// The parent's side.
 struct Front {
     child: Pid,
-    gone: OwnedFd,
+    /// Without it, it is enough to hear that the work is done.
+    gone: Option<OwnedFd>,
     done: OwnedFd,
     signals: OwnedFd,
 }
@@ -74,21 +77,27 @@ impl Front {
     fn begin() -> io::Result<Option<Self>> {
         let (done, said) = pipe_with(PipeFlags::CLOEXEC)?;
         let (signals, mask) = take_signals()?;
+        let parent = rustix::process::getpid();
         // SAFETY: the caller is the only thread, so that nothing is left locked in the child.
         let forked = unsafe { libc::fork() };
+        let failed = (forked < 0).then(io::Error::last_os_error);
         if forked <= 0 {
             set_mask(&mask);
         }
-        if forked == 0 {
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        // From here on there are two, and an error would have both do the work.
+        let Some(child) = Pid::from_raw(forked) else {
             // A parent that was killed leaves no child at work.
             let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+            if rustix::process::getppid() != Some(parent) {
+                let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::TERM);
+            }
             DONE.get_or_init(|| said);
             return Ok(None);
-        }
-        let child = Pid::from_raw(forked).ok_or_else(io::Error::last_os_error)?;
-        let gone = rustix::process::pidfd_open(child, PidfdFlags::empty());
-        // Without one, it is enough to hear that the work is done.
-        let gone = gone.or_else(|_| done.try_clone())?;
+        };
+        let gone = rustix::process::pidfd_open(child, PidfdFlags::empty()).ok();
         Ok(Some(Self { child, gone, done, signals }))
     }
 
@@ -116,8 +125,10 @@ impl Front {
         let start = info.first_chunk().filter(|_| read == info.len())?;
         let signal = i32::try_from(u32::from_ne_bytes(*start)).ok()?;
         let code = info.get(8..12)?.try_into().map(i32::from_ne_bytes).ok()?;
-        // What a terminal sends goes to all processes in its foreground.
-        if code != libc::SI_KERNEL {
+        // What a terminal's keys send goes to all processes in its foreground; that it is gone, to
+        // the leader of its session alone.
+        let is_key = matches!(signal, libc::SIGINT | libc::SIGQUIT) && code == libc::SI_KERNEL;
+        if !is_key {
             // SAFETY: a call without memory; the child has not been waited for, so that the number is its own.
             unsafe { libc::kill(self.child.as_raw_nonzero().get(), signal) };
         }
@@ -127,16 +138,14 @@ impl Front {
     /// The exit of a child that has said its code, or has ended without a word.
     fn ended(&self) -> ExitCode {
         let mut code = [0];
-        let said = matches!(rustix::io::read(&self.done, &mut code), Ok(1));
-        if said && !ready([self.gone.as_fd()], Some(&GONE_WITHIN))[0] {
+        if matches!(rustix::io::read(&self.done, &mut code), Ok(1)) {
+            if let Some(gone) = &self.gone {
+                ready([gone.as_fd()], Some(&GONE_WITHIN));
+            }
             return ExitCode::from(code[0]);
         }
-        let options = if said { WaitOptions::NOHANG } else { WaitOptions::empty() };
-        let status = rustix::process::waitpid(Some(self.child), options);
-        match status.ok().flatten().map(|(_, status)| status) {
-            Some(status) => exit_of(status),
-            None => ExitCode::from(code[0]),
-        }
+        let status = rustix::process::waitpid(Some(self.child), WaitOptions::empty());
+        status.ok().flatten().map_or(ExitCode::FAILURE, |(_, status)| exit_of(status))
     }
 }
 
@@ -158,14 +167,17 @@ fn ready<const N: usize>(of: [BorrowedFd<'_>; N], limit: Option<&Timespec>) -> [
 }
 
 /// Has the signals that are passed on wait in a descriptor; the mask that was set before.
+///
+/// One that is ignored would come there, too, and end what was to live on.
 fn take_signals() -> io::Result<(OwnedFd, libc::sigset_t)> {
+    let is_ignored = interrupt::ignored();
     let mut taken = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();
     // SAFETY: `taken` is made by `sigemptyset` before it is used, `before` by `pthread_sigmask`; the
     // descriptor is nobody else's.
     unsafe {
         libc::sigemptyset(taken.as_mut_ptr());
-        for signal in PASSED_ON {
+        for signal in PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)) {
             libc::sigaddset(taken.as_mut_ptr(), signal);
         }
         let signals = libc::signalfd(-1, taken.as_ptr(), libc::SFD_CLOEXEC);

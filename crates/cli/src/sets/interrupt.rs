@@ -49,9 +49,9 @@ pub(crate) fn watch(runtime: &Handle) {
     static WATCHING: Once = Once::new();
     WATCHING.call_once(|| {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let ignored = ignored();
+        let is_ignored = ignored();
         for kind in kinds {
-            if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+            if is_ignored(kind.as_raw_value()) {
                 continue;
             }
             let entered = runtime.enter();
@@ -64,11 +64,12 @@ pub(crate) fn watch(runtime: &Handle) {
     });
 }
 
-/// The signals that are ignored, a bit for each from 1 on; none where the kernel does not tell.
-fn ignored() -> u64 {
+/// Whether a signal is ignored at present; none where the kernel does not tell.
+pub(crate) fn ignored() -> impl Fn(i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    move |signal| mask >> (signal - 1) & 1 == 1
 }
 
 async fn break_off_at(signals: &mut Signal, kind: SignalKind) {

@@ -1,0 +1,129 @@
+//! The process in front of the one that works, which is there where something is mounted that may
+//! not answer: signals that come to it, and how it ends.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use slowfs::Options;
+use testkit::{Dir, Facility, PidsCgroup, Program, SlowDir, cmd, skip_unless, until};
+
+const NEARFIRST: &str = env!("CARGO_BIN_EXE_nearfirst");
+
+/// Says that it is at work, and for whom; ends when it is told to.
+const WORK: &str = "mkfifo go && echo $PPID > worker && read line < go";
+
+/// A run that is at work until it is told to go on.
+struct Run {
+    front: Child,
+    worker: Pid,
+    dir: Dir,
+    _slow: SlowDir,
+}
+
+impl Run {
+    /// One that `shell` begins; `$@` is its command line.
+    fn begin(shell: &str) -> Self {
+        let slow = SlowDir::new(Options::default());
+        let dir = Dir::new();
+        dir.create("a", "text");
+        let words = ["-c", shell, "sh", NEARFIRST, "each", "a", "--", "sh", "-c", WORK];
+        let command = cmd("sh", words).dir(dir.path()).env("NEARFIRST_STATE", dir.join("state"));
+        let front = command.into_command().spawn().expect("started");
+        let worker = worker(&dir);
+        assert_ne!(worker, Pid::from_child(&front), "nothing stands in front of it");
+        Self { front, worker, dir, _slow: slow }
+    }
+
+    fn tell(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.front), signal).expect("it lives");
+    }
+
+    fn go_on(&self) {
+        fs::write(self.dir.join("go"), "go\n").expect("it is read");
+    }
+
+    fn end(mut self) -> ExitStatus {
+        let status = self.front.wait().expect("ended");
+        until("the worker is gone", || test_kill_process(self.worker).is_err());
+        status
+    }
+}
+
+/// The process that works in `dir`, once it does.
+fn worker(dir: &Dir) -> Pid {
+    let read = || fs::read_to_string(dir.join("worker")).ok()?.trim().parse().ok();
+    until("the command runs", || read().is_some());
+    read().and_then(Pid::from_raw).expect("a process")
+}
+
+#[test]
+fn what_ends_a_run_ends_its_worker() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let run = Run::begin("exec \"$@\"");
+    run.tell(Signal::TERM);
+    assert_eq!(run.end().code(), Some(143));
+}
+
+#[test]
+fn a_worker_that_is_killed_is_a_run_that_is_killed() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let run = Run::begin("exec \"$@\"");
+    kill_process(run.worker, Signal::KILL).expect("it lives");
+    assert_eq!(run.end().signal(), Some(9));
+}
+
+#[test]
+fn a_signal_that_is_ignored_from_the_start_stays_ignored() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let run = Run::begin("trap '' HUP; exec \"$@\"");
+    run.tell(Signal::HUP);
+    // One that is held back is waited for, and would end the run later.
+    let status = fs::read_to_string(format!("/proc/{}/status", run.front.id())).expect("it lives");
+    let held = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("a mask");
+    let held = u64::from_str_radix(held.trim(), 16).expect("a number");
+    let is_held = |signal: Signal| held >> (signal.as_raw() - 1) & 1 == 1;
+    assert!(is_held(Signal::TERM) && !is_held(Signal::HUP), "{held:x}");
+    run.go_on();
+    assert_eq!(run.end().code(), Some(0));
+}
+
+/// Begins what its words say as the leader of a session on a terminal, takes the terminal away once
+/// it is at work, and prints how it ended.
+const HANGS_UP: &str = "
+import os, pty, sys, time
+leader, terminal = pty.fork()
+if leader == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+while not os.path.exists('worker'):
+    time.sleep(0.01)
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(leader, 0)[1]))
+";
+
+#[test]
+fn a_worker_hears_that_the_terminal_is_gone() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Tool("python3"));
+    let _slow = SlowDir::new(Options::default());
+    let dir = Dir::new();
+    dir.create("a", "text");
+    let words = ["-c", HANGS_UP, NEARFIRST, "each", "a", "--", "sh", "-c", WORK];
+    let run = cmd("python3", words).dir(dir.path()).env("NEARFIRST_STATE", dir.join("state"));
+    // It tidies up and says so; the front by itself would end by the signal, and later.
+    run.run().succeeds().prints("129\n");
+    let worker = worker(&dir);
+    until("the worker is gone", || test_kill_process(worker).is_err());
+}
+
+#[test]
+fn where_no_process_can_be_had_the_work_is_done_without() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Cgroup("pids"));
+    let _slow = SlowDir::new(Options::default());
+    let dir = Dir::new();
+    dir.create("a", "text");
+    let pids = PidsCgroup::new(1);
+    let wc = Program::at(NEARFIRST).cmd(["wc", "-c", "a"]).dir(dir.path());
+    pids.run(wc.env("NEARFIRST_STATE", dir.join("state"))).succeeds().prints("4 a\n");
+    assert!(pids.refused() > 0);
+}
