@@ -14,6 +14,8 @@ use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::ptr;
 
+use store::{Backing, Status};
+
 use crate::sync::{AtomicBool, AtomicUsize, OnceLock, Ordering};
 
 /// Mappings that can be guarded at a time; further files are read instead of mapped.
@@ -60,7 +62,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `size` bytes; `None` where that cannot be done, and reading must do.
-    pub(crate) fn of(file: &File, size: u64) -> Option<Self> {
+    fn of(file: &File, size: u64) -> Option<Self> {
         let bytes = usize::try_from(size).ok().filter(|bytes| *bytes > 0)?;
         install_handler()?;
         let guard = GUARDS.iter().find(|guard| {
@@ -80,6 +82,14 @@ impl Mapping {
         guard.end.store(start.addr() + bytes, Ordering::Relaxed);
         guard.start.store(start.addr(), Ordering::Release);
         Some(Self { start: start.cast(), bytes, guard, unmapped: AtomicUsize::new(0) })
+    }
+
+    /// As [`Mapping::of`]; `None` too where it would do harm: reading a mapped hole of a file system
+    /// in memory fills it, and fails where that is full.
+    pub(crate) fn harmless(file: &File, size: u64, status: &Status) -> Option<Self> {
+        let has_holes = status.allocated < status.size;
+        let fills = status.backing == Backing::Memory && has_holes;
+        if fills { None } else { Self::of(file, size) }
     }
 
     /// The bytes of `range`. Valid only if [`Mapping::is_sound`] still holds after they were used.

@@ -2,23 +2,23 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::panic::{self, AssertUnwindSafe};
-
-use store::Backing;
+use std::sync::Arc;
 
 use crate::Error;
 use crate::mapping::Mapping;
+use crate::near::NearReader;
 use crate::scan::{Source, short_or_failed, shrunk};
 
 /// Shows the bytes of `range` to `look`, and returns what it returns.
 ///
 /// They are mapped where that can be done, and come as they are looked at: of a large range that is
-/// looked at in part, the rest is not read. A file that shrinks meanwhile is an error and not a
-/// crash, even if `look` panics over what it then saw.
+/// looked at in part, the rest is not read. From a mount that may not answer all of it is brought
+/// before, in bounded time. A file that shrinks meanwhile is an error and not a crash, even if
+/// `look` panics over what it then saw.
 ///
 /// # Errors
-/// [`Error::Truncated`], [`Error::Io`].
+/// [`Error::Truncated`], [`Error::Io`], [`Error::Stalled`].
 pub fn view<T>(
     source: &Source<'_>,
     range: &Range<u64>,
@@ -26,16 +26,20 @@ pub fn view<T>(
 ) -> Result<T, Error> {
     let failed = |error| short_or_failed(source, range.end, range.start, error);
     let status = source.costs.local().status(source.file).map_err(failed)?;
-    // Looking at a mapped hole of a file system in memory fills it.
-    let may_map = status.backing != Backing::Memory || status.allocated >= status.size;
-    let Some(mapping) = may_map.then(|| Mapping::of(source.file, range.end)).flatten() else {
+    let may_stall = status.backing.may_stall();
+    let near = NearReader::new(source.file, source.costs, may_stall).map_err(failed)?;
+    let Some(mapping) = Mapping::harmless(source.file, range.end, &status).map(Arc::new) else {
         let bytes = zeros(range.end - range.start);
         let mut bytes = bytes.map_err(failed)?;
-        source.file.read_exact_at(&mut bytes, range.start).map_err(failed)?;
+        near.read_exact_at(&mut bytes, range.start).map_err(failed)?;
         return Ok(look(&bytes));
     };
+    if may_stall {
+        near.hold(&mapping, range).map_err(failed)?;
+    }
     let seen = panic::catch_unwind(AssertUnwindSafe(|| look(mapping.bytes(range))));
-    let is_whole = source.file.metadata().is_ok_and(|metadata| metadata.len() >= range.end);
+    let status = source.costs.local().status(source.file);
+    let is_whole = status.is_ok_and(|status| status.size >= range.end);
     if !mapping.is_sound() || !is_whole {
         return Err(shrunk(source, range.end));
     }

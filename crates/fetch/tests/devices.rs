@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nearfirst_fetch::{Error, ScanOptions, ScanReport, Source, scan};
+use nearfirst_fetch::{Error, ScanOptions, ScanReport, Source, scan, view};
 use sled::{Device, Plan};
 use slowfs::{Fault, Options, Profile, Rule};
 use store::{Clock, Costs, Local, TableFiles};
@@ -203,6 +203,23 @@ fn what_is_near_and_leaves_a_device_that_stops_answering_is_given_up() {
         slow.mount().set_rules(Vec::new());
         assert!(matches!(result, Err(Error::Stalled { .. })), "{result:?}");
     }
+}
+
+#[test]
+fn a_look_at_a_device_that_stops_answering_is_given_up() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile::default());
+    let path = slow.create("file", lines(4 << 20, 8));
+    let costs = costs(Duration::from_millis(100));
+    let file = costs.open(&path).expect("opens");
+    let source = Source { file: &file, path: &path, costs: &costs };
+    let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>();
+    assert!(view(&source, &(0..MIB), sum).expect("it answers") > 0);
+    let hang = Profile { hang: true, ..Profile::default() };
+    slow.mount().set_rules(vec![Rule::all(hang)]);
+    let seen = view(&source, &(2 * MIB..4 * MIB), sum);
+    slow.mount().set_rules(Vec::new());
+    assert!(matches!(seen, Err(Error::Stalled { .. })), "{seen:?}");
 }
 
 #[test]

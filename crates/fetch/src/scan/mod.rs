@@ -175,9 +175,7 @@ where
     let may_stall = entry.backing.may_stall() && near < entry.size;
     let far = FarReader::new(source.file, source.path, source.costs, may_stall).map_err(failed)?;
     let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
-    // Reading a mapped hole of a file system in memory fills it, and fails where that is full.
-    let may_map = entry.backing != Backing::Memory || entry.allocated >= entry.size;
-    let mapping = may_map.then(|| Mapping::of(source.file, entry.size)).flatten().map(Arc::new);
+    let mapping = Mapping::harmless(source.file, entry.size, &entry).map(Arc::new);
     let options =
         ScanOptions { ahead: options.ahead && is_worth_fetching_ahead(near, &told), ..*options };
     let shared = Shared {
