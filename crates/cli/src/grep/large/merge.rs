@@ -249,7 +249,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
 
     fn search_for(&mut self, want: Want, start: u64, bytes: &[u8]) -> io::Result<Part> {
         let usual = std::mem::replace(&mut self.bench.searcher, (self.searcher_for)(want));
-        let part = self.bench.search(&self.method, self.source.file, start, bytes);
+        let part = self.bench.search(&self.method, &self.source, start, bytes);
         self.bench.searcher = usual;
         part
     }

@@ -170,14 +170,20 @@ impl Run<'_> {
             |chunk, _| {
                 let mut at_hand = lock(&benches).pop().unwrap_or_else(bench);
                 let part =
-                    upset::caught(|| at_hand.search(method, self.file, chunk.offset, chunk.bytes));
+                    upset::caught(|| at_hand.search(method, source, chunk.offset, chunk.bytes));
                 if part.is_ok() {
                     lock(&benches).push(at_hand);
                 }
                 part
             },
             |range, part, control| {
-                let rest = part.and_then(|part| lock(merge).put(range, part));
+                let rest = part.and_then(|part| {
+                    let mut merge = lock(merge);
+                    let rest = merge.put(range, part);
+                    // Nothing is printed after what is missing.
+                    merge.done |= rest.is_err();
+                    rest
+                });
                 match rest {
                     Ok(Rest::All) => {}
                     Ok(Rest::Before(offset)) => control.stop_before(offset),
@@ -212,7 +218,7 @@ impl Run<'_> {
         sparse.lines(method.separator, |stretch| {
             let (range, part) = match stretch {
                 Stretch::Lines { range, bytes } => {
-                    let part = bench.search(method, source.file, range.start, bytes)?;
+                    let part = bench.search(method, source, range.start, bytes)?;
                     (range, part)
                 }
                 Stretch::WithHoles(line) if prints_holes => {
@@ -220,7 +226,7 @@ impl Run<'_> {
                 }
                 Stretch::WithHoles(line) => {
                     let range = line.range;
-                    let mut part = bench.search(method, source.file, range.start, line.short)?;
+                    let mut part = bench.search(method, source, range.start, line.short)?;
                     part.tally.bytes_searched += range.end - range.start - line.short.len() as u64;
                     part.stretch(&range);
                     (range, part)

@@ -1,9 +1,7 @@
 //! What one chunk of a large file holds, as far as the chunk alone can tell.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 
 use grep::matcher::Matcher;
 use grep::searcher::Searcher;
@@ -15,6 +13,7 @@ use super::super::print::tally::Tally;
 use super::super::print::{Format, Kind, Nul, Printing, Scope};
 use super::super::search::begins_with_mark;
 use super::sparse::Stretched;
+use super::upset;
 
 /// ripgrep reads this much at a time, and looks for a NUL byte in it before it
 /// looks for matches.
@@ -132,16 +131,18 @@ impl Edge {
     }
 }
 
-/// Shows a part of the file without a copy.
+/// Shows a part of the file without a copy. What `look` searches may change under it.
 ///
 /// # Errors
-/// Those of reading.
+/// Those of reading, and a panic of `look`.
 pub(super) fn seen<T>(
     source: &Source<'_>,
     range: &Range<u64>,
     look: impl FnOnce(&[u8]) -> T,
 ) -> io::Result<T> {
-    fetch::view(source, range, look).map_err(|error| io::Error::other(error.reason()))
+    upset::caught(|| {
+        fetch::view(source, range, look).map_err(|error| io::Error::other(error.reason()))
+    })
 }
 
 impl<M: Matcher> Bench<M> {
@@ -152,13 +153,13 @@ impl<M: Matcher> Bench<M> {
     pub(super) fn search(
         &mut self,
         method: &Method<'_>,
-        file: &File,
+        source: &Source<'_>,
         offset: u64,
         bytes: &[u8],
     ) -> io::Result<Part> {
         let mut part = Part::default();
         if offset == 0 {
-            look_at_start(method, file, bytes, &mut part)?;
+            look_at_start(method, source, bytes, &mut part)?;
             if part.marked {
                 return Ok(part);
             }
@@ -232,7 +233,7 @@ impl<M: Matcher> Bench<M> {
         let matches = matches.map_err(|error| io::Error::other(error.to_string()))?;
         let mut part = Part { lines: 1, ..Part::default() };
         if range.start == 0 {
-            look_at_start(method, source.file, line.short, &mut part)?;
+            look_at_start(method, source, line.short, &mut part)?;
             if part.marked {
                 return Ok(part);
             }
@@ -305,32 +306,30 @@ fn before_block(bytes: &[u8], offset: u64, nul: usize, separator: u8) -> &[u8] {
 /// Notes what the start of the file, of which `bytes` are at hand, says of all of it.
 fn look_at_start(
     method: &Method<'_>,
-    file: &File,
+    source: &Source<'_>,
     bytes: &[u8],
     part: &mut Part,
 ) -> io::Result<()> {
     part.marked = method.sniff && begins_with_mark(bytes);
     if !part.marked && method.nul == Nul::Report && method.format.kind.shows_lines() {
-        part.head_nul = head_nul(file, bytes)?;
+        part.head_nul = head_nul(source, bytes)?;
     }
     Ok(())
 }
 
 /// A NUL byte in the head of the file, of which `start` is at hand.
-fn head_nul(file: &File, start: &[u8]) -> io::Result<Option<u64>> {
+fn head_nul(source: &Source<'_>, start: &[u8]) -> io::Result<Option<u64>> {
     let at_hand = &start[..start.len().min(BINARY_HEAD_BYTES)];
     if let Some(at) = memchr::memchr(0, at_hand) {
         return Ok(Some(at as u64));
     }
-    let mut rest = vec![0; BINARY_HEAD_BYTES - at_hand.len()];
-    let mut filled = 0;
-    while filled < rest.len() {
-        match file.read_at(&mut rest[filled..], (at_hand.len() + filled) as u64)? {
-            0 => break,
-            read => filled += read,
-        }
+    let size = source.costs.local().status(source.file)?.size;
+    let rest = at_hand.len() as u64..size.min(BINARY_HEAD_BYTES as u64);
+    if rest.is_empty() {
+        return Ok(None);
     }
-    Ok(memchr::memchr(0, &rest[..filled]).map(|at| (at_hand.len() + at) as u64))
+    let found = seen(source, &rest, |bytes| memchr::memchr(0, bytes))?;
+    Ok(found.map(|at| rest.start + at as u64))
 }
 
 /// The first `count` lines of `bytes`.
@@ -372,6 +371,17 @@ mod tests {
         assert_eq!(shown.len(), 2 * BINARY_HEAD_BYTES / 5 * 5);
         let chunk = &text[nul - 20..];
         assert_eq!(before_block(chunk, (nul - 20) as u64, 20, b'\n'), b"ine\nline\n");
+    }
+
+    #[test]
+    fn a_look_at_what_changes_meanwhile_is_an_error_of_the_file() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(1).expect("made long");
+        let costs = nearfirst::Costs::load();
+        let source = Source { file: &file, path: "x".as_ref(), costs: &costs };
+        let error = seen(&source, &(0..1), |_| panic!("start <= end")).expect_err("caught");
+        assert!(error.to_string().ends_with("written meanwhile: start <= end"), "{error}");
+        assert_eq!(seen(&source, &(0..1), <[u8]>::len).expect("the next one is fine"), 1);
     }
 
     #[test]

@@ -28,9 +28,10 @@ pub(super) fn caught<T>(search: impl FnOnce() -> io::Result<T>) -> io::Result<T>
             }
         }));
     });
-    IS_CAUGHT.set(true);
+    // One search may be within another.
+    let was_caught = IS_CAUGHT.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(search));
-    IS_CAUGHT.set(false);
+    IS_CAUGHT.set(was_caught);
     result.unwrap_or_else(|panic| {
         let why = text(&*panic);
         Err(io::Error::other(format!(
@@ -54,5 +55,8 @@ mod tests {
         let text = error.expect_err("caught").to_string();
         assert!(text.ends_with("written meanwhile: start <= end"), "{text}");
         assert_eq!(caught(|| Ok(7)).expect("the next one is fine"), 7);
+        let within = caught(|| caught(|| Ok(())).map(|()| IS_CAUGHT.get()));
+        assert!(within.expect("sound"), "what comes after one within is still caught");
+        assert!(!IS_CAUGHT.get());
     }
 }
