@@ -14,25 +14,24 @@ use nearfirst::fetch::Source;
 use super::super::output::FileOutput;
 use super::super::print::rendered::{Rendered, Resolved};
 use super::super::print::tally::Tally;
-use super::super::print::{Kind, Nul, Printing, Scope, open};
+use super::super::print::{Kind, Nul, open};
 use super::part::{Bench, Edge, Method, Part, first_lines, last_lines, seen};
 use super::quoted;
 use super::waiting::Waiting;
 
 /// What is known of the whole file, and what waits.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts about the file")]
 pub(super) struct Merge<'a, M: Matcher> {
     method: Method<'a>,
     source: Source<'a>,
-    /// Holes that are known, in file order.
+    /// Holes that are known, in file order: lines to be printed may go on over them.
     holes: Vec<Range<u64>>,
     output: FileOutput<'a>,
     /// For lines of context, and for a chunk that is cut short.
     bench: Bench<M>,
     /// Makes the searcher for a chunk that is not searched as all others.
     searcher_for: &'a (dyn Fn(Want) -> Searcher + Sync),
-    waiting: Waiting,
-    unordered: bool,
+    /// What came before its turn; `None` where parts are printed as they come.
+    waiting: Option<Waiting>,
     /// Everything before this offset is merged.
     next: u64,
     lines_before: u64,
@@ -79,22 +78,21 @@ impl<'a, M: Matcher> Merge<'a, M> {
     pub(super) fn new(
         method: Method<'a>,
         source: Source<'a>,
+        holes: Vec<Range<u64>>,
         output: FileOutput<'a>,
         bench: Bench<M>,
         searcher_for: &'a (dyn Fn(Want) -> Searcher + Sync),
-        budget_bytes: u64,
-        unordered: bool,
+        waiting: Option<Waiting>,
     ) -> Merge<'a, M> {
         let wanted = bench.searcher.max_matches();
         Merge {
             method,
             source,
-            holes: Vec::new(),
+            holes,
             output,
             bench,
             searcher_for,
-            waiting: Waiting::new(budget_bytes),
-            unordered,
+            waiting,
             next: 0,
             lines_before: 0,
             wanted,
@@ -108,11 +106,6 @@ impl<'a, M: Matcher> Merge<'a, M> {
             done: false,
             marked: false,
         }
-    }
-
-    /// With the holes of the file, in file order, that lines to be printed may go on over.
-    pub(super) fn over(self, holes: Vec<Range<u64>>) -> Self {
-        Self { holes, ..self }
     }
 
     pub(super) fn output(&self) -> &FileOutput<'a> {
@@ -142,15 +135,16 @@ impl<'a, M: Matcher> Merge<'a, M> {
             self.done = true;
             return Ok(Rest::None);
         }
-        if self.unordered || range.start == self.next {
-            self.next = range.end;
-            self.merge(range.start, range.end, part)?;
-        } else {
-            self.waiting.put(&range, part)?;
+        match &mut self.waiting {
+            Some(waiting) if range.start != self.next => waiting.put(&range, part)?,
+            _ => {
+                self.next = range.end;
+                self.merge(range.start, range.end, part)?;
+            }
         }
         while !self.done
-            && !self.unordered
-            && let Some((end, part)) = self.waiting.take(self.next)?
+            && let Some(waiting) = &mut self.waiting
+            && let Some((end, part)) = waiting.take(self.next)?
         {
             let start = std::mem::replace(&mut self.next, end);
             self.merge(start, end, part)?;
@@ -162,7 +156,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
         let enough = self
             .wanted
             .filter(|_| self.bench.searcher.after_context() == 0)
-            .and_then(|wanted| self.waiting.end_of_matches(wanted));
+            .and_then(|wanted| self.waiting.as_ref()?.end_of_matches(wanted));
         Ok(enough.map_or(Rest::All, Rest::Before))
     }
 
@@ -328,21 +322,9 @@ impl<'a, M: Matcher> Merge<'a, M> {
         self.open()?;
         self.rendered.clear();
         let number = self.bench.searcher.line_number().then_some(number);
-        let mut printing = Printing {
-            format: self.method.format,
-            matcher: &self.bench.matcher,
-            found: &mut self.bench.found,
-            path: self.method.path,
-            out: &mut self.rendered,
-            nul: self.method.nul,
-            // A part that begins at the start of the file has absolute numbers.
-            scope: Scope::Part { offset: 0 },
-            tally: Tally::default(),
-            opened: true,
-            shown: None,
-            context_lines: 0,
-            before_first: None,
-        };
+        let (matcher, found) = (&self.bench.matcher, &mut self.bench.found);
+        // A part that begins at the start of the file has absolute numbers.
+        let mut printing = self.method.printing(matcher, found, &mut self.rendered, 0);
         let goes_on = printing.context_line(&self.bench.searcher, bytes, offset, number)?;
         let nul = printing.tally.binary_offset;
         if self.tally.binary_offset.is_none() {

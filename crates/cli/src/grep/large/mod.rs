@@ -25,6 +25,7 @@ use nearfirst::{Costs, Plan};
 use self::merge::{Merge, Rest, Want};
 use self::part::{Bench, Method};
 use self::sparse::{Sparse, Stretch};
+use self::waiting::Waiting;
 use super::output::{FileOutput, Output};
 use super::pattern::Pattern;
 use super::print::found::Found;
@@ -94,9 +95,9 @@ impl Run<'_> {
         let sparse = Sparse::of(source, &method, &first.searcher, matcher, avoids_nul)?;
         let holes = sparse.as_ref().map_or_else(Vec::new, |sparse| sparse.holes().to_vec());
         let output = FileOutput::new(self.output);
-        let budget_bytes = settings.budget_bytes;
-        let merge = Merge::new(method, source, output, first, &searcher, budget_bytes, unordered);
-        let merge = Mutex::new(merge.over(holes));
+        let waiting = (!unordered).then(|| Waiting::new(settings.budget_bytes));
+        let merge = Merge::new(method, source, holes, output, first, &searcher, waiting);
+        let merge = Mutex::new(merge);
         let start = settings.clock.now();
         let report = match &sparse {
             Some(sparse) => Self::pass_over(&source, sparse, &method, bench(), &merge)?,

@@ -37,6 +37,35 @@ pub(super) struct Method<'a> {
     pub(super) separator: u8,
 }
 
+impl<'a> Method<'a> {
+    /// What prints a part that begins at `offset`.
+    pub(super) fn printing<'b, M: Matcher>(
+        &self,
+        matcher: &'b M,
+        found: &'b mut Found<M>,
+        out: &'b mut Rendered,
+        offset: u64,
+    ) -> Printing<'b, M>
+    where
+        'a: 'b,
+    {
+        Printing {
+            format: self.format,
+            matcher,
+            found,
+            path: self.path,
+            out,
+            nul: self.nul,
+            scope: Scope::Part { offset },
+            tally: Tally::default(),
+            opened: false,
+            shown: None,
+            context_lines: 0,
+            before_first: None,
+        }
+    }
+}
+
 /// The result of one chunk.
 #[derive(Debug, Default)]
 pub(super) struct Part {
@@ -166,20 +195,8 @@ impl<M: Matcher> Bench<M> {
         }
         let nul = (method.nul == Nul::Leave).then(|| memchr::memchr(0, bytes)).flatten();
         let bytes = nul.map_or(bytes, |at| before_block(bytes, offset, at, method.separator));
-        let mut printing = Printing {
-            format: method.format,
-            matcher: &self.matcher,
-            found: &mut self.found,
-            path: method.path,
-            out: &mut part.rendered,
-            nul: method.nul,
-            scope: Scope::Part { offset },
-            tally: Tally::default(),
-            opened: false,
-            shown: None,
-            context_lines: 0,
-            before_first: None,
-        };
+        let out = &mut part.rendered;
+        let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
         self.searcher.search_slice(&self.matcher, bytes, &mut printing)?;
         let (shown, before_first) = (printing.shown, printing.before_first);
         let since_match = printing.context_lines;
@@ -212,9 +229,7 @@ impl<M: Matcher> Bench<M> {
         }
         Ok(part)
     }
-}
 
-impl<M: Matcher> Bench<M> {
     /// Takes one line that goes on over holes, of which `short` is a form with fewer zeros: it is
     /// read only where it is printed.
     ///
@@ -271,20 +286,8 @@ impl<M: Matcher> Bench<M> {
         part: &mut Part,
     ) -> io::Result<()> {
         let offset = line.range.start;
-        let mut printing = Printing {
-            format: method.format,
-            matcher: &self.matcher,
-            found: &mut self.found,
-            path: method.path,
-            out: &mut part.rendered,
-            nul: method.nul,
-            scope: Scope::Part { offset },
-            tally: Tally::default(),
-            opened: false,
-            shown: None,
-            context_lines: 0,
-            before_first: None,
-        };
+        let out = &mut part.rendered;
+        let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
         let place = |at| line.place(at);
         printing.stretched_line(&self.searcher, line.short, place, bytes, offset)?;
         part.before_first = printing.before_first;

@@ -135,25 +135,36 @@ impl<'a> Sparse<'a> {
     pub(super) fn lines(
         &self,
         separator: u8,
-        mut take: impl FnMut(Stretch<'_>) -> io::Result<bool>,
+        take: impl FnMut(Stretch<'_>) -> io::Result<bool>,
     ) -> io::Result<()> {
-        let mut holes = self.holes.iter().peekable();
-        let mut block = Vec::new();
+        let holes = self.holes.iter().peekable();
+        Pass { sparse: self, separator, take, holes, block: Vec::new() }.lines()
+    }
+}
+
+/// One way through the file.
+struct Pass<'a, F> {
+    sparse: &'a Sparse<'a>,
+    separator: u8,
+    /// Takes what was found; says whether to go on.
+    take: F,
+    /// Those that are still ahead.
+    holes: Peekable<slice::Iter<'a, Range<u64>>>,
+    /// What was read last.
+    block: Vec<u8>,
+}
+
+impl<F: FnMut(Stretch<'_>) -> io::Result<bool>> Pass<'_, F> {
+    fn lines(&mut self) -> io::Result<()> {
+        let size = self.sparse.size;
         let mut start = 0;
-        while start < self.size {
-            let data_end = holes.peek().map_or(self.size, |hole| hole.start);
-            let (upto, goes_on) = match self.end_of_lines(start..data_end, separator, &mut block)? {
-                Some(end) => (end, self.hand_over(start..end, &mut block, &mut take)?),
-                None if data_end == self.size => {
-                    (data_end, self.hand_over(start..data_end, &mut block, &mut take)?)
-                }
-                None if separator == 0 => {
-                    let hole = holes.next().expect("what ends before the file ends at a hole");
-                    self.empty_lines(start, hole, &mut block, &mut take)?
-                }
-                None => {
-                    self.line_with_holes(start, &mut holes, separator, &mut block, &mut take)?
-                }
+        while start < size {
+            let data_end = self.data_end();
+            let (upto, goes_on) = match self.end_of_lines(start..data_end)? {
+                Some(end) => (end, self.hand_over(start..end)?),
+                None if data_end == size => (data_end, self.hand_over(start..data_end)?),
+                None if self.separator == 0 => self.empty_lines(start)?,
+                None => self.line_with_holes(start)?,
             };
             if !goes_on {
                 return Ok(());
@@ -163,103 +174,85 @@ impl<'a> Sparse<'a> {
         Ok(())
     }
 
+    /// Where the next hole begins, or the file ends.
+    fn data_end(&mut self) -> u64 {
+        self.holes.peek().map_or(self.sparse.size, |hole| hole.start)
+    }
+
     /// Where whole lines end that begin where `data` does: as many as one read shows, or the first.
-    /// `None` if none ends in it. What was read stays in `block`, if it begins with the lines.
-    fn end_of_lines(
-        &self,
-        data: Range<u64>,
-        separator: u8,
-        block: &mut Vec<u8>,
-    ) -> io::Result<Option<u64>> {
+    /// `None` if none ends in it. What was read stays in the block, if it begins with the lines.
+    fn end_of_lines(&mut self, data: Range<u64>) -> io::Result<Option<u64>> {
         let mut at = data.start;
         loop {
             let end = data.end.min(at + BLOCK_BYTES);
-            self.read(at..end, block)?;
-            let whole = (end - end % self.block_bytes).max(at);
+            self.read(at..end)?;
+            let whole = (end - end % self.sparse.block_bytes).max(at);
             let looked_at = usize::try_from(whole - at).expect("at most a block");
-            if let Some(found) = memchr::memrchr(separator, &block[..looked_at]) {
+            if let Some(found) = memchr::memrchr(self.separator, &self.block[..looked_at]) {
                 if at > data.start {
-                    block.clear();
+                    self.block.clear();
                 }
                 return Ok(Some(at + found as u64 + 1));
             }
             if end == data.end {
-                block.clear();
+                self.block.clear();
                 return Ok(None);
             }
             at = if whole > at { whole } else { end };
         }
     }
 
-    /// Hands over lines as they are; `block` begins with them, or is empty.
-    fn hand_over(
-        &self,
-        range: Range<u64>,
-        block: &mut Vec<u8>,
-        take: &mut impl FnMut(Stretch<'_>) -> io::Result<bool>,
-    ) -> io::Result<bool> {
+    /// Hands over lines as they are; the block begins with them, or is empty.
+    fn hand_over(&mut self, range: Range<u64>) -> io::Result<bool> {
         let length = range.end - range.start;
         if length > SHORT_BYTES_MAX {
-            let all = range.clone();
-            return seen(&self.source, &all, |bytes| take(Stretch::Lines { range, bytes }))?;
+            return self.hand_over_mapped(range);
         }
-        if block.is_empty() {
-            self.read(range.clone(), block)?;
+        if self.block.is_empty() {
+            self.read(range.clone())?;
         }
         let length = usize::try_from(length).expect("fits in memory");
-        take(Stretch::Lines { range, bytes: &block[..length] })
+        (self.take)(Stretch::Lines { range, bytes: &self.block[..length] })
     }
 
-    /// Hands over a last line that a hole ends, and the hole as empty lines; where that ends.
-    fn empty_lines(
-        &self,
-        start: u64,
-        hole: &Range<u64>,
-        block: &mut Vec<u8>,
-        take: &mut impl FnMut(Stretch<'_>) -> io::Result<bool>,
-    ) -> io::Result<(u64, bool)> {
+    /// As [`Pass::hand_over`], without a copy.
+    fn hand_over_mapped(&mut self, range: Range<u64>) -> io::Result<bool> {
+        let all = range.clone();
+        let take = &mut self.take;
+        seen(&self.sparse.source, &all, |bytes| take(Stretch::Lines { range, bytes }))?
+    }
+
+    /// Hands over a last line that the next hole ends, and the hole as empty lines; where that ends.
+    fn empty_lines(&mut self, start: u64) -> io::Result<(u64, bool)> {
+        let hole = self.holes.next().expect("what ends before the file ends at a hole");
         let begins = if start < hole.start { hole.start + 1 } else { start };
         if start < begins {
-            block.clear();
-            if !self.hand_over(start..begins, block, take)? {
+            self.block.clear();
+            if !self.hand_over(start..begins)? {
                 return Ok((begins, false));
             }
         }
-        Ok((hole.end, take(Stretch::Empty(begins..hole.end))?))
+        Ok((hole.end, (self.take)(Stretch::Empty(begins..hole.end))?))
     }
 
     /// Hands over what begins at `start` and goes on over the next hole; where it ends.
-    fn line_with_holes(
-        &self,
-        start: u64,
-        holes: &mut Peekable<slice::Iter<'_, Range<u64>>>,
-        separator: u8,
-        block: &mut Vec<u8>,
-        take: &mut impl FnMut(Stretch<'_>) -> io::Result<bool>,
-    ) -> io::Result<(u64, bool)> {
+    fn line_with_holes(&mut self, start: u64) -> io::Result<(u64, bool)> {
         let mut data = Vec::new();
         let mut at = start;
         let end = loop {
-            let data_end = holes.peek().map_or(self.size, |hole| hole.start);
+            let data_end = self.data_end();
             // The first hole is known to belong to it.
-            let ends = if data.is_empty() {
-                None
-            } else {
-                self.first_end(at..data_end, separator, block)?
-            };
+            let ends = if data.is_empty() { None } else { self.first_end(at..data_end)? };
             let piece_end = ends.unwrap_or(data_end);
             data.push(at..piece_end);
-            match holes.next_if(|_| ends.is_none()) {
+            match self.holes.next_if(|_| ends.is_none()) {
                 Some(hole) => at = hole.end,
                 None => break piece_end,
             }
         };
         let range = start..end;
-        block.clear();
         if data.iter().map(|piece| piece.end - piece.start).sum::<u64>() > SHORT_BYTES_MAX {
-            let all = range.clone();
-            let taken = seen(&self.source, &all, |bytes| take(Stretch::Lines { range, bytes }))?;
-            return Ok((end, taken?));
+            return Ok((end, self.hand_over_mapped(range)?));
         }
         let (mut short, mut gaps) = (Vec::new(), Vec::new());
         for (index, piece) in data.iter().enumerate() {
@@ -268,25 +261,20 @@ impl<'a> Sparse<'a> {
                 short.extend_from_slice(&ZEROS);
                 gaps.push((short.len(), hole - ZEROS.len() as u64));
             }
-            self.read(piece.clone(), block)?;
-            short.extend_from_slice(block);
+            self.read(piece.clone())?;
+            short.extend_from_slice(&self.block);
         }
         let line = Stretched { range, short: &short, gaps: &gaps };
-        Ok((end, take(Stretch::WithHoles(line))?))
+        Ok((end, (self.take)(Stretch::WithHoles(line))?))
     }
 
     /// Where the first separator of `data` ends.
-    fn first_end(
-        &self,
-        data: Range<u64>,
-        separator: u8,
-        block: &mut Vec<u8>,
-    ) -> io::Result<Option<u64>> {
+    fn first_end(&mut self, data: Range<u64>) -> io::Result<Option<u64>> {
         let mut at = data.start;
         while at < data.end {
             let end = data.end.min(at + BLOCK_BYTES);
-            self.read(at..end, block)?;
-            if let Some(found) = memchr::memchr(separator, block) {
+            self.read(at..end)?;
+            if let Some(found) = memchr::memchr(self.separator, &self.block) {
                 return Ok(Some(at + found as u64 + 1));
             }
             at = end;
@@ -294,11 +282,12 @@ impl<'a> Sparse<'a> {
         Ok(None)
     }
 
-    /// Reads `range` in place of what `block` held.
-    fn read(&self, range: Range<u64>, block: &mut Vec<u8>) -> io::Result<()> {
-        block.clear();
-        block.resize(usize::try_from(range.end - range.start).expect("fits in memory"), 0);
-        self.source.file.read_exact_at(block, range.start).map_err(|error| match error.kind() {
+    /// Reads `range` in place of what the block held.
+    fn read(&mut self, range: Range<u64>) -> io::Result<()> {
+        self.block.clear();
+        self.block.resize(usize::try_from(range.end - range.start).expect("fits in memory"), 0);
+        let file = self.sparse.source.file;
+        file.read_exact_at(&mut self.block, range.start).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => io::Error::other("truncated while being read"),
             _ => error,
         })
