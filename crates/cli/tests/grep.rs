@@ -121,6 +121,19 @@ fn holes_are_passed_over_where_that_makes_no_difference() {
         folder.found(&["-aM20", "three", "huge"]),
         ("[Omitted long matching line]\n".into(), 0)
     );
+    // Nor are they read where the line is beside one that is printed.
+    let beside = "4-[Omitted long context line]\n5:four\n6-[Omitted long context line]\n";
+    assert_eq!(folder.found(&["-anM20", "-C1", "four", "huge"]), (beside.into(), 0));
+    assert_eq!(folder.found(&["-anM20", "-m1", "-C1", "four", "huge"]), (beside.into(), 0));
+    let before = "2-needle\n3-[Omitted long context line]\n4-[Omitted long context line]\n5:four\n";
+    assert_eq!(folder.found(&["-anM20", "-B3", "four", "huge"]), (before.into(), 0));
+    let after = "1-one\n2:needle\n3:[Omitted long matching line]\n4-[Omitted long context line]\n";
+    assert_eq!(folder.found(&["-anM20", "-m1", "-C2", "needle", "huge"]), (after.into(), 0));
+    assert_eq!(folder.found(&["-c", "-m1", "-A2", "needle", "huge"]), ("2\n".into(), 0));
+    let column = TIB + 4;
+    let unselected = format!("2:needle\n3-{column}-[Omitted long line with 1 matches]\n");
+    let (lines, _) = folder.found(&["-avnM20", "--column", "-C1", "needle t", "huge"]);
+    assert!(lines.contains(&unselected), "{lines}");
     let (json, code) = folder.found(&["--json", "-a", "four", "huge"]);
     assert!(json.contains(&format!("\"line_number\":5,\"absolute_offset\":{offset},")), "{json}");
     assert_eq!(code, 0);
@@ -182,6 +195,12 @@ fn as_ripgrep_on_lines_that_go_on_over_holes() {
         (&["-aM9"], "needle"),
         (&["-aPb"], "one|four"),
         (&["-aC1"], "one|five"),
+        (&["-anC1"], "four"),
+        (&["-anB3"], "four|five"),
+        (&["-anM9", "-m1", "-C2"], "needle"),
+        (&["-am2", "-A3"], "needle"),
+        (&["-avnC1", "--color=always"], "two|e"),
+        (&["-cm1", "-A2"], "needle"),
         (&["-C1"], "four"),
         (&["-ab", "-m1", "-A2"], "one"),
         (&["--null-data", "-n"], "three"),

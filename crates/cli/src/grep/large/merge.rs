@@ -15,7 +15,7 @@ use super::super::output::FileOutput;
 use super::super::print::rendered::{Rendered, Resolved};
 use super::super::print::tally::Tally;
 use super::super::print::{Kind, Nul, open};
-use super::part::{Bench, Edge, Method, Part, first_lines, last_lines, seen};
+use super::part::{Bench, Edge, EdgeLine, Method, Part, first_lines, last_lines, lines, seen};
 use super::quoted;
 use super::waiting::Waiting;
 
@@ -42,7 +42,7 @@ pub(super) struct Merge<'a, M: Matcher> {
     /// Where the last printed line ends.
     shown_end: Option<u64>,
     /// The last lines of what is merged, for context before a match.
-    tail: Edge,
+    tail: Vec<Edge>,
     opened: bool,
     resolved: Vec<u8>,
     rendered: Rendered,
@@ -98,7 +98,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
             wanted,
             owed: 0,
             shown_end: None,
-            tail: Edge::default(),
+            tail: Vec::new(),
             opened: false,
             resolved: Vec::new(),
             rendered: Rendered::default(),
@@ -179,7 +179,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
             return Ok(());
         }
         self.context_after(start, part.shown.map_or(end, |(first, _)| first), &part)?;
-        self.context_before(start, &part)?;
+        self.context_before(&part)?;
         if self.done {
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
         self.print(&part.rendered, self.lines_before)?;
         self.count(&part);
         self.lines_before += part.lines;
-        self.remember(&part)?;
+        self.remember(part.tail);
         self.done |= part.last || (self.wanted == Some(0) && self.owed == 0);
         if self.method.format.kind.stops_at_match() && !self.method.format.stats {
             self.done |= self.tally.events > 0;
@@ -251,22 +251,42 @@ impl<'a, M: Matcher> Merge<'a, M> {
     /// Lines at the start of a part that follow the last match that is wanted.
     /// Those that match are shown as matches, as in ripgrep.
     fn after_last(&mut self, start: u64, part: &Part) -> io::Result<()> {
-        let separator = self.method.separator;
+        if self.owed == 0 || part.head.is_empty() {
+            return Ok(());
+        }
         let source = self.source;
-        let context = part.head.show(&source, |head| {
-            let needed = first_lines(head, self.owed, separator);
-            if needed.is_empty() {
-                return Ok(None);
+        let context = match &part.head {
+            // All of the part, which was searched.
+            Edge::Long(line) => {
+                self.owed -= 1;
+                if part.tally.events == 0 && self.method.format.kind.shows_lines() {
+                    self.context_line(EdgeLine::Long(line), start, self.lines_before + 1)?;
+                }
+                return self.follow(part);
             }
-            let context = self.search_for(Want::EveryLine, start, needed)?;
-            self.owed -= lines(needed, separator).count();
-            Ok::<_, io::Error>(Some(context))
-        })??;
-        let Some(context) = context else { return Ok(()) };
-        self.print(&context.rendered, self.lines_before)?;
-        self.count(&context);
-        self.done |= context.last;
+            Edge::Here { lines: head, .. } => self.search_head(start, head)?,
+            Edge::There { range, .. } => {
+                seen(&source, range, |head| self.search_head(start, head))??
+            }
+        };
+        self.follow(&context)
+    }
+
+    /// Prints what was found in lines after the last match that is wanted.
+    fn follow(&mut self, found: &Part) -> io::Result<()> {
+        self.print(&found.rendered, self.lines_before)?;
+        self.count(found);
+        self.done |= found.last;
         Ok(())
+    }
+
+    /// Searches the lines that are owed of those at the start of a part.
+    fn search_head(&mut self, start: u64, head: &[u8]) -> io::Result<Part> {
+        let separator = self.method.separator;
+        let needed = first_lines(head, self.owed, separator);
+        let found = self.search_for(Want::EveryLine, start, needed)?;
+        self.owed -= lines(needed, separator).count();
+        Ok(found)
     }
 
     /// Lines at the start of a part that follow a match of an earlier one, up to `limit`.
@@ -274,51 +294,62 @@ impl<'a, M: Matcher> Merge<'a, M> {
         if !self.method.format.kind.shows_lines() || self.owed == 0 || start >= limit {
             return Ok(());
         }
-        let source = self.source;
-        part.head.show(&source, |head| {
-            let mut offset = start;
-            let mut number = self.lines_before;
-            for line in lines(head, self.method.separator) {
-                if self.owed == 0 || offset >= limit || self.done {
-                    break;
-                }
-                number += 1;
-                self.owed -= 1;
-                self.context_line(line, offset, number)?;
-                offset += line.len() as u64;
+        let (source, separator) = (self.source, self.method.separator);
+        let mut number = self.lines_before;
+        part.head.each_line(&source, separator, |line, offset| {
+            if self.owed == 0 || offset >= limit || self.done {
+                return Ok(false);
             }
-            Ok(())
-        })?
+            number += 1;
+            self.owed -= 1;
+            self.context_line(line, offset, number)?;
+            Ok(true)
+        })
     }
 
     /// Lines of earlier parts that precede the first match of `part`.
-    fn context_before(&mut self, start: u64, part: &Part) -> io::Result<()> {
+    fn context_before(&mut self, part: &Part) -> io::Result<()> {
         if part.before_missing == 0 || self.done || !self.method.format.kind.shows_lines() {
             return Ok(());
         }
         let tail = std::mem::take(&mut self.tail);
-        let separator = self.method.separator;
-        let source = self.source;
-        let printed = tail.show(&source, |tail| {
-            let needed = last_lines(tail, part.before_missing, separator);
-            let count = lines(needed, separator).count() as u64;
-            let mut offset = start - needed.len() as u64;
-            // Without line numbers none is counted, and none is printed.
-            let first = (self.lines_before + 1).saturating_sub(count);
-            for (line, number) in lines(needed, separator).zip(first..) {
-                if self.shown_end.is_none_or(|end| end <= offset) && !self.done {
+        let printed = self.last_of(&tail, part.before_missing);
+        self.tail = tail;
+        printed
+    }
+
+    /// The last `needed` lines of what is merged, but those that were printed.
+    fn last_of(&mut self, tail: &[Edge], needed: usize) -> io::Result<()> {
+        let (source, separator) = (self.source, self.method.separator);
+        let mut left = tail.iter().map(|edge| edge.count(separator)).sum::<usize>();
+        for edge in tail {
+            edge.each_line(&source, separator, |line, offset| {
+                // Without line numbers none is counted, and none is printed.
+                let number = (self.lines_before + 1).saturating_sub(left as u64);
+                let is_needed = left <= needed;
+                left -= 1;
+                if is_needed && self.shown_end.is_none_or(|end| end <= offset) && !self.done {
                     self.break_before(offset)?;
                     self.context_line(line, offset, number)?;
                 }
-                offset += line.len() as u64;
-            }
-            Ok(())
-        });
-        self.tail = tail;
-        printed?
+                Ok(true)
+            })?;
+        }
+        Ok(())
     }
 
-    fn context_line(&mut self, bytes: &[u8], offset: u64, number: u64) -> io::Result<()> {
+    fn context_line(&mut self, line: EdgeLine<'_>, offset: u64, number: u64) -> io::Result<()> {
+        match line {
+            EdgeLine::Long(line) => {
+                self.open()?;
+                self.note_context(line.nul, line.goes_on, line.range.end);
+                self.print(&line.rendered, number.saturating_sub(1))
+            }
+            EdgeLine::Text(bytes) => self.context_text(bytes, offset, number),
+        }
+    }
+
+    fn context_text(&mut self, bytes: &[u8], offset: u64, number: u64) -> io::Result<()> {
         self.open()?;
         self.rendered.clear();
         let number = self.bench.searcher.line_number().then_some(number);
@@ -327,15 +358,20 @@ impl<'a, M: Matcher> Merge<'a, M> {
         let mut printing = self.method.printing(matcher, found, &mut self.rendered, 0);
         let goes_on = printing.context_line(&self.bench.searcher, bytes, offset, number)?;
         let nul = printing.tally.binary_offset;
-        if self.tally.binary_offset.is_none() {
-            self.tally.binary_offset = nul;
-        }
-        self.done |= !goes_on;
-        self.shown_end = Some(offset + bytes.len() as u64);
+        self.note_context(nul, goes_on, offset + bytes.len() as u64);
         let rendered = std::mem::take(&mut self.rendered);
         let printed = self.print(&rendered, 0);
         self.rendered = rendered;
         printed
+    }
+
+    /// Notes what a line of context that ends at `end` says of the file.
+    fn note_context(&mut self, nul: Option<u64>, goes_on: bool, end: u64) {
+        if self.tally.binary_offset.is_none() {
+            self.tally.binary_offset = nul;
+        }
+        self.done |= !goes_on;
+        self.shown_end = Some(end);
     }
 
     /// What stands between groups of lines, if the line at `offset` begins one.
@@ -371,37 +407,29 @@ impl<'a, M: Matcher> Merge<'a, M> {
     }
 
     /// Keeps the last lines for context of the next part.
-    fn remember(&mut self, part: &Part) -> io::Result<()> {
+    fn remember(&mut self, tail: Edge) {
         let before = self.bench.searcher.before_context();
-        if before == 0 {
-            return Ok(());
+        if before == 0 || tail.is_empty() {
+            return;
         }
         let separator = self.method.separator;
-        let (known, more) = (self.tail.range(), part.tail.range());
-        if more.is_empty() {
-            return Ok(());
+        match (self.tail.last_mut(), tail) {
+            (Some(Edge::Here { start, lines }), Edge::Here { start: more_start, lines: more }) => {
+                let end = more_start + more.len() as u64;
+                lines.extend_from_slice(&more);
+                let kept = last_lines(lines, before, separator).len();
+                lines.drain(..lines.len() - kept);
+                *start = end - kept as u64;
+            }
+            (_, more) => self.tail.push(more),
         }
-        let after = more.end;
-        if let (Edge::Here { start, lines }, Edge::Here { lines: more, .. }) =
-            (&mut self.tail, &part.tail)
-        {
-            lines.extend_from_slice(more);
-            let kept = last_lines(lines, before, separator).len();
-            lines.drain(..lines.len() - kept);
-            *start = after - kept as u64;
-            return Ok(());
-        }
-        // What is kept of two parts lies together in the file.
-        let both = if known.end == more.start { known.start..after } else { more };
-        let source = self.source;
-        self.tail = Edge::There(both).show(&source, |lines| {
-            let kept = last_lines(lines, before, separator);
-            Edge::of(after - kept.len() as u64, kept)
-        })?;
-        Ok(())
+        let mut missing = before;
+        let is_needed = |edge: &&Edge| {
+            let is_needed = missing > 0;
+            missing = missing.saturating_sub(edge.count(separator));
+            is_needed
+        };
+        let kept = self.tail.iter().rev().take_while(is_needed).count();
+        self.tail.drain(..self.tail.len() - kept);
     }
-}
-
-fn lines(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    bytes.split_inclusive(move |byte| *byte == separator)
 }

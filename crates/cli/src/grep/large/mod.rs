@@ -23,7 +23,8 @@ use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
 use nearfirst::{Costs, Plan};
 
 use self::merge::{Merge, Rest, Want};
-use self::part::{Bench, Method};
+use self::part::{Bench, Edge, LongLine, Method};
+pub(super) use self::sparse::Stretched;
 use self::sparse::{Sparse, Stretch};
 use self::waiting::Waiting;
 use super::output::{FileOutput, Output};
@@ -229,7 +230,10 @@ impl Run<'_> {
                     let range = line.range;
                     let mut part = bench.search(method, source, range.start, line.short)?;
                     part.tally.bytes_searched += range.end - range.start - line.short.len() as u64;
-                    part.stretch(&range);
+                    // Of one that is left, lines before the hole may be with it.
+                    if method.nul != Nul::Leave {
+                        part.head = Edge::Long(LongLine::unprinted(range.clone()));
+                    }
                     (range, part)
                 }
                 Stretch::Empty(range) => {

@@ -93,22 +93,33 @@ pub(super) struct Part {
     pub(super) last: bool,
 }
 
-impl Part {
-    /// Lets edges that are in the file be those of `range`, of which a shorter form was searched.
-    pub(super) fn stretch(&mut self, range: &Range<u64>) {
-        for edge in [&mut self.head, &mut self.tail] {
-            if let Edge::There(place) = edge {
-                *place = range.clone();
-            }
-        }
-    }
+/// Lines at an edge of a part.
+#[derive(Debug, Clone)]
+pub(super) enum Edge {
+    /// A copy.
+    Here { start: u64, lines: Vec<u8> },
+    /// Where in the file they are, which are too much to copy.
+    There { range: Range<u64>, count: usize },
+    /// One that goes on over holes.
+    Long(LongLine),
 }
 
-/// Lines at an edge of a part: a copy, or, where that is too much, where in the file they are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Edge {
-    Here { start: u64, lines: Vec<u8> },
-    There(Range<u64>),
+/// A line that goes on over holes, as it is printed beside a match.
+#[derive(Debug, Clone)]
+pub(super) struct LongLine {
+    pub(super) range: Range<u64>,
+    pub(super) rendered: Rendered,
+    /// The first NUL byte in it, if that matters.
+    pub(super) nul: Option<u64>,
+    /// Lines after it may be printed.
+    pub(super) goes_on: bool,
+}
+
+/// A line of an edge.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum EdgeLine<'a> {
+    Text(&'a [u8]),
+    Long(&'a LongLine),
 }
 
 impl Default for Edge {
@@ -117,45 +128,71 @@ impl Default for Edge {
     }
 }
 
+impl LongLine {
+    /// One of which nothing is printed.
+    pub(super) fn unprinted(range: Range<u64>) -> Self {
+        Self { range, rendered: Rendered::default(), nul: None, goes_on: true }
+    }
+}
+
 impl Edge {
-    pub(super) fn of(start: u64, lines: &[u8]) -> Self {
-        if lines.len() < QUOTED_BYTES_MIN {
-            Self::Here { start, lines: lines.to_vec() }
+    fn of(start: u64, bytes: &[u8], separator: u8) -> Self {
+        if bytes.len() < QUOTED_BYTES_MIN {
+            Self::Here { start, lines: bytes.to_vec() }
         } else {
-            Self::There(start..start + lines.len() as u64)
+            let range = start..start + bytes.len() as u64;
+            Self::There { range, count: lines(bytes, separator).count() }
         }
     }
 
     /// Lines of zeros alone.
     fn of_zeros(range: Range<u64>) -> Self {
-        match usize::try_from(range.end - range.start) {
-            Ok(count) if count < QUOTED_BYTES_MIN => {
-                Self::Here { start: range.start, lines: vec![0; count] }
-            }
-            _ => Self::There(range),
+        let count = usize::try_from(range.end - range.start).expect("no more than is shown");
+        if count < QUOTED_BYTES_MIN {
+            Self::Here { start: range.start, lines: vec![0; count] }
+        } else {
+            Self::There { range, count }
         }
     }
 
-    /// Where in the file it is.
-    pub(super) fn range(&self) -> Range<u64> {
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Here { lines, .. } if lines.is_empty())
+    }
+
+    /// How many lines it is.
+    pub(super) fn count(&self, separator: u8) -> usize {
         match self {
-            Self::Here { start, lines } => *start..start + lines.len() as u64,
-            Self::There(range) => range.clone(),
+            Self::Here { lines: bytes, .. } => lines(bytes, separator).count(),
+            Self::There { count, .. } => *count,
+            Self::Long(_) => 1,
         }
     }
 
-    /// Shows the lines.
+    /// Hands over the lines, with where each begins, until `take` says `false`.
     ///
     /// # Errors
-    /// Those of reading.
-    pub(super) fn show<T>(
+    /// Those of reading and of `take`.
+    pub(super) fn each_line(
         &self,
         source: &Source<'_>,
-        look: impl FnOnce(&[u8]) -> T,
-    ) -> io::Result<T> {
+        separator: u8,
+        mut take: impl FnMut(EdgeLine<'_>, u64) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        let mut hand_over = |mut offset, bytes: &[u8]| {
+            for line in lines(bytes, separator) {
+                if !take(EdgeLine::Text(line), offset)? {
+                    break;
+                }
+                offset += line.len() as u64;
+            }
+            Ok(())
+        };
         match self {
-            Self::Here { lines, .. } => Ok(look(lines)),
-            Self::There(range) => seen(source, range, look),
+            Self::Here { start, lines } => hand_over(*start, lines),
+            Self::There { range, .. } => {
+                seen(source, range, |bytes| hand_over(range.start, bytes))?
+            }
+            Self::Long(line) => take(EdgeLine::Long(line), line.range.start).map(drop),
         }
     }
 }
@@ -219,9 +256,11 @@ impl<M: Matcher> Bench<M> {
         let (before, after) = (self.searcher.before_context(), self.searcher.after_context());
         let limited = self.searcher.max_matches().is_some();
         if (method.format.kind.shows_lines() || limited) && (before > 0 || after > 0) {
-            part.head = Edge::of(offset, first_lines(bytes, after, method.separator));
+            let head = first_lines(bytes, after, method.separator);
+            part.head = Edge::of(offset, head, method.separator);
             let tail = last_lines(bytes, before, method.separator);
-            part.tail = Edge::of(offset + (bytes.len() - tail.len()) as u64, tail);
+            let tail_start = offset + (bytes.len() - tail.len()) as u64;
+            part.tail = Edge::of(tail_start, tail, method.separator);
             if let Some(before_first) = before_first {
                 part.before_missing = before.saturating_sub(before_first);
                 part.after_owed = after.saturating_sub(since_match);
@@ -254,10 +293,10 @@ impl<M: Matcher> Bench<M> {
             }
         }
         let (before, after) = (self.searcher.before_context(), self.searcher.after_context());
-        let edge = |context| {
-            if context == 0 { Edge::default() } else { Edge::There(range.clone()) }
-        };
-        (part.head, part.tail) = (edge(after), edge(before));
+        if before > 0 || after > 0 {
+            let beside = seen(source, &range, |bytes| self.beside(method, line, bytes))??;
+            (part.head, part.tail) = (Edge::Long(beside.clone()), Edge::Long(beside));
+        }
         if matches != self.searcher.invert_match() {
             seen(source, &range, |bytes| self.print_stretched(method, line, bytes, &mut part))??;
             (part.before_missing, part.after_owed) = (before, after);
@@ -285,16 +324,29 @@ impl<M: Matcher> Bench<M> {
         bytes: &[u8],
         part: &mut Part,
     ) -> io::Result<()> {
-        let offset = line.range.start;
-        let out = &mut part.rendered;
+        let (out, offset) = (&mut part.rendered, line.range.start);
         let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
-        let place = |at| line.place(at);
-        printing.stretched_line(&self.searcher, line.short, place, bytes, offset)?;
+        printing.stretched_line(&self.searcher, line, bytes)?;
         part.before_first = printing.before_first;
         part.shown = printing.shown.map(|shown| (shown.start, shown.end));
         part.tally = printing.tally;
         part.last = method.format.kind == Kind::Lines && part.tally.binary_offset.is_some();
         Ok(())
+    }
+
+    /// A line as it is printed beside a match.
+    fn beside(
+        &mut self,
+        method: &Method<'_>,
+        line: &Stretched<'_>,
+        bytes: &[u8],
+    ) -> io::Result<LongLine> {
+        let mut beside = LongLine::unprinted(line.range.clone());
+        let (out, offset) = (&mut beside.rendered, line.range.start);
+        let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
+        beside.goes_on = printing.stretched_context_line(&self.searcher, line, bytes)?;
+        beside.nul = printing.tally.binary_offset;
+        Ok(beside)
     }
 }
 
@@ -333,6 +385,11 @@ fn head_nul(source: &Source<'_>, start: &[u8]) -> io::Result<Option<u64>> {
     }
     let found = seen(source, &rest, |bytes| memchr::memchr(0, bytes))?;
     Ok(found.map(|at| rest.start + at as u64))
+}
+
+/// The lines of `bytes`.
+pub(super) fn lines(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(move |byte| *byte == separator)
 }
 
 /// The first `count` lines of `bytes`.

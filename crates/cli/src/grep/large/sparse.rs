@@ -1,8 +1,9 @@
 //! Files that are holes for the most part: data is searched, and of each hole a few of its zeros.
 //!
 //! That finds the same where no match can have a zero in it or between two of them: a line matches
-//! with fewer zeros if and only if it does with all. Of a line that is printed the zeros are
-//! written without being read. Where NUL bytes end lines, a hole is as many empty ones.
+//! with fewer zeros if and only if it does with all. Of a line that is printed, as a match or beside
+//! one, the zeros are written without being read, but in base64. Where NUL bytes end lines, a hole is
+//! as many empty ones.
 
 use std::io;
 use std::iter::Peekable;
@@ -58,18 +59,18 @@ pub(super) enum Stretch<'a> {
 
 /// A line with holes.
 #[derive(Debug)]
-pub(super) struct Stretched<'a> {
+pub(in crate::grep) struct Stretched<'a> {
     /// Where it is.
-    pub(super) range: Range<u64>,
+    pub(in crate::grep) range: Range<u64>,
     /// What it is, with fewer zeros.
-    pub(super) short: &'a [u8],
+    pub(in crate::grep) short: &'a [u8],
     /// Where in it zeros are left out, and how many.
     gaps: &'a [(usize, u64)],
 }
 
 impl Stretched<'_> {
     /// Where in the whole line a place of the short form is that is not among zeros.
-    pub(super) fn place(&self, at: usize) -> usize {
+    pub(in crate::grep) fn place(&self, at: usize) -> usize {
         let gaps = self.gaps.iter().take_while(|(gap, _)| *gap <= at);
         at + usize::try_from(gaps.map(|(_, bytes)| bytes).sum::<u64>()).expect("within the file")
     }

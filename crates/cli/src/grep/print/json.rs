@@ -23,6 +23,8 @@ pub(in crate::grep) struct JsonPrinter<'a> {
 pub(in crate::grep) struct JsonLine<'a> {
     pub(in crate::grep) kind: &'static str,
     pub(in crate::grep) bytes: &'a [u8],
+    /// As `bytes`, or with fewer zeros: if one is UTF-8, so is the other.
+    pub(in crate::grep) short: &'a [u8],
     pub(in crate::grep) offset: u64,
     pub(in crate::grep) number: Option<u64>,
 }
@@ -48,7 +50,7 @@ impl JsonPrinter<'_> {
         self.put(b"\",\"data\":{\"path\":");
         self.data(self.path, None)?;
         self.put(b",\"lines\":");
-        self.data(line.bytes, in_file)?;
+        self.line_data(line.bytes, line.short, in_file)?;
         self.put(b",\"line_number\":");
         match line.number {
             None => self.put(b"null"),
@@ -98,8 +100,18 @@ impl JsonPrinter<'_> {
 
     /// Text, or bytes in base64 where they are not UTF-8.
     fn data(&mut self, bytes: &[u8], in_file: Option<InFile<'_>>) -> io::Result<()> {
+        self.line_data(bytes, bytes, in_file)
+    }
+
+    /// As [`JsonPrinter::data`], where `short` shows what `bytes` are.
+    fn line_data(
+        &mut self,
+        bytes: &[u8],
+        short: &[u8],
+        in_file: Option<InFile<'_>>,
+    ) -> io::Result<()> {
         let in_file = in_file.filter(|_| bytes.len() >= QUOTED_BYTES_MIN);
-        if let Ok(text) = std::str::from_utf8(bytes) {
+        if let Ok(text) = std::str::from_utf8(short) {
             self.put(b"{\"text\":");
             if in_file.is_some() {
                 self.put(b"\"");

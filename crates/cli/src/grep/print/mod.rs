@@ -23,6 +23,7 @@ use self::json::{JsonLine, JsonPrinter};
 use self::lines::{Line, LineFormat, LinePrinter};
 use self::rendered::{InFile, Rendered, push_decimal};
 use self::tally::{Stats, Tally};
+use super::large::Stretched;
 use super::output::FileOutput;
 
 /// What is printed about a file.
@@ -126,6 +127,8 @@ pub(super) enum Scope<'a> {
 /// A line to show.
 struct Shown<'a> {
     bytes: &'a [u8],
+    /// As `bytes`, or with fewer zeros.
+    short: &'a [u8],
     offset: u64,
     number: Option<u64>,
     kind: LineKind,
@@ -220,8 +223,13 @@ impl<M: Matcher> Printing<'_, M> {
         }
         if self.format.kind == Kind::Json {
             let kind = if line.kind == LineKind::Context { "context" } else { "match" };
-            let json =
-                JsonLine { kind, bytes: line.bytes, offset: line.offset, number: line.number };
+            let json = JsonLine {
+                kind,
+                bytes: line.bytes,
+                short: line.short,
+                offset: line.offset,
+                number: line.number,
+            };
             JsonPrinter { path: self.path, out: self.out, relative }.line(&json, self.found)?;
         } else {
             let shown = self.found.shown(line.bytes);
@@ -254,33 +262,65 @@ impl<M: Matcher> Printing<'_, M> {
         Ok(true)
     }
 
-    /// Prints a line that is selected, of which a shorter form was searched; its matches are where
-    /// `place` says that they are.
+    /// Prints a line that is selected, of which a shorter form was searched.
     ///
     /// # Errors
     /// Those of the matcher and of the output.
     pub(super) fn stretched_line(
         &mut self,
         searcher: &Searcher,
-        short: &[u8],
-        place: impl Fn(usize) -> usize,
+        line: &Stretched<'_>,
         bytes: &[u8],
-        offset: u64,
     ) -> io::Result<bool> {
-        self.watch(bytes, offset);
+        self.watch(bytes, line.range.start);
         self.note_place(searcher);
         self.tally.events += 1;
-        self.found.clear();
-        if self.format.single_matches {
-            self.found.find(searcher, self.matcher, short, &(0..short.len()))?;
-            self.found.stretch(place);
-        }
+        self.look_stretched(searcher, line)?;
         if self.format.stats {
             self.tally.matches += self.found.matches().len() as u64;
             self.tally.matched_lines += 1;
         }
+        self.show_stretched(searcher, line, bytes, LineKind::Match)
+    }
+
+    /// As [`Printing::stretched_line`], for a line of context.
+    ///
+    /// # Errors
+    /// Those of the matcher and of the output.
+    pub(super) fn stretched_context_line(
+        &mut self,
+        searcher: &Searcher,
+        line: &Stretched<'_>,
+        bytes: &[u8],
+    ) -> io::Result<bool> {
+        self.watch(bytes, line.range.start);
+        self.found.clear();
+        if searcher.invert_match() {
+            self.look_stretched(searcher, line)?;
+        }
+        self.show_stretched(searcher, line, bytes, LineKind::Context)
+    }
+
+    /// Finds the matches in the short form of a line, and says where in all of it they are.
+    fn look_stretched(&mut self, searcher: &Searcher, line: &Stretched<'_>) -> io::Result<()> {
+        self.found.clear();
+        if self.format.single_matches {
+            self.found.find(searcher, self.matcher, line.short, &(0..line.short.len()))?;
+            self.found.stretch(|at| line.place(at));
+        }
+        Ok(())
+    }
+
+    fn show_stretched(
+        &mut self,
+        searcher: &Searcher,
+        line: &Stretched<'_>,
+        bytes: &[u8],
+        kind: LineKind,
+    ) -> io::Result<bool> {
         let number = searcher.line_number().then_some(1);
-        self.show(&Shown { bytes, offset, number, kind: LineKind::Match })
+        let (short, offset) = (line.short, line.range.start);
+        self.show(&Shown { bytes, short, offset, number, kind })
     }
 
     /// Prints a line of context; also used for context of another part's match.
@@ -300,7 +340,7 @@ impl<M: Matcher> Printing<'_, M> {
         if searcher.invert_match() {
             self.look(searcher, bytes, &(0..bytes.len()))?;
         }
-        self.show(&Shown { bytes, offset, number, kind: LineKind::Context })
+        self.show(&Shown { bytes, short: bytes, offset, number, kind: LineKind::Context })
     }
 
     /// Prints what stands between groups of lines.
@@ -331,7 +371,8 @@ impl<M: Matcher> Sink for Printing<'_, M> {
         }
         let group = searcher.multi_line_with_matcher(self.matcher);
         let kind = if group { LineKind::Group } else { LineKind::Match };
-        self.show(&Shown { bytes: found.bytes(), offset, number: found.line_number(), kind })
+        let (bytes, number) = (found.bytes(), found.line_number());
+        self.show(&Shown { bytes, short: bytes, offset, number, kind })
     }
 
     fn context(&mut self, searcher: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {

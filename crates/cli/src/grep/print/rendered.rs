@@ -9,7 +9,7 @@ pub(in crate::grep) const QUOTED_BYTES_MIN: usize = 1 << 20;
 /// are before it: its line numbers are left out of `bytes`, and `marks` says
 /// where each belongs. Long text is left out, too: `quotes` says where in the
 /// file it is.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::grep) struct Rendered {
     pub(in crate::grep) bytes: Vec<u8>,
     pub(in crate::grep) marks: Vec<Mark>,
