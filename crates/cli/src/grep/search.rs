@@ -219,8 +219,8 @@ impl<'s> Worker<'s> {
             return Err(io::Error::other(what));
         }
         let is_named_and_may_stall = || {
-            let backing = settings.costs().local().backing_by_name(path);
-            haystack.is_named() && backing.is_none_or(Backing::may_stall)
+            let backing = || settings.costs().local().backing_by_name(path);
+            haystack.is_named() && backing().is_none_or(Backing::may_stall)
         };
         // A file is read in bounded time by chunks only.
         let is_large =
