@@ -208,6 +208,30 @@ fn grep_passes_over_a_dead_mount() {
 }
 
 #[test]
+fn a_search_that_ends_early_does_not_come_to_a_dead_mount() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let folder = Dir::new();
+    for file in 0..1000 {
+        folder.create(format!("{file}"), "needle\n");
+    }
+    let hang = Profile { hang: true, ..Profile::default() };
+    slow.mount().set_rules(vec![Rule::all(hang)]);
+    let state = Dir::new();
+    let above = slow.path().parent().expect("a folder above");
+    for flags in [&["-q", "needle"][..], &["-q", "--files"]] {
+        let cmd = nearfirst(&state, ["grep", "--wait-max", "0.2", "-j1"]);
+        let cmd = flags.iter().fold(cmd, testkit::Cmd::arg);
+        cmd.arg(folder.path()).arg(above).run().ends_with(0).is_quiet();
+    }
+    let all = nearfirst(&state, ["grep", "--wait-max", "0.2", "-j1", "-c", "needle"]);
+    let output = all.arg(folder.path()).arg(above).run();
+    output.ends_with(2).complains("has not answered for 0.2 s");
+    assert_eq!(output.text().lines().count(), 1000);
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn find_passes_over_a_dead_mount() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::slice;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -18,62 +19,68 @@ use crate::reach::Reach;
 /// Files left out beside those of `.ignore`, as ripgrep does.
 const RIPGREP_IGNORE_FILE: &str = ".rgignore";
 
-/// The walk over everything that was asked for.
-///
-/// # Errors
-/// A glob or a file type that cannot be understood.
-pub(super) fn builder(settings: &Settings, trouble: &Trouble) -> anyhow::Result<WalkBuilder> {
-    builder_of(&settings.paths.all, settings, trouble)
-}
+/// Entries that a walk in a thread of its own may be ahead of who searches them.
+const AHEAD_MAX: usize = 256;
 
 /// All files to search, in the order that was asked for, or in that of their folders.
 ///
 /// # Errors
-/// As [`builder`].
+/// As [`builder`]; where no thread can be had.
 pub(super) fn in_order<'a>(
     settings: &'a Settings,
     trouble: &'a Trouble,
 ) -> anyhow::Result<Box<dyn Iterator<Item = Haystack> + 'a>> {
-    let is_sorted = settings.asked.sort.is_some();
-    if settings.reach.is_wary() {
-        let haystacks = gathered(settings, trouble)?;
-        return Ok(Box::new(sort(haystacks, settings).into_iter()));
-    }
-    let haystacks = builder(settings, trouble)?
-        .build()
-        .filter_map(|entry| Haystack::new(entry, settings, trouble));
+    let all = settings.paths.all.as_slice();
     // Only a sort must see them all before the first.
-    Ok(if is_sorted {
-        Box::new(sort(haystacks.collect(), settings).into_iter())
-    } else {
-        Box::new(haystacks)
-    })
-}
-
-/// All files to search, by path.
-///
-/// The walk in order opens a folder before it can be kept from it; this one does not.
-fn gathered(settings: &Settings, trouble: &Trouble) -> anyhow::Result<Vec<Haystack>> {
-    let mut all = Vec::new();
-    for path in &settings.paths.all {
-        let found = Mutex::new(Vec::new());
-        builder_of(slice::from_ref(path), settings, trouble)?.threads(1).build_parallel().run(
-            || {
-                Box::new(|entry| {
-                    let haystack = Haystack::new(entry, settings, trouble);
-                    found.lock().unwrap_or_else(PoisonError::into_inner).extend(haystack);
-                    WalkState::Continue
-                })
-            },
-        );
-        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        found.sort_by(|a, b| a.path().cmp(b.path()));
-        all.append(&mut found);
+    if settings.asked.sort.is_none() {
+        return found(all, settings, trouble);
     }
-    Ok(all)
+    let mut haystacks = Vec::new();
+    if settings.reach.is_wary() {
+        for path in all {
+            let mut under: Vec<_> = found(slice::from_ref(path), settings, trouble)?.collect();
+            under.sort_by(|a, b| a.path().cmp(b.path()));
+            haystacks.append(&mut under);
+        }
+    } else {
+        haystacks.extend(found(all, settings, trouble)?);
+    }
+    Ok(Box::new(sort(haystacks, settings).into_iter()))
 }
 
-fn builder_of(
+/// The files to search under `paths`, as they are found.
+fn found<'a>(
+    paths: &[PathBuf],
+    settings: &'a Settings,
+    trouble: &'a Trouble,
+) -> anyhow::Result<Box<dyn Iterator<Item = Haystack> + 'a>> {
+    let mut builder = builder(paths, settings, trouble)?;
+    let haystack = |entry| Haystack::new(entry, settings, trouble);
+    if !settings.reach.is_wary() {
+        return Ok(Box::new(builder.build().filter_map(haystack)));
+    }
+    // The walk in order opens a folder before it can be kept from it; this one does not.
+    let walk = builder.threads(1).build_parallel();
+    let (finds, entries) = mpsc::sync_channel(AHEAD_MAX);
+    let search = move || {
+        walk.run(|| {
+            let finds = finds.clone();
+            Box::new(move |entry| match finds.send(entry) {
+                Ok(()) => WalkState::Continue,
+                // Nobody searches any more.
+                Err(_) => WalkState::Quit,
+            })
+        });
+    };
+    thread::Builder::new().name("walk".into()).spawn(search)?;
+    Ok(Box::new(entries.into_iter().filter_map(haystack)))
+}
+
+/// The walk over `paths`.
+///
+/// # Errors
+/// A glob or a file type that cannot be understood.
+pub(super) fn builder(
     paths: &[PathBuf],
     settings: &Settings,
     trouble: &Trouble,
@@ -249,7 +256,7 @@ pub(super) fn printed_path(path: &Path, separator: Option<u8>) -> Cow<'_, [u8]> 
 }
 
 /// Orders `haystacks` as `--sort` asks; by path ascending the walk is already.
-pub(super) fn sort(mut haystacks: Vec<Haystack>, settings: &Settings) -> Vec<Haystack> {
+fn sort(mut haystacks: Vec<Haystack>, settings: &Settings) -> Vec<Haystack> {
     let Some(sort) = settings.asked.sort else { return haystacks };
     if sort.by == SortBy::Path {
         if sort.reverse {
