@@ -70,7 +70,7 @@ const USAGE_EXIT: u8 = 2;
 impl Command {
     /// Whether it may come to wait for a mount that does not answer.
     fn reads_files(&self) -> bool {
-        !matches!(self, Self::Run(_) | Self::Watch(_) | Self::Trees(_) | Self::Generate(_))
+        !matches!(self, Self::Run(_) | Self::Watch(_) | Self::Generate(_))
     }
 
     /// The exit code of a command line that the command of that name cannot understand: that of

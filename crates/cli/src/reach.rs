@@ -51,7 +51,7 @@ impl Reach {
 
     /// Whether something that may not answer may be mounted under this name.
     pub(crate) fn may_be_mount(&self, name: &[u8]) -> bool {
-        self.is_wary() && self.names.contains(name)
+        self.names.contains(name)
     }
 
     /// Whether a directory lies on a mount that may not answer.

@@ -192,25 +192,25 @@ fn find(
             messages::note(format_args!("warning: {}", warning.text));
         }
     }
-    let starts = starts(&parsed)?;
-    let reach = Reach::new(asking.local());
+    let local = asking.local();
+    let with_kind = |start: OsString| (sets::needs_engine(&local, &start), start);
+    let starts: Vec<(bool, OsString)> = starts(&parsed)?.into_iter().map(with_kind).collect();
+    let reach = Reach::new(local);
     let costs = Costs::new(asking.clone());
     let session = Session::new(&parsed, calendar, now, reach, costs);
     let mut session = session.map_err(|error| error.to_string())?;
-    let local = asking.local();
-    let is_of_a_set = |start: &OsString| sets::needs_engine(&local, start);
-    let objects = if starts.iter().any(is_of_a_set) {
+    let objects = if starts.iter().any(|(is_of_a_set, _)| *is_of_a_set) {
         Some(Objects::new(&parsed.expr, stores)?)
     } else {
         None
     };
     let mut walk = walk::Walk::new(&parsed);
-    for start in &starts {
+    for (is_of_a_set, start) in &starts {
         if session.quits {
             break;
         }
         match &objects {
-            Some(objects) if is_of_a_set(start) => objects.run(start, &mut session),
+            Some(objects) if *is_of_a_set => objects.run(start, &mut session),
             _ => walk.run(start, &mut session),
         }
     }

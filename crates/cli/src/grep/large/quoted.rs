@@ -59,7 +59,8 @@ fn text(
 
 fn zeros(mut count: u64, form: Form, output: &FileOutput<'_>) -> io::Result<()> {
     let of_one: &[u8] = if form == Form::Json { b"\\u0000" } else { b"\0" };
-    let block = if form == Form::Json { of_one.repeat(ZEROS.len() / 8) } else { ZEROS.to_vec() };
+    let escaped = if form == Form::Json { of_one.repeat(ZEROS.len() / 8) } else { Vec::new() };
+    let block = if form == Form::Json { escaped.as_slice() } else { &ZEROS };
     let in_block = (block.len() / of_one.len()) as u64;
     while count > 0 {
         let now = count.min(in_block);
