@@ -36,7 +36,7 @@ static DONE: OnceLock<OwnedFd> = OnceLock::new();
 
 /// Does `work`, in a child where something is mounted that may not answer.
 ///
-/// To be called while the process has a single thread.
+/// To be called while the process has a single thread, and little memory, which is copied.
 pub(crate) fn of(work: impl FnOnce() -> ExitCode) -> ExitCode {
     let mounts = Local::default().mounts().unwrap_or_default();
     if mounts.all().iter().any(|mount| mount.backing.may_stall())
@@ -47,6 +47,11 @@ pub(crate) fn of(work: impl FnOnce() -> ExitCode) -> ExitCode {
     let exit = work();
     if let Some(code) = (0..=u8::MAX).find(|code| ExitCode::from(*code) == exit) {
         tell(code);
+        if DONE.get().is_some() {
+            // SAFETY: nothing of ours is left to be done. What else a process does at its end would
+            // keep the one in front waiting.
+            unsafe { libc::_exit(code.into()) };
+        }
     }
     exit
 }

@@ -67,12 +67,10 @@ enum Command {
 /// Exit code of a command line that cannot be understood, unless the command says otherwise.
 const USAGE_EXIT: u8 = 2;
 
-impl Command {
-    /// Whether it may come to wait for a mount that does not answer.
-    fn reads_files(&self) -> bool {
-        !matches!(self, Self::Run(_) | Self::Watch(_) | Self::Generate(_))
-    }
+/// Commands that never wait for a mount that does not answer.
+const NO_READERS: [&str; 3] = ["run", "watch", "generate"];
 
+impl Command {
     /// The exit code of a command line that the command of that name cannot understand: that of
     /// the program it stands in for.
     fn usage_exit(name: &OsStr) -> u8 {
@@ -86,6 +84,19 @@ impl Command {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    let called_as = arguments.first().and_then(|first| Path::new(first).file_name());
+    let names = [called_as, arguments.get(1).map(OsString::as_os_str)];
+    let is_no_reader = |name: &OsStr| NO_READERS.iter().any(|no_reader| name == *no_reader);
+    if names.into_iter().flatten().any(is_no_reader) {
+        understood(&arguments)
+    } else {
+        // Before the command line is understood a process is small, and quickly copied.
+        front::of(|| understood(&arguments))
+    }
+}
+
+/// Understands the command line, and runs it.
+fn understood(arguments: &[OsString]) -> ExitCode {
     let mut commands = Cli::command();
     let is_command = |name: &&OsStr| commands.find_subcommand(name).is_some();
     let called_as = arguments.first().and_then(|first| Path::new(first).file_name());
@@ -100,12 +111,9 @@ fn main() -> ExitCode {
     let exit = command.map_or(USAGE_EXIT, Command::usage_exit);
     // Called as `wc`, the program is `nearfirst wc`, and names itself `wc` in its usage.
     commands = commands.multicall(called_as.is_some());
-    let parsed = commands.try_get_matches_from_mut(&arguments);
+    let parsed = commands.try_get_matches_from_mut(arguments);
     let understood = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     match understood.map_err(|error| error.format(&mut commands)) {
-        Ok(cli) if cli.command.reads_files() => {
-            front::of(|| sets::interrupt::settled(run(cli.command)))
-        }
         Ok(cli) => sets::interrupt::settled(run(cli.command)),
         Err(error) if error.use_stderr() => {
             match error.to_string().strip_prefix("error: ") {
@@ -140,5 +148,16 @@ fn run(command: Command) -> ExitCode {
         Command::Devices(args) => devices::run(&args),
         Command::Watch(args) => watch::run(args),
         Command::Generate(args) => generate::run(&args, Cli::command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_read_nothing_are_commands() {
+        let commands = Cli::command();
+        assert!(NO_READERS.iter().all(|name| commands.find_subcommand(name).is_some()));
     }
 }
