@@ -274,17 +274,19 @@ fn copies_are_checked_by_the_sums_that_the_server_keeps() {
     let logs = Logs::new();
     logs.s3.create_bucket("sums");
     let long = testkit::noise((5 << 20) + 1000, 3);
+    let (part, rest) = long.split_at(5 << 20);
+    for (key, algorithm) in
+        [("short-crc32", "CRC32"), ("short-crc32c", "CRC32C"), ("short-crc64", "CRC64NVME")]
+    {
+        logs.s3.put_with_sum(&format!("sums/{key}"), "some bytes", algorithm);
+    }
     for (key, algorithm, kind) in [
-        ("short-crc32", "CRC32", None),
-        ("short-crc32c", "CRC32C", None),
-        ("short-crc64", "CRC64NVME", None),
-        ("long-crc32", "CRC32", Some("FULL_OBJECT")),
-        ("long-crc32-parts", "CRC32", Some("COMPOSITE")),
-        ("long-sha1-parts", "SHA1", Some("COMPOSITE")),
-        ("long-sha256-parts", "SHA256", Some("COMPOSITE")),
+        ("long-crc32", "CRC32", "FULL_OBJECT"),
+        ("long-crc32-parts", "CRC32", "COMPOSITE"),
+        ("long-sha1-parts", "SHA1", "COMPOSITE"),
+        ("long-sha256-parts", "SHA256", "COMPOSITE"),
     ] {
-        let bytes: &[u8] = if kind.is_some() { &long } else { b"some bytes" };
-        logs.s3.put_with_sum(&format!("sums/{key}"), bytes, algorithm, kind);
+        logs.s3.put_in_parts(&format!("sums/{key}"), &[part, rest], algorithm, kind);
     }
     let output = logs.run(&["cp", "--stats", "s3://sums/*", "to"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -307,6 +309,58 @@ fn copies_are_checked_by_the_sums_that_the_server_keeps() {
     }
     assert!(stderr(&output).contains("3 checked by their sums"), "{}", stderr(&output));
     assert_eq!(fs::read_dir(logs.ground.path().join("again")).unwrap().count(), 3);
+}
+
+#[test]
+fn parts_of_several_lengths_are_asked_about_one_by_one() {
+    skip_unless!(S3::NEEDS, S3::SUMS_NEED);
+    let logs = Logs::new();
+    logs.s3.create_bucket("sums");
+    let bytes = testkit::noise(8 << 20, 5);
+    let mib = |count: usize| &bytes[..count << 20];
+    // The first and the last are what three parts of 6 MiB and one of 5 would leave.
+    let like_even = [mib(6), mib(5), mib(7), mib(5)];
+    logs.s3.put_in_parts("sums/like-even", &like_even, "CRC32", "COMPOSITE");
+    logs.s3.put_in_parts("sums/uneven", &[mib(5), mib(7), mib(1)], "CRC32", "COMPOSITE");
+    let output = logs.run(&["cp", "--stats", "s3://sums/*", "to"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 checked by their sums, 0 could"), "{}", stderr(&output));
+    assert!(fs::read(logs.ground.path().join("to/like-even")).unwrap() == like_even.concat());
+
+    for key in ["like-even", "uneven"] {
+        let path = logs.s3.root().join("sums").join(key);
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.write_all_at(b"S", 0).unwrap();
+    }
+    let output = logs.run(&["cp", "--stats", "s3://sums/*", "again"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = "what came is not what the store has the CRC-32 sum of; nothing was kept";
+    assert_eq!(stderr(&output).matches(said).count(), 2, "{}", stderr(&output));
+}
+
+#[test]
+fn a_sum_that_the_server_does_not_tell_is_asked_for_again_and_counted() {
+    skip_unless!(S3::NEEDS, S3::SUMS_NEED);
+    let logs = Logs::new();
+    logs.s3.create_bucket("sums");
+    logs.s3.put_in_parts("sums/a", &[b"some bytes"], "SHA1", "COMPOSITE");
+    let proxy = Misbehaving::in_front_of(logs.s3.address(), testkit::server::Link::default());
+    let copy = |dest: &str| {
+        let mut command = logs.command(&["cp", "--stats", "--attempts=2", "s3://sums/*", dest]);
+        let output = command.envs(S3::env_at(&proxy.endpoint())).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let busy = Answer::status(503);
+    proxy.answers("/sums/a?partNumber=1", [busy.clone(), Answer::forwarded()]);
+    let told = copy("to");
+    assert!(told.contains("1 checked by their sums, 0 could not be"), "{told}");
+    for answer in [busy, Answer::status(403)] {
+        proxy.answer("/sums/a?partNumber=1", answer);
+        let told = copy("again/");
+        assert!(told.contains("0 checked by their sums, 1 could not be"), "{told}");
+        fs::remove_file(logs.ground.path().join("again/a")).unwrap();
+    }
 }
 
 #[test]

@@ -7,10 +7,12 @@ pub struct Checksum {
     pub algorithm: Algorithm,
     /// The sum; of a CRC its bytes from the highest.
     pub sum: Vec<u8>,
-    /// `None`: of all bytes. Otherwise the object was put in parts of so many bytes, of which only
-    /// the last may be shorter, and this is the sum of the sums of its parts, one after the other
-    /// (Amazon S3 user guide, "Checking object integrity", composite checksums).
-    pub part_bytes: Option<u64>,
+    /// `None`: of all bytes. Otherwise the lengths of the parts that the object was put in, and this
+    /// is the sum of the sums of these, one after the other (Amazon S3 user guide, "Checking object
+    /// integrity", composite checksums).
+    ///
+    /// They may be supposed; [`part_lengths`](crate::Store::part_lengths) tells what they are.
+    pub parts: Option<Vec<u64>>,
 }
 
 /// How a sum is computed.

@@ -70,6 +70,12 @@ pub trait Store: Send + Sync + fmt::Debug {
         futures::future::ready(Ok(None)).boxed()
     }
 
+    /// How long the parts are that an object was put in; `None` if the store knows of none. This may
+    /// take a request for each of them.
+    fn part_lengths(&self, _entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
+        futures::future::ready(Ok(None)).boxed()
+    }
+
     /// Asks for an object of a cold tier to be made readable.
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
         let error = Error::unsupported(entry.name.clone(), "this store has no cold tier");

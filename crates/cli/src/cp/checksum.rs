@@ -1,10 +1,10 @@
 //! What a copy is checked by: the sum that its store keeps, or an `ETag` that is an MD5 sum, as
 //! S3's is of objects that were put in one piece.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nearfirst::{Algorithm, Checksum, Entry};
+use nearfirst::{Checksum, Entry};
 
 use super::digest::Digest;
 
@@ -44,55 +44,50 @@ pub(super) struct Sum {
     digest: Digest,
     expected: Vec<u8>,
     /// See [`Sum::kept`].
-    kept: Option<Algorithm>,
+    kept: Option<Checksum>,
     /// Of what is the sum of its parts' sums.
     parts: Option<Parts>,
 }
 
 #[derive(Debug, Clone)]
 struct Parts {
-    bytes: u64,
-    /// Bytes until the part ends that is being added.
-    left: u64,
-    /// Of those before it.
+    /// What each begins with.
+    fresh: Digest,
+    /// Bytes that are to come of each that has not ended.
+    left: VecDeque<u64>,
+    /// Of those that have.
     sums: Vec<u8>,
 }
 
 impl Sum {
     /// For comparing with a sum that a store keeps; `None` if that is not known here.
     pub(super) fn of_kept(kept: Checksum) -> Option<Self> {
-        let parts = kept.part_bytes.map(|bytes| Parts { bytes, left: bytes, sums: Vec::new() });
         let digest = Digest::new(kept.algorithm)?;
-        Some(Self { digest, expected: kept.sum, kept: Some(kept.algorithm), parts })
+        let parts = kept.parts.as_ref().map(|lengths| Parts {
+            fresh: digest.clone(),
+            left: lengths.iter().copied().collect(),
+            sums: Vec::new(),
+        });
+        Some(Self { digest, expected: kept.sum.clone(), kept: Some(kept), parts })
     }
 
-    pub(super) fn add(&mut self, mut bytes: &[u8]) {
-        let (Some(parts), Some(algorithm)) = (&mut self.parts, self.kept) else {
-            return self.digest.add(bytes);
-        };
-        while !bytes.is_empty() {
-            let left = usize::try_from(parts.left).unwrap_or(usize::MAX);
-            let (now, later) = bytes.split_at(bytes.len().min(left));
-            self.digest.add(now);
-            parts.left -= now.len() as u64;
-            if parts.left == 0 {
-                parts.end(&mut self.digest, algorithm);
-            }
-            bytes = later;
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        match &mut self.parts {
+            Some(parts) => parts.add(bytes, &mut self.digest),
+            None => self.digest.add(bytes),
         }
     }
 
-    /// The algorithm of a sum that the store keeps; `None` for a tag, which may be no sum.
-    pub(super) fn kept(&self) -> Option<Algorithm> {
-        self.kept
+    /// What the store keeps; `None` for a tag, which may be no sum.
+    pub(super) fn kept(&self) -> Option<&Checksum> {
+        self.kept.as_ref()
     }
 
     /// Whether it is the store's; the sum itself tells two readings apart.
     pub(super) fn end(mut self) -> (bool, Vec<u8>) {
-        if let (Some(mut parts), Some(algorithm)) = (self.parts.take(), self.kept) {
-            if parts.left < parts.bytes {
-                parts.end(&mut self.digest, algorithm);
-            }
+        if let Some(mut parts) = self.parts {
+            // A last part may be empty.
+            parts.add(&[], &mut self.digest);
             self.digest.add(&parts.sums);
         }
         let sum = self.digest.end();
@@ -101,11 +96,21 @@ impl Sum {
 }
 
 impl Parts {
-    /// Ends a part; `digest` begins anew.
-    fn end(&mut self, digest: &mut Digest, algorithm: Algorithm) {
-        let anew = Digest::new(algorithm).expect("it was known for the part before");
-        self.sums.extend(std::mem::replace(digest, anew).end());
-        self.left = self.bytes;
+    /// `digest` is that of the part that the bytes belong to; when one ends, it begins anew.
+    fn add(&mut self, mut bytes: &[u8], digest: &mut Digest) {
+        while let Some(left) = self.left.front_mut() {
+            let now = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+            digest.add(&bytes[..now]);
+            bytes = &bytes[now..];
+            *left -= now as u64;
+            if *left > 0 {
+                return;
+            }
+            self.left.pop_front();
+            self.sums.extend(std::mem::replace(digest, self.fresh.clone()).end());
+        }
+        // Beyond all parts, so that it is not the sum.
+        digest.add(bytes);
     }
 }
 
@@ -130,7 +135,7 @@ fn bucket(entry: &Entry) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use nearfirst::{Name, Version};
+    use nearfirst::{Algorithm, Name, Version};
 
     use super::*;
 
@@ -167,12 +172,16 @@ mod tests {
             digest.add(bytes);
             digest.end()
         };
-        for (text, parts) in
-            [("abcdefgh", vec!["abc", "def", "gh"]), ("abcdef", vec!["abc", "def"])]
-        {
+        for parts in [vec!["abc", "def", "gh"], vec!["a", "bcde", "", "fg", ""], vec![""]] {
+            let text = parts.concat();
             let sums: Vec<u8> = parts.iter().flat_map(|part| of(part.as_bytes())).collect();
-            let kept = Checksum { algorithm: Algorithm::Sha1, sum: of(&sums), part_bytes: Some(3) };
-            for chunk in 1..=text.len() {
+            let lengths = parts.iter().map(|part| part.len() as u64).collect();
+            let kept =
+                Checksum { algorithm: Algorithm::Sha1, sum: of(&sums), parts: Some(lengths) };
+            let mut longer = Sum::of_kept(kept.clone()).expect("known");
+            longer.add(format!("{text}+").as_bytes());
+            assert!(!longer.end().0, "{text} and more");
+            for chunk in 1..=text.len().max(1) {
                 let mut sum = Sum::of_kept(kept.clone()).expect("known");
                 text.as_bytes().chunks(chunk).for_each(|chunk| sum.add(chunk));
                 assert!(sum.end().0, "{text} in chunks of {chunk}");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
-use nearfirst::{Algorithm, Engine, Entry, Error, Member, Set};
+use nearfirst::{Algorithm, Answer, Checksum, Engine, Entry, Error, Member, Set, Store};
 
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
@@ -27,6 +27,7 @@ pub(super) struct Copier<'a> {
     sums: Sums,
     resumed: AtomicU64,
     verified: AtomicU64,
+    unchecked: AtomicU64,
     written: Mutex<io::Result<()>>,
 }
 
@@ -63,6 +64,7 @@ impl<'a> Copier<'a> {
             sums: Sums::default(),
             resumed: AtomicU64::new(0),
             verified: AtomicU64::new(0),
+            unchecked: AtomicU64::new(0),
             written: Mutex::new(Ok(())),
         }
     }
@@ -75,6 +77,11 @@ impl<'a> Copier<'a> {
     /// Objects whose sum was the store's.
     pub(super) fn verified(&self) -> u64 {
         self.verified.load(Ordering::Relaxed)
+    }
+
+    /// Objects whose sum their store keeps, it may be, and did not tell.
+    pub(super) fn unchecked(&self) -> u64 {
+        self.unchecked.load(Ordering::Relaxed)
     }
 
     /// Whether what was said on stdout could be.
@@ -169,37 +176,59 @@ impl<'a> Copier<'a> {
 
     /// A sum that the store keeps, if it does.
     fn kept_sum(&self, entry: &Entry) -> Option<Sum> {
-        let store = self.engine.stores().of(&entry.name).ok()?;
-        let _entered = self.engine.handle().enter();
-        let asked = tokio::time::timeout(self.patience.stall, store.checksum(entry));
-        // Who does not tell has none: the length is checked all the same.
-        let kept = futures::executor::block_on(asked).ok()?.ok()??;
-        Sum::of_kept(kept)
+        self.told(entry, |store| store.checksum(entry))?.and_then(Sum::of_kept)
     }
 
-    /// Reads on from the end of what is here, as often as it is worth trying.
+    /// What the store says of an object besides its bytes. Where it does not, the length is checked
+    /// all the same.
+    fn told<T>(
+        &self,
+        entry: &Entry,
+        ask: impl for<'s> Fn(&'s dyn Store) -> Answer<'s, T>,
+    ) -> Option<T> {
+        let told = self.patiently(async || {
+            let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
+            let asked = tokio::time::timeout(self.patience.stall, ask(&*store)).await;
+            asked.map_err(|_| self.stalled(entry))?.map_err(Read::Failed)
+        });
+        if told.is_err() {
+            self.unchecked.fetch_add(1, Ordering::Relaxed);
+        }
+        told.ok()
+    }
+
+    /// Reads on from the end of what is here.
     fn fetch_rest(
         &self,
         part: &mut Part,
         entry: &Entry,
         sum: &mut Option<Sum>,
     ) -> Result<(), Trouble> {
+        self.patiently(async || self.read_on(part, entry, sum).await).map_err(|why| match why {
+            Read::Failed(error) => Trouble::Source(error.reason()),
+            Read::Target(error) => Trouble::Target(error),
+        })
+    }
+
+    /// What `ask` gives, asked as often as it is worth trying.
+    fn patiently<T>(&self, mut ask: impl AsyncFnMut() -> Result<T, Read>) -> Result<T, Read> {
         let _entered = self.engine.handle().enter();
-        for attempt in 1.. {
-            let read = futures::executor::block_on(self.read_on(part, entry, sum));
-            match read {
-                Err(Read::Failed(error))
-                    if error.is_transient() && attempt < self.patience.attempts =>
-                {
-                    let pause = self.patience.pause(attempt);
-                    futures::executor::block_on(tokio::time::sleep(pause));
+        futures::executor::block_on(async {
+            for attempt in 1..self.patience.attempts {
+                match ask().await {
+                    Err(Read::Failed(error)) if error.is_transient() => {
+                        tokio::time::sleep(self.patience.pause(attempt)).await;
+                    }
+                    answer => return answer,
                 }
-                Err(Read::Failed(error)) => return Err(Trouble::Source(error.reason())),
-                Err(Read::Target(error)) => return Err(Trouble::Target(error)),
-                Ok(()) => return Ok(()),
             }
-        }
-        unreachable!("the last attempt returns")
+            ask().await
+        })
+    }
+
+    fn stalled(&self, entry: &Entry) -> Read {
+        let reason = format!("no byte came for {} s", self.patience.stall.as_secs_f32());
+        Read::Failed(Error::interrupted(entry.name.clone(), reason))
     }
 
     async fn read_on(
@@ -213,10 +242,7 @@ impl<'a> Copier<'a> {
             return Ok(());
         }
         let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
-        let stalled = |_| {
-            let reason = format!("no byte came for {} s", self.patience.stall.as_secs_f32());
-            Read::Failed(Error::interrupted(entry.name.clone(), reason))
-        };
+        let stalled = |_| self.stalled(entry);
         let limit = self.patience.stall;
         let reading = store.read(entry, from..entry.size.unwrap_or(u64::MAX));
         let reading = tokio::time::timeout(limit, reading).await.map_err(stalled)?;
@@ -258,17 +284,14 @@ impl<'a> Copier<'a> {
             return Err(Trouble::Source(format!("{length} bytes came of {size}")));
         }
         if let Some(sum) = sum {
-            let kept = sum.kept();
-            let (is_right, first) = sum.end();
-            if is_right {
-                self.verified.fetch_add(1, Ordering::Relaxed);
-            } else if kept.is_some() || !self.is_same_again(&mut part, entry, &first)? {
-                part.discard();
-                return Err(Trouble::Wrong(kept));
-            } else {
-                self.sums.is_opaque(entry);
-                if let Err(trouble) = self.check_kept(&mut part, entry) {
+            match self.check(sum, &mut part, entry) {
+                Ok(()) => {}
+                Err(trouble @ Trouble::Wrong(_)) => {
                     part.discard();
+                    return Err(trouble);
+                }
+                Err(trouble) => {
+                    part.leave();
                     return Err(trouble);
                 }
             }
@@ -276,13 +299,41 @@ impl<'a> Copier<'a> {
         Ok(part.finish(entry.modified, task.replaces)?)
     }
 
-    /// Checks what is here by the sum that the store keeps, if it does, where the tag is none.
-    fn check_kept(&self, part: &mut Part, entry: &Entry) -> Result<(), Trouble> {
-        let Some(mut sum) = self.kept_sum(entry) else { return Ok(()) };
-        let kept = sum.kept();
+    /// Checks what is here by its sum.
+    fn check(&self, sum: Sum, part: &mut Part, entry: &Entry) -> Result<(), Trouble> {
+        let kept = sum.kept().cloned();
+        let (is_right, first) = sum.end();
+        if is_right {
+            self.verified.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        match kept {
+            Some(kept) => self.check_parts(kept, part, entry),
+            None if self.is_same_again(part, entry, &first)? => {
+                self.sums.is_opaque(entry);
+                let Some(mut sum) = self.kept_sum(entry) else { return Ok(()) };
+                part.reread(|bytes| sum.add(bytes))?;
+                self.check(sum, part, entry)
+            }
+            None => Err(Trouble::Wrong(None)),
+        }
+    }
+
+    /// Checks what is here, and is wrong by a sum of supposed parts, by what its parts really are.
+    fn check_parts(&self, kept: Checksum, part: &mut Part, entry: &Entry) -> Result<(), Trouble> {
+        let wrong = Err(Trouble::Wrong(Some(kept.algorithm)));
+        if kept.parts.is_none() {
+            return wrong;
+        }
+        let told = self.told(entry, |store| store.part_lengths(entry));
+        let Some(parts) = told else { return Ok(()) };
+        if parts.is_none() || parts == kept.parts {
+            return wrong;
+        }
+        let Some(mut sum) = Sum::of_kept(Checksum { parts, ..kept }) else { return wrong };
         part.reread(|bytes| sum.add(bytes))?;
         if !sum.end().0 {
-            return Err(Trouble::Wrong(kept));
+            return wrong;
         }
         self.verified.fetch_add(1, Ordering::Relaxed);
         Ok(())

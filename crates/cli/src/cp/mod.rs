@@ -171,10 +171,11 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);
         messages::note(format_args!(
-            "{} left as they were, {} gone on with, {} checked by their sums",
+            "{} left as they were, {} gone on with, {} checked by their sums, {} could not be",
             plan.left(),
             copier.resumed(),
             copier.verified(),
+            copier.unchecked(),
         ));
     }
     copier.into_written()

@@ -78,6 +78,10 @@ impl Store for Pages {
         self.files.checksum(entry)
     }
 
+    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
+        self.files.part_lengths(entry)
+    }
+
     fn recall(&self, entry: &Entry) -> Answer<'_, crate::Recall> {
         self.files.recall(entry)
     }

@@ -157,6 +157,13 @@ impl Store for Faulty {
         }
     }
 
+    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
+        match self.spoiled(Call::Stat, &entry.name) {
+            Spoiled::Whole(answer) => answer,
+            Spoiled::Partly(_) => self.0.store.part_lengths(entry),
+        }
+    }
+
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
         match self.spoiled(Call::Recall, &entry.name) {
             Spoiled::Whole(answer) => answer,

@@ -130,6 +130,10 @@ impl Store for Recording {
         self.store.checksum(entry)
     }
 
+    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
+        self.store.part_lengths(entry)
+    }
+
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
         self.count(Call::Recall);
         self.store.recall(entry)

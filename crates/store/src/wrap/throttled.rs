@@ -122,6 +122,10 @@ impl Store for Throttled {
         self.later(self.store.checksum(entry))
     }
 
+    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
+        self.later(self.store.part_lengths(entry))
+    }
+
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
         self.later(self.store.recall(entry))
     }

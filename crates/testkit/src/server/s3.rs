@@ -90,16 +90,22 @@ impl S3 {
     }
 
     /// Makes `BUCKET/KEY` by a client that has the server keep a sum: `CRC32`, `CRC32C`,
-    /// `CRC64NVME`, `SHA1` or `SHA256`. In parts of 5 MiB if `kind` is given, with a sum of the
-    /// `FULL_OBJECT` or a `COMPOSITE` of those of its parts.
+    /// `CRC64NVME`, `SHA1` or `SHA256`.
     #[track_caller]
-    pub fn put_with_sum(
-        &self,
-        object: &str,
-        bytes: impl AsRef<[u8]>,
-        algorithm: &str,
-        kind: Option<&str>,
-    ) {
+    pub fn put_with_sum(&self, object: &str, bytes: impl AsRef<[u8]>, algorithm: &str) {
+        self.put_by_client(object, bytes.as_ref(), &[algorithm]);
+    }
+
+    /// As [`S3::put_with_sum`] in parts, which have 5 MiB at least but for the last, with a sum of
+    /// the `FULL_OBJECT` or a `COMPOSITE` of those of its parts.
+    #[track_caller]
+    pub fn put_in_parts(&self, object: &str, parts: &[&[u8]], algorithm: &str, kind: &str) {
+        let lengths: Vec<_> = parts.iter().map(|part| part.len().to_string()).collect();
+        self.put_by_client(object, &parts.concat(), &[algorithm, kind, &lengths.join(" ")]);
+    }
+
+    #[track_caller]
+    fn put_by_client(&self, object: &str, bytes: &[u8], how: &[&str]) {
         let number = self.files.fetch_add(1, Ordering::Relaxed);
         let file = self.dir.create(format!("new-{number}"), bytes);
         let (bucket, key) = object.split_once('/').expect("a bucket and a key");
@@ -109,9 +115,8 @@ impl S3 {
         for (name, value) in self.env() {
             client = client.env(name, value);
         }
-        let words = [bucket, key, algorithm, kind.unwrap_or("")];
-        let client = words.iter().fold(client, crate::Cmd::arg).arg(file);
-        client.run().succeeds();
+        let client = client.arg(file).arg(bucket).arg(key);
+        how.iter().fold(client, crate::Cmd::arg).run().succeeds();
     }
 
     /// Removes `BUCKET/KEY`.

@@ -6,10 +6,9 @@ import sys
 import boto3
 from botocore.config import Config
 
-PART_BYTES = 5 << 20
 POLYNOMIALS = {"CRC32C": (0x82F63B78, 4), "CRC64NVME": (0x9A6C9329AC4BC9B5, 8)}
 
-bucket, key, algorithm, kind, path = sys.argv[1:]
+path, bucket, key, algorithm, *in_parts = sys.argv[1:]
 with open(path, "rb") as file:
     data = file.read()
 client = boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
@@ -26,7 +25,7 @@ def crc(polynomial: int, length: int) -> str:
     return base64.b64encode((state ^ ones).to_bytes(length, "big")).decode()
 
 
-if not kind:
+if not in_parts:
     if algorithm in POLYNOMIALS:
         how = {"Checksum" + algorithm: crc(*POLYNOMIALS[algorithm])}
     else:
@@ -34,18 +33,20 @@ if not kind:
     client.put_object(Bucket=bucket, Key=key, Body=data, **how)
     sys.exit()
 
+kind, lengths = in_parts
 upload = client.create_multipart_upload(
     Bucket=bucket, Key=key, ChecksumAlgorithm=algorithm, ChecksumType=kind
 )["UploadId"]
 about = {"Bucket": bucket, "Key": key, "UploadId": upload}
 parts = []
-for number, start in enumerate(range(0, len(data), PART_BYTES), 1):
+for number, length in enumerate(map(int, lengths.split()), 1):
     part = client.upload_part(
         PartNumber=number,
-        Body=data[start : start + PART_BYTES],
+        Body=data[:length],
         ChecksumAlgorithm=algorithm,
         **about,
     )
+    data = data[length:]
     name = "Checksum" + algorithm
     parts.append({"PartNumber": number, "ETag": part["ETag"], name: part[name]})
 client.complete_multipart_upload(MultipartUpload={"Parts": parts}, **about)

@@ -17,13 +17,16 @@ const ALGORITHMS: [(&str, Algorithm); 5] = [
     ("x-amz-checksum-sha1", Algorithm::Sha1),
 ];
 
+/// Parts of an object (Amazon S3 user guide, "Multipart upload limits").
+const PARTS_MAX: usize = 10_000;
+
 /// A sum as the head of an answer gives it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Told {
     algorithm: Algorithm,
     sum: Vec<u8>,
     /// How many parts it is made of the sums of.
-    parts: Option<u64>,
+    parts: Option<usize>,
 }
 
 impl Told {
@@ -33,7 +36,9 @@ impl Told {
         let (value, algorithm) =
             ALGORITHMS.iter().find_map(|(name, algorithm)| Some((text(name)?, *algorithm)))?;
         let (sum, parts) = match value.split_once('-') {
-            Some((sum, parts)) => (sum, Some(parts.parse().ok()?)),
+            Some((sum, parts)) => {
+                (sum, Some(parts.parse().ok().filter(|parts| *parts <= PARTS_MAX)?))
+            }
             None if text("x-amz-checksum-type") == Some("COMPOSITE") => return None,
             None => (value, None),
         };
@@ -42,33 +47,28 @@ impl Told {
     }
 
     /// How many parts it is of, if their lengths must be known, too.
-    pub(super) fn parts(&self) -> Option<u64> {
+    pub(super) fn parts(&self) -> Option<usize> {
         self.parts
     }
 
-    /// The sum of an object of `size` bytes, with the heads of the answers about its first and its
-    /// last part. `None` if these are not what parts of one length leave.
-    pub(super) fn in_parts(
-        self,
-        size: u64,
-        first: &HeaderMap,
-        last: &HeaderMap,
-    ) -> Option<Checksum> {
-        let length = |head: &HeaderMap| head.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
-        let (first, last): (u64, u64) = (length(first)?, length(last)?);
-        let before = self.parts?.checked_sub(1)?.checked_mul(first)?;
-        let is_even = last <= first && before.checked_add(last) == Some(size);
-        (first > 0 && is_even).then_some(Checksum {
-            algorithm: self.algorithm,
-            sum: self.sum,
-            part_bytes: Some(first),
-        })
+    /// The sum of all bytes, or of those of `parts`, which are so long.
+    pub(super) fn over(self, parts: Option<Vec<u64>>) -> Checksum {
+        Checksum { algorithm: self.algorithm, sum: self.sum, parts }
     }
+}
 
-    /// The sum of all bytes.
-    pub(super) fn whole(self) -> Checksum {
-        Checksum { algorithm: self.algorithm, sum: self.sum, part_bytes: None }
-    }
+/// The lengths of the parts of an object of `size` bytes, if the first and the last of them are what
+/// parts of one length leave. Some uneven ones leave the same.
+pub(super) fn even_parts(size: u64, parts: usize, first: u64, last: u64) -> Option<Vec<u64>> {
+    let before = parts.checked_sub(1)?;
+    let is_even =
+        last <= first && first.checked_mul(before as u64)?.checked_add(last) == Some(size);
+    is_even.then(|| [vec![first; before], vec![last]].concat())
+}
+
+/// The length of the part that the head of an answer is about.
+pub(super) fn length(head: &HeaderMap) -> Option<u64> {
+    head.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -93,15 +93,20 @@ mod tests {
         let sum = Checksum {
             algorithm: Algorithm::Crc32,
             sum: vec![0x9f, 0x59, 0x7f, 0x55],
-            part_bytes: None,
+            parts: None,
         };
-        assert_eq!(told.whole(), sum);
-        let parts = || Told::of(&head(&[("x-amz-checksum-crc32", "n1l/VQ==-2")])).expect("a sum");
-        let (ten, one) = (head(&[("content-length", "10")]), head(&[("content-length", "1")]));
-        assert_eq!(parts().in_parts(11, &ten, &one).expect("two parts").part_bytes, Some(10));
-        assert_eq!(parts().in_parts(12, &ten, &one), None, "parts of other lengths");
-        assert_eq!(parts().in_parts(11, &one, &ten), None, "the last one is the longest");
-        assert_eq!(parts().in_parts(11, &head(&[]), &one), None);
+        assert_eq!(told.over(None), sum);
+        let parts = Told::of(&head(&[("x-amz-checksum-crc32", "n1l/VQ==-2")])).expect("a sum");
+        assert_eq!(parts.parts(), Some(2));
+    }
+
+    #[test]
+    fn parts_are_supposed_to_be_even_where_the_first_and_the_last_leave_that() {
+        assert_eq!(even_parts(11, 2, 10, 1), Some(vec![10, 1]));
+        assert_eq!(even_parts(7, 1, 7, 7), Some(vec![7]));
+        assert_eq!(even_parts(12, 2, 10, 1), None, "parts of other lengths");
+        assert_eq!(even_parts(11, 2, 1, 10), None, "the last one is the longest");
+        assert_eq!(even_parts(5, 0, 5, 5), None);
     }
 
     #[test]
@@ -112,6 +117,7 @@ mod tests {
             &[("x-amz-checksum-crc32", "n1l/VQAA")],
             &[("x-amz-checksum-sha1", "n1l/VQ==")],
             &[("x-amz-checksum-crc32", "n1l/VQ==-x")],
+            &[("x-amz-checksum-crc32", "n1l/VQ==-10001")],
             &[("x-amz-checksum-crc32", "n1l/VQ=="), ("x-amz-checksum-type", "COMPOSITE")],
         ] {
             assert_eq!(Told::of(&head(fields)), None, "{fields:?}");

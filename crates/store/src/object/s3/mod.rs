@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use http::Method;
+use http::{HeaderMap, Method};
 use sled::{Device, Extent, Place};
 
 use self::answers::Listing;
-use self::checksum::{MODE, Told};
+use self::checksum::{MODE, Told, even_parts, length};
 use self::requests::{Request, Requests};
 use self::restore::{LOOK_AGAIN, Restore};
 pub(crate) use self::settings::Environment;
@@ -34,6 +34,9 @@ use crate::{
     Answer, Checksum, Entries, Entry, Error, Name, Query, Reading, Recall, Store, StoresOptions,
     Tier,
 };
+
+/// As many connections as a server expects of one client; a part is asked about in one round trip.
+const PARTS_ASKED_AT_ONCE: usize = 16;
 
 /// A bucket.
 #[derive(Debug, Clone)]
@@ -103,7 +106,12 @@ impl Store for Bucket {
 
     fn checksum(&self, entry: &Entry) -> Answer<'_, Option<Checksum>> {
         let entry = entry.clone();
-        async move { self.0.checksum(entry).await }.boxed()
+        async move { self.0.checksum(&entry).await }.boxed()
+    }
+
+    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
+        let entry = entry.clone();
+        async move { self.0.part_lengths(&entry).await }.boxed()
     }
 
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
@@ -191,20 +199,62 @@ impl Inner {
         }
     }
 
-    async fn checksum(&self, entry: Entry) -> Result<Option<Checksum>, Error> {
-        let name = entry.name;
+    async fn checksum(&self, entry: &Entry) -> Result<Option<Checksum>, Error> {
+        let head = self.head(entry, None).await?;
+        let Some(told) = Told::of(&head) else { return Ok(None) };
+        let Some(parts) = told.parts() else { return Ok(Some(told.over(None))) };
+        let first = length(&self.head(entry, Some(1)).await?);
+        let last = length(&self.head(entry, Some(parts)).await?);
+        let (Some(size), Some(first), Some(last)) = (length(&head), first, last) else {
+            return Ok(None);
+        };
+        let lengths = match even_parts(size, parts, first, last) {
+            Some(lengths) => Some(lengths),
+            // The server gives the same answer about all parts, which is about none of them.
+            None if first == size => None,
+            None => self.lengths(entry, size, parts).await?,
+        };
+        Ok(lengths.map(|lengths| told.over(Some(lengths))))
+    }
+
+    async fn part_lengths(&self, entry: &Entry) -> Result<Option<Vec<u64>>, Error> {
+        let head = self.head(entry, None).await?;
+        match (length(&head), Told::of(&head).and_then(|told| told.parts())) {
+            (Some(size), Some(parts)) => self.lengths(entry, size, parts).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// The lengths of all parts, if they are those of the object.
+    async fn lengths(
+        &self,
+        entry: &Entry,
+        size: u64,
+        parts: usize,
+    ) -> Result<Option<Vec<u64>>, Error> {
+        let head = |number| patiently(move || self.head(entry, Some(number)));
+        let heads = stream::iter((1..=parts).map(head)).buffered(PARTS_ASKED_AT_ONCE);
+        let lengths: Vec<_> = heads.map_ok(|head| length(&head)).try_collect().await?;
+        let lengths: Option<Vec<u64>> = lengths.into_iter().collect();
+        let whole =
+            |parts: &[u64]| parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
+        Ok(lengths.filter(|lengths| whole(lengths) == Some(size)))
+    }
+
+    /// What is said of an object, or of a part of it, besides its bytes.
+    async fn head(&self, entry: &Entry, part: Option<usize>) -> Result<HeaderMap, Error> {
         let mut headers = Vec::from([(MODE, "ENABLED".to_owned())]);
-        headers.extend(entry.version.map(|version| ("if-match", version.as_str().to_owned())));
-        let head =
-            |query| Request { method: Method::HEAD, query, headers: &headers, ..self.about(&name) };
-        let answer = self.requests.send(&name, head(&[])).await?;
-        let size = answers::entry(name.clone(), answer.headers()).size;
-        let Some(told) = Told::of(answer.headers()) else { return Ok(None) };
-        let Some(parts) = told.parts() else { return Ok(Some(told.whole())) };
-        let first = self.requests.send(&name, head(&[("partNumber", "1")])).await?;
-        let last = parts.to_string();
-        let last = self.requests.send(&name, head(&[("partNumber", &last)])).await?;
-        Ok(size.and_then(|size| told.in_parts(size, first.headers(), last.headers())))
+        let version = entry.version.as_ref();
+        headers.extend(version.map(|version| ("if-match", version.as_str().to_owned())));
+        let part = part.map(|number| number.to_string());
+        let query: Vec<_> = part.iter().map(|number| ("partNumber", number.as_str())).collect();
+        let request = Request {
+            method: Method::HEAD,
+            query: &query,
+            headers: &headers,
+            ..self.about(&entry.name)
+        };
+        Ok(self.requests.send(&entry.name, request).await?.headers().clone())
     }
 
     /// Asks for the class of an object that turned out to be cold.
