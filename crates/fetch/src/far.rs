@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -13,6 +12,7 @@ use sled::{Device, Observation, SizeClass};
 use store::Costs;
 
 use crate::Error;
+use crate::advise;
 use crate::apart::Apart;
 
 /// Bytes of the read that finds out a latency: one page.
@@ -22,8 +22,6 @@ const STEP_BYTES: usize = 256 << 10;
 /// Bytes beyond a read that the device is asked for with it, where the kernel does not read ahead:
 /// so it is busy while we compute.
 const AHEAD_BYTES: u64 = 1 << 20;
-/// Bytes that the kernel takes in one such request whatever the device: its default window.
-const REQUEST_BYTES: u64 = 128 << 10;
 /// Bytes of one stream after which it is taken for a reading of bandwidth.
 const OBSERVE_BYTES: u64 = 8 << 20;
 /// Bytes of a far range that are left when the kernel no longer reads ahead.
@@ -255,23 +253,13 @@ impl Reads<'_> {
     fn read(&self, offset: u64, buffer: &mut [u8], ask: Range<u64>) -> io::Result<usize> {
         match self {
             Self::Here(file) => {
-                fetch(file, ask);
+                drop(advise::fetch(file, ask));
                 file.read_at(buffer, offset)
             }
             Self::Apart(apart) => {
-                apart.read_at(offset, buffer, STEP_BYTES, move |file| fetch(file, ask))
+                let first = move |file: &File| drop(advise::fetch(file, ask));
+                apart.read_at(offset, buffer, STEP_BYTES, first)
             }
-        }
-    }
-}
-
-/// Has a range brought into the page cache, and does not wait for it.
-fn fetch(file: &File, range: Range<u64>) {
-    for start in range.clone().step_by(usize::try_from(REQUEST_BYTES).expect("it is small")) {
-        let bytes = NonZeroU64::new(REQUEST_BYTES.min(range.end - start));
-        // Where advice is not taken, the read itself fetches.
-        if rustix::fs::fadvise(file, start, bytes, Advice::WillNeed).is_err() {
-            return;
         }
     }
 }

@@ -25,6 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod advise;
 mod apart;
 pub mod engine;
 mod error;

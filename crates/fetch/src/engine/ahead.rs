@@ -6,25 +6,24 @@
 
 use std::fs::File;
 use std::io;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Advice, fadvise};
 use sled::Observation;
 use store::Error;
 
 use super::Inner;
 use super::files::{Cancelled, open_wanted};
 use super::item::Item;
+use crate::advise;
 use crate::scheduler::{AttemptId, Contact, Event};
 use crate::sync::lock;
 
 /// Bytes of the first read: what it takes tells what the device takes to its first byte.
 const FIRST_BYTES: u64 = 64 << 10;
-/// Bytes of one read: what a kernel brings for one `WILLNEED`, on most devices, or less.
+/// Bytes of one read.
 const STEP_BYTES: u64 = 512 << 10;
 /// Bytes that a device is asked for before they are waited for: a disk is at them for longer
 /// than a thread takes to be woken, and a cancelled attempt wastes no more.
@@ -95,8 +94,8 @@ fn refresh(file: &File) {
 struct Asking<'a> {
     engine: &'a Arc<Inner>,
     attempt: AttemptId,
-    /// To where it was asked.
-    to: u64,
+    /// To where it was asked; `None` if it is not.
+    to: Option<u64>,
     end: u64,
     has_head: bool,
 }
@@ -107,27 +106,20 @@ impl<'a> Asking<'a> {
             .contact()
             .is_some_and(|contact| lock(&engine.state).devices.has_head(contact.device));
         // What a device was asked for cannot be taken back, and a guess must not delay what is told.
-        let to = if item.is_guess { u64::MAX } else { range.start };
+        let to = (!item.is_guess).then_some(range.start);
         Self { engine, attempt, to, end: range.end, has_head }
     }
 
     /// Asks for what is soon to be read from `at` on.
     fn ask(&mut self, file: &File, at: u64) {
         let goal = at.saturating_add(ASKED_BYTES).min(self.end);
-        if self.to >= goal {
-            return;
-        }
-        while self.to < goal {
-            // The first bytes by themselves, or they would come no sooner than the others.
-            let step = if self.to == at { FIRST_BYTES } else { STEP_BYTES };
-            let length = step.min(self.end - self.to);
-            if fadvise(file, self.to, NonZeroU64::new(length), Advice::WillNeed).is_err() {
-                self.to = u64::MAX;
-                return;
-            }
-            self.to += length;
-        }
-        if self.to == self.end && self.has_head {
+        let Some(from) = self.to.filter(|to| *to < goal) else { return };
+        // The first bytes by themselves, or they would come no sooner than the others.
+        let first = if from == at { goal.min(at + FIRST_BYTES) } else { from };
+        let asked =
+            advise::fetch(file, from..first).and_then(|()| advise::fetch(file, first..goal));
+        self.to = asked.is_ok().then_some(goal);
+        if self.to == Some(self.end) && self.has_head {
             self.engine.post([Event::Submitted { attempt: self.attempt }]);
         }
     }
