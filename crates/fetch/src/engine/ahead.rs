@@ -18,7 +18,7 @@ use super::Inner;
 use super::files::{Cancelled, open_wanted};
 use super::item::Item;
 use crate::advise;
-use crate::scheduler::{AttemptId, Contact, Event};
+use crate::scheduler::{AttemptId, Contact, DeviceId, Event};
 use crate::sync::lock;
 
 /// Bytes of the first read: what it takes tells what the device takes to its first byte.
@@ -62,20 +62,16 @@ pub(super) fn read_ahead(
         if at == range.start
             && let Some(contact) = item.contact()
         {
-            learn(engine, &contact, &range, read, began);
+            learn(engine, attempt, &contact, &range, read, began);
             let contact = Contact { covers: range.clone(), ..contact };
             events.push(Event::Contacted { attempt, contact });
         }
+        asking.has_read();
         at += read;
         events.push(Event::Progressed { attempt, bytes: read });
         if at < range.end {
             engine.post(events.drain(..));
         }
-    }
-    if asking.has_head
-        && let Some(contact) = item.contact()
-    {
-        lock(&engine.state).devices.left_at(contact.device, clock.now());
     }
     if item.is_guess {
         refresh(&file);
@@ -97,17 +93,25 @@ struct Asking<'a> {
     /// To where it was asked; `None` if it is not.
     to: Option<u64>,
     end: u64,
-    has_head: bool,
+    /// The device, if it has a head.
+    head: Option<DeviceId>,
 }
 
 impl<'a> Asking<'a> {
     fn new(engine: &'a Arc<Inner>, attempt: AttemptId, item: &Item, range: &Range<u64>) -> Self {
-        let has_head = item
-            .contact()
-            .is_some_and(|contact| lock(&engine.state).devices.has_head(contact.device));
+        let device = item.contact().map(|contact| contact.device);
+        let head = device.filter(|id| lock(&engine.state).devices.began(*id, attempt));
         // What a device was asked for cannot be taken back, and a guess must not delay what is told.
         let to = (!item.is_guess).then_some(range.start);
-        Self { engine, attempt, to, end: range.end, has_head }
+        Self { engine, attempt, to, end: range.end, head }
+    }
+
+    /// Notes that a read is over: what waits behind it has the head from here on.
+    fn has_read(&self) {
+        if let Some(id) = self.head {
+            let now = self.engine.costs.clock().now();
+            lock(&self.engine.state).devices.left_at(id, now);
+        }
     }
 
     /// Asks for what is soon to be read from `at` on.
@@ -119,22 +123,37 @@ impl<'a> Asking<'a> {
         let asked =
             advise::fetch(file, from..first).and_then(|()| advise::fetch(file, first..goal));
         self.to = asked.is_ok().then_some(goal);
-        if self.to == Some(self.end) && self.has_head {
+        if self.to == Some(self.end) && self.head.is_some() {
             self.engine.post([Event::Submitted { attempt: self.attempt }]);
         }
     }
 }
 
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.head {
+            lock(&self.engine.state).devices.ended(id, self.attempt);
+        }
+    }
+}
+
 /// What the device took to its first bytes; where its head came from elsewhere, if it has one.
-fn learn(engine: &Inner, contact: &Contact, range: &Range<u64>, bytes: u64, began: Duration) {
+fn learn(
+    engine: &Inner,
+    attempt: AttemptId,
+    contact: &Contact,
+    range: &Range<u64>,
+    bytes: u64,
+    began: Duration,
+) {
     let now = engine.costs.clock().now();
     let reach = contact.position + range.start..contact.position + range.end;
     let mut state = lock(&engine.state);
-    let since = state.devices.free_since(contact.device).max(began);
+    let since = state.devices.free_since(contact.device, attempt);
     let device = state.devices.moved_to(contact.device, &reach);
     drop(state);
-    let Some(device) = device else { return };
-    let took = now.saturating_sub(since).as_secs_f64();
+    let (Some(since), Some(device)) = (since, device) else { return };
+    let took = now.saturating_sub(since.max(began)).as_secs_f64();
     engine.costs.observe(&device, Observation { bytes, first_byte: Some(took), whole: took });
     let mut state = lock(&engine.state);
     if let Some(terms) = state.devices.learned(contact.device, &engine.costs) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sled::{Device, Estimate};
 use store::Costs;
 
-use crate::scheduler::{DeviceId, DeviceTerms};
+use crate::scheduler::{AttemptId, DeviceId, DeviceTerms};
 
 /// Bytes of the read whose cost tells how a device behaves.
 const TYPICAL_BYTES: u64 = 64 << 10;
@@ -42,6 +42,8 @@ pub(crate) struct Devices {
     ends: Vec<u64>,
     /// When the last read was over, of those that have a head.
     left: Vec<Duration>,
+    /// What is read of those that have a head, in the order in which it was begun.
+    under_way: Vec<Vec<AttemptId>>,
     /// How many reads more may show that a disk has no head.
     trials: Vec<u8>,
 }
@@ -63,6 +65,7 @@ impl Devices {
         self.heads.push(terms.by_position);
         self.ends.push(u64::MAX);
         self.left.push(Duration::ZERO);
+        self.under_way.push(Vec::new());
         self.trials.push(if is_known { 0 } else { TRIALS });
         (id, Some(terms))
     }
@@ -76,6 +79,21 @@ impl Devices {
         (!self.heads[at] || !goes_on).then(|| self.names[at].clone())
     }
 
+    /// An attempt begins to read; whether of a device that has a head, and then it is to
+    /// [end](Self::ended).
+    pub(crate) fn began(&mut self, id: DeviceId, attempt: AttemptId) -> bool {
+        let has_head = self.has_head(id);
+        if has_head {
+            self.under_way[id.0 as usize].push(attempt);
+        }
+        has_head
+    }
+
+    /// An attempt reads no more.
+    pub(crate) fn ended(&mut self, id: DeviceId, attempt: AttemptId) {
+        self.under_way[id.0 as usize].retain(|other| *other != attempt);
+    }
+
     /// Notes that a read of a device with a head is over.
     pub(crate) fn left_at(&mut self, id: DeviceId, now: Duration) {
         if let Some(left) = self.left.get_mut(id.0 as usize) {
@@ -83,9 +101,13 @@ impl Devices {
         }
     }
 
-    /// Since when the head is free for what waited behind the last read; zero without a head.
-    pub(crate) fn free_since(&self, id: DeviceId) -> Duration {
-        self.left.get(id.0 as usize).copied().unwrap_or_default()
+    /// Since when the head is free for an attempt that waited behind the last read; zero without a
+    /// head, `None` while it is at what was begun before. What was begun later is behind it.
+    pub(crate) fn free_since(&self, id: DeviceId, attempt: AttemptId) -> Option<Duration> {
+        let at = id.0 as usize;
+        let first = self.under_way.get(at).and_then(|reads| reads.first());
+        let is_first = first.is_none_or(|first| *first == attempt);
+        is_first.then(|| self.left.get(at).copied().unwrap_or_default())
     }
 
     /// The terms of a disk that nothing was known of, once a read has shown
@@ -155,4 +177,28 @@ fn terms(device: &Device, costs: &Costs) -> (DeviceTerms, bool) {
 )]
 fn enough(known: &Estimate) -> u64 {
     (TRIPS * known.latency.p50 * known.bandwidth.p50) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{Clock, Local, TableFiles};
+
+    use super::*;
+
+    #[test]
+    fn what_waits_behind_another_read_tells_nothing_until_that_is_over() {
+        let costs = Costs::with(Local::default(), TableFiles::default(), Clock::real());
+        let mut devices = Devices::default();
+        let (disk, _) = devices.meet(&Device::new("disk:a"), &costs);
+        let [first, second, third] = [1, 2, 3].map(AttemptId);
+        assert!(devices.began(disk, first) && devices.began(disk, second));
+        assert_eq!(devices.free_since(disk, first), Some(Duration::ZERO));
+        devices.left_at(disk, Duration::from_millis(5));
+        assert_eq!(devices.free_since(disk, second), None);
+        devices.left_at(disk, Duration::from_millis(9));
+        devices.ended(disk, first);
+        assert!(devices.began(disk, third));
+        assert_eq!(devices.free_since(disk, second), Some(Duration::from_millis(9)));
+        assert_eq!(devices.free_since(disk, third), None);
+    }
 }
