@@ -29,8 +29,9 @@ pub(crate) struct Arrivals {
 pub(crate) struct Here {
     members: VecDeque<Delivered>,
     ended: bool,
-    /// Threads that wait.
+    /// Threads that wait, also those that were woken and have not looked since.
     threads: usize,
+    threads_woken: usize,
     /// Tasks that wait, also those that were woken and have not looked since.
     tasks: usize,
     /// Of tasks that were not woken yet, by their place in the line.
@@ -48,21 +49,24 @@ impl Arrivals {
         here.threads += 1;
         let mut here = self.more.wait(here).unwrap_or_else(PoisonError::into_inner);
         here.threads -= 1;
+        // One that woke of itself only has another woken in vain.
+        here.threads_woken = here.threads_woken.saturating_sub(1);
     }
 
-    /// Tells those who wait, of tasks no more than there are members; the engine's lock need not be held.
+    /// Tells those who wait, no more of them than there are members that nobody was told of; the
+    /// engine's lock need not be held.
     pub(crate) fn wake(&self) {
-        let mut here = self.lock();
-        let wakers = here.first_in_line();
-        let (threads, one) = (here.threads, here.members.len() == 1 && !here.ended);
-        drop(here);
-        match threads {
-            0 => {}
-            _ if one => self.more.notify_one(),
-            _ => self.more.notify_all(),
-        }
-        wakers.into_iter().for_each(Waker::wake);
+        let Woken { threads, tasks } = self.lock().next_in_line();
+        (0..threads).for_each(|_| self.more.notify_one());
+        tasks.into_iter().for_each(Waker::wake);
     }
+}
+
+/// Who is to be woken.
+#[derive(Debug)]
+pub(crate) struct Woken {
+    threads: usize,
+    tasks: Vec<Waker>,
 }
 
 impl Here {
@@ -107,12 +111,53 @@ impl Here {
         self.wakers.remove(&place);
     }
 
-    /// Takes out who is to be woken: as many as there are members, all at the end.
-    pub(crate) fn first_in_line(&mut self) -> Vec<Waker> {
-        if self.ended {
-            return std::mem::take(&mut self.wakers).into_values().collect();
+    /// Takes out who is to be woken: one for each member that nobody was woken for, all at the end.
+    /// Threads come first, and tasks by their places.
+    fn next_in_line(&mut self) -> Woken {
+        let tasks_woken = self.tasks - self.wakers.len();
+        let woken = self.threads_woken + tasks_woken;
+        let wanted = if self.ended { usize::MAX } else { self.members.len().saturating_sub(woken) };
+        let threads = wanted.min(self.threads - self.threads_woken);
+        self.threads_woken += threads;
+        let tasks = (wanted - threads).min(self.wakers.len());
+        let tasks = (0..tasks).filter_map(|_| self.wakers.pop_first()).map(|(_, waker)| waker);
+        Woken { threads, tasks: tasks.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{Entry, Name};
+
+    use super::super::item::Source;
+    use super::*;
+
+    /// How many threads and tasks are woken once `members` more have come.
+    fn woken(here: &mut Here, members: u64) -> (usize, usize) {
+        for number in 0..members {
+            let entry = Entry::named(Name::from("x"));
+            let item = Arc::new(Item::new(0, entry, Source::Nowhere, None));
+            let member = MemberId(number);
+            here.push(Delivered { member, item, state: Delivery::Whole });
         }
-        let woken = self.members.len().min(self.wakers.len());
-        (0..woken).filter_map(|_| self.wakers.pop_first()).map(|(_, waker)| waker).collect()
+        let Woken { threads, tasks } = here.next_in_line();
+        (threads, tasks.len())
+    }
+
+    #[test]
+    fn one_is_woken_for_each_member() {
+        let mut here = Here::default();
+        let places = [(); 4].map(|()| here.task_waits(Waker::noop(), None));
+        assert_eq!(woken(&mut here, 1), (0, 1));
+        assert_eq!(woken(&mut here, 0), (0, 0));
+        assert_eq!(woken(&mut here, 1), (0, 1), "the first has not looked yet");
+        here.task_left(places[3]);
+        assert_eq!(woken(&mut here, 0), (0, 0), "it was not woken for any");
+        here.task_left(places[0]);
+        assert_eq!(woken(&mut here, 0), (0, 1), "what it was woken for is another's");
+        here.threads = 3;
+        assert_eq!(woken(&mut here, 2), (2, 0));
+        here.end();
+        assert_eq!(woken(&mut here, 0), (1, 0));
     }
 }

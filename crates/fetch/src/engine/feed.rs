@@ -1,7 +1,7 @@
 //! The consumers' end of a set: hands out members as they arrive, each once.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use futures::Stream;
 use store::{Entry, Error};
@@ -113,12 +113,9 @@ impl Feed {
 
     /// A task that polled does not wait any more: what it asked for, or was woken for, is another's.
     pub fn leave(&self, turn: &mut Turn) {
-        let mut here = self.arrivals.lock();
-        turn.end(&mut here);
+        turn.end(&mut self.arrivals.lock());
         turn.place = None;
-        let wakers = here.first_in_line();
-        drop(here);
-        wakers.into_iter().for_each(Waker::wake);
+        self.arrivals.wake();
     }
 
     /// The next member if one is here, `None` after the last. Else one was
