@@ -26,7 +26,7 @@ const HOLD_MAX: u32 = 64;
 const EPOCH_MIN: Duration = Duration::from_millis(10);
 const EPOCH_MAX: Duration = Duration::from_secs(2);
 /// Epochs before what is said to be enough is doubled for the first time.
-const START: u32 = 3;
+const START: u32 = 4;
 /// Of the window in an epoch, what must have been in flight for it to tell anything.
 const FULL: f64 = 0.75;
 
@@ -49,7 +49,7 @@ pub(super) struct Window {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
-    /// It is held for so many epochs, then doubled.
+    /// It is held until so many epochs, one at least, are over, then doubled.
     Starting { left: u32 },
     /// It was doubled from `from`, with that goodput; epochs that brought no more.
     Doubling { from: u32, before: f64, refused: u32 },
@@ -94,10 +94,11 @@ impl Window {
         self.begin_epoch(now);
     }
 
-    /// Takes other bounds; where they are wider it begins anew.
+    /// Takes other bounds; where they are wider it begins anew, unless it has just begun with what is
+    /// enough.
     pub(super) fn set_terms(&mut self, start: u32, max: u32) {
         let max = max.max(1);
-        if max > self.max {
+        if max > self.max && !matches!(self.phase, Phase::Starting { .. }) {
             let size = self.size.max(start).min(max);
             self.size = size;
             self.phase = Phase::Doubling { from: size, before: 0.0, refused: 0 };
@@ -194,8 +195,8 @@ impl Window {
 
     fn decide(&mut self, goodput: f64) {
         match self.phase {
-            Phase::Starting { left: 0 } => self.double(goodput),
-            Phase::Starting { left } => self.phase = Phase::Starting { left: left - 1 },
+            Phase::Starting { left } if left > 1 => self.phase = Phase::Starting { left: left - 1 },
+            Phase::Starting { .. } => self.double(goodput),
             Phase::Doubling { before, .. } if goodput >= before * DOUBLING_GAIN => {
                 self.double(goodput);
             }
@@ -363,12 +364,23 @@ mod tests {
         let slow = server(1, 5e6, 1e6);
         let mut window = Window::new(16, 256);
         window.begin_with(1, Duration::ZERO);
-        assert_eq!(window_after(&slow, &mut window, START, 1 << 20), 1);
+        assert_eq!(window_after(&slow, &mut window, START - 1, 1 << 20), 1);
+        assert_eq!(window_after(&slow, &mut window, 1, 1 << 20), 2);
         assert_eq!(window_after(&slow, &mut window, 4, 1 << 20), 1, "two are no faster");
         let quick = server(50, 1e10, 1e6);
         let mut window = Window::new(16, 256);
         window.begin_with(1, Duration::ZERO);
         assert_eq!(window_after(&quick, &mut window, 15, 4096), 256);
+    }
+
+    #[test]
+    fn wider_bounds_do_not_end_a_start_with_what_is_enough() {
+        let quick = server(50, 1e10, 1e6);
+        let mut window = Window::new(1, 1);
+        window.begin_with(1, Duration::ZERO);
+        window.set_terms(16, 256);
+        assert_eq!(window_after(&quick, &mut window, START - 1, 4096), 1);
+        assert_eq!(window_after(&quick, &mut window, 1, 4096), 2);
     }
 
     #[test]
