@@ -337,8 +337,35 @@ def test_a_store_is_asked_for_a_part_of_the_budget_at_a_time() -> None:
 
     store = Counting({f"{number}": LARGE for number in range(6)})
     assert sum(len(member.read()) for member in opened(store, budget=8 << 20)) == 6 * len(LARGE)
-    assert max(end - start for start, end in store.reads) <= (8 << 20) // 16
+    assert max(end - start for start, end in store.reads) <= 64 << 10
     assert most <= (8 << 20) // 4
+
+
+def test_no_request_waits_for_others_before_its_store_is_asked() -> None:
+    held, lock = 0, threading.Lock()
+
+    class Holding(Objects):
+        def read(self, entry: nearfirst.Entry, start: int, end: int) -> Buffer:
+            nonlocal held
+            with lock:
+                held += 1
+            self.released.wait(PATIENCE_S)
+            return super().read(entry, start, end)
+
+    store = Holding({f"{number:02}": bytes(1 << 20) for number in range(40)})
+    members = opened(store, budget=16 << 20)
+    reader = threading.Thread(target=lambda: [member.read() for member in members])
+    reader.start()
+    waited = threading.Event()
+    for _ in range(PATIENCE_S * 20):
+        in_flight = sum(requests for _, requests, _ in members._devices())  # noqa: SLF001
+        if held == in_flight >= 8:
+            break
+        waited.wait(0.05)
+    asked = held
+    store.released.set()
+    reader.join()
+    assert asked == in_flight >= 8
 
 
 def test_a_store_that_reads_with_a_set() -> None:

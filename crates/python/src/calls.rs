@@ -20,7 +20,7 @@ use crate::kept::Reference;
 use crate::name;
 
 /// Threads of one store at most: more than a server answers at once, fewer than a process can have.
-const THREADS_MAX: usize = 64;
+pub(crate) const THREADS_MAX: u32 = 64;
 
 /// What is asked.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Queue {
             match state.waiting.pop_front() {
                 Some((_, told)) if told.is_closed() => {}
                 Some((request, told)) => {
-                    let starts = state.idle == 0 && state.threads < THREADS_MAX;
+                    let starts = state.idle == 0 && state.threads < THREADS_MAX as usize;
                     state.threads += usize::from(starts);
                     return Some((request, told, starts));
                 }

@@ -103,6 +103,8 @@ impl Shared {
         if !stores.is_empty() {
             engine_options.limits.stall = options.stall() + STORE_FIRST;
             engine_options.limits.budget_bytes -= PythonStore::asked_bytes(budget_bytes);
+            let window_max = &mut engine_options.limits.window_max;
+            *window_max = PythonStore::calls_max(share).min(*window_max);
         }
         let mut opened = options.stores().map_err(Failure::Configuration)?;
         opened.schemes = schemes;

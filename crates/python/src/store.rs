@@ -11,15 +11,13 @@ use nearfirst::{
 };
 use tokio::sync::Semaphore;
 
-use crate::calls::{Calls, Queue, Reply, Request};
+use crate::calls::{Calls, Queue, Reply, Request, THREADS_MAX};
 use crate::kept::Reference;
 
 /// Bytes asked for at a time at most: what the scheduler gives one request.
 const ASK_BYTES_MAX: u64 = 8 << 20;
 /// Bytes asked for at a time, however small the budget: less costs more calls than it saves memory.
 const ASK_BYTES_MIN: u64 = 64 << 10;
-/// Of the budget, the part that one call may ask for: several calls are under way at a time.
-const ASK_SHARE: u64 = 16;
 /// Of the budget, the part that all calls under way may have asked for. What they give is in memory
 /// a second time, as the store's own object, until it is copied.
 const ASKED_SHARE: u64 = 4;
@@ -41,7 +39,8 @@ struct Asks {
     limit: Duration,
     /// Bytes of one call at most.
     ask_bytes: u64,
-    /// For answers of calls that are under way, in units.
+    /// For answers of calls that are under way, in units. As many as one device is asked at a time
+    /// have room: those of several may wait for it.
     room: Arc<Semaphore>,
 }
 
@@ -54,7 +53,7 @@ impl PythonStore {
         budget_bytes: u64,
     ) -> (Self, Calls) {
         let queue = Queue::new(store);
-        let ask_bytes = (budget_bytes / ASK_SHARE).clamp(ASK_BYTES_MIN, ASK_BYTES_MAX);
+        let ask_bytes = ask_bytes(budget_bytes);
         let asked_bytes = Self::asked_bytes(budget_bytes).max(ask_bytes);
         let room = Arc::new(Semaphore::new(units(asked_bytes)));
         let asks = Asks { queue: Arc::clone(&queue), limit, ask_bytes, room };
@@ -64,6 +63,13 @@ impl PythonStore {
     /// Of a budget, what a store holds itself: the answers of its calls until they are copied.
     pub(crate) fn asked_bytes(budget_bytes: u64) -> u64 {
         budget_bytes / ASKED_SHARE
+    }
+
+    /// Of a budget, how many calls are answered side by side. One more would wait, and what the
+    /// scheduler waits for is the device's delay to it.
+    pub(crate) fn calls_max(budget_bytes: u64) -> u32 {
+        let calls = Self::asked_bytes(budget_bytes) / ask_bytes(budget_bytes);
+        u32::try_from(calls).map_or(THREADS_MAX, |calls| calls.clamp(1, THREADS_MAX))
     }
 
     /// What follows `scheme://`.
@@ -76,6 +82,12 @@ impl Drop for PythonStore {
     fn drop(&mut self) {
         self.asks.queue.close();
     }
+}
+
+/// Bytes of one call at most: so many that all threads have room.
+fn ask_bytes(budget_bytes: u64) -> u64 {
+    let share = PythonStore::asked_bytes(budget_bytes) / u64::from(THREADS_MAX);
+    share.clamp(ASK_BYTES_MIN, ASK_BYTES_MAX)
 }
 
 /// Units of room for so many bytes, as far as they can be counted.
