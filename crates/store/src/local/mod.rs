@@ -14,6 +14,7 @@ mod opener;
 mod position;
 mod probe;
 mod reach;
+mod reader;
 mod residency;
 mod sys;
 mod walk;

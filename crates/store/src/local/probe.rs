@@ -8,7 +8,6 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -18,20 +17,10 @@ use std::time::Duration;
 use rustix::fs::Advice;
 use sled::{Device, Observation};
 
-use super::residency::{Method, ranges_by};
+use super::reader::{Access, AlignedBuffer, BLOCK_BYTES, Random, Reader};
 use super::warm;
 use crate::{Backing, Clock, Error, Kind, Local, Mounts};
 
-/// Random reads that a latency is taken from.
-const LATENCY_READS: usize = 32;
-/// Fewest, however slow the device.
-const LATENCY_READS_MIN: usize = 3;
-/// Sequential reads of each size that a bandwidth is taken from.
-const BANDWIDTH_READS: usize = 12;
-/// Sizes of sequential reads: one for each size class of the device table.
-const BANDWIDTH_BYTES: [usize; 3] = [128 << 10, 1 << 20, 8 << 20];
-/// Bytes of a random read, and the alignment that direct reads need everywhere.
-const BLOCK_BYTES: usize = 4096;
 /// The smallest file that is of use.
 const FILE_BYTES_MIN: u64 = 1 << 20;
 /// A file as large as this is not worth looking for a larger one.
@@ -294,151 +283,6 @@ fn own_file(folder: &Path) -> Result<(File, u64), Error> {
         .and_then(|()| Ok(rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?))
         .map_err(|source| Error::io(folder, source))?;
     Ok((file, OWN_FILE_BYTES as u64))
-}
-
-/// How the reader keeps the page cache out of its measurements.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Direct,
-    Buffered,
-    Memory,
-}
-
-struct Reader<'a> {
-    file: File,
-    size: u64,
-    access: Access,
-    clock: &'a Clock,
-    random: Random,
-    buffer: AlignedBuffer,
-}
-
-impl<'a> Reader<'a> {
-    fn new(file: File, size: u64, access: Access, clock: &'a Clock) -> Self {
-        let largest = BANDWIDTH_BYTES[BANDWIDTH_BYTES.len() - 1];
-        Self {
-            file,
-            size,
-            access,
-            clock,
-            random: Random(size | 1),
-            buffer: AlignedBuffer::new(largest),
-        }
-    }
-
-    fn observe(
-        &mut self,
-        limit: Duration,
-        progress: impl Fn(Progress),
-    ) -> io::Result<Vec<Observation>> {
-        let mut observations = Vec::new();
-        let deadline = self.clock.now() + limit / 3;
-        for done in 0..LATENCY_READS {
-            progress(Progress::Latency(done, LATENCY_READS));
-            if done >= LATENCY_READS_MIN && self.clock.now() > deadline {
-                break;
-            }
-            let at = self.random_offset(BLOCK_BYTES);
-            if let Some((bytes, seconds)) = self.read(at, BLOCK_BYTES)? {
-                let first_byte = Some(seconds);
-                observations.push(Observation { bytes, first_byte, whole: seconds });
-            }
-        }
-        let reads_max = BANDWIDTH_READS * BANDWIDTH_BYTES.len();
-        let mut seconds_per_byte = 0.0;
-        for (class, bytes) in BANDWIDTH_BYTES.into_iter().enumerate() {
-            let share = limit.as_secs_f64() * 2.0 / 9.0;
-            if self.size < bytes as u64 || seconds_per_byte * bytes as f64 > share {
-                break;
-            }
-            let deadline = self.clock.now() + limit * 2 / 9;
-            let mut at = self.random_offset(bytes);
-            // The first read of a run pays the latency, so it does not count.
-            let mut continues = false;
-            for done in 0..BANDWIDTH_READS {
-                progress(Progress::Bandwidth(class * BANDWIDTH_READS + done, reads_max));
-                if done >= 2 && self.clock.now() > deadline {
-                    break;
-                }
-                if at + bytes as u64 > self.size {
-                    at = 0;
-                    continues = false;
-                }
-                let read = self.read(at, bytes)?;
-                if let Some((bytes, seconds)) = read {
-                    if continues {
-                        observations.push(Observation { bytes, first_byte: None, whole: seconds });
-                    }
-                    seconds_per_byte = seconds / bytes as f64;
-                }
-                continues = read.is_some();
-                at += bytes as u64;
-            }
-        }
-        Ok(observations)
-    }
-
-    /// Reads and times; `None` where the range is cached and so would say nothing.
-    fn read(&mut self, at: u64, bytes: usize) -> io::Result<Option<(u64, f64)>> {
-        let range = at..at + bytes as u64;
-        if self.access == Access::Buffered && self.is_cached(&range) {
-            return Ok(None);
-        }
-        let start = self.clock.now();
-        let read = if self.access == Access::Memory {
-            warm::read(&self.file, range, self.buffer.bytes(warm::PIECE_BYTES))?
-        } else {
-            self.file.read_at(self.buffer.bytes(bytes), at)?
-        };
-        let seconds = self.clock.now().saturating_sub(start).as_secs_f64();
-        if self.access == Access::Buffered {
-            let length = std::num::NonZeroU64::new(bytes as u64);
-            rustix::fs::fadvise(&self.file, at, length, Advice::DontNeed)?;
-        }
-        Ok((read > 0).then_some((read as u64, seconds)))
-    }
-
-    fn is_cached(&self, range: &Range<u64>) -> bool {
-        let data = std::slice::from_ref(range);
-        ranges_by(self.file.as_fd(), data, Method::Cachestat)
-            .is_ok_and(|found| found.iter().any(|(_, resident)| *resident))
-    }
-
-    fn random_offset(&mut self, bytes: usize) -> u64 {
-        let places = self.size.saturating_sub(bytes as u64) / BLOCK_BYTES as u64 + 1;
-        self.random.next() % places * BLOCK_BYTES as u64
-    }
-}
-
-/// A buffer that direct reads accept: it starts on a block.
-struct AlignedBuffer {
-    space: Vec<u8>,
-    skip: usize,
-}
-
-impl AlignedBuffer {
-    fn new(bytes: usize) -> Self {
-        // Not of zeros: those are memory only when they are first written over, within a reading.
-        let space = vec![1; bytes + BLOCK_BYTES];
-        let skip = space.as_ptr().align_offset(BLOCK_BYTES);
-        Self { space, skip }
-    }
-
-    fn bytes(&mut self, bytes: usize) -> &mut [u8] {
-        &mut self.space[self.skip..self.skip + bytes]
-    }
-}
-
-/// Xorshift: scatters reads, the same way each time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
 }
 
 #[cfg(test)]

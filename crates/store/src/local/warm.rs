@@ -6,17 +6,14 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
-use std::ops::Range;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::Advice;
 
+use super::reader::{PIECE_BYTES, read};
 use super::residency::{Method, ranges_by};
 use crate::Clock;
 
-/// Bytes read at a time: the second-level cache holds them until they are used.
-pub(super) const PIECE_BYTES: usize = 256 << 10;
 /// Bytes of one timed read; fewer would show what a call costs.
 const READ_BYTES: u64 = 1 << 20;
 /// Timed reads at most.
@@ -58,23 +55,10 @@ pub(super) fn reads(file: &File, bytes: u64, clock: &Clock) -> io::Result<Vec<(u
     Ok(reads)
 }
 
-/// Reads `range`, or to the end of the file, as programs do: again and again into one buffer.
-/// Returns how much there was.
-pub(super) fn read(file: &File, range: Range<u64>, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut at = range.start;
-    while at < range.end {
-        let piece = usize::try_from(range.end - at).map_or(buffer.len(), |n| n.min(buffer.len()));
-        match file.read_at(&mut buffer[..piece], at)? {
-            0 => break,
-            read => at += read as u64,
-        }
-    }
-    Ok(usize::try_from(at - range.start).expect("a range that is read fits in memory"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::os::unix::fs::FileExt as _;
 
     use super::*;
 
