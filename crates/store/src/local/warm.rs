@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::fd::AsFd as _;
 
 use rustix::fs::Advice;
@@ -24,35 +25,54 @@ const READ_AHEAD_BYTES: u64 = 8 << 20;
 /// Reads up to `bytes` of the start of a file twice and times the second reading where it found all
 /// in memory: bytes and seconds. Read more often, it would come out of the processor's caches.
 ///
-/// What was not in memory before leaves again.
+/// What was not in memory before leaves again, whatever became of it.
 ///
 /// # Errors
 /// The system's; nothing is read where it does not say what is in memory.
 pub(super) fn reads(file: &File, bytes: u64, clock: &Clock) -> io::Result<Vec<(u64, f64)>> {
-    let resident = |range| ranges_by(file.as_fd(), &[range], Method::Cachestat);
     let count = READS_MAX.min(bytes / READ_BYTES);
     if count == 0 {
         return Ok(Vec::new());
     }
-    let before = resident(0..count * READ_BYTES + READ_AHEAD_BYTES)?;
+    left_as_it_was(file, 0..count * READ_BYTES + READ_AHEAD_BYTES, || {
+        second_reads(file, count, clock)
+    })
+}
+
+/// Has `work` read what it will of `range`, and drops of it what was not in memory before.
+fn left_as_it_was<T>(
+    file: &File,
+    range: Range<u64>,
+    work: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let before = resident(file, range)?;
+    let done = work();
+    for (part, _) in before.into_iter().filter(|(_, resident)| !resident) {
+        let length = NonZeroU64::new(part.end - part.start);
+        rustix::fs::fadvise(file, part.start, length, Advice::DontNeed)?;
+    }
+    done
+}
+
+fn second_reads(file: &File, count: u64, clock: &Clock) -> io::Result<Vec<(u64, f64)>> {
     // Not of zeros: those are memory only when they are first written over.
     let mut buffer = vec![1; PIECE_BYTES];
     read(file, 0..count * READ_BYTES, &mut buffer)?;
     let mut reads = Vec::new();
     for start in (0..count).map(|number| number * READ_BYTES) {
         let range = start..start + READ_BYTES;
-        let is_near = resident(range.clone())?.iter().all(|(_, resident)| *resident);
+        let is_near = resident(file, range.clone())?.iter().all(|(_, resident)| *resident);
         let began = clock.now();
         let found = read(file, range, &mut buffer)? as u64;
         if is_near && found == READ_BYTES {
             reads.push((found, clock.now().saturating_sub(began).as_secs_f64()));
         }
     }
-    for (part, _) in before.into_iter().filter(|(_, resident)| !resident) {
-        let length = NonZeroU64::new(part.end - part.start);
-        rustix::fs::fadvise(file, part.start, length, Advice::DontNeed)?;
-    }
     Ok(reads)
+}
+
+fn resident(file: &File, range: Range<u64>) -> io::Result<Vec<(Range<u64>, bool)>> {
+    ranges_by(file.as_fd(), &[range], Method::Cachestat)
 }
 
 #[cfg(test)]
@@ -61,23 +81,49 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     use super::*;
+    use crate::local::sys::page_bytes;
 
-    #[test]
-    fn reading_leaves_in_memory_only_what_was_there() {
-        let page = super::super::sys::page_bytes();
+    /// A file of two megabytes of which one page is in memory; `None` where it cannot be known.
+    fn one_page_near(at: u64) -> Option<File> {
         let mut file = tempfile::tempfile().expect("a file");
+        if let Err(error) = resident(&file, 0..READ_BYTES) {
+            eprintln!("skipped: cachestat: {error}");
+            return None;
+        }
         file.write_all(&vec![1; 2 << 20]).expect("written");
         file.sync_all().expect("synced");
         rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("evicted");
         rustix::fs::fadvise(&file, 0, None, Advice::Random).expect("advised");
-        file.read_at(&mut [0], 4 * page).expect("read");
+        file.read_at(&mut [0], at * page_bytes()).expect("read");
+        Some(file)
+    }
+
+    fn has_only_left(file: &File, at: u64) {
+        let (page, near) = (page_bytes(), at * page_bytes());
+        let left = resident(file, 0..2 * READ_BYTES).expect("it tells");
+        let one_page =
+            [(0..near, false), (near..near + page, true), (near + page..2 * READ_BYTES, false)];
+        assert_eq!(left, one_page);
+    }
+
+    #[test]
+    fn reading_leaves_in_memory_only_what_was_there() {
+        let Some(file) = one_page_near(4) else { return };
         let found = reads(&file, READ_BYTES, &Clock::real()).expect("it can be read");
-        assert!(found.len() <= 1);
+        assert_eq!(found.len(), 1);
         assert!(found.iter().all(|&(bytes, seconds)| bytes == READ_BYTES && seconds > 0.0));
-        let others = 5 * page..2 * READ_BYTES;
-        let asked = std::slice::from_ref(&others);
-        let left = ranges_by(file.as_fd(), asked, Method::Cachestat).expect("it tells");
-        assert_eq!(left, [(others, false)]);
+        has_only_left(&file, 4);
+    }
+
+    #[test]
+    fn what_a_broken_reading_brought_in_leaves_too() {
+        let Some(file) = one_page_near(4) else { return };
+        let broken: io::Result<()> = left_as_it_was(&file, 0..2 * READ_BYTES, || {
+            read(&file, 0..READ_BYTES, &mut [0; 4096])?;
+            Err(io::Error::other("a bad sector"))
+        });
+        assert_eq!(broken.expect_err("it broke").to_string(), "a bad sector");
+        has_only_left(&file, 4);
     }
 
     #[test]
