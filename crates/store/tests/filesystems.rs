@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nearfirst_store::{Backing, Clock, Costs, Error, Local, Reason, TableFiles, disk_position};
+use nearfirst_store::{
+    Backing, Clock, Costs, Error, Local, Reason, TableFiles, disk_position, probe_first,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sled::{Device, DeviceTable, Place};
 use testkit::{
@@ -181,8 +183,10 @@ fn a_probe_finds_out_whether_a_fuse_mount_keeps_its_cache() {
         slow.create("file", noise(2 << 20, 7));
         let limit = Duration::from_millis(300);
         let local = Local::default();
-        let found = nearfirst_store::probe(&local, slow.path(), &Clock::real(), limit, |_| {});
-        assert_eq!(found.expect("measured").keeps_cache, Some(keeps));
+        let places = [slow.path().to_owned()];
+        let (found, _) =
+            probe_first(&local, &places, &Clock::real(), limit, |_| {}).expect("measured");
+        assert_eq!(found.keeps_cache, Some(keeps));
     }
 }
 

@@ -39,7 +39,7 @@ pub use holes::holes;
 pub use mounts::{Backing, Mount, Mounts};
 pub(crate) use opener::Opener;
 pub use position::disk_position;
-pub use probe::{Probe, Progress, probe, probe_first, probe_memory};
+pub use probe::{Probe, Progress, probe_first, probe_memory};
 pub use residency::{resident_ranges, was_evicted};
 pub use walk::Walk;
 

@@ -58,10 +58,7 @@ pub enum Progress {
 
 /// Measures the device under `path` (a file or a folder), taking about
 /// `limit` at the most, but at least a few reads.
-///
-/// # Errors
-/// [`Error::NothingToRead`]; [`Error::Stalled`] where a read does not return; [`Error::Io`].
-pub fn probe(
+fn probe(
     local: &Local,
     path: &Path,
     clock: &Clock,
@@ -98,14 +95,13 @@ pub fn probe(
     }
 }
 
-/// Measures one device by several places on it: at the first where that works, which it tells.
+/// Measures one device by several places on it (files or folders): at the first where that works,
+/// which it tells. Each takes about `limit` at the most, but at least a few reads.
 ///
 /// # Errors
-/// As [`probe`], of the first place; [`Error::Stalled`] of any, since a device's other mounts would
-/// not answer either; [`Error::Io`] where all that was read is in memory.
-///
-/// # Panics
-/// Without a place.
+/// Of the first place: [`Error::NothingToRead`]; [`Error::Io`], also where all that was read is in
+/// memory. [`Error::Stalled`] of any where a read does not return, since a device's other mounts
+/// would not answer either. [`Error::Refused`] without a place.
 pub fn probe_first<'a>(
     local: &Local,
     places: &'a [PathBuf],
@@ -126,7 +122,8 @@ pub fn probe_first<'a>(
             Err(error) => drop(first_error.get_or_insert(error)),
         }
     }
-    Err(first_error.expect("a device has a place"))
+    let nowhere = || Error::refused("no place", "a device is measured by at least one");
+    Err(first_error.unwrap_or_else(nowhere))
 }
 
 /// Measures memory: reads of a file that is wholly in it.
@@ -313,6 +310,13 @@ mod tests {
         assert_eq!(found.file, None);
         assert!(!found.observations.is_empty());
         assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+    }
+
+    #[test]
+    fn a_device_without_a_place_is_refused() {
+        let limit = Duration::from_millis(1);
+        let found = probe_first(&Local::default(), &[], &Clock::real(), limit, |_| {});
+        assert!(matches!(found, Err(Error::Refused { .. })), "{found:?}");
     }
 
     #[test]
