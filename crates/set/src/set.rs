@@ -112,6 +112,7 @@ impl Set {
                 None => return Poll::Ready(None),
                 Some(arrival) => {
                     if let Some(member) = self.accepted(arrival) {
+                        turn.served();
                         return Poll::Ready(Some(member));
                     }
                 }

@@ -159,6 +159,36 @@ fn who_waits_first_is_woken_first_and_passes_on_what_it_leaves() {
     assert!(poll(&mut turns[2], 2).is_ready());
 }
 
+#[test]
+fn who_was_woken_for_a_duplicate_keeps_its_place() {
+    let folder = folder(&["a", "b", "c"]);
+    std::fs::write(folder.path().join("b"), "a").unwrap();
+    let engine = engine();
+    let (tell, names) = futures::channel::mpsc::unbounded();
+    let names = Mutex::new(Some(names));
+    let source = Arc::new(move || names.lock().unwrap().take().expect("asked once").boxed());
+    let options = SetOptions { duplicates: Duplicates::ByContent, ..SetOptions::default() };
+    let set = Set::from_source(&engine, source, options);
+    let (woken, who) = mpsc::channel();
+    let wakers = [0, 1].map(|task| Waker::from(Arc::new(Told(task, Mutex::new(woken.clone())))));
+    let mut turns = [Turn::default(), Turn::default()];
+    let poll =
+        |turn: &mut Turn, task: usize| set.poll_next(&Context::from_waker(&wakers[task]), turn);
+    let list = |name| tell.unbounded_send(Ok(Entry::named(named(&folder, name)))).unwrap();
+    let next = || who.recv_timeout(PATIENCE).expect("somebody is woken");
+    assert!(poll(&mut turns[0], 0).is_pending() && poll(&mut turns[1], 1).is_pending());
+    list("a");
+    assert_eq!(next(), 0);
+    assert!(poll(&mut turns[0], 0).is_ready());
+    assert!(poll(&mut turns[0], 0).is_pending());
+    list("b");
+    assert_eq!(next(), 1);
+    assert!(poll(&mut turns[1], 1).is_pending(), "it is the same as a");
+    list("c");
+    assert_eq!(next(), 1);
+    assert!(poll(&mut turns[1], 1).is_ready());
+}
+
 fn named(folder: &TempDir, name: &str) -> Name {
     Name::from(folder.path().join(name).as_path())
 }

@@ -35,6 +35,11 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// Its task was given a member, and waits for the next one at the end of the line.
+    pub fn served(&mut self) {
+        self.place = None;
+    }
+
     fn end(&mut self, here: &mut Here) {
         if std::mem::take(&mut self.waits) {
             here.task_left(self.place.expect("who waits has a place"));
@@ -93,16 +98,14 @@ impl Feed {
         }
     }
 
-    /// As [`Feed::next`], for a task, which keeps `turn` from one poll to the next.
+    /// As [`Feed::next`], for a task, which keeps `turn` from one poll to the next, and its place
+    /// in the line until the turn is [served](Turn::served).
     ///
     /// Who was woken polls again or [leaves](Feed::leave): no other is woken for the same member.
     pub fn poll_next(&self, context: &Context<'_>, turn: &mut Turn) -> Poll<Option<Arrival>> {
         turn.end(&mut self.arrivals.lock());
         match self.look() {
-            Ok(arrival) => {
-                turn.place = None;
-                Poll::Ready(arrival)
-            }
+            Ok(arrival) => Poll::Ready(arrival),
             Err(mut here) => {
                 turn.waits = true;
                 turn.place = Some(here.task_waits(context.waker(), turn.place));
@@ -114,7 +117,7 @@ impl Feed {
     /// A task that polled does not wait any more: what it asked for, or was woken for, is another's.
     pub fn leave(&self, turn: &mut Turn) {
         turn.end(&mut self.arrivals.lock());
-        turn.place = None;
+        turn.served();
         self.arrivals.wake();
     }
 
