@@ -57,7 +57,8 @@ impl Counts {
 /// What an open set is made of.
 #[derive(Debug)]
 pub(crate) struct Open {
-    set: Owned<nearfirst::Set>,
+    /// `None` once it is dropped.
+    set: Option<Owned<nearfirst::Set>>,
     closed: AtomicBool,
     grounds: Vec<Ground>,
     /// Of tasks that wait, which are told when it is closed.
@@ -74,7 +75,7 @@ struct Ground {
 
 impl Open {
     pub(crate) fn set(&self) -> PyResult<&nearfirst::Set> {
-        self.set.get()
+        self.set.as_ref().expect("it is taken by drop only").get()
     }
 
     pub(crate) fn engine(&self) -> PyResult<&Engine> {
@@ -110,6 +111,14 @@ impl Open {
     }
 }
 
+impl Drop for Open {
+    fn drop(&mut self) {
+        let set = self.set.take();
+        // Files are closed, which may take time, and who had it last may hold the GIL.
+        Python::try_attach(|py| py.detach(|| drop(set)));
+    }
+}
+
 fn closed() -> PyErr {
     PyValueError::new_err("the set is closed")
 }
@@ -122,7 +131,7 @@ impl Set {
         yields_errors: bool,
     ) -> Self {
         let open = Open {
-            set: Owned::new(set),
+            set: Some(Owned::new(set)),
             closed: AtomicBool::new(false),
             grounds,
             ropes: Mutex::default(),
@@ -361,11 +370,10 @@ impl Set {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    fn close(&self, py: Python<'_>) {
+    fn close(&self) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(open) = open {
             open.close();
-            py.detach(|| drop(open));
         }
     }
 
@@ -375,12 +383,11 @@ impl Set {
 
     fn __exit__(
         &self,
-        py: Python<'_>,
         _kind: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) {
-        self.close(py);
+        self.close();
     }
 }
 
