@@ -368,6 +368,14 @@ def test_no_request_waits_for_others_before_its_store_is_asked() -> None:
     assert asked == in_flight >= 8
 
 
+def test_stores_are_the_same_in_any_order() -> None:
+    one, other = Objects({"a": b"a"}), Objects({"b": b"b"})
+    both = {"mine": one, "yours": other}
+    left = nearfirst.open("mine://box/a", stores=both)
+    right = nearfirst.open("mine://box/a", stores=dict(reversed(both.items())))
+    assert [member.read() for member in left | right] == [b"a"]
+
+
 def test_a_store_that_reads_with_a_set() -> None:
     inner = Objects({"a": b"text of a"})
 

@@ -55,8 +55,10 @@ impl Shared {
     pub(crate) fn with(
         py: Python<'_>,
         options: Options,
-        stores: Vec<(String, Py<PyAny>)>,
+        mut stores: Vec<(String, Py<PyAny>)>,
     ) -> PyResult<(Arc<Self>, Vec<Py<Kept>>)> {
+        // In whatever order they were given, they are the same.
+        stores.sort_by(|(left, _), (right, _)| left.cmp(right));
         let made = |(scheme, object): (String, Py<PyAny>)| {
             let (reference, kept) = Reference::new(object.bind(py).clone())?;
             Ok(Given { scheme, object, reference, kept })
@@ -121,19 +123,17 @@ impl Shared {
         if self.stores.len() != given.len() {
             return None;
         }
-        let same = |((scheme, reference), given): (&(String, Reference), &Given)| {
-            let is_same = *scheme == given.scheme && reference.get(py)?.is(&given.object);
-            is_same.then(|| reference.kept(py).map(Bound::unbind))?
+        let kept = |(store, given): (&(String, Reference), &Given)| {
+            let is_same = same(py, store, &given.scheme, given.object.bind(py));
+            is_same.then(|| store.1.kept(py).map(Bound::unbind))?
         };
-        self.stores.iter().zip(given).map(same).collect()
+        self.stores.iter().zip(given).map(kept).collect()
     }
 
     /// Whether a name means the same object to both.
     pub(crate) fn reads_as(&self, py: Python<'_>, other: &Self) -> bool {
-        let is_same = |(ours, theirs): (&(String, Reference), &(String, Reference))| {
-            let (ours, theirs) = ((&ours.0, ours.1.get(py)), (&theirs.0, theirs.1.get(py)));
-            ours.0 == theirs.0
-                && ours.1.zip(theirs.1).is_some_and(|(ours, theirs)| ours.is(&theirs))
+        let is_same = |(ours, (scheme, theirs)): (&(String, Reference), &(String, Reference))| {
+            theirs.get(py).is_some_and(|theirs| same(py, ours, scheme, &theirs))
         };
         self.options.storage == other.options.storage
             && self.stores.len() == other.stores.len()
@@ -145,4 +145,14 @@ impl Shared {
     pub(crate) fn engine(&self) -> PyResult<&Engine> {
         self.engine.get()
     }
+}
+
+/// Whether a store is of this scheme and is this object.
+fn same(
+    py: Python<'_>,
+    store: &(String, Reference),
+    scheme: &str,
+    object: &Bound<'_, PyAny>,
+) -> bool {
+    store.0 == scheme && store.1.get(py).is_some_and(|ours| ours.is(object))
 }
