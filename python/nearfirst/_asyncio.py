@@ -27,7 +27,7 @@ class Members:
         return self
 
     async def __anext__(self) -> Member:
-        """Wait for the next member, in the order in which tasks began to."""
+        """Wait for the next member; of tasks, who began to wait first is served first."""
         self._tasks = tasks = _tasks()
         waiting = self._members._wait(tasks.bell)  # noqa: SLF001
         try:

@@ -44,8 +44,8 @@ class Asked(TypedDict):
 class Entry:
     """What listing told of an object: what rank and filter functions are given, and stores give.
 
-    Listing names the files of this machine only: what is asked of one more, the system is
-    asked, which takes as long as its mount takes.
+    Of a file of this machine listing tells only the name. Its size, version and time are asked
+    of the system when they are read, which takes as long as its mount takes.
     """
 
     def __new__(

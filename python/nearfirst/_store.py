@@ -39,9 +39,9 @@ class Store(Protocol):
     def read(self, entry: Entry, start: int, end: int) -> Buffer:
         """Read the bytes of a range, which lies within the object.
 
-        It is a 256th of the budget of `open` at the most (64 KiB of a smaller one than
-        16 MiB), and all calls under way are a quarter; what is given is copied. After
-        fewer bytes the rest is asked for.
+        It has a 256th of the bytes of `open`'s budget at the most, or 64 KiB if that is
+        more, and all ranges under way together have a quarter. What is given is copied.
+        If that is fewer bytes, the rest is asked for.
 
         Raises:
             nearfirst.Changed: It is not the version any more that `entry` has.
