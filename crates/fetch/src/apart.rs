@@ -65,10 +65,13 @@ impl Apart {
     ) -> io::Result<usize> {
         // Kept from read to read: new memory for each would have to be mapped and cleared.
         let mut space = std::mem::take(&mut *lock(&self.space));
-        space.resize(buffer.len().min(bytes_max), 0);
+        let wanted = buffer.len().min(bytes_max);
+        if space.len() < wanted {
+            space.resize(wanted, 0);
+        }
         let (found, space) = self.call(move |file| {
             first(file);
-            let read = file.read_at(&mut space, offset)?;
+            let read = file.read_at(&mut space[..wanted], offset)?;
             Ok((read, space))
         })?;
         buffer[..found].copy_from_slice(&space[..found]);
