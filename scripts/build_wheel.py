@@ -6,13 +6,14 @@ there, as in a source distribution, the wheel is without it.
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import json
 import subprocess
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import maturin
 from maturin import (
@@ -23,6 +24,9 @@ from maturin import (
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "build_editable",
@@ -42,24 +46,39 @@ _PROGRAM = 0o100755
 def build_wheel(wheel_directory: str, *arguments: Any, **options: Any) -> str:  # noqa: ANN401
     """Build a wheel, and the command into it."""
     built: str = maturin.build_wheel(wheel_directory, *arguments, **options)
-    return _with_command(wheel_directory, built)
+    return _with_command(wheel_directory, built, _settings(*arguments, **options))
 
 
 def build_editable(wheel_directory: str, *arguments: Any, **options: Any) -> str:  # noqa: ANN401
     """Build a wheel that refers to the sources, and the command into it."""
     built: str = maturin.build_editable(wheel_directory, *arguments, **options)
-    return _with_command(wheel_directory, built)
+    return _with_command(wheel_directory, built, _settings(*arguments, **options))
 
 
-def _with_command(folder: str, name: str) -> str:
+def _settings(config_settings: Mapping[str, Any] | None = None, *_: Any, **__: Any) -> list[str]:  # noqa: ANN401
+    """Of the arguments of a build, the settings as maturin understands them."""
+    given: list[str] = maturin.get_maturin_pep517_args(config_settings)
+    return given
+
+
+def _with_command(folder: str, name: str, settings: list[str]) -> str:
     if (ROOT / "crates" / "cli").exists():
-        _add_script(Path(folder, name), "nearfirst", _command().read_bytes())
+        _add_script(Path(folder, name), "nearfirst", _command(settings).read_bytes())
     return name
 
 
-def _command() -> Path:
+def _target(settings: list[str]) -> list[str]:
+    """Which machine a wheel is for, as cargo is told, if that is said."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--target")
+    told, _ = parser.parse_known_args(settings)
+    return ["--target", told.target] if told.target else []
+
+
+def _command(settings: list[str]) -> Path:
     """Build the command, without what only a debugger reads."""
     what = ["-p", "nearfirst-cli", "--bin", "nearfirst", "--release", "--locked"]
+    what += _target(settings)
     how = ["--message-format", "json-render-diagnostics", "--", "-C", "strip=symbols"]
     told = subprocess.run(  # noqa: S603
         ["cargo", "rustc", *what, *how],  # noqa: S607 - maturin finds it in PATH too
@@ -76,11 +95,13 @@ def _add_script(wheel: Path, name: str, content: bytes) -> None:
     """Add a program, and a line about it to the record of the wheel."""
     part = wheel.with_suffix(".part")
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as new:
-        (record,) = (each for each in old.namelist() if each.endswith(".dist-info/RECORD"))
+        ending = ".dist-info/RECORD"
+        (record,) = (each for each in old.infolist() if each.filename.endswith(ending))
         for entry in old.infolist():
-            if entry.filename != record:
+            if entry is not record:
                 new.writestr(entry, old.read(entry))
-        program = zipfile.ZipInfo(record.replace(".dist-info/RECORD", f".data/scripts/{name}"))
+        path = record.filename.replace(ending, f".data/scripts/{name}")
+        program = zipfile.ZipInfo(path, record.date_time)
         program.external_attr = _PROGRAM << 16
         program.compress_type = zipfile.ZIP_DEFLATED
         new.writestr(program, content)
