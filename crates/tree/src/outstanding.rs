@@ -14,19 +14,23 @@ pub(crate) const FILES_MAX: usize = 1 << 18;
 #[derive(Debug)]
 struct Waiting {
     prediction: PredictionId,
+    /// The run that waits for it, if it was predicted for one: by this prediction or, as nobody has
+    /// read it since, by an earlier one.
+    for_run: Option<RunId>,
     /// When it was expected to be needed.
     needed: Duration,
     fetched: Option<(u64, Duration)>,
+    /// What earlier predictions fetched of it, which nobody has read since.
+    before: Option<(u64, Duration)>,
     used: bool,
     /// How many files had been accessed when it was predicted.
     since: u64,
-    /// It had been fetched by another prediction before, and nobody has read it since.
-    again: bool,
 }
 
 #[derive(Debug)]
 struct Made {
-    run: Option<RunId>,
+    /// It was for whichever run reads the files next, and not for one.
+    foreseen: bool,
     program: Name,
     files: Vec<Name>,
 }
@@ -45,9 +49,11 @@ pub(crate) struct Outstanding {
 /// A predicted file that was read.
 #[derive(Debug)]
 pub(crate) struct Used {
-    /// The run, unless it was foreseen for any, and the program that it was predicted for.
+    /// The run that waited for it, if one did, and the program that it was predicted for.
     pub(crate) run: Option<RunId>,
     pub(crate) program: Name,
+    /// It was foreseen for any run when it was predicted last.
+    pub(crate) foreseen: bool,
     /// When it was expected to be needed.
     pub(crate) needed: Duration,
     pub(crate) account: Account,
@@ -56,11 +62,11 @@ pub(crate) struct Used {
 /// A predicted file that is near.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    /// The run, unless it was foreseen for any, and the program that it was predicted for.
+    /// The run that waits for it, if one does, and the program that it was predicted for.
     pub(crate) run: Option<RunId>,
     pub(crate) program: Name,
-    /// It had been fetched before, and was gone again before anybody read it.
-    pub(crate) in_vain: bool,
+    /// Bytes that had been fetched before, and were gone again before anybody read them.
+    pub(crate) wasted_bytes: u64,
 }
 
 /// What came of a prediction.
@@ -68,8 +74,8 @@ pub(crate) struct Arrived {
 pub(crate) struct Closed {
     pub(crate) program: Name,
     pub(crate) account: Account,
-    /// It was for one run, and not foreseen for any.
-    pub(crate) for_run: bool,
+    /// It was foreseen for any run.
+    pub(crate) foreseen: bool,
     /// Some of its files were neither used nor fetched: they are not wanted any more.
     pub(crate) unfetched: bool,
 }
@@ -86,10 +92,10 @@ impl Outstanding {
         waiting.is_some_and(|waiting| accesses.saturating_sub(waiting.since) < HELD_ACCESSES)
     }
 
-    /// Whether besides it is predicted for one run, and not foreseen for any.
+    /// Whether besides a run waits for it.
     pub(crate) fn holds_for_run(&self, file: Name, accesses: u64) -> bool {
-        let of = |waiting: &Waiting| self.made.get(&waiting.prediction)?.run;
-        self.holds(file, accesses) && self.files.get(&file).and_then(of).is_some()
+        let for_run = |waiting: &Waiting| waiting.for_run.is_some();
+        self.holds(file, accesses) && self.files.get(&file).is_some_and(for_run)
     }
 
     /// How many files may still be predicted.
@@ -107,25 +113,27 @@ impl Outstanding {
         since: u64,
     ) {
         for &(file, needed) in files {
-            let before = self.files.get(&file).filter(|before| !before.used);
-            let again = before.is_some_and(|before| before.fetched.is_some());
-            let new = Waiting { prediction, needed, fetched: None, used: false, since, again };
+            let unread = self.files.get(&file).filter(|unread| !unread.used);
+            let for_run = run.or(unread.and_then(|unread| unread.for_run));
+            let before = unread.and_then(|unread| unread.fetched.or(unread.before));
+            let new =
+                Waiting { prediction, for_run, needed, fetched: None, before, used: false, since };
             self.files.insert(file, new);
         }
         let files = files.iter().map(|(file, _)| *file).collect();
-        self.made.insert(prediction, Made { run, program, files });
+        self.made.insert(prediction, Made { foreseen: run.is_none(), program, files });
     }
 
     /// A file was opened to be read; gives what came of predicting it, if it was.
     pub(crate) fn read(&mut self, file: Name) -> Option<Used> {
         let waiting = self.files.get_mut(&file).filter(|waiting| !waiting.used)?;
         waiting.used = true;
-        let &Made { run, program, .. } = self.made.get(&waiting.prediction)?;
+        let &Made { foreseen, program, .. } = self.made.get(&waiting.prediction)?;
         let account = match waiting.fetched {
             Some((_, took)) => Account { in_time: 1, saved: took, ..Account::default() },
             None => Account { late: 1, ..Account::default() },
         };
-        Some(Used { run, program, needed: waiting.needed, account })
+        Some(Used { run: waiting.for_run, program, foreseen, needed: waiting.needed, account })
     }
 
     /// A predicted file is near; gives what that tells.
@@ -138,12 +146,15 @@ impl Outstanding {
     ) -> Option<Arrived> {
         let waiting = self.files.get_mut(&file);
         let waiting = waiting.filter(|waiting| waiting.prediction == prediction)?;
-        // Near already: nothing was saved.
-        let took = if bytes == 0 { Duration::ZERO } else { took };
-        waiting.fetched = Some((bytes, took));
-        let in_vain = waiting.again && bytes > 0;
+        let before = waiting.before.take().unwrap_or_default();
+        let (fetched, wasted_bytes) = match bytes {
+            // Near already: what was saved, if anything, is what the fetch before took.
+            0 => (before, 0),
+            _ => ((bytes, took), before.0),
+        };
+        waiting.fetched = Some(fetched);
         let made = self.made.get(&prediction)?;
-        Some(Arrived { run: made.run, program: made.program, in_vain })
+        Some(Arrived { run: waiting.for_run, program: made.program, wasted_bytes })
     }
 
     /// Nothing more is expected of a prediction.
@@ -152,7 +163,7 @@ impl Outstanding {
         let mut closed = Closed {
             program: made.program,
             account: Account::default(),
-            for_run: made.run.is_some(),
+            foreseen: made.foreseen,
             unfetched: false,
         };
         for file in made.files {
@@ -162,7 +173,8 @@ impl Outstanding {
             }
             if !waiting.used {
                 closed.account.unused += 1;
-                closed.account.wasted_bytes += waiting.fetched.map_or(0, |(bytes, _)| bytes);
+                let fetched = waiting.fetched.or(waiting.before);
+                closed.account.wasted_bytes += fetched.map_or(0, |(bytes, _)| bytes);
                 closed.unfetched |= waiting.fetched.is_none();
             }
             self.files.remove(&file);
@@ -193,13 +205,18 @@ mod tests {
         outstanding
     }
 
+    /// By the course.
+    fn told_again(outstanding: &mut Outstanding, number: u64) {
+        let files = [(FILE, Duration::ZERO)];
+        outstanding.made(PredictionId(number), (None, Name(1)), &files, 200);
+    }
+
     #[test]
     fn what_was_predicted_long_ago_may_be_told_again() {
         let mut outstanding = made(Some(RunId(1)));
         assert!(outstanding.holds_for_run(FILE, 100 + HELD_ACCESSES - 1));
         assert!(!outstanding.holds(FILE, 100 + HELD_ACCESSES) && outstanding.awaits(FILE));
-        let again = [(FILE, Duration::ZERO)];
-        outstanding.made(PredictionId(2), (None, Name(1)), &again, 100 + HELD_ACCESSES);
+        told_again(&mut outstanding, 2);
         // The first prediction has nothing more to lose, the second has.
         let unused = |closed: Option<Closed>| closed.map(|closed| closed.account.unused);
         assert_eq!(unused(outstanding.close(PredictionId(1))), Some(0));
@@ -207,18 +224,52 @@ mod tests {
     }
 
     #[test]
+    fn the_run_that_waits_for_a_file_hears_of_it_whoever_told_it_again() {
+        let mut outstanding = made(Some(RunId(1)));
+        told_again(&mut outstanding, 2);
+        assert!(outstanding.holds_for_run(FILE, 200));
+        let arrived = outstanding.fetched(PredictionId(2), FILE, 1, Duration::ZERO);
+        assert_eq!(arrived.and_then(|arrived| arrived.run), Some(RunId(1)));
+        let used = outstanding.read(FILE).unwrap();
+        assert_eq!((used.run, used.foreseen), (Some(RunId(1)), true));
+        // It waited for that read, and not for the next.
+        told_again(&mut outstanding, 3);
+        assert_eq!(outstanding.read(FILE).and_then(|used| used.run), None);
+    }
+
+    #[test]
     fn what_has_to_be_fetched_twice_was_fetched_in_vain() {
-        for (bytes, in_vain) in [(4096, true), (0, false)] {
-            let mut outstanding = made(Some(RunId(1)));
-            let mut fetched = |prediction, bytes| {
-                let arrived = outstanding.fetched(prediction, FILE, bytes, Duration::ZERO);
-                let again = [(FILE, Duration::ZERO)];
-                outstanding.made(PredictionId(2), (None, Name(1)), &again, 200);
-                arrived.map(|arrived| arrived.in_vain)
-            };
-            assert_eq!(fetched(PredictionId(1), 4096), Some(false));
-            assert_eq!(fetched(PredictionId(2), bytes), Some(in_vain));
+        let took = |milliseconds| Duration::from_millis(milliseconds);
+        for (bytes, wasted_bytes, saved) in [(4096, 1000, took(3)), (0, 0, took(7))] {
+            for read in [true, false] {
+                let mut outstanding = made(Some(RunId(1)));
+                let mut fetched = |number, bytes, milliseconds| {
+                    let prediction = PredictionId(number);
+                    let arrived = outstanding.fetched(prediction, FILE, bytes, took(milliseconds));
+                    told_again(&mut outstanding, number + 1);
+                    arrived.unwrap().wasted_bytes
+                };
+                assert_eq!(fetched(1, 1000, 7), 0);
+                assert_eq!(fetched(2, bytes, 3), wasted_bytes);
+                assert_eq!(fetched(3, 0, 1), 0);
+                outstanding.fetched(PredictionId(4), FILE, 0, took(1));
+                if read {
+                    assert_eq!(outstanding.read(FILE).unwrap().account.saved, saved);
+                }
+                let kept = if bytes > 0 { bytes } else { 1000 };
+                let unread = outstanding.close(PredictionId(4)).unwrap().account.wasted_bytes;
+                assert_eq!(unread, if read { 0 } else { kept });
+            }
         }
+    }
+
+    #[test]
+    fn what_was_fetched_is_wasted_if_it_is_told_again_and_never_read() {
+        let mut outstanding = made(None);
+        outstanding.fetched(PredictionId(1), FILE, 1000, Duration::ZERO);
+        told_again(&mut outstanding, 2);
+        let closed = outstanding.close(PredictionId(2)).unwrap();
+        assert_eq!((closed.account.wasted_bytes, closed.unfetched), (1000, true));
     }
 
     #[test]

@@ -2,12 +2,21 @@
 
 mod world;
 
+use std::time::Duration;
+
 use nearfirst_tree::{Learner, Options, Patterns, Process};
 use world::World;
 
 fn world() -> World {
     // Nothing counts as near: a test's few files would all be.
     let options = Options { near_files: 0, ..Options::default() };
+    World::new(Learner::new(options, Patterns::default()))
+}
+
+/// The same where only the number of files bounds how far ahead is predicted.
+fn patient_world() -> World {
+    let options =
+        Options { near_files: 0, horizon: Duration::from_secs(100), ..Options::default() };
     World::new(Learner::new(options, Patterns::default()))
 }
 
@@ -108,6 +117,54 @@ fn a_file_that_was_predicted_long_ago_is_told_again_when_it_is_needed() {
     world.forget_decisions();
     world.open(process, &list[10]);
     assert!(world.predicted().contains(&list[11]), "{:?}", world.predicted());
+}
+
+/// Opens these; all that is predicted is near.
+fn open_near(world: &mut World, process: Process, files: &[String]) {
+    for file in files {
+        let known = world.decisions.len();
+        world.open(process, file);
+        world.near_from(known);
+    }
+}
+
+/// A run of a program that has read these files before, and is about to.
+fn begun(world: &mut World, files: &[String]) -> Process {
+    for _ in 0..2 {
+        let process = world.start("/usr/bin/dpkg", "dpkg -i");
+        open_near(world, process, files);
+        world.exit(process);
+    }
+    world.forget_decisions();
+    let process = world.start("/usr/bin/dpkg", "dpkg -i");
+    world.near_from(0);
+    process
+}
+
+#[test]
+fn a_run_goes_on_where_its_files_were_told_again_by_the_course() {
+    let mut world = patient_world();
+    let list = files("info", 300);
+    let process = begun(&mut world, &list);
+    assert!(world.predicted().contains(&list[11]), "{:?}", world.predicted());
+    let other = world.start("/bin/other", "other");
+    world.open_all(other, files("other", 60));
+    world.forget_decisions();
+    open_near(&mut world, process, &list[..24]);
+    assert!(world.predicted().contains(&list[11]), "told again: {:?}", world.predicted());
+    // The course sees not so far.
+    assert!(world.predicted().contains(&list[40]), "{:?}", world.predicted());
+}
+
+#[test]
+fn a_run_goes_on_where_another_one_reads_its_files_again() {
+    let mut world = patient_world();
+    let list = files("info", 300);
+    let other = world.start("/bin/other", "other");
+    world.open_all(other, &list);
+    begun(&mut world, &list);
+    open_near(&mut world, other, &list[..24]);
+    assert!(world.predicted().contains(&list[40]), "{:?}", world.predicted());
 }
 
 #[test]

@@ -203,7 +203,7 @@ impl Learner {
         } else if first {
             habits.access(name, file.size, now);
         } else if access == Access::Read && self.options.matching == Matching::Ours {
-            self.used_again(user, (name, file.size), now);
+            self.used_again(user, (name, file.size), now, decisions);
         }
         self.follow(id, (name, access), (first, near), now, decisions);
         if access == Access::Read {
@@ -244,7 +244,7 @@ impl Learner {
         self.advance(id, now, decisions);
     }
 
-    /// A file was read that may have been predicted: for a run, which has come so far then.
+    /// A file was read for the first time in a run.
     fn used(
         &mut self,
         user: User,
@@ -255,43 +255,58 @@ impl Learner {
         let Some(habits) = self.patterns.users.get_mut(&user) else { return };
         let near = habits.is_near(file, &self.options, now);
         habits.access(file, size, now);
-        let Some(used) = self.outstanding.entry(user).or_default().read(file) else {
+        if !self.awaited(user, file, now, decisions) {
             let ours = self.options.matching == Matching::Ours;
             let account = Account {
                 near: u64::from(near && ours),
                 missed: u64::from(!(near && ours)),
                 ..Account::default()
             };
-            return habits.add(program, account);
-        };
-        habits.add(used.program, used.account);
-        if let Some(foresight) = self.foresights.get_mut(&user) {
-            foresight.bar(used.run.is_some()).right();
-        }
-        if used.run.is_none() && used.account.late > 0 {
-            habits.window = (ours::window_from(habits.window) + 1).min(ours::WINDOW_MAX);
-        }
-        if let Some(run) = used.run.and_then(|run| self.runs.get_mut(&run))
-            && let Working::Ours(working) = &mut run.working
-        {
-            let bytes = habits.names.size(file);
-            working.came(bytes, used.needed.saturating_sub(now), used.account.late > 0);
-            if let Some(run) = used.run {
-                self.advance(run, now, decisions);
+            if let Some(habits) = self.patterns.users.get_mut(&user) {
+                habits.add(program, account);
             }
         }
     }
 
-    /// A file was read once more by a run, which may have been foreseen.
-    fn used_again(&mut self, user: User, (file, size): (Name, Option<u64>), now: Duration) {
+    /// A file was read once more by a run.
+    fn used_again(
+        &mut self,
+        user: User,
+        (file, size): (Name, Option<u64>),
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) {
         let Some(habits) = self.patterns.users.get_mut(&user) else { return };
         habits.access_again(file, size, &self.options, now);
-        if let Some(used) = self.outstanding.entry(user).or_default().read(file) {
-            habits.add(used.program, used.account);
-            if let Some(foresight) = self.foresights.get_mut(&user) {
-                foresight.bar(used.run.is_some()).right();
-            }
+        self.awaited(user, file, now, decisions);
+    }
+
+    /// Whether a file that was read had been predicted; the run that waits for it goes on.
+    fn awaited(
+        &mut self,
+        user: User,
+        file: Name,
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) -> bool {
+        let Some(used) = self.outstanding.entry(user).or_default().read(file) else { return false };
+        let Some(habits) = self.patterns.users.get_mut(&user) else { return true };
+        habits.add(used.program, used.account);
+        if let Some(foresight) = self.foresights.get_mut(&user) {
+            foresight.bar(used.foreseen).right();
         }
+        let late = used.account.late > 0;
+        if used.run.is_none() && late {
+            habits.window = (ours::window_from(habits.window) + 1).min(ours::WINDOW_MAX);
+        }
+        if let Some(id) = used.run
+            && let Some(run) = self.runs.get_mut(&id)
+            && let Working::Ours(working) = &mut run.working
+        {
+            working.came(habits.names.size(file), used.needed.saturating_sub(now), late);
+            self.advance(id, now, decisions);
+        }
+        true
     }
 
     /// Notes which parts of a file were read.

@@ -116,12 +116,13 @@ impl Learner {
             let habits = self.patterns.users.get_mut(&user)?;
             let file = habits.names.find(path)?;
             let arrived = outstanding.fetched(prediction, file, bytes, took)?;
-            let account = Account { fetched_bytes: bytes, ..Account::default() };
+            let wasted_bytes = arrived.wasted_bytes;
+            let account = Account { fetched_bytes: bytes, wasted_bytes, ..Account::default() };
             habits.add(arrived.program, account);
             Some((user, arrived))
         });
         let Some((user, arrived)) = found else { return };
-        if arrived.in_vain {
+        if arrived.wasted_bytes > 0 {
             self.too_early(user, arrived.run);
         }
         if let Some(run) = arrived.run {
@@ -176,7 +177,7 @@ impl Learner {
             habits.add(closed.program, closed.account);
         }
         if let Some(foresight) = self.foresights.get_mut(&user) {
-            foresight.bar(closed.for_run).wrong(closed.account.unused);
+            foresight.bar(closed.foreseen).wrong(closed.account.unused);
         }
     }
 }

@@ -74,9 +74,9 @@ impl Foresight {
         }
     }
 
-    /// The bar for what was predicted for a run, or for any.
-    pub(crate) fn bar(&mut self, for_run: bool) -> &mut Bar {
-        if for_run { &mut self.run_bar } else { &mut self.next_bar }
+    /// The bar for what was foreseen for any run, or predicted for one.
+    pub(crate) fn bar(&mut self, foreseen: bool) -> &mut Bar {
+        if foreseen { &mut self.next_bar } else { &mut self.run_bar }
     }
 
     /// A run, which is where `trail` is, read a file; whether that is a step, and not the same again.

@@ -90,6 +90,19 @@ impl World {
         self.event(Event::Fetched { prediction, path, bytes, took: TOOK });
     }
 
+    /// All that was predicted is near already, by all decisions from the so-manieth on.
+    pub(crate) fn near_from(&mut self, decision: usize) {
+        let mut next = decision;
+        while let Some(decision) = self.decisions.get(next).cloned() {
+            if let Decision::Fetch(Prediction { id, files, .. }) = decision {
+                for file in files {
+                    self.fetched(id, &String::from_utf8_lossy(&file.path), 0);
+                }
+            }
+            next += 1;
+        }
+    }
+
     /// A program that starts, opens these files and ends.
     pub(crate) fn run(&mut self, program: &str, arguments: &str, files: &[&str]) {
         let process = self.start(program, arguments);
