@@ -30,8 +30,11 @@ struct Files {
 }
 
 impl Unread {
-    /// So many bytes of a file were fetched.
+    /// So many bytes of a file were fetched; if none, it is as unread as it was.
     pub(crate) fn fetched(&self, path: &Arc<[u8]>, bytes: u64, now: Duration) {
+        if bytes == 0 {
+            return;
+        }
         let mut files = self.files();
         files.read(path);
         files.bytes += bytes;
@@ -134,6 +137,15 @@ mod tests {
         assert!(waits(&unread), "what was read is another one than what came later");
         unread.has_room_for(Some(12), HOLDS + second);
         assert!(!waits(&unread), "the other is old");
+    }
+
+    #[test]
+    fn what_is_found_near_when_it_is_told_again_still_takes_room() {
+        let unread = Unread::default();
+        unread.has_room_for(Some(1), Duration::ZERO);
+        unread.fetched(&path("a"), 2, Duration::ZERO);
+        unread.fetched(&path("a"), 0, Duration::ZERO);
+        assert!(waits(&unread));
     }
 
     #[test]
