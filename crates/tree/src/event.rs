@@ -108,6 +108,13 @@ pub enum Event {
         /// How long that took.
         took: Duration,
     },
+    /// A predicted file cannot be brought near, and is not waited for: that answer.
+    Refused {
+        /// The prediction.
+        prediction: PredictionId,
+        /// The file's path.
+        path: Arc<[u8]>,
+    },
 }
 
 /// A prediction; given by the learner, never used twice.

@@ -105,6 +105,9 @@ impl Learner {
                 let (file, what) = ((prediction, &*path), (bytes, took));
                 self.fetched(file, what, now, &mut decisions);
             }
+            Event::Refused { prediction, path } => {
+                self.refused((prediction, &path), now, &mut decisions);
+            }
         }
         decisions
     }

@@ -23,6 +23,8 @@ struct Waiting {
     /// What earlier predictions fetched of it, which nobody has read since.
     before: Option<(u64, Duration)>,
     used: bool,
+    /// It cannot be brought near.
+    refused: bool,
     /// How many files had been accessed when it was predicted.
     since: u64,
 }
@@ -116,8 +118,9 @@ impl Outstanding {
             let unread = self.files.get(&file).filter(|unread| !unread.used);
             let for_run = run.or(unread.and_then(|unread| unread.for_run));
             let before = unread.and_then(|unread| unread.fetched.or(unread.before));
+            let (fetched, used, refused) = (None, false, false);
             let new =
-                Waiting { prediction, for_run, needed, fetched: None, before, used: false, since };
+                Waiting { prediction, for_run, needed, fetched, before, used, refused, since };
             self.files.insert(file, new);
         }
         let files = files.iter().map(|(file, _)| *file).collect();
@@ -131,6 +134,8 @@ impl Outstanding {
         let &Made { foreseen, program, .. } = self.made.get(&waiting.prediction)?;
         let account = match waiting.fetched {
             Some((_, took)) => Account { in_time: 1, saved: took, ..Account::default() },
+            // To predict it earlier would not help.
+            None if waiting.refused => Account { missed: 1, ..Account::default() },
             None => Account { late: 1, ..Account::default() },
         };
         Some(Used { run: waiting.for_run, program, foreseen, needed: waiting.needed, account })
@@ -157,6 +162,15 @@ impl Outstanding {
         Some(Arrived { run: waiting.for_run, program: made.program, wasted_bytes })
     }
 
+    /// A predicted file cannot be brought near, and is told again no sooner than others; gives the
+    /// run that waited for it.
+    pub(crate) fn refused(&mut self, prediction: PredictionId, file: Name) -> Option<RunId> {
+        let waiting = self.files.get_mut(&file);
+        let waiting = waiting.filter(|waiting| waiting.prediction == prediction)?;
+        waiting.refused = true;
+        waiting.for_run.take()
+    }
+
     /// Nothing more is expected of a prediction.
     pub(crate) fn close(&mut self, prediction: PredictionId) -> Option<Closed> {
         let made = self.made.remove(&prediction)?;
@@ -175,7 +189,7 @@ impl Outstanding {
                 closed.account.unused += 1;
                 let fetched = waiting.fetched.or(waiting.before);
                 closed.account.wasted_bytes += fetched.map_or(0, |(bytes, _)| bytes);
-                closed.unfetched |= waiting.fetched.is_none();
+                closed.unfetched |= waiting.fetched.is_none() && !waiting.refused;
             }
             self.files.remove(&file);
         }
@@ -276,6 +290,23 @@ mod tests {
     fn what_is_foreseen_for_any_run_is_still_predicted_for_one() {
         let outstanding = made(None);
         assert!(outstanding.holds(FILE, 100) && !outstanding.holds_for_run(FILE, 100));
+    }
+
+    #[test]
+    fn what_is_refused_is_waited_for_by_nobody() {
+        for read in [true, false] {
+            let mut outstanding = made(Some(RunId(1)));
+            assert_eq!(outstanding.refused(PredictionId(2), FILE), None);
+            assert_eq!(outstanding.refused(PredictionId(1), FILE), Some(RunId(1)));
+            assert_eq!(outstanding.refused(PredictionId(1), FILE), None);
+            assert!(outstanding.holds(FILE, 100), "it is not told again at once");
+            if read {
+                let used = outstanding.read(FILE).unwrap();
+                assert_eq!((used.run, used.account.missed, used.account.late), (None, 1, 0));
+            }
+            let closed = outstanding.close(PredictionId(1)).unwrap();
+            assert_eq!((closed.account.unused, closed.unfetched), (u64::from(!read), false));
+        }
     }
 
     #[test]

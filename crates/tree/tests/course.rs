@@ -2,9 +2,10 @@
 
 mod world;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use nearfirst_tree::{Learner, Options, Patterns, Process};
+use nearfirst_tree::{Event, Learner, Options, Patterns, Process};
 use world::World;
 
 fn world() -> World {
@@ -165,6 +166,21 @@ fn a_run_goes_on_where_another_one_reads_its_files_again() {
     begun(&mut world, &list);
     open_near(&mut world, other, &list[..24]);
     assert!(world.predicted().contains(&list[40]), "{:?}", world.predicted());
+}
+
+#[test]
+fn a_run_does_not_wait_for_files_that_are_refused() {
+    let mut world = patient_world();
+    let list = files("info", 300);
+    begun(&mut world, &list);
+    let first = world.predictions().last().unwrap().clone();
+    let most = world.predicted().len();
+    world.forget_decisions();
+    for file in &first.files {
+        let (prediction, path) = (first.id, Arc::clone(&file.path));
+        world.event(Event::Refused { prediction, path });
+    }
+    assert_eq!(world.predicted()[..first.files.len()], list[most..most + first.files.len()]);
 }
 
 #[test]

@@ -64,6 +64,10 @@ fn event() -> impl Strategy<Value = Event> {
             bytes: u64::from(number),
             took: Duration::from_millis(3),
         }),
+        1 => (0_u64..40, any::<u8>()).prop_map(|(prediction, number)| Event::Refused {
+            prediction: PredictionId(prediction),
+            path: file(number).path,
+        }),
     ]
 }
 

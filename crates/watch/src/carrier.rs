@@ -190,7 +190,8 @@ impl Carrier {
         }
     }
 
-    /// What became near since the last call.
+    /// What became near since the last call, and what cannot. Of what was given up under pressure of
+    /// memory nothing is told: what waits for it stays behind until the pressure is over.
     pub fn done(&mut self) -> Vec<(Duration, Event)> {
         let mut events = Vec::new();
         while let Ok(Done { prediction, at, file }) = self.told.try_recv() {
@@ -203,6 +204,7 @@ impl Carrier {
             }
             let Outcome::Near { bytes, took } = outcome else {
                 self.counts.refused += 1;
+                events.push((at, Event::Refused { prediction, path }));
                 continue;
             };
             self.recent.note(&path, at);

@@ -44,7 +44,8 @@ impl Driver {
     /// and does what that asks for.
     ///
     /// `decide` is called with each event and its time: usually `|event, now| learner.on(event, now)`.
-    /// It is also told what was fetched ([`Event::Fetched`]).
+    /// It is also told what was fetched ([`Event::Fetched`]) and what could not be
+    /// ([`Event::Refused`]).
     ///
     /// # Errors
     /// The source's, after which it tells no more. What is in flight goes on.

@@ -25,13 +25,17 @@ impl Learner {
             if left_out.is_empty() {
                 return;
             }
-            // These are not awaited: others take their place.
-            let Some(run) = self.runs.get_mut(&id) else { return };
-            let Working::Ours(working) = &mut run.working else { return };
-            let Some(habits) = self.patterns.users.get(&run.user) else { return };
-            for file in left_out {
-                working.came(habits.names.size(file), Duration::ZERO, false);
-            }
+            self.give_up(id, &left_out);
+        }
+    }
+
+    /// A run does not wait for these of its plan: others take their place.
+    fn give_up(&mut self, id: RunId, files: &[Name]) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        let Working::Ours(working) = &mut run.working else { return };
+        let Some(habits) = self.patterns.users.get(&run.user) else { return };
+        for &file in files {
+            working.came(habits.names.size(file), Duration::ZERO, false);
         }
     }
 
@@ -126,6 +130,23 @@ impl Learner {
             self.too_early(user, arrived.run);
         }
         if let Some(run) = arrived.run {
+            self.advance(run, now, decisions);
+        }
+    }
+
+    /// A predicted file cannot be brought near.
+    pub(super) fn refused(
+        &mut self,
+        (prediction, path): (PredictionId, &[u8]),
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let found = self.outstanding.iter_mut().find_map(|(user, outstanding)| {
+            let file = self.patterns.users.get(user)?.names.find(path)?;
+            Some((outstanding.refused(prediction, file)?, file))
+        });
+        if let Some((run, file)) = found {
+            self.give_up(run, &[file]);
             self.advance(run, now, decisions);
         }
     }

@@ -143,7 +143,7 @@ impl Users {
             | Event::Opened { process, .. }
             | Event::Touched { process, .. }
             | Event::Lost { process: Some(process) } => self.owners.get(process).copied(),
-            Event::Lost { process: None } | Event::Fetched { .. } => None,
+            Event::Lost { process: None } | Event::Fetched { .. } | Event::Refused { .. } => None,
         }
     }
 

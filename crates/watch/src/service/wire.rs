@@ -28,14 +28,16 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 #[error("the service sent what it never sends")]
 pub(crate) struct Garbled;
 
-/// Adds a message; what attendants tell themselves ([`Event::Fetched`]) is none.
+/// Adds a message; what attendants tell themselves ([`Event::Fetched`], [`Event::Refused`]) is none.
 pub(crate) fn put(message: &Message, to: &mut Vec<u8>) {
     let begin = to.len();
     to.extend([0; 4]);
     match message {
         Message::Save => to.push(b'S'),
         Message::Report => to.push(b'R'),
-        Message::Seen { event: Event::Fetched { .. }, .. } => return to.truncate(begin),
+        Message::Seen { event: Event::Fetched { .. } | Event::Refused { .. }, .. } => {
+            return to.truncate(begin);
+        }
         Message::Seen { age, event } => put_event(*age, event, to),
     }
     let length = u32::try_from(to.len() - begin - 4).unwrap_or(u32::MAX);
@@ -128,7 +130,7 @@ fn put_event(age: Duration, event: &Event, to: &mut Vec<u8>) {
             put_number(process.0, to);
             b'l'
         }
-        Event::Lost { process: None } | Event::Fetched { .. } => b'L',
+        Event::Lost { process: None } | Event::Fetched { .. } | Event::Refused { .. } => b'L',
     };
 }
 
