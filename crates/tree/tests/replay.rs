@@ -14,7 +14,8 @@ struct Says {
     files: Vec<(&'static str, u64)>,
     /// Takes it back when the process ends.
     takes_back: bool,
-    fetched: Vec<(String, Duration)>,
+    /// What it is told is near: by which prediction, which file, when.
+    fetched: Vec<(u64, String, Duration)>,
 }
 
 impl Says {
@@ -33,11 +34,12 @@ impl Predictor for Says {
                     needed_in: Duration::from_millis(*need),
                     chance: 1.0,
                 });
-                let (id, user, files) = (PredictionId(1), User(0), files.collect());
+                let (id, user, files) = (PredictionId(process.0), User(0), files.collect());
                 vec![Decision::Fetch(Prediction { id, process: *process, user, files })]
             }
-            Event::Fetched { path, .. } => {
-                self.fetched.push((String::from_utf8_lossy(path).into_owned(), now));
+            Event::Fetched { prediction, path, .. } => {
+                let path = String::from_utf8_lossy(path).into_owned();
+                self.fetched.push((prediction.0, path, now));
                 Vec::new()
             }
             Event::Exited { process: Process(1) } if self.takes_back => {
@@ -46,6 +48,10 @@ impl Predictor for Says {
             _ => Vec::new(),
         }
     }
+}
+
+fn told(prediction: u64, path: &str, milliseconds: u64) -> (u64, String, Duration) {
+    (prediction, path.to_owned(), Duration::from_millis(milliseconds))
 }
 
 /// Files `/0` to `/9` of 1,000 bytes each.
@@ -83,8 +89,7 @@ fn what_is_fetched_in_time_is_used_and_what_is_not_is_late() {
     assert_eq!((report.misses, report.late, report.new), (1, 1, 0));
     assert_eq!((report.predicted, report.right, report.fetched, report.used), (2, 2, 2, 2));
     assert_eq!(report.waited, Duration::from_millis(7));
-    let times = [("/1".to_owned(), 10), ("/2".to_owned(), 20)];
-    assert_eq!(says.fetched, times.map(|(name, at)| (name, Duration::from_millis(at))));
+    assert_eq!(says.fetched, [told(1, "/1", 10), told(1, "/2", 20)]);
 }
 
 #[test]
@@ -118,8 +123,20 @@ fn what_is_near_when_its_turn_comes_is_kept_and_not_fetched() {
     // /1 is the oldest when /2 to /4 come, but it was said to be needed.
     let lines =
         "0 read 9 1\n0 read . 5\n0 found 1 0\n0 read 9 2\n0 read . 3\n0 read . 4\n0 read . 1\n";
-    let report = played(lines, &mut Says::new(&[("/1", 5)]), Device::INSTANT, 4);
+    let mut says = Says::new(&[("/1", 5)]);
+    let report = played(lines, &mut says, Device::INSTANT, 4);
     assert_eq!((report.misses, report.fetched, report.predicted, report.right), (5, 0, 1, 1));
+    assert_eq!(says.fetched, [told(1, "/1", 0)]);
+}
+
+#[test]
+fn what_is_said_again_is_fetched_once_and_who_said_it_last_is_told() {
+    // It is there at 10 ms.
+    let lines = "0 found 1 0\n5000 found 2 0\n10000 found 3 0\n0 read 3 1\n";
+    let mut says = Says::new(&[("/1", 5)]);
+    let report = played(lines, &mut says, SLOW, 4);
+    assert_eq!((report.misses, report.fetched, report.predicted, report.used), (0, 1, 1, 1));
+    assert_eq!(says.fetched, [told(2, "/1", 10), told(3, "/1", 15)]);
 }
 
 #[test]

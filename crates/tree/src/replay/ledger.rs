@@ -88,6 +88,12 @@ impl Ledger {
         }
     }
 
+    /// Whether a file is kept, or was fetched or is on its way, and nobody has read it.
+    pub(super) fn had_its_turn(&self, name: Name) -> bool {
+        let state = self.files.get(&name).map(|(_, state)| state);
+        matches!(state, Some(State::Fetched { .. } | State::Kept { .. }))
+    }
+
     /// What files that were fetched or kept for somebody cost the cache.
     pub(super) fn unread(&self) -> u64 {
         self.unread

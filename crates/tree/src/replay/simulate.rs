@@ -162,6 +162,7 @@ impl Simulation<'_> {
             if self.cache.ready(turn.name).is_some() {
                 self.cache.touch(turn.name);
                 self.ledger.taken(State::Kept { cost });
+                self.near(turn.prediction, turn.name, now);
                 continue;
             }
             let begin = self.queue.begin(turn.asked);
@@ -179,6 +180,14 @@ impl Simulation<'_> {
             );
             self.put(turn.name, turn.bytes, ready);
         }
+    }
+
+    /// Tells that nothing of a predicted file has to be fetched.
+    fn near(&mut self, prediction: PredictionId, name: Name, now: Duration) {
+        let (path, took) = (self.names.bytes(name), Duration::ZERO);
+        let event = Event::Fetched { prediction, path, bytes: 0, took };
+        let decisions = self.predictor.on(&event, now);
+        self.decide(decisions, now);
     }
 
     /// What the world does and what the predictor says to it; returns how long the process waits.
@@ -280,6 +289,14 @@ impl Simulation<'_> {
         }
     }
 
+    /// A file that was fetched for an earlier prediction, or is on its way, is predicted again.
+    fn told_again(&mut self, prediction: PredictionId, name: Name, now: Duration) {
+        match self.cache.ready(name).and_then(|ready| self.arriving.get_mut(&(ready, name))) {
+            Some(arriving) => arriving.0 = prediction,
+            None => self.near(prediction, name, now),
+        }
+    }
+
     /// A prediction that has left the ledger was wrong.
     fn wrong(&mut self, name: Name, (prediction, state): (PredictionId, State), cause: Cause) {
         if let State::Fetched { bytes, .. } = state {
@@ -323,6 +340,9 @@ impl Simulation<'_> {
             self.report.predicted += u64::from(new);
             if new {
                 self.fates.predicted(name, prediction.id, prediction.process);
+            }
+            if self.ledger.had_its_turn(name) {
+                self.told_again(prediction.id, name, now);
             }
         }
     }
