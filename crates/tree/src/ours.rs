@@ -19,7 +19,8 @@
 //! Four rules hold for all of it. The least chance at which a file is predicted moves so that the share
 //! of predictions that [`right_share`](crate::Options::right_share) asks for is right (`bar`), of those
 //! for runs and of those by the course alike. How far ahead is predicted grows where files come too late
-//! and shrinks where they were gone again, and had to be fetched twice. A predicted file that has not been read for a while may be gone again, and is told once more when it is
+//! and shrinks where they were gone again, and had to be fetched twice, or were told so early that they
+//! had to be told twice. A predicted file that has not been read for a while may be gone again, and is told once more when it is
 //! needed. And what is foreseen by the course is given up after some reads, where what a run will have
 //! is given up when the run ends or fails to match.
 //!

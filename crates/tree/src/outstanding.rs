@@ -14,11 +14,9 @@ pub(crate) const FILES_MAX: usize = 1 << 18;
 #[derive(Debug)]
 struct Waiting {
     prediction: PredictionId,
-    /// The run that waits for it, if it was predicted for one: by this prediction or, as nobody has
-    /// read it since, by an earlier one.
-    for_run: Option<RunId>,
-    /// When it was expected to be needed.
-    needed: Duration,
+    /// The run that waits for it, and when it was expected to need it, if it was predicted for one: by
+    /// this prediction or, as nobody has read it since, by an earlier one.
+    for_run: Option<(RunId, Duration)>,
     fetched: Option<(u64, Duration)>,
     /// What earlier predictions fetched of it, which nobody has read since.
     before: Option<(u64, Duration)>,
@@ -51,13 +49,12 @@ pub(crate) struct Outstanding {
 /// A predicted file that was read.
 #[derive(Debug)]
 pub(crate) struct Used {
-    /// The run that waited for it, if one did, and the program that it was predicted for.
-    pub(crate) run: Option<RunId>,
+    /// The run that waited for it, if one did, and when it was expected to need it.
+    pub(crate) run: Option<(RunId, Duration)>,
+    /// The program that it was predicted for.
     pub(crate) program: Name,
     /// It was foreseen for any run when it was predicted last.
     pub(crate) foreseen: bool,
-    /// When it was expected to be needed.
-    pub(crate) needed: Duration,
     pub(crate) account: Account,
 }
 
@@ -105,8 +102,8 @@ impl Outstanding {
         FILES_MAX.saturating_sub(self.files.len())
     }
 
-    /// Files were predicted for a run of a program, or foreseen for any run, each with the time at
-    /// which it is needed, after so many accesses.
+    /// Files were predicted for a run of a program, each with the time at which it needs it, or
+    /// foreseen for any run, after so many accesses.
     pub(crate) fn made(
         &mut self,
         prediction: PredictionId,
@@ -116,11 +113,10 @@ impl Outstanding {
     ) {
         for &(file, needed) in files {
             let unread = self.files.get(&file).filter(|unread| !unread.used);
-            let for_run = run.or(unread.and_then(|unread| unread.for_run));
+            let for_run = run.map(|run| (run, needed)).or(unread.and_then(|unread| unread.for_run));
             let before = unread.and_then(|unread| unread.fetched.or(unread.before));
             let (fetched, used, refused) = (None, false, false);
-            let new =
-                Waiting { prediction, for_run, needed, fetched, before, used, refused, since };
+            let new = Waiting { prediction, for_run, fetched, before, used, refused, since };
             self.files.insert(file, new);
         }
         let files = files.iter().map(|(file, _)| *file).collect();
@@ -138,7 +134,7 @@ impl Outstanding {
             None if waiting.refused => Account { missed: 1, ..Account::default() },
             None => Account { late: 1, ..Account::default() },
         };
-        Some(Used { run: waiting.for_run, program, foreseen, needed: waiting.needed, account })
+        Some(Used { run: waiting.for_run, program, foreseen, account })
     }
 
     /// A predicted file is near; gives what that tells.
@@ -159,7 +155,8 @@ impl Outstanding {
         };
         waiting.fetched = Some(fetched);
         let made = self.made.get(&prediction)?;
-        Some(Arrived { run: waiting.for_run, program: made.program, wasted_bytes })
+        let run = waiting.for_run.map(|(run, _)| run);
+        Some(Arrived { run, program: made.program, wasted_bytes })
     }
 
     /// A predicted file cannot be brought near, and is told again no sooner than others; gives the
@@ -168,7 +165,7 @@ impl Outstanding {
         let waiting = self.files.get_mut(&file);
         let waiting = waiting.filter(|waiting| waiting.prediction == prediction)?;
         waiting.refused = true;
-        waiting.for_run.take()
+        waiting.for_run.take().map(|(run, _)| run)
     }
 
     /// Nothing more is expected of a prediction.
@@ -221,7 +218,7 @@ mod tests {
 
     /// By the course.
     fn told_again(outstanding: &mut Outstanding, number: u64) {
-        let files = [(FILE, Duration::ZERO)];
+        let files = [(FILE, Duration::from_hours(1))];
         outstanding.made(PredictionId(number), (None, Name(1)), &files, 200);
     }
 
@@ -245,7 +242,8 @@ mod tests {
         let arrived = outstanding.fetched(PredictionId(2), FILE, 1, Duration::ZERO);
         assert_eq!(arrived.and_then(|arrived| arrived.run), Some(RunId(1)));
         let used = outstanding.read(FILE).unwrap();
-        assert_eq!((used.run, used.foreseen), (Some(RunId(1)), true));
+        // The course does not know how far the run has come.
+        assert_eq!((used.run, used.foreseen), (Some((RunId(1), Duration::ZERO)), true));
         // It waited for that read, and not for the next.
         told_again(&mut outstanding, 3);
         assert_eq!(outstanding.read(FILE).and_then(|used| used.run), None);

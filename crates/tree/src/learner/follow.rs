@@ -296,14 +296,18 @@ impl Learner {
             foresight.bar(used.foreseen).right();
         }
         let late = used.account.late > 0;
-        if used.run.is_none() && late {
+        if used.foreseen && late {
             habits.window = (ours::window_from(habits.window) + 1).min(ours::WINDOW_MAX);
         }
-        if let Some(id) = used.run
+        if let Some((id, needed)) = used.run
             && let Some(run) = self.runs.get_mut(&id)
             && let Working::Ours(working) = &mut run.working
         {
-            working.came(habits.names.size(file), used.needed.saturating_sub(now), late);
+            let early = needed.saturating_sub(now);
+            working.came(habits.names.size(file), early, late && !used.foreseen);
+            if used.foreseen {
+                working.was_told_again();
+            }
             self.advance(id, now, decisions);
         }
         true

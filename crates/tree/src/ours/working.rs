@@ -292,6 +292,14 @@ impl Working {
         self.window = (self.window - 1).max(WINDOW_MIN);
     }
 
+    /// One of the files that were predicted for this run came so much later that the course told it
+    /// again: it might have been gone.
+    pub(crate) fn was_told_again(&mut self) {
+        if self.window > WINDOW_FIRST {
+            self.window -= 1;
+        }
+    }
+
     /// How many files ahead the next run should be, after one that was so many.
     pub(crate) fn window_of_next(&self, before: usize) -> usize {
         let short = self.planned < WINDOW_FIRST;
