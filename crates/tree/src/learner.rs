@@ -9,7 +9,7 @@ mod predict;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::event::{Decision, Event, Process, User};
+use crate::event::{Decision, Event, PredictionId, Process, User};
 use crate::numbered::NumberMap;
 use crate::options::Options;
 use crate::ours::Foresight;
@@ -142,13 +142,21 @@ impl Learner {
         }
     }
 
-    /// Forgets all trees.
+    /// Forgets all trees, and what was to come.
     fn lost_all(&mut self, decisions: &mut Vec<Decision>) {
         let mut all: Vec<(RunId, Run)> = self.runs.drain().collect();
         all.sort_unstable_by_key(|(id, _)| *id);
         for (_, mut run) in all {
             self.files -= run.opened.len();
             self.close(&mut run, decisions);
+        }
+        let foreseen = self.foresights.iter_mut();
+        let mut foreseen: Vec<(PredictionId, User)> = foreseen
+            .flat_map(|(&user, foresight)| foresight.lost().into_iter().map(move |id| (id, user)))
+            .collect();
+        foreseen.sort_unstable();
+        for (prediction, user) in foreseen {
+            self.close_one(user, prediction, decisions);
         }
         self.processes.values_mut().for_each(|seen| seen.run = None);
     }

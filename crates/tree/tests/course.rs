@@ -169,6 +169,27 @@ fn a_run_goes_on_where_another_one_reads_its_files_again() {
 }
 
 #[test]
+fn what_came_before_a_gap_does_not_foretell_what_came_after() {
+    for lost in [false, true] {
+        let mut world = world();
+        let (before, after) = (files("before", 40), files("after", 8));
+        let process = world.start("/bin/show", "show before");
+        world.open_all(process, &before);
+        if lost {
+            world.event(Event::Lost { process: None });
+        }
+        let process = world.start("/bin/list", "list after");
+        world.open_all(process, &after);
+        let process = world.start("/bin/other", "other");
+        world.forget_decisions();
+        world.open_all(process, &before);
+        let foretold = world.predicted();
+        assert!(foretold.contains(&before[39]));
+        assert_eq!(foretold.contains(&after[0]), !lost, "{foretold:?}");
+    }
+}
+
+#[test]
 fn a_run_does_not_wait_for_files_that_are_refused() {
     let mut world = patient_world();
     let list = files("info", 300);

@@ -58,7 +58,9 @@ pub(crate) struct Step {
     /// When, in milliseconds; it begins anew every seven weeks.
     pub(crate) at: u32,
     /// So many steps later its run read the next file; 0: it did not, or that is too far.
-    next: u32,
+    next: u16,
+    /// What was read after it is not known, for events were lost.
+    parted: bool,
     all: Held,
     run: Held,
 }
@@ -95,15 +97,22 @@ impl Course {
         if let Some(last) = last
             && let Some(step) = self.step_mut(last)
         {
-            step.next = u32::try_from(place - last).unwrap_or(0);
+            step.next = u16::try_from(place - last).unwrap_or(0);
         }
         let at = u32::try_from(now.as_millis() & u128::from(u32::MAX)).unwrap_or(0);
         let (all, run) = (Held::default(), Held::default());
-        self.steps.push_back(Step { file, at, next: 0, all, run });
+        self.steps.push_back(Step { file, at, next: 0, parted: false, all, run });
         for &context in contexts {
             self.places.insert(context, place);
         }
         place
+    }
+
+    /// What is read next comes not after what was read last: something between was not seen.
+    pub(crate) fn part(&mut self) {
+        if let Some(last) = self.steps.back_mut() {
+            last.parted = true;
+        }
     }
 
     fn forget(&mut self, steps: usize) {
@@ -148,6 +157,7 @@ impl Course {
     /// The read after the one at a place, and where it is.
     pub(crate) fn next(&self, stream: Stream, place: u64) -> Option<(u64, &Step)> {
         let next = match stream {
+            Stream::All if self.step(place)?.parted => return None,
             Stream::All => place + 1,
             Stream::Run => match self.step(place)?.next {
                 0 => return None,
@@ -220,6 +230,18 @@ mod tests {
         assert_eq!(next(Stream::All, first), Some(other));
         assert_eq!(next(Stream::Run, first), Some(second));
         assert_eq!(next(Stream::Run, second), None);
+    }
+
+    #[test]
+    fn what_was_read_before_something_was_lost_has_no_next() {
+        let mut course = Course::default();
+        course.part();
+        let first = pushed(&mut course, 1, None);
+        course.part();
+        let second = pushed(&mut course, 2, None);
+        pushed(&mut course, 3, None);
+        let next = |place| course.next(Stream::All, place).map(|(place, _)| place);
+        assert_eq!((next(first), next(second)), (None, Some(second + 1)));
     }
 
     #[test]

@@ -162,6 +162,16 @@ impl Foresight {
         Some(prediction)
     }
 
+    /// Events were lost: whether what is waited for comes will not be known. Gives the predictions that
+    /// are not over.
+    pub(crate) fn lost(&mut self) -> Vec<PredictionId> {
+        self.course.part();
+        self.all = Trail::of_all();
+        self.waiting.clear();
+        self.due.clear();
+        self.predictions.drain(..).map(|(_, prediction)| prediction).collect()
+    }
+
     /// Reads so far.
     pub(crate) fn reads(&self) -> u64 {
         self.reads
@@ -213,6 +223,21 @@ mod tests {
         let counted = |steps| beliefs.own[&(Name(50), reason(steps))];
         assert_eq!((counted(1).came, counted(1).all), (1, 1));
         assert_eq!((counted(9).came, counted(9).all), (0, 1));
+    }
+
+    #[test]
+    fn what_may_have_come_unseen_is_not_counted() {
+        let (mut foresight, mut beliefs) = (Foresight::new(0.9), Beliefs::default());
+        let mut trail = Trail::of_run(Name(99), vec![1]);
+        let evidence = Evidence::of_course(Stream::All, (0, 0), (0, 1), (false, false));
+        let soon = Soon { file: Name(1), evidence, after: Duration::ZERO, within: 2 };
+        foresight.expect(soon, Name(50));
+        foresight.predicted(PredictionId(1), 2);
+        assert_eq!(foresight.lost(), [PredictionId(1)]);
+        for file in 10..20 {
+            foresight.read(&mut beliefs, &mut trail, Name(file), Duration::ZERO);
+        }
+        assert!(beliefs.own.is_empty() && foresight.overdue().is_none());
     }
 
     #[test]
