@@ -71,11 +71,6 @@ impl Learner {
         &self.patterns
     }
 
-    /// What is known, to forget some of it.
-    pub fn patterns_mut(&mut self) -> &mut Patterns {
-        &mut self.patterns
-    }
-
     /// Something happened; gives what to do about it, in order.
     ///
     /// Events of processes that were neither found nor forked from known ones are ignored.
