@@ -141,9 +141,11 @@ impl Learner {
     fn lost_all(&mut self, decisions: &mut Vec<Decision>) {
         let mut all: Vec<(RunId, Run)> = self.runs.drain().collect();
         all.sort_unstable_by_key(|(id, _)| *id);
-        for (_, mut run) in all {
+        for (_, run) in all {
             self.files -= run.opened.len();
-            self.close(&mut run, decisions);
+            for prediction in run.predictions {
+                self.abandon(run.user, prediction, decisions);
+            }
         }
         let foreseen = self.foresights.iter_mut();
         let mut foreseen: Vec<(PredictionId, User)> = foreseen
@@ -151,7 +153,7 @@ impl Learner {
             .collect();
         foreseen.sort_unstable();
         for (prediction, user) in foreseen {
-            self.close_one(user, prediction, decisions);
+            self.abandon(user, prediction, decisions);
         }
         self.processes.values_mut().for_each(|seen| seen.run = None);
     }

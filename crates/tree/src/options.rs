@@ -24,15 +24,17 @@ pub struct Options {
     /// Pattern trees kept of one program under [`Matching::Paper`]. Its value is lost; a program
     /// with more uses than this has too many to tell them apart by their beginnings.
     pub trees_per_program_max: usize,
-    /// Least chance at which a file is predicted for a run that begins, under [`Matching::Ours`]. Files of a run of an
-    /// earlier one's arguments mostly have a chance near 1, so the share of predicted files that
-    /// are used lies far above this.
+    /// Least chance at which a file is predicted for a run that begins, under [`Matching::Ours`]:
+    /// `right_share` may ask for more, and never for less. Files of a run of an earlier one's arguments
+    /// mostly have a chance near 1, so the share of predicted files that are used lies far above this.
     pub chance_min: f32,
     /// The same for a file that follows another one in earlier runs where no pattern knows what comes:
-    /// it is needed at once or not at all, so a wrong one is soon withdrawn.
+    /// it is needed at once or not at all, so a wrong one is soon withdrawn. It counts where so many
+    /// predictions were right that `right_share` asks for no more.
     pub next_chance_min: f32,
     /// The share of the predicted files that shall be read under [`Matching::Ours`]: where fewer are,
-    /// only what is surer is predicted, and less sure files where more are. Some are gone again before
+    /// only what is surer is predicted, and where more are, less sure files that come next, whichever
+    /// run will read them. Some are gone again before
     /// they are read, which a learner seldom hears of: it aims higher than what is hoped for.
     pub right_share: f32,
     /// How far ahead of a program files are predicted at most under [`Matching::Ours`], by what

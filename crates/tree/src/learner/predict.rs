@@ -10,6 +10,7 @@ use crate::names::Name;
 use crate::numbered::NumberSet;
 use crate::options::Matching;
 use crate::ours::{Guess, WINDOW_MIN, window_from};
+use crate::outstanding::Closed;
 use crate::run::{Run, RunId, Working};
 
 impl Learner {
@@ -175,31 +176,41 @@ impl Learner {
         }
     }
 
-    /// Nothing more is expected of a run's predictions.
+    /// Nothing more is expected of a run's predictions: what has not come of them was wrong.
     pub(super) fn close(&mut self, run: &mut Run, decisions: &mut Vec<Decision>) {
         for prediction in run.predictions.drain(..) {
             self.close_one(run.user, prediction, decisions);
         }
     }
 
-    /// Nothing more is expected of a prediction.
+    /// Nothing more is expected of a prediction: what has not come of it was wrong.
     pub(super) fn close_one(
         &mut self,
         user: User,
         prediction: PredictionId,
         decisions: &mut Vec<Decision>,
     ) {
-        let Some(outstanding) = self.outstanding.get_mut(&user) else { return };
-        let Some(closed) = outstanding.close(prediction) else { return };
+        let Some(closed) = self.abandon(user, prediction, decisions) else { return };
+        if let Some(foresight) = self.foresights.get_mut(&user) {
+            foresight.bar(closed.foreseen).wrong(closed.account.unused);
+        }
+    }
+
+    /// Nothing more will be heard of a prediction, whether it was right or wrong.
+    pub(super) fn abandon(
+        &mut self,
+        user: User,
+        prediction: PredictionId,
+        decisions: &mut Vec<Decision>,
+    ) -> Option<Closed> {
+        let closed = self.outstanding.get_mut(&user)?.close(prediction)?;
         if closed.unfetched {
             decisions.push(Decision::Withdraw(prediction));
         }
         if let Some(habits) = self.patterns.users.get_mut(&user) {
             habits.add(closed.program, closed.account);
         }
-        if let Some(foresight) = self.foresights.get_mut(&user) {
-            foresight.bar(closed.foreseen).wrong(closed.account.unused);
-        }
+        Some(closed)
     }
 }
 
