@@ -49,7 +49,8 @@ pub struct Options {
     pub near_bytes: u64,
     /// See `near_files`: what others do to the page cache meanwhile is not seen.
     pub near_for: Duration,
-    /// Memory for patterns, about; the least recently useful ones are forgotten first.
+    /// Memory for patterns and the order of earlier reads, about; the oldest part of that order is
+    /// forgotten first, then the least recently useful patterns.
     pub pattern_bytes_max: usize,
 }
 

@@ -160,6 +160,28 @@ fn short_processes_leave_patterns_within_their_bounds() {
 }
 
 #[test]
+fn where_memory_is_short_the_order_of_reads_goes_before_patterns() {
+    for (most, kept) in [(64 << 20, true), (700 << 10, false)] {
+        let options = Options { pattern_bytes_max: most, near_files: 0, ..Options::default() };
+        let mut world = World::new(Learner::new(options, Patterns::default()));
+        world.run("/bin/known", "known", &["/etc/known.conf"]);
+        let reader = world.start("/bin/reader", "reader");
+        let old: Vec<String> = (0..100).map(|number| format!("/old/{number}")).collect();
+        world.open_all(reader, &old);
+        for number in 0..40_000 {
+            world.open(reader, &format!("/f/{}", number % 1000));
+            world.forget_decisions();
+        }
+        // Of what a run read before nothing but the order of reads tells.
+        world.open_all(reader, &old);
+        let foretold = world.predicted().iter().filter(|path| path.starts_with("/old")).count();
+        assert_eq!(foretold > 10, kept, "{foretold}");
+        world.start("/bin/known", "known");
+        assert!(world.predicted().contains(&"/etc/known.conf".to_owned()));
+    }
+}
+
+#[test]
 fn a_program_that_executes_itself_for_ever_is_one_of_many() {
     for matching in [Matching::Paper, Matching::Ours] {
         let mut world = world(matching);

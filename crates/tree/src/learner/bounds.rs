@@ -11,10 +11,8 @@ use crate::patterns::Habits;
 const PROCESSES_MAX: usize = 1 << 16;
 /// How many runs end between two looks at the memory for patterns: a look costs some microseconds.
 const RUNS_BETWEEN_LOOKS: u64 = 64;
-/// Reads of a user between two looks at the memory for courses.
+/// Reads of a user between two looks at the memory.
 const READS_BETWEEN_LOOKS: u64 = 1 << 12;
-/// Reads of all users that are remembered: some hundred megabytes at most, with their names.
-const STEPS_MAX: usize = 1 << 20;
 /// Part of the memory that is freed when it is full, so that this is seldom.
 const FREED_PART: usize = 8;
 /// Bytes of names from which on it is worth to look for those that nobody needs any more.
@@ -43,7 +41,7 @@ impl Learner {
         }
     }
 
-    /// Looks at the memory for patterns from time to time; what was useful longest ago goes first.
+    /// Looks at the memory from time to time, as runs end.
     pub(super) fn bound_patterns(&mut self, user: User) {
         let names = self.patterns.users.values().map(|habits| habits.names.bytes()).sum::<usize>();
         let due = self
@@ -55,40 +53,47 @@ impl Learner {
         if !due && !littered {
             return;
         }
-        let most = self.options.pattern_bytes_max;
-        let total =
-            |learner: &Self| learner.patterns.users.values().map(Habits::bytes).sum::<usize>();
-        let mut full = total(self) > most;
-        if full || littered {
-            self.sweep();
-            full = total(self) > most;
+        self.bound(littered);
+    }
+
+    /// The same as files are read: a run may last for days.
+    pub(super) fn bound_courses(&mut self, user: User) {
+        let due = |foresight: &Foresight| foresight.reads().is_multiple_of(READS_BETWEEN_LOOKS);
+        if self.foresights.get(&user).is_some_and(due) {
+            self.bound(false);
         }
-        if full {
-            let excess = (total(self) - most).saturating_add(most / FREED_PART);
-            let largest = self.patterns.users.iter_mut().max_by_key(|(_, habits)| habits.bytes());
-            if let Some((user, largest)) = largest {
+    }
+
+    /// Keeps what is known within its memory: the older half of the longest course goes first, which
+    /// would not be kept anyhow, then of the patterns what was useful longest ago.
+    fn bound(&mut self, littered: bool) {
+        let most = self.options.pattern_bytes_max;
+        if littered || self.bytes() > most {
+            self.sweep();
+        }
+        if self.bytes() <= most {
+            return;
+        }
+        let key = |(user, foresight): &(&User, &mut Foresight)| (foresight.bytes(), **user);
+        if let Some((_, longest)) = self.foresights.iter_mut().max_by_key(key) {
+            longest.shrink();
+            self.sweep();
+        }
+        let total = self.bytes();
+        if total > most {
+            let excess = (total - most).saturating_add(most / FREED_PART);
+            let largest = self.patterns.users.values_mut().max_by_key(|habits| habits.bytes());
+            if let Some(largest) = largest {
                 largest.shrink(excess);
-                // It keeps names that nothing else needs any more.
-                if let Some(foresight) = self.foresights.get_mut(user) {
-                    foresight.shrink();
-                }
             }
             self.sweep();
         }
     }
 
-    /// Looks at the courses of all users from time to time.
-    pub(super) fn bound_courses(&mut self, user: User) {
-        let due = |foresight: &Foresight| foresight.reads().is_multiple_of(READS_BETWEEN_LOOKS);
-        if !self.foresights.get(&user).is_some_and(due) {
-            return;
-        }
-        let steps = self.foresights.values().map(Foresight::steps).sum::<usize>();
-        let largest =
-            self.foresights.iter_mut().max_by_key(|(user, foresight)| (foresight.steps(), **user));
-        if let Some((_, largest)) = largest.filter(|_| steps > STEPS_MAX) {
-            largest.shrink();
-        }
+    /// Memory for what is known, about.
+    fn bytes(&self) -> usize {
+        let patterns = self.patterns.users.values().map(Habits::bytes).sum::<usize>();
+        patterns + self.foresights.values().map(Foresight::bytes).sum::<usize>()
     }
 
     /// Forgets the names that nobody needs any more.

@@ -31,7 +31,6 @@ impl Learner {
         decisions: &mut Vec<Decision>,
     ) {
         let Some((source, soon)) = self.step(id, file, now) else { return };
-        self.bound_courses(source.user);
         if let Some(within) = soon.iter().map(|(soon, _)| soon.within).max() {
             let made = soon.iter().map(|(soon, chance)| (soon.file, now + soon.after, *chance));
             let prediction = self.announce(source, made.collect(), now, decisions);
@@ -41,6 +40,7 @@ impl Learner {
         {
             self.close_one(source.user, overdue, decisions);
         }
+        self.bound_courses(source.user);
     }
 
     /// Notes the read, and gives what is to be predicted, with its chance.

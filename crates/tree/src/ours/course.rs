@@ -6,8 +6,11 @@ use std::time::Duration;
 use crate::names::Name;
 use crate::numbered::NumberMap;
 
-/// Reads that are remembered: some days of a person's work, and at most seven megabytes of memory.
+/// Reads that are remembered: some days of a person's work, and some twenty megabytes of memory,
+/// since each has up to seven contexts to find it by.
 const STEPS_MAX: usize = 1 << 16;
+/// Memory of the map for a context that it has room for: it keeps an eighth of its slots empty.
+const CONTEXT_BYTES: usize = (size_of::<(u64, u64)>() + 1) * 8 / 7;
 
 /// Which reads are one after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,12 +133,13 @@ impl Course {
     pub(crate) fn shrink(&mut self) {
         self.forget(self.steps.len() / 2);
         self.sweep();
+        self.steps.shrink_to_fit();
         self.places.shrink_to_fit();
     }
 
-    /// Reads that are remembered.
-    pub(crate) fn len(&self) -> usize {
-        self.steps.len()
+    /// Memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.steps.capacity() * size_of::<Step>() + self.places.capacity() * CONTEXT_BYTES
     }
 
     /// Where a context was last.
@@ -205,19 +209,22 @@ mod tests {
         let mut course = Course::default();
         let count = u32::try_from(STEPS_MAX).unwrap() * 2;
         for file in 0..count {
-            pushed(&mut course, file, None);
+            let contexts = [0, 1, 2, 3, 4, 5].map(|kind| u64::from(file) << 3 | kind);
+            course.push(Name(file), Duration::ZERO, None, &contexts);
         }
+        assert!(course.bytes() < 20 << 20, "{}", course.bytes());
         let held = |course: &Course| {
             let mut held = 0;
             course.names(&mut |_| held += 1);
             held
         };
         assert_eq!(held(&course), STEPS_MAX);
-        assert!(course.places.len() <= STEPS_MAX * 3 / 2);
         assert_eq!(course.find(0), None);
-        assert_eq!(course.find(u64::from(count) - 1), Some(u64::from(count) - 1));
+        let last = u64::from(count) - 1;
+        assert_eq!(course.find(last << 3), Some(last));
         course.shrink();
-        assert_eq!((held(&course), course.places.len()), (STEPS_MAX / 2, STEPS_MAX / 2));
+        assert_eq!((held(&course), course.places.len()), (STEPS_MAX / 2, STEPS_MAX * 3));
+        assert!(course.bytes() < 10 << 20, "{}", course.bytes());
     }
 
     #[test]

@@ -177,9 +177,10 @@ impl Foresight {
         self.reads
     }
 
-    /// Reads that are remembered.
-    pub(crate) fn steps(&self) -> usize {
-        self.course.len()
+    /// Memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let waiting = self.waiting.capacity() * size_of::<(Name, Waiting)>();
+        self.course.bytes() + waiting + self.due.capacity() * size_of::<(u64, Name)>()
     }
 
     /// Forgets the older half of the course, where memory is short.
