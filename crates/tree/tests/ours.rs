@@ -26,7 +26,7 @@ fn a_known_invocation_is_predicted_when_it_starts_in_the_order_of_need() {
     world.exit(reader);
     // Once each; that another run of the same follows, as it did, is foreseen besides.
     assert_eq!(world.predicted()[..4], READER);
-    assert!(world.predicted()[4..].iter().all(|path| path == "/bin/reader"));
+    assert_eq!(world.predicted()[4..], ["/bin/reader"]);
     assert_eq!(world.withdrawn(), 0);
 }
 
@@ -41,7 +41,11 @@ fn siblings_that_race_are_still_expected() {
         order.swap(0, 2);
     }
     let predicted = world.predicted();
-    assert!(READER.iter().all(|file| predicted.iter().any(|path| path == file)), "{predicted:?}");
+    // Once each, before they are read. What is read out of order seems to come a second time.
+    let mut once: Vec<&str> = predicted[..4].iter().map(String::as_str).collect();
+    once.sort_by_key(|path| READER.iter().position(|file| file == path));
+    assert_eq!(once, READER);
+    assert!(predicted[4..].iter().all(|path| path == "/bin/reader" || READER.contains(&&**path)));
     assert_eq!(world.withdrawn(), 0);
 }
 
