@@ -241,7 +241,8 @@ impl Carrier {
             let stores = Arc::new(Stores::new(Arc::clone(&self.costs), &StoresOptions::default()));
             let mut limits = self.options.limits;
             if let Some(room) = self.pressure.room(self.costs.clock().now()) {
-                // Guesses use half of it.
+                // Guesses use half of it. That is as of the first one; what memory has room for later
+                // bounds what nobody has read yet.
                 limits.budget_bytes = limits.budget_bytes.min(room.saturating_mul(2));
             }
             let options = EngineOptions { limits, spill_folder: None };

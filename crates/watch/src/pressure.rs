@@ -95,12 +95,12 @@ impl Pressure {
         self.asked = Some(now);
         let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
         let machine = room_of_machine(&read("/proc/meminfo".into()));
-        let rooms = || self.groups.iter().filter_map(Group::room).chain(machine);
+        let rooms: Vec<Room> = self.groups.iter().filter_map(Group::room).chain(machine).collect();
         let is_stalled = |group: &Group| stalls(&read(group.folder.join("memory.pressure")));
-        self.is_high = rooms().any(Room::is_used_up)
+        self.is_high = rooms.iter().any(|room| room.is_used_up())
             || stalls(&read("/proc/pressure/memory".into()))
             || self.groups.iter().any(is_stalled);
-        self.available = rooms().map(|room| room.available).min();
+        self.available = rooms.iter().map(|room| room.available).min();
     }
 }
 
