@@ -25,25 +25,26 @@ pub struct Options {
     /// with more uses than this has too many to tell them apart by their beginnings.
     pub trees_per_program_max: usize,
     /// Least chance at which a file is predicted for a run that begins, under [`Matching::Ours`]:
-    /// `right_share` may ask for more, and never for less. Files of a run of an earlier one's arguments
-    /// mostly have a chance near 1, so the share of predicted files that are used lies far above this.
+    /// `right_share` may ask for more, and never for less. Files of a run of an earlier one's
+    /// arguments mostly have a chance near 1, so the share of predicted files that are used lies
+    /// far above this.
     pub chance_min: f32,
-    /// The same for a file that follows another one in earlier runs where no pattern knows what comes:
-    /// it is needed at once or not at all, so a wrong one is soon withdrawn. It counts where so many
-    /// predictions were right that `right_share` asks for no more.
+    /// The same for a file that follows another one in earlier runs where no pattern knows what
+    /// comes: it is needed at once or not at all, so a wrong one is soon withdrawn. It counts where
+    /// so many predictions were right that `right_share` asks for no more.
     pub next_chance_min: f32,
-    /// The share of the predicted files that shall be read under [`Matching::Ours`]: where fewer are,
-    /// only what is surer is predicted, and where more are, less sure files that come next, whichever
-    /// run will read them. Some are gone again before
-    /// they are read, which a learner seldom hears of: it aims higher than what is hoped for.
+    /// The share of the predicted files that shall be read under [`Matching::Ours`]: where fewer
+    /// are, only what is surer is predicted, and where more are, less sure files that come next,
+    /// whichever run will read them. Some are gone again before they are read, which a learner
+    /// seldom hears of: it aims higher than what is hoped for.
     pub right_share: f32,
     /// How far ahead of a program files are predicted at most under [`Matching::Ours`], by what
     /// earlier runs took: some hundreds of files from a slow device. A tenth of it is what a run
     /// begins with; it grows where files come too late.
     pub horizon: Duration,
-    /// Under [`Matching::Ours`] a file is not predicted if fewer files than this were accessed since
-    /// it was, fewer bytes than `near_bytes`, and it was less than `near_for` ago: it is near anyhow,
-    /// and looking costs more.
+    /// Under [`Matching::Ours`] a file is not predicted if fewer files than this were accessed
+    /// since it was, fewer bytes than `near_bytes`, and it was less than `near_for` ago: it is near
+    /// anyhow, and looking costs more.
     pub near_files: u64,
     /// See `near_files`.
     pub near_bytes: u64,

@@ -6,25 +6,28 @@
 //! was then really opened is counted ([`Beliefs`]), so that a chance means what it says. Where no
 //! pattern knows what comes next, the order of earlier runs does ([`Chain`]).
 //!
-//! Beside what a run will have there is what comes next, whoever reads it: all reads are remembered in
-//! their order, of all programs and within each run (`course`), and after each read the place is
+//! Beside what a run will have there is what comes next, whoever reads it: all reads are remembered
+//! in their order, of all programs and within each run (`course`), and after each read the place is
 //! looked up where the same was read before (`trail`): by the two files before it, one, or none,
-//! while what comes is what came then, a streak; some reads may be left out or come between. What followed
-//! there is foreseen, also if the run had it before: a second pass over the same files, what another
-//! program read in this order, what a shell is told next. Each is worth the share of cases with the same
-//! evidence in which it came: how it was found, the streak, how often the way was gone again, how
-//! far ahead it is, whether the file is of the latest one's kind, and whether its run knows better
-//! (`foresight`).
+//! while what comes is what came then, a streak; some reads may be left out or come between. What
+//! followed there is foreseen, also if the run had it before: a second pass over the same files,
+//! what another program read in this order, what a shell is told next. Each is worth the share of
+//! cases with the same evidence in which it came: how it was found, the streak, how often the way
+//! was gone again, how far ahead it is, whether the file is of the latest one's kind, and whether
+//! its run knows better (`foresight`).
 //!
-//! Four rules hold for all of it. The least chance at which a file is predicted moves so that the share
-//! of predictions that [`right_share`](crate::Options::right_share) asks for is right (`bar`), of those
-//! for runs and of those by the course alike. How far ahead is predicted grows where files come too late
-//! and shrinks where they were gone again, and had to be fetched twice, or were told so early that they
-//! had to be told twice. A predicted file that has not been read for a while may be gone again, and is told once more when it is
-//! needed. And what is foreseen by the course is given up after some reads, where what a run will have
-//! is given up when the run ends or fails to match.
+//! Four rules hold for all of it. The least chance at which a file is predicted moves so that the
+//! share of predictions that [`right_share`](crate::Options::right_share) asks for is right
+//! (`bar`), of those for runs and of those by the course alike. How far ahead is predicted grows
+//! where files come too late and shrinks where they were gone again, and had to be fetched twice,
+//! or were told so early that they had to be told twice. A predicted file that has not been read
+//! for a while may be gone again, and is told once more when it is needed. And what is foreseen by
+//! the course is given up after some reads, where what a run will have is given up when the run
+//! ends or fails to match.
 //!
-//! The course is not kept when the learner ends: patterns, chains and beliefs are.
+//! Patterns, chains and beliefs are kept when the learner ends. The course is not: it is large, and
+//! most of it never comes again. A chain is small, since it knows of each file only what mostly
+//! followed its first read, and so what a learner that begins anew knows of order.
 
 mod bar;
 mod belief;

@@ -14,8 +14,8 @@ pub(crate) const FILES_MAX: usize = 1 << 18;
 #[derive(Debug)]
 struct Waiting {
     prediction: PredictionId,
-    /// The run that waits for it, and when it was expected to need it, if it was predicted for one: by
-    /// this prediction or, as nobody has read it since, by an earlier one.
+    /// The run that waits for it, and when it was expected to need it, if it was predicted for one:
+    /// by this prediction or, as nobody has read it since, by an earlier one.
     for_run: Option<(RunId, Duration)>,
     fetched: Option<(u64, Duration)>,
     /// What earlier predictions fetched of it, which nobody has read since.
@@ -35,8 +35,8 @@ struct Made {
     files: Vec<Name>,
 }
 
-/// Accesses after which a predicted file that nobody has read may be gone again, and is worth telling
-/// once more: a carrier sees at little cost that it is near.
+/// Accesses after which a predicted file that nobody has read may be gone again, and is worth
+/// telling once more: a carrier sees at little cost that it is near.
 const HELD_ACCESSES: u64 = 24;
 
 /// One user's predictions.

@@ -64,8 +64,8 @@ impl Learner {
         }
     }
 
-    /// Keeps what is known within its memory: the older half of the longest course goes first, which
-    /// would not be kept anyhow, then of the patterns what was useful longest ago.
+    /// Keeps what is known within its memory: the older half of the longest course goes first,
+    /// which would not be kept anyhow, then of the patterns what was useful longest ago.
     fn bound(&mut self, littered: bool) {
         let most = self.options.pattern_bytes_max;
         if littered || self.bytes() > most {

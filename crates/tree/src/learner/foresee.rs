@@ -9,8 +9,8 @@ use crate::names::Name;
 use crate::ours::{Evidence, Foresight, Soon, window_from};
 use crate::run::{RunId, Working};
 
-/// Files ahead, as a part of the window of a run: what is found again by its last reads is less sure than
-/// what its arguments say.
+/// Files ahead, as a part of the window of a run: what is found again by its last reads is less
+/// sure than what its arguments say.
 const DEPTH_PART: usize = 3;
 /// Files ahead at most: farther nothing is sure, and each is looked at after each read.
 const DEPTH_MAX: usize = 32;
@@ -84,8 +84,8 @@ impl Learner {
     }
 }
 
-/// Whether two files are of one kind, by how their names end: who reads some files of a folder often
-/// reads all of that kind, in the order of another one who read them all.
+/// Whether two files are of one kind, by how their names end: who reads some files of a folder
+/// often reads all of that kind, in the order of another one who read them all.
 fn is_kin(one: &[u8], other: &[u8]) -> bool {
     extension(one) == extension(other)
 }

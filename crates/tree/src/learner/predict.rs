@@ -108,8 +108,8 @@ impl Learner {
         id
     }
 
-    /// A predicted file is near. Its run may be waiting for something else meanwhile, so that nothing
-    /// but this tells that time has passed.
+    /// A predicted file is near. Its run may be waiting for something else meanwhile, so that
+    /// nothing but this tells that time has passed.
     pub(super) fn fetched(
         &mut self,
         (prediction, path): (PredictionId, &[u8]),

@@ -1,21 +1,22 @@
 //! The chance from which on files are predicted, so that enough of the predictions are right.
 
 /// How far one outcome moves the bar: up by nearly all of it where one was wrong, down by as little
-/// where one was right that a hundred right ones weigh as much, for a share of 0.99. A dozen wrong ones
-/// make a difference, and a thousand right ones make good for them.
+/// where one was right that a hundred right ones weigh as much, for a share of 0.99. A dozen wrong
+/// ones make a difference, and a thousand right ones make good for them.
 const STEP: f32 = 0.01;
 /// Files that were wrong at once and count: those of one prediction are wrong for one reason.
 const WRONG_AT_ONCE_MAX: u64 = 8;
 /// Where it begins: what ran once before mostly does the same again.
 const FIRST: f32 = 0.8;
-/// With guesses of less chance than this too much is fetched for nothing, however well the rest does.
+/// With guesses of less chance than this too much is fetched for nothing, however well the rest
+/// does.
 const LOWEST: f32 = 0.25;
-/// What has come nearly always must stay predictable after a bad hour: since that is counted whether it
-/// is predicted or not, the bar sinks again.
+/// What has come nearly always must stay predictable after a bad hour: since that is counted
+/// whether it is predicted or not, the bar sinks again.
 const HIGHEST: f32 = 0.985;
 
-/// A bar that rises where predictions were wrong and sinks where they were right, so that in the long
-/// run a given share of them is right (the quantile estimate of Robbins & Monro, 1951).
+/// A bar that rises where predictions were wrong and sinks where they were right, so that in the
+/// long run a given share of them is right (the quantile estimate of Robbins & Monro, 1951).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bar {
     chance: f32,

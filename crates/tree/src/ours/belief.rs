@@ -128,10 +128,11 @@ impl Evidence {
         Self(OF_STEP | total_class | share << 2 | steps << 4 | u16::from(foreign) << 6)
     }
 
-    /// Of a file by the course of earlier reads: where that was found again by the so-manieth context
-    /// and has come as earlier for a streak of reads since, so many steps ahead, of which the weakest has
-    /// this class ([`Held::class`](super::course::Held::class)); `contested` if the file's run knows
-    /// something else to come next; `kin` if it is a file of the latest one's kind.
+    /// Of a file by the course of earlier reads: where that was found again by the so-manieth
+    /// context and has come as earlier for a streak of reads since, so many steps ahead, of which
+    /// the weakest has this class ([`Held::class`](super::course::Held::class)); `contested` if the
+    /// file's run knows something else to come next; `kin` if it is a file of the latest one's
+    /// kind.
     pub(crate) fn of_course(
         stream: Stream,
         (order, streak): (usize, usize),

@@ -180,7 +180,8 @@ impl Course {
         self.step(place).map_or(Held::default(), held)
     }
 
-    /// What followed `place` is what had followed the place `before`, where the same was read, or not.
+    /// What followed `place` is what had followed the place `before`, where the same was read, or
+    /// not.
     pub(crate) fn judge(&mut self, stream: Stream, place: u64, before: u64, held: bool) {
         let held = self.held(stream, before).after(held);
         let Some(step) = self.step_mut(place) else { return };

@@ -1,4 +1,5 @@
-//! What one user's programs will read next, by the course of what they read before, and whether it comes.
+//! What one user's programs will read next, by the course of what they read before, and whether it
+//! comes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use crate::numbered::NumberMap;
 const REASONS_MAX: usize = 4;
 /// Files that are waited for: beyond it those that have been for longest are given up.
 const WAITING_MAX: usize = 1 << 14;
-/// Reads of all programs within which the next read of a run comes, if it comes: there are seldom more
-/// programs at work.
+/// Reads of all programs within which the next read of a run comes, if it comes: there are seldom
+/// more programs at work.
 const READS_OF_OTHERS: u64 = 8;
 /// The same of the next read of all programs.
 const READS_BETWEEN: u64 = 4;
@@ -41,8 +42,8 @@ struct Waiting {
     until: u64,
 }
 
-/// The course of one user's reads, and what is foreseen by it: whether it is predicted or not, it is
-/// counted whether it comes, so that chances mean what they say.
+/// The course of one user's reads, and what is foreseen by it: whether it is predicted or not, it
+/// is counted whether it comes, so that chances mean what they say.
 #[derive(Debug)]
 pub(crate) struct Foresight {
     /// For what a run will have, and for what comes next.
@@ -79,7 +80,8 @@ impl Foresight {
         if foreseen { &mut self.next_bar } else { &mut self.run_bar }
     }
 
-    /// A run, which is where `trail` is, read a file; whether that is a step, and not the same again.
+    /// A run, which is where `trail` is, read a file; whether that is a step, and not the same
+    /// again.
     pub(crate) fn read(
         &mut self,
         beliefs: &mut Beliefs,
@@ -108,8 +110,8 @@ impl Foresight {
         true
     }
 
-    /// What comes next, so many files ahead: for the run that is where `trail` is, then for all. `kin`
-    /// tells which files are of the kind of the latest one.
+    /// What comes next, so many files ahead: for the run that is where `trail` is, then for all.
+    /// `kin` tells which files are of the kind of the latest one.
     pub(crate) fn ahead(
         &self,
         trail: &Trail,
@@ -162,8 +164,8 @@ impl Foresight {
         Some(prediction)
     }
 
-    /// Events were lost: whether what is waited for comes will not be known. Gives the predictions that
-    /// are not over.
+    /// Events were lost: whether what is waited for comes will not be known. Gives the predictions
+    /// that are not over.
     pub(crate) fn lost(&mut self) -> Vec<PredictionId> {
         self.course.part();
         self.all = Trail::of_all();

@@ -164,7 +164,8 @@ impl Circumstance {
         self.byte(0);
     }
 
-    /// Takes in a part without what differs in every run: chance names in temporary folders, long numbers.
+    /// Takes in a part without what differs in every run: chance names in temporary folders, long
+    /// numbers.
     fn add_varying(&mut self, part: &[u8]) {
         if part.starts_with(b"/tmp/") || part.starts_with(b"/var/tmp/") {
             for name in part.split(|&byte| byte == b'/') {

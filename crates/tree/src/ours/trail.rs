@@ -42,7 +42,8 @@ impl Trail {
         Self::new(Stream::All, 0, Vec::new())
     }
 
-    /// One of a run of an executable, found by its start in these contexts, the one that says most first.
+    /// One of a run of an executable, found by its start in these contexts, the one that says most
+    /// first.
     pub(crate) fn of_run(executable: Name, start: Vec<u64>) -> Self {
         Self::new(Stream::Run, u64::from(executable.0) + 1, start)
     }
@@ -71,7 +72,8 @@ impl Trail {
         self.last
     }
 
-    /// A file is read that is not the latest: finds where it was, and gives the contexts to find it by.
+    /// A file is read that is not the latest: finds where it was, and gives the contexts to find it
+    /// by.
     pub(crate) fn read(&mut self, course: &mut Course, file: Name) -> Vec<u64> {
         let contexts = self.contexts(file);
         if let (Some(last), Some(place)) = (self.last, self.place) {
@@ -143,8 +145,8 @@ impl Trail {
         self.place.is_some_and(|place| course.next(self.stream, place).is_some())
     }
 
-    /// What comes next if everything is as earlier, up to `depth` files; `contested` if another trail
-    /// speaks, too. Each comes within `between` reads for each step.
+    /// What comes next if everything is as earlier, up to `depth` files; `contested` if another
+    /// trail speaks, too. Each comes within `between` reads for each step.
     pub(crate) fn ahead(
         &self,
         course: &Course,

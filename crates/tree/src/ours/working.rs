@@ -22,8 +22,8 @@ const CHILDREN_MAX: usize = 1 << 13;
 const CANDIDATES_MAX: usize = 1 << 16;
 /// Chance under which a file is not even watched for.
 const CHANCE_WATCHED: f32 = 0.05;
-/// Files that are predicted and have not come, at least: few enough that a pattern that does not hold
-/// costs little, and that nothing is fetched so early that it is gone again when it is needed.
+/// Files that are predicted and have not come, at least: few enough that a pattern that does not
+/// hold costs little, and that nothing is fetched so early that it is gone again when it is needed.
 pub(crate) const WINDOW_FIRST: usize = 24;
 /// The same, at least, where memory is so short that more is gone again when it is needed.
 pub(crate) const WINDOW_MIN: usize = 6;
@@ -276,8 +276,8 @@ impl Working {
         next
     }
 
-    /// One of the files that were predicted for this run of so many bytes was read, so long before it was
-    /// needed in earlier runs; `late` if it was not near yet.
+    /// One of the files that were predicted for this run of so many bytes was read, so long before
+    /// it was needed in earlier runs; `late` if it was not near yet.
     pub(crate) fn came(&mut self, bytes: u64, early: Duration, late: bool) {
         self.came += 1;
         self.awaited_bytes = self.awaited_bytes.saturating_sub(bytes);
@@ -372,7 +372,8 @@ impl Working {
     }
 
     /// Whether what was expected stays away: judged by the share of expected files among those that
-    /// came, as far as there were any to come. Once only: after that only what follows is predicted.
+    /// came, as far as there were any to come. Once only: after that only what follows is
+    /// predicted.
     fn fails(&mut self, options: &Options) -> bool {
         let due = self.hits + self.strays.min(self.expected - self.hits);
         let fails = !self.failed

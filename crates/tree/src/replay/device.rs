@@ -31,7 +31,8 @@ impl Device {
     }
 }
 
-/// What a device is busy with. Demands go before guesses that have not begun, but wait for what has.
+/// What a device is busy with. Demands go before guesses that have not begun, but wait for what
+/// has.
 #[derive(Debug)]
 pub(super) struct Queue {
     device: Device,

@@ -36,7 +36,8 @@ pub struct Fate {
     pub cause: Cause,
     /// The file.
     pub path: Arc<[u8]>,
-    /// What the process that read it, or that it was predicted for, was called with, between spaces.
+    /// What the process that read it, or that it was predicted for, was called with, between
+    /// spaces.
     pub command: Arc<[u8]>,
 }
 

@@ -35,7 +35,8 @@ pub(super) struct Ledger {
     of: HashMap<PredictionId, Vec<Name>>,
     turns: BTreeMap<(Duration, u64), Turn>,
     asked: u64,
-    /// What fetched and kept files cost the cache, but for those fetched of predictions withdrawn since.
+    /// What fetched and kept files cost the cache, but for those fetched of predictions withdrawn
+    /// since.
     unread: u64,
 }
 

@@ -1,4 +1,5 @@
-//! What would have been guessed? Recorded work played again, with a cache and a device that are models.
+//! What would have been guessed? Recorded work played again, with a cache and a device that are
+//! models.
 //!
 //! A [`Trace`] is what programs opened, with times; it is read from its own text form
 //! ([`Trace::parse`], described in [`trace`]) or made from the output of `strace -f` ([`strace`]).

@@ -1,8 +1,8 @@
 //! In which order events come when some of them take longer than they did when they were recorded.
 //!
 //! What a process does waits for what it did before. A parent's next event waits for the ends of
-//! children that had ended by then: programs that start others mostly wait for them, and a trace does
-//! not tell which do not. Everything else keeps its distance in time.
+//! children that had ended by then: programs that start others mostly wait for them, and a trace
+//! does not tell which do not. Everything else keeps its distance in time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

@@ -7,8 +7,8 @@ use super::names::{Name, Names};
 use super::predictor::{Predictor, Says, reference};
 use crate::{Decision, Event};
 
-/// More nodes than this are not made: a trie of 2^22 takes some 200 MB, far more than any trace here
-/// fills.
+/// More nodes than this are not made: a trie of 2^22 takes some 200 MB, far more than any trace
+/// here fills.
 const NODES_MAX: usize = 1 << 22;
 
 #[derive(Debug, Default)]
@@ -35,8 +35,8 @@ pub struct Ppm {
 }
 
 impl Ppm {
-    /// `order` files are looked back at; what had at least the probability `threshold` is predicted.
-    /// The paper found 2 and 0.1 to 0.05 best.
+    /// `order` files are looked back at; what had at least the probability `threshold` is
+    /// predicted. The paper found 2 and 0.1 to 0.05 best.
     pub fn new(order: usize, threshold: f64) -> Self {
         Self {
             order,

@@ -3,9 +3,9 @@
 //! Each file read and each program started is a reference. One that is not in the cache is a miss:
 //! its process waits until the device has delivered the whole file, and what waits for the process
 //! comes later (see [`order`](super::order)). What is predicted has its turn in the order of need,
-//! as long as what had its turn and is yet unread takes no more than half of the cache: in the cache it
-//! is kept as if it had been used, else it is fetched when the device has room. What a program asks for
-//! goes before guesses that have not begun. A file written is in the cache.
+//! as long as what had its turn and is yet unread takes no more than half of the cache: in the
+//! cache it is kept as if it had been used, else it is fetched when the device has room. What a
+//! program asks for goes before guesses that have not begun. A file written is in the cache.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,8 +22,9 @@ use super::report::{FileReport, Report};
 use super::trace::Trace;
 use crate::{Access, Decision, Event, File, Prediction, PredictionId, Process};
 
-/// Guesses that nobody has read yet, near before or not, may take one part in so many of the cache; what
-/// is beyond waits for its turn. Everything else in the cache is what was read last, which is worth as much.
+/// Guesses that nobody has read yet, near before or not, may take one part in so many of the cache;
+/// what is beyond waits for its turn. Everything else in the cache is what was read last, which is
+/// worth as much.
 const GUESSED_SHARE: u64 = 2;
 
 /// What is simulated.

@@ -76,8 +76,8 @@ impl Trace {
         Ok(Self { events: reader.events })
     }
 
-    /// The same with times cut to whole grains: finer ones say little of work that was slowed down by
-    /// being recorded, and half of a compressed trace would be their digits.
+    /// The same with times cut to whole grains: finer ones say little of work that was slowed down
+    /// by being recorded, and half of a compressed trace would be their digits.
     #[must_use]
     pub fn with_grain(mut self, grain: Duration) -> Self {
         let grain = grain.as_nanos().max(1);
@@ -88,8 +88,8 @@ impl Trace {
         self
     }
 
-    /// Writes the text form; [`Event::Fetched`] is left out, as it is the answer to a prediction and
-    /// no work.
+    /// Writes the text form; [`Event::Fetched`] and [`Event::Refused`] are left out, as they are answers
+    /// to predictions and no work.
     pub fn text(&self) -> String {
         let mut writer = Writer { text: format!("{FIRST_LINE}\n"), ..Writer::default() };
         for (at, event) in &self.events {
