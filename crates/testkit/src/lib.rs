@@ -32,4 +32,4 @@ pub use facility::{Facility, PEERS, REQUIRE_ALL, missing, program};
 pub use limit::{BlkioThrottle, MemoryCgroup, PidsCgroup};
 pub use mount::{FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs};
 pub use page_cache::{Hold, evict, hold, is_resident, make_near, resident_bytes, resident_pages};
-pub use wait::until;
+pub use wait::{happens_within, until};

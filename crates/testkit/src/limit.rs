@@ -4,14 +4,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::cmd::{Cmd, Output};
+use crate::wait::happens_within;
 
-/// How often, and how many times, it is tried to remove a group whose processes are ending.
-const LOOKS_EVERY: Duration = Duration::from_millis(10);
-const LOOKS_MAX: u32 = 500;
+/// How long it is tried to remove a group whose processes are ending.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A limit on the memory of the commands run in it, the page cache they fill included.
 ///
@@ -167,13 +166,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // Who watched over a command ends a moment after it, and a group goes with its last process.
-        let (_silent, waiting) = mpsc::channel::<()>();
-        for _ in 0..LOOKS_MAX {
-            if fs::remove_dir(&self.path).is_ok() {
-                return;
-            }
-            waiting.recv_timeout(LOOKS_EVERY).ok();
-        }
+        happens_within(ENDS_WITHIN, || fs::remove_dir(&self.path).is_ok());
     }
 }
 

@@ -4,21 +4,26 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const LOOKS_EVERY: Duration = Duration::from_millis(10);
-/// A minute: longer than anything takes on a busy machine.
-const LOOKS_MAX: u32 = 6000;
+/// Longer than anything takes on a busy machine.
+const A_MINUTE: Duration = Duration::from_mins(1);
 
 /// Looks again and again until `happened`.
 ///
 /// Panics if it has not within a minute. For events of other processes and threads; where code takes
 /// a clock, give it one that is advanced instead.
 #[track_caller]
-pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
+pub fn until(what: &str, happened: impl FnMut() -> bool) {
+    assert!(happens_within(A_MINUTE, happened), "it has not happened in a minute: {what}");
+}
+
+/// Looks again and again until `happened`, for so long; whether it has.
+pub fn happens_within(patience: Duration, mut happened: impl FnMut() -> bool) -> bool {
     let (_silent, waiting) = mpsc::channel::<()>();
-    for _ in 0..LOOKS_MAX {
-        if happened() {
-            return;
+    (0..patience.as_millis() / LOOKS_EVERY.as_millis()).any(|_| {
+        let has = happened();
+        if !has {
+            waiting.recv_timeout(LOOKS_EVERY).ok();
         }
-        waiting.recv_timeout(LOOKS_EVERY).ok();
-    }
-    panic!("it has not happened in a minute: {what}");
+        has
+    })
 }
