@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::{Dir, Facility, Program, Tmpfs, noise, skip_unless};
+use testkit::{Dir, Facility, Program, Tmpfs, noise, skip_unless, until};
 use watching::{FILES, Ground, NOBODY, Watch, state};
 
 /// A user without a name.
@@ -24,15 +24,19 @@ fn trees(watch: &Watch, user: u32) -> String {
     output.succeeds().text()
 }
 
-/// How many runs of the script were learned.
-fn runs(watch: &Watch, user: u32) -> u64 {
+/// How many runs of the script were learned; other tests' services see theirs, too.
+fn runs(watch: &Watch, ground: &Ground, user: u32) -> u64 {
     watch.signal("HUP");
     watch.has_learned(user);
     let listed = trees(watch, user);
-    let line = listed.lines().find(|line| line.contains("/script.sh"));
-    let program: Option<serde_json::Value> =
-        line.map(|line| serde_json::from_str(line).expect("JSON"));
-    program.map_or(0, |program| program["runs"].as_u64().expect("a number"))
+    let programs = listed.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let script = ground.script();
+    let is_it =
+        |program: &serde_json::Value| program["program"]["text"].as_str() == script.to_str();
+    programs
+        .into_iter()
+        .find(is_it)
+        .map_or(0, |program| program["runs"].as_u64().expect("a number"))
 }
 
 #[test]
@@ -44,7 +48,7 @@ fn what_both_queues_lost_is_forgotten_and_learning_goes_on() {
     let watch = Watch::start(ground.disk.path(), &state, &["--on", also]);
     ground.run(&watch, NOBODY);
     ground.run(&watch, NOBODY);
-    let before = runs(&watch, NOBODY);
+    let before = runs(&watch, &ground, NOBODY);
     let storm = state.create(
         "storm.py",
         "import sys, threading\n\
@@ -69,9 +73,9 @@ fn what_both_queues_lost_is_forgotten_and_learning_goes_on() {
     let said = watch.said();
     let last = said.lines().rfind(|line| line.contains("events were lost")).expect("it says");
     assert!(!last.contains("lost 0 times"), "{said}");
-    assert_eq!(runs(&watch, NOBODY), before, "a run of which a part was lost is none");
+    assert_eq!(runs(&watch, &ground, NOBODY), before, "a run of which a part was lost is none");
     assert!(ground.come_near(&watch, NOBODY, 1..FILES), "{}", watch.said());
-    assert!(runs(&watch, NOBODY) > before);
+    assert!(runs(&watch, &ground, NOBODY) > before);
     watch.end("TERM");
 }
 
@@ -82,14 +86,21 @@ fn an_attendant_that_is_killed_takes_nobody_with_it() {
     let mut watch = Watch::start(ground.disk.path(), &state, &[]);
     ground.run(&watch, NOBODY);
     ground.run(&watch, SOMEBODY);
-    assert!(runs(&watch, NOBODY) > 0);
+    assert!(runs(&watch, &ground, NOBODY) > 0);
     let killed = watch.attendant(NOBODY).expect("it attends");
     rustix::process::kill_process(killed, rustix::process::Signal::KILL).expect("it lives");
+    let stat = format!("/proc/{}/stat", killed.as_raw_nonzero());
+    let is_dead = |stat: String| stat.contains(") Z ");
+    until("it is dead", || fs::read_to_string(&stat).ok().is_none_or(is_dead));
     ground.run_and(NOBODY, || {});
     ground.run(&watch, SOMEBODY);
     assert!(watch.child.try_wait().expect("ours").is_none(), "{}", watch.said());
-    assert!(runs(&watch, SOMEBODY) > 0);
-    assert!(trees(&watch, NOBODY).contains("/script.sh"), "what was saved is still there");
+    assert!(runs(&watch, &ground, SOMEBODY) > 0);
+    let saved = trees(&watch, NOBODY);
+    assert!(
+        saved.contains(ground.script().to_str().expect("text")),
+        "what was saved is still there"
+    );
     watch.end("TERM");
 }
 
@@ -104,12 +115,15 @@ fn users_learn_apart_and_see_nothing_of_each_other() {
     fs::set_permissions(&private, fs::Permissions::from_mode(0o700)).expect("ours");
     fs::write(private.join("diary"), noise(20_000, 1)).expect("there is room");
     let mut command = Command::new("sh");
-    command.args(["-c", "read x < diary; exit 0"]).current_dir(&private).uid(NOBODY).gid(NOBODY);
-    assert!(command.status().expect("the machine allows it").success());
+    command.args(["-c", "read x < diary; read x < \"$0\"; exit 0"]).arg(ground.gate.path());
+    command.current_dir(&private).uid(NOBODY).gid(NOBODY);
+    let mut reader = command.spawn().expect("the machine allows it");
+    ground.gate.let_through(|| watch.has_learned(NOBODY));
+    assert!(reader.wait().expect("ours").success());
     ground.run(&watch, NOBODY);
     ground.run(&watch, SOMEBODY);
     for user in [NOBODY, SOMEBODY] {
-        assert!(runs(&watch, user) > 0, "{}\n{}", watch.said(), trees(&watch, user));
+        assert!(runs(&watch, &ground, user) > 0, "{}\n{}", watch.said(), trees(&watch, user));
     }
     for user in [NOBODY, SOMEBODY] {
         let patterns = watch.patterns(user);
@@ -118,8 +132,12 @@ fn users_learn_apart_and_see_nothing_of_each_other() {
         assert_eq!((folder.uid(), folder.mode() & 0o7777), (user, 0o700));
         assert_eq!((file.uid(), file.mode() & 0o7777), (user, 0o600));
     }
-    let learned = fs::read(watch.patterns(SOMEBODY)).expect("saved");
-    assert!(!learned.windows(5).any(|part| part == b"diary"), "another user's");
+    let knows_diary = |user| {
+        let learned = fs::read(watch.patterns(user)).expect("saved");
+        learned.windows(5).any(|part| part == b"diary")
+    };
+    assert!(knows_diary(NOBODY), "whose it is");
+    assert!(!knows_diary(SOMEBODY), "another user's");
     // The folder above shows nobody who else is there.
     let above = watch.patterns(SOMEBODY);
     let above = above.ancestors().nth(2).expect("it has one");
@@ -140,7 +158,7 @@ fn a_full_disk_is_said_once_and_keeps_what_was_saved() {
     fs::set_permissions(state.path(), open).expect("ours");
     let watch = Watch::start(ground.disk.path(), &state, &[]);
     ground.run(&watch, NOBODY);
-    let before = runs(&watch, NOBODY);
+    let before = runs(&watch, &ground, NOBODY);
     let saved = fs::read(watch.patterns(NOBODY)).expect("saved");
     fill(disk.path());
     let patterns = watch.patterns(NOBODY).display().to_string();
@@ -154,7 +172,8 @@ fn a_full_disk_is_said_once_and_keeps_what_was_saved() {
     assert_eq!(full(&watch), 1, "{}", watch.said());
     assert_eq!(fs::read(watch.patterns(NOBODY)).expect("still there"), saved);
     fs::remove_file(disk.path().join("ballast")).expect("ours");
-    assert!(runs(&watch, NOBODY) > before, "all of it is saved once there is room");
+    let after = runs(&watch, &ground, NOBODY);
+    assert!(after > before, "all of it is saved once there is room");
     watch.end("TERM");
 }
 

@@ -3,17 +3,23 @@
 #![allow(dead_code, clippy::allow_attributes, reason = "each test program uses its part")]
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use testkit::{Dir, FileSystem, LoopDisk, Program, evict, is_resident, noise, until};
+use testkit::{
+    Dir, FileSystem, LoopDisk, Program, cmd, evict, happens_within, is_resident, noise, until,
+};
 
 /// Who runs the programs: what a test itself opens, as root, is not learned from with them.
 pub(crate) const NOBODY: u32 = 65534;
 pub(crate) const FILES: usize = 8;
 pub(crate) const FILE_BYTES: u64 = 40_000;
+/// Longer than a few files take on a busy machine.
+const COMES_WITHIN: Duration = Duration::from_secs(15);
 
 /// A service that runs.
 pub(crate) struct Watch {
@@ -58,13 +64,29 @@ impl Watch {
 
     /// Waits until what happened so far was learned by the attendant of `user`.
     pub(crate) fn has_learned(&self, user: u32) {
-        let answers = || self.said().matches(&format!("user {user}: of ")).count();
-        // The first answer may have been asked for before the last events were taken.
-        for _ in 0..2 {
-            let before = answers();
-            self.signal("USR1");
-            until("it answers", || answers() > before);
-        }
+        self.report();
+        // The kernel tells that a process ended after its parent can know of it.
+        let round = self.report();
+        assert!(round.contains(&format!("user {user}: of ")), "{}", self.said());
+    }
+
+    /// Asks for what was seen and learned, and waits until all who are asked have said it: an answer
+    /// that comes later would be taken for one to the next request.
+    fn report(&self) -> String {
+        let rounds = || {
+            let said = self.said();
+            said.split(": saw ").skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let before = rounds().len();
+        self.signal("USR1");
+        until("all answer", || {
+            let rounds = rounds();
+            let Some(round) = rounds.get(before) else { return false };
+            let asked = round.split_once(" users are attended to").map(|(front, _)| front);
+            let asked = asked.and_then(|front| front.rsplit(' ').next()?.parse().ok());
+            asked.is_some_and(|asked: usize| round.matches(": of ").count() >= asked)
+        });
+        rounds().swap_remove(before)
     }
 
     pub(crate) fn patterns(&self, user: u32) -> PathBuf {
@@ -113,26 +135,18 @@ pub(crate) fn state() -> Dir {
     state
 }
 
-/// A disk with a script that reads a file, waits for a line from a FIFO, and reads the others.
+/// A disk with a script that reads a file, waits half-way, reads the others, and waits at the end.
 pub(crate) struct Ground {
     pub(crate) disk: LoopDisk,
-    gate: Dir,
+    pub(crate) gate: Gate,
+    end: Gate,
 }
 
 impl Ground {
     pub(crate) fn new() -> Self {
-        let ground = Self { disk: LoopDisk::new(FileSystem::Ext4, 0), gate: Dir::new() };
-        let gate = ground.gate.join("gate");
-        assert!(
-            Command::new("mkfifo")
-                .args(["-m", "666"])
-                .arg(&gate)
-                .status()
-                .expect("the machine allows it")
-                .success()
-        );
+        let disk = LoopDisk::new(FileSystem::Ext4, 0);
+        let ground = Self { disk, gate: Gate::new(), end: Gate::new() };
         let open = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(ground.gate.path(), open.clone()).expect("the machine allows it");
         fs::set_permissions(ground.disk.path(), open.clone()).expect("the machine allows it");
         for number in 0..FILES {
             fs::write(ground.file(number), noise(40_000, number as u64))
@@ -140,10 +154,11 @@ impl Ground {
         }
         // `read` opens them in the shell itself, which lives long enough to be seen on any machine.
         let script = format!(
-            "#!/bin/sh\ncd {}\nread -r x < file0\nread -r x < {}\nfor i in {}; do if [ -f file$i ] && [ -r file$i ]; then read -r x < file$i; fi; done\nexit 0\n",
+            "#!/bin/sh\ncd {}\nread -r x < file0\nread -r x < {}\nfor i in {}; do if [ -f file$i ] && [ -r file$i ]; then read -r x < file$i; fi; done\nread -r x < {}\nexit 0\n",
             ground.disk.path().display(),
-            gate.display(),
-            (1..FILES).map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
+            ground.gate.path().display(),
+            (1..FILES).map(|n| n.to_string()).collect::<Vec<_>>().join(" "),
+            ground.end.path().display()
         );
         fs::write(ground.script(), script).expect("the machine allows it");
         fs::set_permissions(ground.script(), open).expect("the machine allows it");
@@ -158,21 +173,11 @@ impl Ground {
         self.disk.path().join(format!("file{number}"))
     }
 
-    pub(crate) fn start(&self, user: u32) -> Child {
-        let mut command = Command::new(self.script());
-        command.uid(user).gid(user);
-        command.stderr(Stdio::null()).spawn().expect("the machine allows it")
-    }
-
-    pub(crate) fn let_through(&self) {
-        fs::write(self.gate.join("gate"), "go\n").expect("the machine allows it");
-    }
-
     /// Runs the script to its end, as the service sees it, and empties the page cache.
     pub(crate) fn run(&self, watch: &Watch, user: u32) {
-        let mut script = self.start(user);
-        self.let_through();
-        script.wait().expect("the machine allows it");
+        // What a program that ended before it was looked at was called with is not known; and what is
+        // read only after a long wait is not predicted from the beginning.
+        self.run_with(user, || (), || watch.has_learned(user));
         watch.has_learned(user);
         self.evict();
     }
@@ -185,8 +190,8 @@ impl Ground {
         is_resident(self.file(number), 0..FILE_BYTES)
     }
 
-    /// Whether these files are near while the script waits, before it opens them; in one of a few runs,
-    /// since what was near a moment ago is taken to be near, and not looked at.
+    /// Whether these files come near while the script waits, before it opens them; in one of a few
+    /// runs, since other tests' scripts have them fetched, too, for what they share.
     pub(crate) fn come_near(
         &self,
         watch: &Watch,
@@ -194,29 +199,56 @@ impl Ground {
         files: std::ops::Range<usize>,
     ) -> bool {
         (0..4).any(|_| {
+            // What was near is taken to be near for five seconds (`recent.rs`), and not looked at.
             assert!(
                 Command::new("sleep").arg("6").status().expect("the machine allows it").success()
             );
             self.evict();
             let mut are_near = false;
             self.run_and(user, || {
-                let mut looks = 0;
-                until("they are near, or will not be", || {
-                    looks += 1;
-                    are_near = files.clone().all(|number| self.is_near(number));
-                    are_near || looks > 200
-                });
+                are_near = happens_within(COMES_WITHIN, || files.clone().all(|n| self.is_near(n)));
             });
             watch.has_learned(user);
             are_near
         })
     }
 
-    /// Runs the script until it waits, and calls `meanwhile` before it goes on.
+    /// Runs the script until it waits half-way, and calls `meanwhile` before it goes on.
     pub(crate) fn run_and(&self, user: u32, meanwhile: impl FnOnce()) {
-        let mut script = self.start(user);
-        meanwhile();
-        self.let_through();
+        self.run_with(user, meanwhile, || ());
+    }
+
+    fn run_with(&self, user: u32, half_way: impl FnOnce(), at_the_end: impl FnOnce()) {
+        let mut command = Command::new(self.script());
+        command.uid(user).gid(user).stderr(Stdio::null());
+        let mut script = command.spawn().expect("the machine allows it");
+        self.gate.let_through(half_way);
+        self.end.let_through(at_the_end);
         script.wait().expect("the machine allows it");
+    }
+}
+
+/// A FIFO at which a program waits for a line.
+pub(crate) struct Gate(Dir);
+
+impl Gate {
+    fn new() -> Self {
+        let gate = Self(Dir::new());
+        let open = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(gate.0.path(), open).expect("the machine allows it");
+        cmd("mkfifo", ["-m", "666"]).arg(gate.path()).run().succeeds();
+        gate
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.join("gate")
+    }
+
+    /// Waits until a program has come to it, calls `meanwhile`, and lets it through.
+    pub(crate) fn let_through(&self, meanwhile: impl FnOnce()) {
+        // A FIFO is opened when both ends are.
+        let opened = fs::File::options().write(true).open(self.path());
+        meanwhile();
+        opened.and_then(|mut gate| gate.write_all(b"go\n")).expect("the program reads it");
     }
 }

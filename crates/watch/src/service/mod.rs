@@ -13,6 +13,7 @@ mod wire;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,13 +101,20 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let mut users = Users::new(Starting { command: options.attendant, folder });
     let mut seen = Seen::default();
     loop {
-        let patience = if users.has_waiting() { PATIENCE_BEHIND } else { PATIENCE };
+        // Before the look, so that what happened before somebody asked is in the answer; a user whose
+        // first program it was would be passed over otherwise.
+        let asked: Vec<Asked> = iter::from_fn(|| signals.take()).collect();
+        let patience = match (asked.is_empty(), users.has_waiting()) {
+            (false, _) => Duration::ZERO,
+            (true, true) => PATIENCE_BEHIND,
+            (true, false) => PATIENCE,
+        };
         let events = system.next(patience)?;
         seen.add(&events);
         if let Err(error) = users.tell(events, clock.now()) {
             say(format!("a user's programs are passed over for a minute: {error}"));
         }
-        while let Some(asked) = signals.take() {
+        for asked in asked {
             match asked {
                 Asked::End => {
                     users.end();
