@@ -6,8 +6,7 @@ mod running;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use running::{begin, finish, nearfirst, script};
-use rustix::fs::inotify;
+use running::{Sentinel, begin, finish, nearfirst, script, spawn};
 use slowfs::{Fault, Options, Profile, Rule};
 use testkit::{Cmd, Dir, Facility, SlowDir, cmd, evict, noise, skip_unless, until};
 
@@ -59,21 +58,6 @@ impl Trapped {
     }
 }
 
-/// Tells whether anybody opens a file.
-struct Sentinel(std::os::fd::OwnedFd);
-
-impl Sentinel {
-    fn at(path: &Path) -> Self {
-        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).expect("a watch");
-        inotify::add_watch(&watch, path, inotify::WatchFlags::OPEN).expect("watched");
-        Self(watch)
-    }
-
-    fn has_seen_nobody(&self) -> bool {
-        rustix::io::read(&self.0, &mut [0; 4096]) == Err(rustix::io::Errno::AGAIN)
-    }
-}
-
 #[test]
 fn what_became_a_fifo_a_device_a_folder_or_a_socket_is_never_opened() {
     skip_unless!(Facility::Root, Facility::Fuse, Facility::Tool("mknod"));
@@ -106,8 +90,11 @@ fn what_became_a_link_to_a_file_that_the_user_may_not_read_is_not_read() {
     let secret = secrets.create("secret", noise(50_000, 7));
     fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600))
         .expect("ours");
-    let trap = open.create("trap", noise(20_000, 1));
-    let script = script(&open, "linked", &format!("cat {}\nexit 0", trap.display()));
+    let [begun, trap, sound] =
+        ["begun", "trap", "sound"].map(|name| open.create(name, noise(20_000, 1)));
+    let [begins, reads, ends] = [&begun, &trap, &sound].map(|path| path.display());
+    let text = format!("cat {begins}\nread -r line\ncat {reads}\ncat {ends}");
+    let script = script(&open, "linked", &text);
     for dir in [&open, &secrets] {
         cmd("chmod", ["755"]).arg(dir).run().succeeds();
     }
@@ -115,17 +102,19 @@ fn what_became_a_link_to_a_file_that_the_user_may_not_read_is_not_read() {
     std::os::unix::fs::chown(&state, Some(65534), Some(65534)).expect("ours");
     let as_nobody = || {
         let program = cmd("setpriv", ["--reuid=65534", "--regid=65534", "--clear-groups"]);
-        let program = program.arg(env!("CARGO_BIN_EXE_nearfirst")).arg("run").arg("--stats");
+        let program = program.arg(env!("CARGO_BIN_EXE_nearfirst")).arg("run").arg("--rules=paper");
         program.env("NEARFIRST_STATE", &state).arg("--").arg(&script)
     };
-    as_nobody().run().succeeds();
+    as_nobody().stdin("go\n").run().succeeds();
     fs::remove_file(&trap).expect("ours");
     open.link("trap", &secret);
-    evict(&secret);
-    let output = as_nobody().run();
-    output.succeeds().complains("Permission denied");
+    [&secret, &sound].iter().for_each(evict);
+    let child = spawn(as_nobody());
+    until("what is sound is fetched", || testkit::resident_bytes(&sound) == 20_000);
+    let output = finish(child);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Permission denied"));
     assert_eq!(testkit::resident_bytes(&secret), 0);
-    assert_eq!(output.stdout(), b"");
+    assert_eq!(output.stdout.len(), 2 * 20_000, "of what may be read");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 mod running;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
-use running::{nearfirst, script};
+use running::{Sentinel, nearfirst, script};
 use serde_json::Value;
 use testkit::{Cmd, Dir, Facility, Output, cmd, noise, skip_unless};
 
@@ -74,6 +75,28 @@ fn output_of_strace_is_played_as_it_is_and_imported() {
     let by_stdin = nearfirst(&state, &["trees", "import"]);
     by_stdin.stdin(fs::read(&out).expect("written")).run().prints(text.as_bytes());
     assert_eq!(rows(&replay(&state).arg("-").stdin(text).run()).len(), 2);
+}
+
+#[test]
+fn of_what_strace_names_only_programs_are_looked_into() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let script = script(&dir, "script", "exit 0");
+    let read = running::script(&dir, "read", "exit 0");
+    let text = dir.create("text", "#!/bin/sh\n");
+    // A size and no blocks, as of what was moved to another tier.
+    let stub = dir.create_sparse("stub", 20_000);
+    fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).expect("ours");
+    let executed = [&script, &text, &stub].map(|path| {
+        let path = path.display();
+        format!("10 100.0 execve(\"{path}\", [\"{path}\"], 0x7ffc /* 3 vars */) = 0\n")
+    });
+    let opened = format!("10 100.1 openat(AT_FDCWD, \"{}\", O_RDONLY) = 3\n", read.display());
+    let sentinels = [&read, &text, &stub].map(|path| Sentinel::at(path));
+    let run = nearfirst(&state, &["trees", "import"]).stdin(executed.concat() + &opened).run();
+    run.succeeds().is_quiet();
+    assert!(sentinels.iter().all(Sentinel::has_seen_nobody), "somebody opened what is no program");
+    let bash = fs::canonicalize("/bin/bash").expect("there");
+    assert!(run.text().contains(&format!(" {} ", bash.display())), "{}", run.text());
 }
 
 #[test]

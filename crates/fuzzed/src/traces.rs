@@ -14,7 +14,11 @@ pub fn trace(bytes: &[u8]) {
 /// Any lines make a trace, in which every process begins before it does something.
 pub fn strace_lines(bytes: &[u8]) {
     let about = |path: &[u8]| About { size: Some(path.len() as u64), ..About::default() };
-    let trace = strace::import(bytes, User(0), b"/folder", about);
+    let interpreter = |path: &[u8]| {
+        let words = path.ends_with(b".sh").then(|| b"/bin/sh"[..].into());
+        words.into_iter().collect()
+    };
+    let trace = strace::import(bytes, User(0), b"/folder", about, interpreter);
     let mut known = std::collections::HashSet::new();
     for (_, event) in &trace.events {
         match event {

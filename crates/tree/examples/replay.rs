@@ -1,7 +1,6 @@
-//! Recorded work played again: `bench/run trees-replay` and `bench/trees/record` call it.
+//! Recorded work played again: `bench/run trees-replay` calls it.
 //!
 //! ```text
-//! replay import [FOLDER] <OUTPUT-OF-STRACE >TRACE
 //! replay simulate PREDICTOR instant|disk|server files|bytes SIZE... <TRACE
 //! replay files PREDICTOR DEVICE UNIT SIZE <TRACE
 //! replay explain PREDICTOR DEVICE UNIT SIZE <TRACE
@@ -16,21 +15,14 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use nearfirst_tree::replay::strace::{self, About};
 use nearfirst_tree::replay::{
     Capacity, Device, Fate, FileReport, LastSuccessor, NoPredictor, Options, Ppm, Predictor,
     ProgramSuccessor, Report, Trace, simulate, simulate_fates, simulate_files,
 };
-use nearfirst_tree::{Access, Event, Learner, Matching, Patterns, User};
-
-/// Devices that are worth predicting for take some milliseconds.
-const GRAIN: Duration = Duration::from_millis(1);
+use nearfirst_tree::{Access, Event, Learner, Matching, Patterns};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -49,8 +41,6 @@ fn run(words: &[&str]) -> Result<(), Box<dyn Error>> {
     let mut output = io::stdout().lock();
     io::stdin().lock().read_to_end(&mut input)?;
     match words {
-        ["import"] => output.write_all(import(&input, b"/").as_bytes())?,
-        ["import", folder] => output.write_all(import(&input, folder.as_bytes()).as_bytes())?,
         ["simulate", name, device, unit, sizes @ ..] => {
             let trace = Trace::parse(&input)?;
             for size in sizes {
@@ -88,7 +78,7 @@ fn run(words: &[&str]) -> Result<(), Box<dyn Error>> {
         }
         _ => {
             return Err(
-                "usage: replay import [FOLDER] | simulate PREDICTOR DEVICE UNIT SIZE... | files … | explain … | sizes"
+                "usage: replay simulate PREDICTOR DEVICE UNIT SIZE... | files … | explain … | sizes"
                     .into(),
             );
         }
@@ -167,34 +157,4 @@ fn read_by(trace: &Trace) -> (usize, u64) {
         }
     }
     (files.len(), files.values().sum())
-}
-
-/// Asks this machine what names stand for today.
-fn import(text: &[u8], folder: &[u8]) -> String {
-    let user = rustix::process::getuid().as_raw();
-    strace::import(text, User(user), folder, about).with_grain(GRAIN).text()
-}
-
-fn about(path: &[u8]) -> About {
-    let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    let Ok(metadata) = path.metadata() else { return About::default() };
-    if !metadata.is_file() {
-        return About { special: true, ..About::default() };
-    }
-    About {
-        path: path.canonicalize().ok().map(|path| path.into_os_string().into_vec().into()),
-        size: Some(metadata.len()),
-        special: false,
-        interpreter: interpreter(path).unwrap_or_default(),
-    }
-}
-
-/// As the kernel reads the first line: an interpreter and at most one word for it.
-fn interpreter(path: &Path) -> io::Result<Vec<Arc<[u8]>>> {
-    let mut start = Vec::new();
-    std::fs::File::open(path)?.take(256).read_to_end(&mut start)?;
-    let Some(line) = start.strip_prefix(b"#!") else { return Ok(Vec::new()) };
-    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
-    let words = line.splitn(2, u8::is_ascii_whitespace).map(<[u8]>::trim_ascii);
-    Ok(words.filter(|word| !word.is_empty()).map(Arc::from).collect())
 }

@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tree::User;
-use tree::replay::strace::{self, About};
+use tree::replay::strace::{self, About, Interpreter};
 use tree::replay::{Trace, TraceError};
 
 use crate::{human, messages};
@@ -65,7 +65,7 @@ pub(super) fn understood(bytes: &[u8], folder: &Path) -> Result<Trace, TraceErro
 
 fn translated(text: &[u8], folder: &Path) -> Trace {
     let user = User(rustix::process::getuid().as_raw());
-    strace::import(text, user, folder.as_os_str().as_bytes(), about).with_grain(GRAIN)
+    strace::import(text, user, folder.as_os_str().as_bytes(), about, interpreter).with_grain(GRAIN)
 }
 
 /// What a name stands for today.
@@ -79,16 +79,31 @@ fn about(path: &[u8]) -> About {
         path: fs::canonicalize(path).ok().map(|path| path.into_os_string().into_vec().into()),
         size: Some(metadata.len()),
         special: false,
-        interpreter: interpreter(path).unwrap_or_default(),
     }
 }
 
-/// As the kernel reads the first line: an interpreter and at most one word for it.
-fn interpreter(path: &Path) -> io::Result<Vec<Arc<[u8]>>> {
+/// What interprets a file that was executed.
+///
+/// The start is read only of what can be executed and has bytes on a disk: to read a file that was
+/// moved to another tier brings it back.
+fn interpreter(path: &[u8]) -> Interpreter {
+    let path = Path::new(OsStr::from_bytes(path));
+    let is_program = |metadata: &fs::Metadata| {
+        metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 && metadata.blocks() > 0
+    };
+    if !path.metadata().is_ok_and(|metadata| is_program(&metadata)) {
+        return Interpreter::new();
+    }
     let mut start = Vec::new();
-    File::open(path)?.take(FIRST_LINE_BYTES).read_to_end(&mut start)?;
-    let Some(line) = start.strip_prefix(b"#!") else { return Ok(Vec::new()) };
+    let read =
+        File::open(path).and_then(|file| file.take(FIRST_LINE_BYTES).read_to_end(&mut start));
+    read.map(|_| words(&start)).unwrap_or_default()
+}
+
+/// As the kernel reads the first line: an interpreter and at most one word for it.
+fn words(start: &[u8]) -> Interpreter {
+    let Some(line) = start.strip_prefix(b"#!") else { return Interpreter::new() };
     let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
     let words = line.splitn(2, u8::is_ascii_whitespace).map(<[u8]>::trim_ascii);
-    Ok(words.filter(|word| !word.is_empty()).map(Arc::from).collect())
+    words.filter(|word| !word.is_empty()).map(Into::into).collect()
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 
+use rustix::fs::inotify;
 use slowfs::Options;
 use testkit::{Cmd, Dir, Program, SlowDir, evict, noise};
 
@@ -40,7 +41,12 @@ pub(crate) fn reader() -> (SlowDir, Dir, PathBuf) {
 
 pub(crate) fn begin(state: &Dir, flags: &[&str], command: &Path) -> Child {
     let cmd = flags.iter().fold(nearfirst(state, &["run"]), testkit::Cmd::arg);
-    let mut command = cmd.arg("--").arg(command).into_command();
+    spawn(cmd.arg("--").arg(command))
+}
+
+/// Starts a command that is finished by [`finish`].
+pub(crate) fn spawn(cmd: Cmd) -> Child {
+    let mut command = cmd.into_command();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("started")
 }
@@ -81,5 +87,20 @@ pub(crate) fn family(child: &Child) -> Vec<u32> {
             Some(pid) => family.push(pid),
             None => return family,
         }
+    }
+}
+
+/// Tells whether anybody opens a file.
+pub(crate) struct Sentinel(std::os::fd::OwnedFd);
+
+impl Sentinel {
+    pub(crate) fn at(path: &Path) -> Self {
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).expect("a watch");
+        inotify::add_watch(&watch, path, inotify::WatchFlags::OPEN).expect("watched");
+        Self(watch)
+    }
+
+    pub(crate) fn has_seen_nobody(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0; 4096]) == Err(rustix::io::Errno::AGAIN)
     }
 }

@@ -37,18 +37,26 @@ pub struct About {
     pub size: Option<u64>,
     /// What is no regular file is left out.
     pub special: bool,
-    /// Of a script: the words after `#!`, at most two.
-    pub interpreter: Vec<Arc<[u8]>>,
 }
+
+/// Of a script the words after `#!`, at most two; of anything else none.
+pub type Interpreter = Vec<Arc<[u8]>>;
 
 /// Folders of files that are on no device.
 const NOWHERE: [&[u8]; 3] = [b"/proc/", b"/sys/", b"/dev/"];
 
 /// Makes a trace of the lines that strace wrote; `user` did all of it.
 ///
-/// It began in `folder`, unless `-y` tells where; `about` is asked once for each name. Times count from the first line; one that goes back is taken
-/// as that of the line before.
-pub fn import(text: &[u8], user: User, folder: &[u8], about: impl FnMut(&[u8]) -> About) -> Trace {
+/// It began in `folder`, unless `-y` tells where. `about` is asked once for each name, `interpreter`
+/// once for each that was executed: to answer it, a file has to be read. Times count from the first
+/// line; one that goes back is taken as that of the line before.
+pub fn import(
+    text: &[u8],
+    user: User,
+    folder: &[u8],
+    about: impl FnMut(&[u8]) -> About,
+    interpreter: impl FnMut(&[u8]) -> Interpreter,
+) -> Trace {
     let mark = b"AT_FDCWD<";
     let told = text.windows(mark.len()).position(|part| part == mark);
     let told = told.and_then(|at| Argument { text: &text[at..] }.descriptor().1);
@@ -60,6 +68,8 @@ pub fn import(text: &[u8], user: User, folder: &[u8], about: impl FnMut(&[u8]) -
         now: Duration::ZERO,
         about,
         known: HashMap::new(),
+        interpreter,
+        scripts: HashMap::new(),
         trace: Trace::default(),
     };
     for line in lines() {
@@ -68,16 +78,18 @@ pub fn import(text: &[u8], user: User, folder: &[u8], about: impl FnMut(&[u8]) -
     import.trace
 }
 
-struct Import<A> {
+struct Import<A, I> {
     processes: Processes,
     start: Option<Duration>,
     now: Duration,
     about: A,
     known: HashMap<Vec<u8>, About>,
+    interpreter: I,
+    scripts: HashMap<Vec<u8>, Interpreter>,
     trace: Trace,
 }
 
-impl<A: FnMut(&[u8]) -> About> Import<A> {
+impl<A: FnMut(&[u8]) -> About, I: FnMut(&[u8]) -> Interpreter> Import<A, I> {
     fn line(&mut self, line: &Line<'_>) {
         let start = *self.start.get_or_insert(line.at);
         self.now = self.now.max(line.at.saturating_sub(start));
@@ -163,21 +175,18 @@ impl<A: FnMut(&[u8]) -> About> Import<A> {
     ) {
         let Some(called) = self.processes.resolve(thread, at, path) else { return };
         let mut words: Vec<Arc<[u8]>> = words.list().into_iter().map(Arc::from).collect();
-        let about = self.about(&called);
-        let mut program = about.path.clone().unwrap_or_else(|| called.as_slice().into());
-        let mut about = about.clone();
-        if let [interpreter, options @ ..] = &about.interpreter[..] {
+        let mut program: Arc<[u8]> = called.as_slice().into();
+        let mut all = self.interpreter(&called);
+        if let Some(interpreter) = all.first().cloned() {
             // What the kernel makes of a script's call: the interpreter and its words come first.
-            let mut all = vec![Arc::clone(interpreter)];
-            all.extend(options.iter().cloned());
             all.push(path.string().unwrap_or(called).into());
             all.extend(words.into_iter().skip(1));
             words = all;
-            program = Arc::clone(interpreter);
-            about = self.about(&program).clone();
-            program = about.path.unwrap_or(program);
+            program = interpreter;
         }
-        let program = File { path: program, identity: None, size: about.size };
+        let about = self.about(&program);
+        let (size, path) = (about.size, about.path.clone().unwrap_or(program));
+        let program = File { path, identity: None, size };
         let event = self.processes.executed(thread, program, words);
         self.push(event);
     }
@@ -217,6 +226,14 @@ impl<A: FnMut(&[u8]) -> About> Import<A> {
             self.known.insert(path.to_vec(), about);
         }
         &self.known[path]
+    }
+
+    fn interpreter(&mut self, path: &[u8]) -> Interpreter {
+        if !self.scripts.contains_key(path) {
+            let interpreter = (self.interpreter)(path);
+            self.scripts.insert(path.to_vec(), interpreter);
+        }
+        self.scripts[path].clone()
     }
 }
 

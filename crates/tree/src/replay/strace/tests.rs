@@ -5,16 +5,17 @@ use crate::Process;
 
 fn imported(text: &str) -> Vec<String> {
     let about = |path: &[u8]| match path {
-        b"/w/script" => {
-            About { interpreter: vec![b"/bin/sh"[..].into(), b"-e"[..].into()], ..About::default() }
-        }
         b"/bin/sh" => {
             About { path: Some(b"/usr/bin/dash"[..].into()), size: Some(7), ..About::default() }
         }
         b"/fifo" => About { special: true, ..About::default() },
         _ => About::default(),
     };
-    let trace = import(text.as_bytes(), User(5), b"/w", about);
+    let interpreter = |path: &[u8]| match path {
+        b"/w/script" => vec![b"/bin/sh"[..].into(), b"-e"[..].into()],
+        _ => Interpreter::new(),
+    };
+    let trace = import(text.as_bytes(), User(5), b"/w", about, interpreter);
     let lines = trace.text();
     assert_eq!(Trace::parse(lines.as_bytes()).as_ref(), Ok(&trace));
     trace.events.iter().map(|(at, event)| format!("{} {}", at.as_micros(), said(event))).collect()
