@@ -158,6 +158,7 @@ fn recorded(file: &Path, command: &[&OsStr]) -> Vec<String> {
     let output = command.iter().fold(run, testkit::Cmd::arg).run();
     output.succeeds().prints("inner\n");
     let trace = fs::read_to_string(trace).expect("recorded");
+    assert!(trace.lines().any(|line| line.starts_with("file ")), "it was observed: {trace}");
     let name = file.to_str().expect("text");
     let is_it = |line: &&str| line.starts_with("file ") && line.split(' ').nth(2) == Some(name);
     trace.lines().filter(is_it).map(str::to_owned).collect()
