@@ -98,8 +98,8 @@ fn predictor(name: &str) -> Result<Box<dyn Predictor>, Box<dyn Error>> {
         "none" => Box::new(NoPredictor),
         "last-successor" => Box::new(LastSuccessor::default()),
         "program-successor" => Box::new(ProgramSuccessor::default()),
-        "ppm-2" => Box::new(Ppm::new(2, 0.1)),
-        "ppm-3" => Box::new(Ppm::new(3, 0.1)),
+        "ppm-2" => Box::new(Ppm::new(2, Ppm::THRESHOLD)),
+        "ppm-3" => Box::new(Ppm::new(3, Ppm::THRESHOLD)),
         _ => return Err(format!("no predictor {name}").into()),
     })
 }

@@ -1,10 +1,10 @@
 //! `nearfirst trees replay`: what fetching on a guess would have been worth on recorded work.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::{self, BufWriter, Read as _, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
+use clap::ValueEnum as _;
 use serde::Serialize;
 use tree::replay::{
     Capacity, Device, LastSuccessor, NoPredictor, Options, Ppm, Predictor, ProgramSuccessor,
@@ -18,8 +18,6 @@ use crate::{human, messages};
 
 /// Longer contexts than this are hardly ever met again.
 const CONTEXT: usize = 2;
-/// The chance below which a context predicts nothing, as its authors have it.
-const CONTEXT_CHANCE: f64 = 0.1;
 
 /// The words of `trees replay`.
 #[derive(clap::Args, Debug)]
@@ -80,7 +78,7 @@ enum Where {
 struct Record<'a> {
     r#type: &'static str,
     trace: Name<'a>,
-    by: &'static str,
+    by: String,
     reads: u64,
     misses: u64,
     late: u64,
@@ -135,21 +133,14 @@ impl By {
             Self::Nothing => Box::new(NoPredictor),
             Self::LastSuccessor => Box::new(LastSuccessor::default()),
             Self::ProgramSuccessor => Box::new(ProgramSuccessor::default()),
-            Self::Ppm => Box::new(Ppm::new(CONTEXT, CONTEXT_CHANCE)),
+            Self::Ppm => Box::new(Ppm::new(CONTEXT, Ppm::THRESHOLD)),
             Self::Paper => learner(Matching::Paper),
             Self::Ours => learner(Matching::Ours),
         }
     }
 
-    fn word(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::LastSuccessor => "last-successor",
-            Self::ProgramSuccessor => "program-successor",
-            Self::Ppm => "ppm",
-            Self::Paper => "paper",
-            Self::Ours => "ours",
-        }
+    fn word(self) -> String {
+        self.to_possible_value().expect("none is left out").get_name().to_owned()
     }
 }
 
@@ -164,19 +155,11 @@ impl Where {
 }
 
 fn read(name: &OsStr, args: &Args) -> Option<Trace> {
-    let mut bytes = Vec::new();
-    let done = if name == "-" {
-        io::stdin().lock().read_to_end(&mut bytes).map(drop)
-    } else {
-        fs::File::open(name).and_then(|mut file| file.read_to_end(&mut bytes)).map(drop)
-    };
     let failed = |why: &dyn std::fmt::Display| {
         messages::error(format_args!("{}: {why}", human::name(name)));
     };
-    if let Err(error) = done {
-        failed(&messages::reason(&error));
-        return None;
-    }
+    let bytes =
+        traces::bytes_of(name).inspect_err(|error| failed(&messages::reason(error))).ok()?;
     let trace = traces::understood(&bytes, &args.folder);
     trace.inspect_err(|error| failed(error)).ok()
 }

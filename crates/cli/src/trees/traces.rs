@@ -14,8 +14,6 @@ use tree::replay::{Trace, TraceError};
 
 use crate::{human, messages};
 
-/// How every trace begins.
-const MARK: &[u8] = b"nearfirst-trace ";
 /// Devices that are worth predicting for take some milliseconds.
 const GRAIN: Duration = Duration::from_millis(1);
 /// What the kernel looks at to find out what interprets a script.
@@ -35,32 +33,42 @@ pub(super) struct Args {
 
 /// Writes a trace of what strace wrote.
 pub(super) fn import(args: &Args) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    let read = match args.file.as_ref().filter(|file| *file != "-") {
-        Some(path) => File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
-        None => io::stdin().lock().read_to_end(&mut bytes),
+    let name = args.file.as_deref().unwrap_or_else(|| OsStr::new("-"));
+    let bytes = match bytes_of(name) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            messages::error(format_args!("{}: {}", human::name(name), messages::reason(&error)));
+            return Ok(());
+        }
     };
-    if let Err(error) = read {
-        let name = args.file.clone().unwrap_or_else(|| "-".into());
-        messages::error(format_args!("{}: {}", human::name(&name), messages::reason(&error)));
-        return Ok(());
-    }
     let trace = translated(&bytes, &args.folder);
     if trace.events.is_empty() {
         messages::error("nothing in it is output of `strace -f -ttt`");
+        return Ok(());
     }
     let mut out = io::stdout().lock();
     out.write_all(trace.text().as_bytes())?;
     out.flush()
 }
 
+/// What a file holds; `-` is stdin.
+pub(super) fn bytes_of(name: &OsStr) -> io::Result<Vec<u8>> {
+    if name != "-" {
+        return fs::read(name);
+    }
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// A trace, or what strace wrote as one.
 pub(super) fn understood(bytes: &[u8], folder: &Path) -> Result<Trace, TraceError> {
-    if bytes.starts_with(MARK) {
-        return Trace::parse(bytes);
+    let trace = Trace::parse(bytes);
+    if trace != Err(TraceError::Version) {
+        return trace;
     }
-    let trace = translated(bytes, folder);
-    if trace.events.is_empty() { Err(TraceError::Version) } else { Ok(trace) }
+    let translated = translated(bytes, folder);
+    if translated.events.is_empty() { trace } else { Ok(translated) }
 }
 
 fn translated(text: &[u8], folder: &Path) -> Trace {

@@ -35,8 +35,11 @@ pub struct Ppm {
 }
 
 impl Ppm {
+    /// The paper found 0.1 to 0.05 best.
+    pub const THRESHOLD: f64 = 0.1;
+
     /// `order` files are looked back at; what had at least the probability `threshold` is
-    /// predicted. The paper found 2 and 0.1 to 0.05 best.
+    /// predicted. The paper found an order of 2 best.
     pub fn new(order: usize, threshold: f64) -> Self {
         Self {
             order,
