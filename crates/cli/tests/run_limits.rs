@@ -81,15 +81,17 @@ fn nothing_is_fetched_where_memory_is_used_up() {
     let state = Dir::new();
     assert!(finish(begin(&state, &["--rules=paper"], &read)).status.success());
     forget_pages(&slow);
-    // Fills the group but for six megabytes, which is less than the part that must stay free.
+    // Fills the group but for six megabytes, which is less than the part that must stay free, and
+    // waits for longer than what was seen of memory holds.
     let hog = dir.create(
         "hog.py",
-        "import sys, subprocess\n\
+        "import sys, subprocess, time\n\
          group, script = sys.argv[1:]\n\
          at = lambda name: int(open(f'{group}/{name}').read())\n\
          held = []\n\
          while at('memory.limit_in_bytes') - at('memory.usage_in_bytes') > 6 << 20:\n\
          \x20   held.append(b'x' * (256 << 10))\n\
+         time.sleep(0.5)\n\
          sys.exit(subprocess.call([script]))\n",
     );
     let group = MemoryCgroup::new(192 * MIB);
