@@ -92,9 +92,10 @@ fn a_signal_that_is_ignored_from_the_start_stays_ignored() {
 /// Begins what its words say as the leader of a session on a terminal, takes the terminal away once
 /// it is at work, and prints how it ended.
 const HANGS_UP: &str = "
-import os, pty, sys, time
+import os, pty, signal, sys, time
 leader, terminal = pty.fork()
 if leader == 0:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.execv(sys.argv[1], sys.argv[1:])
 while not os.path.exists('worker'):
     time.sleep(0.01)
