@@ -10,6 +10,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
 
+use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::io::Errno;
+
 /// The page size, in bytes.
 pub(crate) fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
@@ -106,15 +109,20 @@ const LOOK_FLAGS: c_int = libc::CLONE_VM | libc::CLONE_VFORK;
 
 /// What the process of [`look_apart`] does.
 extern "C" fn look(path: *mut c_void) -> c_int {
-    let mut answer = MaybeUninit::<libc::statx>::uninit();
-    // SAFETY: system calls alone; `path` is the caller's, who waits, and `answer` has room for it.
-    unsafe {
+    // SAFETY: system calls alone; `path` is the caller's, who waits.
+    let path = unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         // Who waits for the end of what the caller writes is not to wait for what hangs.
         libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
-        let flags = libc::AT_STATX_FORCE_SYNC;
-        libc::statx(libc::AT_FDCWD, path.cast(), flags, libc::STATX_SIZE, answer.as_mut_ptr());
-    }
+        CStr::from_ptr(path.cast_const().cast())
+    };
+    // A name that has to be looked up is asked for already; what is remembered must be asked anew.
+    let remembered = ResolveFlags::CACHED;
+    let sync = match sysfs::openat2(sysfs::CWD, path, OFlags::PATH, Mode::empty(), remembered) {
+        Err(Errno::AGAIN) => AtFlags::empty(),
+        _ => AtFlags::STATX_FORCE_SYNC,
+    };
+    let _ = sysfs::statx(sysfs::CWD, path, sync, StatxFlags::SIZE);
     0
 }
 
