@@ -11,6 +11,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -28,6 +29,9 @@ const GONE_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
 /// How long a child that was told to end may take to tidy up.
 const ENDS_WITHIN: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
+/// The exit code of a program that panicked.
+const PANICKED: u8 = 101;
+
 /// What ends a run early, and so is passed on.
 const PASSED_ON: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
@@ -44,7 +48,12 @@ pub(crate) fn of(work: impl FnOnce() -> ExitCode) -> ExitCode {
     {
         return front.wait();
     }
-    let exit = work();
+    let exit = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(exit) => exit,
+        // It was said on stderr. A thread that hangs must not keep the one in front waiting for it.
+        Err(_) if DONE.get().is_some() => ExitCode::from(PANICKED),
+        Err(panic) => resume_unwind(panic),
+    };
     if let Some(code) = (0..=u8::MAX).find(|code| ExitCode::from(*code) == exit) {
         tell(code);
         if DONE.get().is_some() {

@@ -91,9 +91,9 @@ impl Outstanding {
         waiting.is_some_and(|waiting| accesses.saturating_sub(waiting.since) < HELD_ACCESSES)
     }
 
-    /// Whether besides a run waits for it.
+    /// Whether besides a run waits for it, or would in vain.
     pub(crate) fn holds_for_run(&self, file: Name, accesses: u64) -> bool {
-        let for_run = |waiting: &Waiting| waiting.for_run.is_some();
+        let for_run = |waiting: &Waiting| waiting.for_run.is_some() || waiting.refused;
         self.holds(file, accesses) && self.files.get(&file).is_some_and(for_run)
     }
 
@@ -163,7 +163,9 @@ impl Outstanding {
     /// run that waited for it.
     pub(crate) fn refused(&mut self, prediction: PredictionId, file: Name) -> Option<RunId> {
         let waiting = self.files.get_mut(&file);
-        let waiting = waiting.filter(|waiting| waiting.prediction == prediction)?;
+        // Of one that was read before, what it told was told.
+        let waiting =
+            waiting.filter(|waiting| waiting.prediction == prediction && !waiting.used)?;
         waiting.refused = true;
         waiting.for_run.take().map(|(run, _)| run)
     }
@@ -297,7 +299,7 @@ mod tests {
             assert_eq!(outstanding.refused(PredictionId(2), FILE), None);
             assert_eq!(outstanding.refused(PredictionId(1), FILE), Some(RunId(1)));
             assert_eq!(outstanding.refused(PredictionId(1), FILE), None);
-            assert!(outstanding.holds(FILE, 100), "it is not told again at once");
+            assert!(outstanding.holds_for_run(FILE, 100), "it is not told again at once");
             if read {
                 let used = outstanding.read(FILE).unwrap();
                 assert_eq!((used.run, used.account.missed, used.account.late), (None, 1, 0));
@@ -305,6 +307,13 @@ mod tests {
             let closed = outstanding.close(PredictionId(1)).unwrap();
             assert_eq!((closed.account.unused, closed.unfetched), (u64::from(!read), false));
         }
+    }
+
+    #[test]
+    fn what_is_refused_after_it_was_read_came_once() {
+        let mut outstanding = made(Some(RunId(1)));
+        assert!(outstanding.read(FILE).is_some_and(|used| used.run.is_some()));
+        assert_eq!(outstanding.refused(PredictionId(1), FILE), None);
     }
 
     #[test]

@@ -325,9 +325,13 @@ impl<'a> Copier<'a> {
         if kept.parts.is_none() {
             return wrong;
         }
-        let told = self.told(entry, |store| store.part_lengths(entry));
-        let Some(parts) = told else { return Ok(()) };
-        if parts.is_none() || parts == kept.parts {
+        let told = self.told(entry, |store| store.part_lengths(entry)).flatten();
+        let Some(parts) = told else {
+            let unknown = "its sum differs, and the lengths of its parts cannot be had";
+            return Err(Trouble::Source(unknown.into()));
+        };
+        let parts = Some(parts);
+        if parts == kept.parts {
             return wrong;
         }
         let Some(mut sum) = Sum::of_kept(Checksum { parts, ..kept }) else { return wrong };

@@ -1,5 +1,6 @@
 //! Calls that may never return, such as those to a dead network mount.
 
+use std::io;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -7,14 +8,17 @@ use std::time::Duration;
 ///
 /// A call that does not return is left behind with its thread: the system
 /// offers no way to take it back.
+///
+/// # Errors
+/// The system's, where no thread can be had.
 pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
     call: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
+) -> io::Result<Option<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let run = move || drop(sender.send(call()));
-    std::thread::Builder::new().name("bounded".into()).spawn(run).ok()?;
-    receiver.recv_timeout(limit).ok()
+    std::thread::Builder::new().name("bounded".into()).spawn(run)?;
+    Ok(receiver.recv_timeout(limit).ok())
 }
 
 #[cfg(test)]
@@ -23,13 +27,14 @@ mod tests {
 
     #[test]
     fn a_call_that_returns_is_waited_for() {
-        assert_eq!(within(Duration::from_mins(1), || 7), Some(7));
+        assert_eq!(within(Duration::from_mins(1), || 7).expect("a thread"), Some(7));
     }
 
     #[test]
     fn a_call_that_hangs_is_left() {
         let (keep, hang) = mpsc::channel::<()>();
-        assert_eq!(within(Duration::from_millis(1), move || hang.recv().is_ok()), None);
+        let found = within(Duration::from_millis(1), move || hang.recv().is_ok());
+        assert_eq!(found.expect("a thread"), None);
         drop(keep);
     }
 }

@@ -84,12 +84,12 @@ fn holds(answered: bool, at: Duration, clock: &Clock) -> bool {
     clock.now().saturating_sub(at) < if answered { ANSWER_HOLDS } else { SILENCE_HOLDS }
 }
 
-/// Asks about `path`; any answer will do, also that there is no such file. Where no process can be
-/// begun the question is passed over.
+/// Asks about `path`; any answer will do, also that there is no such file. Where no process or
+/// thread can be begun the question is passed over.
 fn ask(path: &Path, limit: Duration) -> bool {
     // Of a name that no file can have nothing is asked.
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return true };
-    bounded::within(limit, move || sys::look_apart(&path)).is_some()
+    !matches!(bounded::within(limit, move || sys::look_apart(&path)), Ok(None))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Local {
         if !status.backing.may_stall() {
             return open().map(File::from).map_err(failed);
         }
-        let Some(opened) = bounded::within(self.wait_max, open) else {
+        let Some(opened) = bounded::within(self.wait_max, open).map_err(failed)? else {
             let mount = status.mount.clone();
             return Err(Error::Stalled { path: path.to_owned(), mount, limit: self.wait_max });
         };
@@ -103,7 +103,7 @@ impl Local {
         let target = path.to_owned();
         let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
         let used = move || open().and_then(use_it);
-        let used = bounded::within(self.wait_max, used);
+        let used = bounded::within(self.wait_max, used).map_err(failed)?;
         self.canaries.note(id, used.is_some(), &self.clock);
         if let Some(used) = used {
             return used.map_err(failed);

@@ -104,8 +104,9 @@ pub(crate) fn look_apart(path: &CStr) -> io::Result<()> {
     Ok(())
 }
 
-/// What a process that looks shares; without a signal when it ends, no other `wait` meets it.
-const LOOK_FLAGS: c_int = libc::CLONE_VM | libc::CLONE_VFORK;
+/// What a process that looks shares; without a signal when it ends, no other `wait` meets it. The
+/// descriptors, at first: each that a copy closes would be flushed, on whatever mount it is.
+const LOOK_FLAGS: c_int = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_VFORK;
 
 /// What the process of [`look_apart`] does.
 extern "C" fn look(path: *mut c_void) -> c_int {
@@ -113,7 +114,7 @@ extern "C" fn look(path: *mut c_void) -> c_int {
     let path = unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         // Who waits for the end of what the caller writes is not to wait for what hangs.
-        libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0);
+        libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE);
         CStr::from_ptr(path.cast_const().cast())
     };
     // A name that has to be looked up is asked for already; what is remembered must be asked anew.
