@@ -100,34 +100,32 @@ impl Command {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let called_as = arguments.first().and_then(|first| Path::new(first).file_name());
     let is_of = |names: &[&str], name: &OsStr| names.iter().any(|one| name == *one);
-    let called_as = called_as.filter(|name| is_of(&READERS, name) || is_of(&OTHERS, name));
-    let command = called_as.or_else(|| arguments.get(1).map(OsString::as_os_str));
-    if command.is_some_and(|name| is_of(&READERS, name)) {
-        // Before the command line is understood a process is small, and quickly copied.
-        front::of(|| understood(&arguments))
-    } else {
-        understood(&arguments)
-    }
-}
-
-/// Understands the command line, and runs it.
-fn understood(arguments: &[OsString]) -> ExitCode {
-    let mut commands = Cli::command();
-    let is_command = |name: &&OsStr| commands.find_subcommand(name).is_some();
+    let is_command = |name: &&OsStr| is_of(&READERS, name) || is_of(&OTHERS, name);
     let called_as = arguments.first().and_then(|first| Path::new(first).file_name());
     let called_as = called_as.filter(is_command);
     let command =
         called_as.or_else(|| arguments.get(1).map(OsString::as_os_str).filter(is_command));
+    let work = || understood(&arguments, called_as.is_some(), command);
+    if command.is_some_and(|name| is_of(&READERS, name)) {
+        // Before the command line is understood a process is small, and quickly copied.
+        front::of(work)
+    } else {
+        work()
+    }
+}
+
+/// Understands the command line, which names that command, and runs it; `by_link` if the program is
+/// called by the command's name.
+fn understood(arguments: &[OsString], by_link: bool, command: Option<&OsStr>) -> ExitCode {
     if let Some(command) = command {
-        let mut program = OsString::from(if called_as.is_some() { "" } else { "nearfirst " });
+        let mut program = OsString::from(if by_link { "" } else { "nearfirst " });
         program.push(command);
         messages::set_program(&program);
     }
     let exit = command.map_or(USAGE_EXIT, Command::usage_exit);
     // Called as `wc`, the program is `nearfirst wc`, and names itself `wc` in its usage.
-    commands = commands.multicall(called_as.is_some());
+    let mut commands = Cli::command().multicall(by_link);
     let parsed = commands.try_get_matches_from_mut(arguments);
     let understood = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     match understood.map_err(|error| error.format(&mut commands)) {
