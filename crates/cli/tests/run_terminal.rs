@@ -4,11 +4,12 @@
 mod running;
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use running::script;
 use testkit::{Dir, Facility, cmd, skip_unless};
 
-/// Types into a shell on a terminal of its own: text, and what must be read before it is typed.
+/// Has a shell on a terminal of its own: types into it, and waits for what it writes.
 const TYPIST: &str = r"
 import os, pty, re, select, sys
 program, script = sys.argv[1:]
@@ -29,6 +30,10 @@ def type(text):
 wait(rb'ready> ')
 type(f'{program} run -- {script}\n')
 wait(rb'asks\r\n')
+";
+
+/// Stops and continues the command, and then gives it what it asks for.
+const STOPS: &str = r"
 for again in range(3):
     type('\x1a')
     wait(rb'Stopped')
@@ -36,7 +41,7 @@ for again in range(3):
     type('jobs -s | wc -l\n')
     wait(rb'\r\n1\r\n')
     type('fg\n')
-    wait(rb'run -- ')
+    wait(rb'continued\r\n')
 type('a line\n')
 wait(rb'got a line\r\n')
 type('\x03')
@@ -48,19 +53,72 @@ type('exit\n')
 os.waitpid(pid, 0)
 ";
 
+/// Stops a command that takes its time to stop, and continues it.
+const STOPS_SLOWLY: &str = r"
+for again in range(2):
+    type('\x1a')
+    wait(rb'stops\r\n')
+    wait(rb'Stopped')
+    wait(rb'ready> ')
+    type('fg\n')
+    wait(rb'continued\r\n')
+type('\x1c')
+wait(rb'ready> ')
+type('exit\n')
+os.waitpid(pid, 0)
+";
+
 #[test]
 fn a_command_is_stopped_continued_and_interrupted_by_keys() {
     skip_unless!(Facility::Tool("python3"), Facility::Tool("bash"));
     let dir = Dir::new();
-    let asking = script(
+    let asking = python(
         &dir,
-        "asking",
-        "trap 'echo interrupted; exit 44' INT\necho asks\nread -r line\necho got $line\n\
-         while :; do sleep 0.05; done",
+        "import select, signal, sys\n\
+         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCONT])\n\
+         print('asks', flush=True)\n\
+         try:\n    \
+             while True:\n        \
+                 if signal.sigtimedwait([signal.SIGCONT], 0.02):\n            \
+                     print('continued', flush=True)\n        \
+                 if select.select([sys.stdin], [], [], 0)[0]:\n            \
+                     print('got', sys.stdin.readline(), flush=True)\n\
+         except KeyboardInterrupt:\n    \
+             print('interrupted', flush=True)\n    \
+             sys.exit(44)\n",
     );
-    let typist = dir.create("typist.py", TYPIST);
-    let program = env!("CARGO_BIN_EXE_nearfirst");
-    let run = cmd("python3", [typist.as_path(), program.as_ref(), &asking]);
-    run.env("NEARFIRST_STATE", dir.join("state")).run().succeeds().is_quiet();
+    type_into(&dir, &asking, STOPS);
     assert!(fs::metadata(dir.join("state/trees")).expect("it was learned").len() > 0);
+}
+
+#[test]
+fn a_command_that_is_slow_to_stop_keeps_its_terminal_until_it_has_stopped() {
+    skip_unless!(Facility::Tool("python3"), Facility::Tool("bash"));
+    let dir = Dir::new();
+    let asking = python(
+        &dir,
+        "import os, signal, time\n\
+         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTSTP])\n\
+         print('asks', flush=True)\n\
+         while signal.sigwait([signal.SIGTSTP]):\n    \
+             time.sleep(0.3)\n    \
+             print('stops', flush=True)\n    \
+             os.kill(os.getpid(), signal.SIGSTOP)\n    \
+             print('continued', flush=True)\n",
+    );
+    type_into(&dir, &asking, STOPS_SLOWLY);
+}
+
+/// A command that runs this program.
+fn python(dir: &Dir, program: &str) -> PathBuf {
+    let program = dir.create("asking.py", program);
+    script(dir, "asking", &format!("exec python3 {}", program.display()))
+}
+
+/// Types what `session` says while the command runs.
+fn type_into(dir: &Dir, command: &Path, session: &str) {
+    let typist = dir.create("typist.py", format!("{TYPIST}{session}"));
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let run = cmd("python3", [typist.as_path(), program.as_ref(), command]);
+    run.env("NEARFIRST_STATE", dir.join("state")).run().succeeds().is_quiet();
 }

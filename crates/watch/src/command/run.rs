@@ -94,8 +94,9 @@ pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> i
 }
 
 /// Signals that are handed on to the command, not acted upon. Those by which a terminal stops a
-/// process are not among them: it stops the whole group, and continues it.
-const HELD: [i32; 11] = [
+/// process are among them: we stop when the command has stopped, not before, since whoever waits
+/// for us then takes the terminal, from which the command may still be reading.
+const HELD: [i32; 14] = [
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGTERM,
@@ -105,6 +106,9 @@ const HELD: [i32; 11] = [
     libc::SIGALRM,
     libc::SIGWINCH,
     libc::SIGPIPE,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
     libc::SIGCONT,
     libc::SIGCHLD,
 ];

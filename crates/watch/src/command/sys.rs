@@ -288,6 +288,21 @@ pub fn die_by(signal: i32) {
     }
 }
 
+/// Stops this process by a signal that is held, as its command was stopped; returns once somebody
+/// has continued it.
+pub(super) fn stop_by(signal: i32) {
+    // SAFETY: plain calls with numbers and a set that lives across them.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+    }
+}
+
 /// Undoes what holding signals changed, for a program that takes this process over.
 pub(super) fn release_signals(mask: Mask) {
     // SAFETY: a set that lives across the call; the disposition is the default that the language's

@@ -10,7 +10,7 @@ use store::Clock;
 
 use super::report::Line;
 use super::run::{Ended, Outcome, Unobserved, let_go_of_streams};
-use super::sys::Signals;
+use super::sys::{self, Signals};
 
 /// How long what was learned may take to be written down, once the command has ended.
 const WRITES_WITHIN: Duration = Duration::from_secs(2);
@@ -28,13 +28,17 @@ pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outc
             break;
         }
         let limit = left.and_then(|left| rustix::time::Timespec::try_from(left).ok());
+        // Signals that come before there is a command wait for it.
+        let is_known = command.is_some() || ended.is_some();
         let mut asked = [PollFd::new(&stream, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        match poll(&mut asked, limit.as_ref()) {
+        match poll(&mut asked[..=usize::from(is_known)], limit.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let heard = !asked[0].revents().is_empty();
-        hand_on(signals, command);
+        if is_known {
+            hand_on(signals, command);
+        }
         if !heard {
             continue;
         }
@@ -48,6 +52,7 @@ pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outc
                 Some(Line::Runs(process)) => {
                     command = Pid::from_raw(process);
                     has_run = true;
+                    hand_on_early(signals, command);
                     // It has its own; ours would keep who reads them from seeing their end.
                     let_go_of_streams(false);
                 }
@@ -57,10 +62,13 @@ pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outc
                 Some(Line::Unobserved(error)) => return Ok(unobserved(error)),
                 Some(Line::Exited(code)) => ended = Some(Ended::Code(code)),
                 Some(Line::Killed(signal)) => ended = Some(Ended::Signal(signal)),
-                Some(Line::Stopped(_)) => command.into_iter().for_each(stop_too),
+                // Another may have continued it by now.
+                Some(Line::Stopped(signal)) if command.is_some_and(is_stopped) => {
+                    sys::stop_by(signal);
+                }
                 Some(Line::Says(what)) => said.push(what),
                 Some(Line::Done) => is_done = true,
-                None => {}
+                Some(Line::Stopped(_)) | None => {}
             }
         }
         if ended.is_some() {
@@ -89,29 +97,38 @@ fn unobserved(error: i32) -> Outcome {
     })
 }
 
+/// Sends the command what came before there was one, from the terminal too.
+fn hand_on_early(signals: &Signals, command: Option<Pid>) {
+    while let Some(sent) = signals.next() {
+        send(sent.signal, command);
+    }
+}
+
 /// Sends the command what was sent to us. What the terminal sends goes to its whole group, and so
 /// to the command, by itself.
 fn hand_on(signals: &Signals, command: Option<Pid>) {
     while let Some(sent) = signals.next() {
-        let for_us = matches!(sent.signal, libc::SIGCHLD | libc::SIGPIPE);
-        let signal = Signal::from_named_raw(sent.signal);
-        if let (true, false, Some(command), Some(signal)) =
-            (sent.by_process, for_us, command, signal)
-        {
-            // It may have ended this moment.
-            let _ = kill_process(command, signal);
+        // Who continues a whole group has continued the command. A stop that came later has undone
+        // this signal: the kernel keeps no two of them.
+        let is_done = sent.signal == libc::SIGCONT && !command.is_some_and(is_stopped);
+        if sent.by_process && !is_done {
+            send(sent.signal, command);
         }
     }
 }
 
-/// Whoever waits for us must see that the command is stopped. Where the terminal stopped the whole
-/// group, we were stopped too, and both were continued before this is read.
-fn stop_too(command: Pid) {
-    let stat = std::fs::read(format!("/proc/{}/stat", command.as_raw_nonzero()));
+fn send(signal: i32, command: Option<Pid>) {
+    let for_us = matches!(signal, libc::SIGCHLD | libc::SIGPIPE);
+    if let (false, Some(command), Some(signal)) = (for_us, command, Signal::from_named_raw(signal))
+    {
+        // It may have ended this moment.
+        let _ = kill_process(command, signal);
+    }
+}
+
+fn is_stopped(process: Pid) -> bool {
+    let stat = std::fs::read(format!("/proc/{}/stat", process.as_raw_nonzero()));
     let stat = stat.unwrap_or_default();
     let name_end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    if stat.get(name_end + 2) == Some(&b'T') {
-        let _ = kill_process(rustix::process::getpid(), Signal::STOP);
-        let _ = kill_process(command, Signal::CONT);
-    }
+    stat.get(name_end + 2) == Some(&b'T')
 }
