@@ -30,6 +30,7 @@ mod specs;
 mod trees;
 mod watch;
 mod wc;
+mod windows;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

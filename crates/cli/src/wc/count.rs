@@ -8,6 +8,7 @@ use super::columns::Columns;
 use super::glyph::{Glyph, Glyphs, Part};
 use super::masks::{self, BLOCK, Masks};
 use super::utf8::{self, Decoded, LONGEST};
+use crate::windows;
 
 /// Blocks whose masks are computed at a time.
 const STRIP_BLOCKS: usize = 64;
@@ -221,7 +222,8 @@ impl Summary {
         let mut summary = Summary { bytes: bytes.len() as u64, ..Summary::empty(encoding) };
         let in_detail = wanted.words || wanted.columns;
         if wanted.lines && !in_detail {
-            summary.tally.lines = memchr::memchr_iter(b'\n', bytes).count() as u64;
+            let lines = |window| memchr::memchr_iter(b'\n', window).count() as u64;
+            summary.tally.lines = windows::of(bytes).map(lines).sum();
         }
         match encoding {
             Encoding::Bytes => {

@@ -1,10 +1,11 @@
 //! Searches one large file in chunks, with several threads, near first.
 //!
-//! [`part`] searches a chunk without knowing what is around it, [`merge`]
-//! joins the results into output in file order, [`waiting`] keeps those whose
+//! [`part`] searches a chunk without knowing what is around it, [`ahead`] looks through it in
+//! windows, [`merge`] joins the results into output in file order, [`waiting`] keeps those whose
 //! turn has not come; [`quoted`] writes long text; [`sparse`] passes over holes; [`upset`] bears
 //! with files that are written meanwhile.
 
+mod ahead;
 mod merge;
 mod part;
 mod quoted;
@@ -37,6 +38,8 @@ use super::settings::Settings;
 use super::walk::{Haystack, printed_path};
 use crate::flags::PlanFlag;
 
+/// Bytes of a chunk: lines are counted after the search, while the chunk is in a core's cache.
+const CHUNK_BYTES: usize = 512 << 10;
 /// Bytes of a chunk of a search that ends with a match: what is read beyond it is for nothing.
 const STOPPING_CHUNK_BYTES: usize = 256 << 10;
 
@@ -261,12 +264,11 @@ impl Run<'_> {
     fn options(&self, separator: u8) -> ScanOptions {
         let settings = self.settings;
         let may_stop = settings.format.kind.stops_at_match() || settings.asked.max_count.is_some();
-        let usual = ScanOptions::default();
         ScanOptions {
             chunk_bytes: settings.asked.chunk_bytes.unwrap_or(if may_stop {
                 STOPPING_CHUNK_BYTES
             } else {
-                usual.chunk_bytes
+                CHUNK_BYTES
             }),
             separator: Some(separator),
             jobs: settings.file_threads,

@@ -12,6 +12,7 @@ use super::super::print::rendered::{QUOTED_BYTES_MIN, Rendered};
 use super::super::print::tally::Tally;
 use super::super::print::{Format, Kind, Nul, Printing, Scope};
 use super::super::search::begins_with_mark;
+use super::ahead::Ahead;
 use super::sparse::Stretched;
 use super::upset;
 
@@ -234,7 +235,8 @@ impl<M: Matcher> Bench<M> {
         let bytes = nul.map_or(bytes, |at| before_block(bytes, offset, at, method.separator));
         let out = &mut part.rendered;
         let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
-        self.searcher.search_slice(&self.matcher, bytes, &mut printing)?;
+        let ahead = Ahead::new(&self.matcher, method.separator);
+        self.searcher.search_slice(ahead, bytes, &mut printing)?;
         let (shown, before_first) = (printing.shown, printing.before_first);
         let since_match = printing.context_lines;
         part.tally = printing.tally;
