@@ -497,6 +497,14 @@ fn as_ripgrep_on_real_text() {
     }
 }
 
+#[test]
+fn what_follows_the_last_match_wanted_does_not_count_as_searched() {
+    let folder = Folder::new().with("text", "foo\nfoo\nbar\nfoo\nbar");
+    for limit in ["-m1", "-m2", "-m3"] {
+        folder.same_as_ripgrep(&["--json", limit, "foo", "text"]);
+    }
+}
+
 /// A text of few words, so that lines match and repeat, with odd line ends and bytes.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let odd = prop_oneof![

@@ -169,7 +169,9 @@ impl<'a, M: Matcher> Merge<'a, M> {
             self.merge_hidden(start, &part);
             return Ok(());
         }
-        if let Some(wanted) = self.wanted.filter(|wanted| (1..part.tally.events).contains(wanted)) {
+        // What follows the last match that is wanted does not count as searched.
+        if let Some(wanted) = self.wanted.filter(|wanted| (1..=part.tally.events).contains(wanted))
+        {
             part = self.again(start, end, wanted)?;
         }
         if self.wanted == Some(0) {
