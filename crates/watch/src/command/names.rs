@@ -15,6 +15,9 @@ use tree::{File, Identity};
 /// thousands of times. Who writes one is seen; who puts another in its place is told apart a few
 /// seconds later.
 const HOLDS: Duration = Duration::from_secs(5);
+/// The same of one that stands for no file: a compiler looks for each header in every folder of its
+/// path. What is put there by another name meanwhile was just written, and is near.
+const HOLDS_NOTHING: Duration = Duration::from_secs(1);
 /// Names kept; about 300 bytes each.
 const NAMES_MAX: usize = 1 << 15;
 
@@ -31,23 +34,27 @@ pub(super) enum Found {
 
 /// Names that were looked up lately.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashMap<Box<[u8]>, (Duration, File)>);
+pub(super) struct Names(HashMap<Box<[u8]>, (Duration, Option<File>)>);
 
 impl Names {
     /// What a name stands for, as far as the kernel knows it already.
     pub(super) fn find(&mut self, whole: &[u8], now: Duration) -> Found {
-        if let Some((at, file)) = self.0.get(whole)
-            && now.saturating_sub(*at) < HOLDS
-        {
-            return Found::File(file.clone());
+        if let Some((at, found)) = self.0.get(whole) {
+            let holds = if found.is_some() { HOLDS } else { HOLDS_NOTHING };
+            if now.saturating_sub(*at) < holds {
+                return found.clone().map_or(Found::NoFile, Found::File);
+            }
         }
         let found = look(whole);
-        if let Found::File(file) = &found {
-            if self.0.len() >= NAMES_MAX {
-                self.0.clear();
-            }
-            self.0.insert(whole.into(), (now, file.clone()));
+        let kept = match &found {
+            Found::File(file) => Some(file.clone()),
+            Found::NoFile => None,
+            Found::NotYet => return found,
+        };
+        if self.0.len() >= NAMES_MAX {
+            self.0.clear();
         }
+        self.0.insert(whole.into(), (now, kept));
         found
     }
 
@@ -110,5 +117,23 @@ mod tests {
         assert_eq!(found.size, Some(5));
         assert_eq!(find(folder.path()), Found::NoFile);
         assert_ne!(find(&folder.path().join("none")), Found::File(found));
+    }
+
+    #[test]
+    fn a_name_without_a_file_is_looked_up_again_after_a_moment_or_once_it_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        let name = path.as_os_str().as_bytes();
+        let second = Duration::from_secs(1);
+        for (written_by_name, then) in [(false, second), (true, Duration::ZERO)] {
+            let mut names = Names::default();
+            drop(std::fs::remove_file(&path));
+            assert_eq!(names.find(name, Duration::ZERO), Found::NoFile);
+            std::fs::write(&path, "").expect("written");
+            if written_by_name {
+                assert!(matches!(names.find_anew(name), Found::File(_)));
+            }
+            assert!(matches!(names.find(name, then), Found::File(_)), "{written_by_name}");
+        }
     }
 }
