@@ -28,6 +28,9 @@ const ARGUMENTS_MAX: usize = 64;
 /// Bytes of all of them together.
 const ARGUMENT_BYTES_MAX: u64 = 16 << 10;
 
+/// About what the kernel tells of a process; some groups of a user are not that many.
+const STATUS_BYTES: usize = 4096;
+
 /// Folders whose files are no files of a device.
 const NOT_FILES: [&[u8]; 3] = [b"/proc/", b"/dev/", b"/sys/"];
 
@@ -112,7 +115,7 @@ impl Listener {
 
     /// Finds the process of a thread that was not seen before.
     fn met(&mut self, thread: u32) -> (u32, Option<What>) {
-        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+        let status = status(thread);
         let process = field(&status, "Tgid:").unwrap_or(thread);
         if !self.known.meet(thread, process) {
             return (process, None);
@@ -224,6 +227,16 @@ pub(super) fn arguments(thread: u32) -> Vec<Arc<[u8]>> {
     drop(opened.and_then(|file| file.take(ARGUMENT_BYTES_MAX).read_to_end(&mut text)));
     let whole = text.strip_suffix(b"\0").unwrap_or(&text);
     whole.split(|&byte| byte == 0).take(ARGUMENTS_MAX).map(Arc::from).collect()
+}
+
+/// What the kernel tells of a process, in one piece: it makes no more of it than is asked for at once,
+/// and it would be asked ten times as the buffer grows.
+pub(super) fn status(thread: u32) -> String {
+    let mut text = String::with_capacity(STATUS_BYTES);
+    let opened = fs::File::open(format!("/proc/{thread}/status"));
+    // Who ended meanwhile has none.
+    drop(opened.and_then(|mut file| file.read_to_string(&mut text)));
+    text
 }
 
 /// A number in `/proc/PID/status`.

@@ -1,9 +1,8 @@
 //! Where a process comes from, and whether its names are ours.
 
-use std::fs;
 use std::sync::OnceLock;
 
-use super::listener::{field, link};
+use super::listener::{field, link, status};
 
 /// Generations climbed for one that is known.
 const GENERATIONS_MAX: usize = 64;
@@ -17,8 +16,7 @@ pub(super) fn nearest(number: u32, is_known: impl Fn(u32) -> bool) -> Option<u32
         if is_known(number) {
             return Some(number);
         }
-        let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
-        number = field(&status, "PPid:").filter(|parent| *parent > 1)?;
+        number = field(&status(number), "PPid:").filter(|parent| *parent > 1)?;
     }
     None
 }
