@@ -245,7 +245,6 @@ impl Observer {
             (_, None) => return,
         };
         seen.program = Some(file.path.to_vec());
-        seen.is_elsewhere = seen.is_elsewhere || parents::is_elsewhere(number);
         if !seen.is_elsewhere {
             let process = seen.process;
             events.push((at, Event::Executed { process, program: file, arguments, folder }));
