@@ -1,5 +1,6 @@
 //! What the source that sees the whole system tells of real programs on real file systems.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -68,6 +69,9 @@ impl Shell {
             events.extend(more.into_iter().map(|(_, event)| event));
             ends
         });
+        // Ends are told a look later than what comes before them.
+        let rest = system.next(Duration::ZERO).expect("the queues can be read");
+        events.extend(rest.into_iter().map(|(_, event)| event));
         events
     }
 
@@ -358,6 +362,33 @@ fn twenty_thousand_short_processes_come_and_go() {
     let exited = count(|event| matches!(event, Event::Exited { .. }));
     let lost = count(|event| matches!(event, Event::Lost { process: None }));
     assert!(lost > 0 || forked >= 20_000 && exited >= 20_000, "{forked} {exited}");
+}
+
+#[test]
+fn what_ends_between_looks_has_run_what_it_ran_and_read_what_it_read() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(8 << 20);
+    std::fs::write(tmpfs.path().join("a"), "x").expect("the machine allows it");
+    std::fs::copy("/bin/cat", tmpfs.path().join("short")).expect("the machine allows it");
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    let storm = "i=0; while [ $i -lt 1000 ]; do ./short a; i=$((i + 1)); done";
+    shell.run(format!("({storm}) & ({storm}) & wait"));
+    let events = shell.told(&mut system);
+    assert!(!events.contains(&Event::Lost { process: None }));
+    let runs = |event: &&Event| matches!(event, Event::Executed { program, .. } if program.path.ends_with(b"/short"));
+    let mut short: HashMap<Process, bool> = HashMap::new();
+    let mut read = 0;
+    for event in &events {
+        match event {
+            Event::Executed { process, .. } if runs(&event) => drop(short.insert(*process, false)),
+            Event::Opened { process, file, .. } if file.path.ends_with(b"/a") => {
+                read += usize::from(short.insert(*process, true) == Some(false));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((events.iter().filter(runs).count(), read), (2000, 2000));
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub use places::Scope;
 
 /// Changes taken at a time; opens in about as many.
 const CHANGES_MAX: usize = 4096;
+/// Files kept that were opened to be run by programs that are not told yet: as many as begin at a time.
+const LOADING_MAX: usize = 4096;
 /// Reads of a queue of opens at a time, each of some hundred.
 const READS_MAX: usize = 16;
 
@@ -92,6 +94,13 @@ pub struct System {
     processes: Processes,
     /// Ended, but opens of theirs may still be in a queue.
     ended: Vec<Pid>,
+    /// Ended, and none are.
+    over: Vec<Pid>,
+    /// Those that executed a program and were gone before anyone looked; what was loaded for it may
+    /// still be in a queue.
+    unnamed: Vec<Pid>,
+    /// What was opened to be run by programs that are not told yet.
+    loading: Vec<Open>,
 }
 
 /// What one look into all queues gave.
@@ -100,7 +109,7 @@ struct Seen {
     changes: Vec<Change>,
     opens: Vec<Open>,
     lost: bool,
-    /// No open that happened before the changes is left in a queue.
+    /// No open that happened before the look is left in a queue.
     opens_emptied: bool,
 }
 
@@ -128,6 +137,9 @@ impl System {
             bell: None,
             processes: Processes::default(),
             ended: Vec::new(),
+            over: Vec::new(),
+            unnamed: Vec::new(),
+            loading: Vec::new(),
         };
         system.processes.add(std::process::id().cast_signed(), User(0), true);
         match system.listen_to_places() {
@@ -249,15 +261,29 @@ impl System {
         if seen.lost {
             self.processes.clear();
             self.ended.clear();
+            self.unnamed.clear();
+            self.loading.clear();
             events.push(Event::Lost { process: None });
+        }
+        // Opens are looked at first: what is told of a process that ends in this look, it may have
+        // opened since.
+        if seen.opens_emptied {
+            self.over.append(&mut self.ended);
         }
         let ends = seen.changes.iter().filter_map(|change| match change {
             Change::Exited { pid } => Some(*pid),
             _ => None,
         });
-        self.ended.extend(ends);
-        let ended: HashSet<Pid> = self.ended.iter().copied().collect();
-        for step in ordered(&seen.changes, seen.opens) {
+        let ends: Vec<Pid> = ends.collect();
+        let ended: HashSet<Pid> =
+            ends.iter().chain(&self.ended).chain(&self.over).copied().collect();
+        let unnamed = std::mem::take(&mut self.unnamed);
+        let mut late = unnamed.len();
+        let unnamed = unnamed.into_iter().map(|pid| Change::Executed { pid });
+        let changes: Vec<Change> = unnamed.chain(seen.changes).collect();
+        let mut opens = std::mem::take(&mut self.loading);
+        opens.extend(seen.opens);
+        for step in ordered(&changes, opens, &mut self.loading) {
             match step {
                 Step::Changed(Change::Forked { parent, child }) => {
                     self.forked(parent, child, &mut events);
@@ -267,17 +293,24 @@ impl System {
                 }
                 Step::Executed { pid, loaded } => {
                     let running = if ended.contains(&pid) { None } else { processes::running(pid) };
-                    self.executed(pid, running, loaded, &mut events);
+                    let is_named = self.executed(pid, running, loaded, &mut events);
+                    let is_late = late > 0;
+                    late = late.saturating_sub(1);
+                    if !(is_named || is_late && seen.opens_emptied) {
+                        self.unnamed.push(pid);
+                    }
                 }
                 Step::Opened(open) => self.opened(open, &mut events),
                 Step::Changed(Change::Executed { .. } | Change::Exited { .. }) => {}
             }
         }
-        if seen.opens_emptied {
-            for pid in std::mem::take(&mut self.ended) {
-                self.exited(pid, &mut events);
-            }
+        let over: HashSet<Pid> = self.over.iter().copied().collect();
+        self.loading.retain(|open| !over.contains(&open.pid));
+        self.loading.drain(..self.loading.len().saturating_sub(LOADING_MAX));
+        for pid in std::mem::take(&mut self.over) {
+            self.exited(pid, &mut events);
         }
+        self.ended.extend(ends);
         events
     }
 
@@ -300,6 +333,7 @@ impl System {
         if self.processes.get(child).is_some() {
             // The pid is used again.
             self.ended.retain(|&pid| pid != child);
+            self.over.retain(|&pid| pid != child);
             self.exited(child, events);
         }
         if self.processes.get(parent).is_some_and(|known| known.is_ours) {
@@ -322,14 +356,15 @@ impl System {
     }
 
     /// A process that has ended already tells nothing of what it ran: what was loaded for it does.
+    /// Whether that is known.
     fn executed(
         &mut self,
         pid: Pid,
         running: Option<Running>,
         loaded: Vec<Open>,
         events: &mut Vec<Event>,
-    ) {
-        let Some(process) = self.process(pid, events) else { return };
+    ) -> bool {
+        let Some(process) = self.process(pid, events) else { return true };
         let (program, arguments, folder) = match running {
             Some(Running { program, arguments, folder }) => {
                 let folder = folder_by(&loaded, &arguments).unwrap_or(folder);
@@ -339,10 +374,11 @@ impl System {
                 Some((program, arguments)) => (program, arguments, Arc::from(&b"/"[..])),
                 // What it opens is then told as its parent's, which it is a copy of. To call it lost would
                 // spoil what is learned of all that it is part of, for the sake of a moment.
-                None => return,
+                None => return false,
             },
         };
         events.push(Event::Executed { process, program, arguments, folder });
+        true
     }
 
     fn opened(&mut self, open: Open, events: &mut Vec<Event>) {
@@ -359,6 +395,8 @@ impl System {
 
 impl Source for System {
     fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>> {
+        // What is told of those that ended lies in the queues already.
+        let patience = if self.ended.is_empty() { patience } else { Duration::ZERO };
         if self.wait(patience)? {
             // What was asked for and is gone is listened to when it comes back.
             drop(self.listen_to_places());

@@ -22,18 +22,22 @@ pub(crate) enum Step {
 }
 
 /// Puts the changes and opens of one batch in order: each open as early as it can have happened. Exits
-/// are not among the steps: see [`super::System`] for when they are told.
-pub(crate) fn ordered(changes: &[Change], opens: Vec<Open>) -> Vec<Step> {
+/// are not among the steps: see [`super::System`] for when they are told. What was opened to be run by
+/// execs that are not among the changes goes to `loading`, to be looked at with the next batch.
+pub(crate) fn ordered(changes: &[Change], opens: Vec<Open>, loading: &mut Vec<Open>) -> Vec<Step> {
     let mut plan = Plan::new(changes, &opens);
     let mut loaded: HashMap<usize, Vec<Open>> = HashMap::new();
     let mut later: VecDeque<(usize, Open)> = VecDeque::with_capacity(opens.len());
     let mut earliest = 0;
     for open in opens {
         match plan.place(&open) {
-            Placed::Loaded { exec: Some(exec) } => loaded.entry(exec).or_default().push(open),
-            Placed::Loaded { exec: None } => {}
+            Placed::Loaded { exec } => loaded.entry(exec).or_default().push(open),
+            Placed::Loading => loading.push(open),
+            Placed::InVain => {}
             // What is opened later cannot have happened earlier.
             Placed::After { changes } => {
+                // Who opens something else could not run what it opened for that.
+                loading.retain(|loading| loading.pid != open.pid);
                 earliest = earliest.max(changes);
                 later.push_back((earliest, open));
             }
@@ -58,8 +62,12 @@ pub(crate) fn ordered(changes: &[Change], opens: Vec<Open>) -> Vec<Step> {
 
 /// Where an open belongs.
 enum Placed {
-    /// To be run: by which of the changes, if it is among them.
-    Loaded { exec: Option<usize> },
+    /// To be run, by this of the changes.
+    Loaded { exec: usize },
+    /// To be run by an exec that is not told yet.
+    Loading,
+    /// To be run by an exec that failed.
+    InVain,
     /// After that many changes.
     After { changes: usize },
 }
@@ -109,16 +117,16 @@ impl Plan {
     fn place(&mut self, open: &Open) -> Placed {
         let is_loaded = open.deeds.executed();
         let Some(life) = self.lives.get_mut(&open.pid) else {
-            return if is_loaded {
-                Placed::Loaded { exec: None }
-            } else {
-                Placed::After { changes: 0 }
-            };
+            return if is_loaded { Placed::Loading } else { Placed::After { changes: 0 } };
         };
         life.look(open);
         let exec = life.exec();
         if is_loaded {
-            return Placed::Loaded { exec };
+            return match exec {
+                Some(exec) => Placed::Loaded { exec },
+                None if life.execs.is_empty() => Placed::Loading,
+                None => Placed::InVain,
+            };
         }
         Placed::After { changes: exec.map_or(life.forked, |exec| exec + 1) }
     }
@@ -164,7 +172,7 @@ mod tests {
             }
             Step::Opened(open) => format!("{}:{}", open.pid, path(&open)),
         };
-        ordered(changes, opens).into_iter().map(text).collect()
+        ordered(changes, opens, &mut Vec::new()).into_iter().map(text).collect()
     }
 
     const FORK: Change = Change::Forked { parent: 1, child: 7 };
@@ -210,5 +218,16 @@ mod tests {
         let exited =
             [FORK, EXEC, Change::Exited { pid: 7 }, Change::Forked { parent: 1, child: 8 }];
         assert_eq!(told(&exited, &[(8, "x"), (1, "y")]), ["1>7", "7!", "1>8", "8:x", "1:y"]);
+    }
+
+    #[test]
+    fn what_was_opened_for_an_exec_that_is_told_later_is_kept_for_it() {
+        let mut loading = Vec::new();
+        assert!(ordered(&[], vec![open(7, "run:/s"), open(8, "run:/t")], &mut loading).is_empty());
+        let opens = [std::mem::take(&mut loading), vec![open(8, "/x")]].concat();
+        let steps = ordered(&[Change::Executed { pid: 7 }], opens, &mut loading);
+        let loaded = vec![open(7, "run:/s")];
+        assert!(steps.contains(&Step::Executed { pid: 7, loaded }), "{steps:?}");
+        assert!(loading.is_empty(), "an exec that failed: {loading:?}");
     }
 }
