@@ -63,7 +63,7 @@ impl Default for Options {
             trees_per_program_max: 6,
             chance_min: 0.8,
             next_chance_min: 0.6,
-            right_share: 0.99,
+            right_share: 0.97,
             horizon: Duration::from_secs(3),
             near_files: 32,
             near_bytes: 1 << 20,

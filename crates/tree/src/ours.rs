@@ -11,10 +11,12 @@
 //! looked up where the same was read before (`trail`): by the two files before it, one, or none,
 //! while what comes is what came then, a streak; some reads may be left out or come between. What
 //! followed there is foreseen, also if the run had it before: a second pass over the same files,
-//! what another program read in this order, what a shell is told next. Each is worth the share of
-//! cases with the same evidence in which it came: how it was found, the streak, how often the way
-//! was gone again, how far ahead it is, whether the file is of the latest one's kind, and whether
-//! its run knows better (`foresight`).
+//! what another program read in this order, what a shell is told next. There are up to three kinds
+//! of evidence for a file: the course of its run, that of all programs, and what its run's patterns
+//! say of it. Each is worth the share of cases with the same evidence in which it came: how it was
+//! found, the streak, how often the way was gone again, how far ahead it is, whether the file is of
+//! the latest one's kind, and whether its run knows better. What they are worth together is learned
+//! as well (`mixer`).
 //!
 //! Four rules hold for all of it. The least chance at which a file is predicted moves so that the
 //! share of predictions that [`right_share`](crate::Options::right_share) asks for is right
@@ -36,6 +38,7 @@ mod course;
 mod foresight;
 mod invocation;
 mod memory;
+mod mixer;
 mod pattern;
 mod template;
 mod trail;
@@ -46,6 +49,7 @@ pub(crate) use chain::{Chain, Link};
 pub(crate) use foresight::{Foresight, Soon};
 pub(crate) use invocation::Invocation;
 pub(crate) use memory::Memory;
+pub(crate) use mixer::{KINDS, Mixer, Reasons};
 pub(crate) use pattern::{ChildEntry, FileEntry, Pattern, RUNS_MAX};
 pub(crate) use template::is_template;
 pub(crate) use trail::Trail;

@@ -6,7 +6,7 @@ use super::Learner;
 use super::predict::Source;
 use crate::event::{Decision, User};
 use crate::names::Name;
-use crate::ours::{Evidence, Foresight, Soon, window_from};
+use crate::ours::{Evidence, Foresight, KINDS, Soon, window_from};
 use crate::run::{RunId, Working};
 
 /// Files ahead, as a part of the window of a run: what is found again by its last reads is less
@@ -55,14 +55,15 @@ impl Learner {
             return Some((source, Vec::new()));
         }
         let depth = (window_from(habits.window) / DEPTH_PART).min(DEPTH_MAX);
-        let latest = habits.names.path(file);
-        let kin = |other| is_kin(latest, habits.names.path(other));
+        // Who reads some files of a folder often reads all of that kind, in the order of another
+        // one who read them all.
+        let kind = extension(habits.names.path(file));
+        let kin = |other| extension(habits.names.path(other)) == kind;
         let ahead = foresight.ahead(trail, depth, kin);
         let outstanding = self.outstanding.entry(source.user).or_default();
         let bar = foresight.next_bar.chance();
-        let mut known: Option<(Evidence, f32)> = None;
         let mut chosen: Vec<(Soon, f32)> = Vec::new();
-        for soon in ahead {
+        for mut soon in ahead {
             if soon.file == file
                 || outstanding.holds(soon.file, habits.accesses.files)
                 || habits.is_near(soon.file, &self.options, now)
@@ -70,11 +71,11 @@ impl Learner {
             {
                 continue;
             }
-            let chance = match known {
-                Some((evidence, chance)) if evidence == soon.evidence => chance,
-                _ => habits.memory.beliefs.chance(source.program, soon.evidence),
-            };
-            known = Some((soon.evidence, chance));
+            let opened = run.opened.contains(&soon.file);
+            let by_patterns = Evidence::of_run(opened, working.knows(soon.file), soon.steps);
+            soon.reasons[KINDS - 1] = Some(by_patterns);
+            let beliefs = &habits.memory.beliefs;
+            let chance = foresight.mixer.chance(beliefs, source.program, &soon.reasons);
             foresight.expect(soon, source.program);
             if chance >= bar && chosen.len() < outstanding.room() {
                 chosen.push((soon, chance));
@@ -84,12 +85,7 @@ impl Learner {
     }
 }
 
-/// Whether two files are of one kind, by how their names end: who reads some files of a folder
-/// often reads all of that kind, in the order of another one who read them all.
-fn is_kin(one: &[u8], other: &[u8]) -> bool {
-    extension(one) == extension(other)
-}
-
+/// The kind of a file, by how its name ends.
 fn extension(path: &[u8]) -> Option<&[u8]> {
     let place = path.iter().rposition(|&byte| byte == b'.' || byte == b'/')?;
     (path[place] == b'.').then(|| &path[place..])

@@ -129,6 +129,10 @@ impl Learner {
         let Some((user, arrived)) = found else { return };
         if arrived.wasted_bytes > 0 {
             self.too_early(user, arrived.run);
+            // As good as wrong: it was told, and had to be fetched once more.
+            if let Some(foresight) = self.foresights.get_mut(&user) {
+                foresight.bar(arrived.run.is_none()).wrong(1);
+            }
         }
         if let Some(run) = arrived.run {
             self.advance(run, now, decisions);

@@ -72,10 +72,11 @@ pub(crate) enum Bond {
 const OF_STEP: u16 = 1 << 11;
 const OF_CHILD: u16 = 1 << 11 | 1 << 10;
 const OF_COURSE: u16 = 1 << 12;
+const OF_RUN: u16 = 1 << 13;
 
 impl Evidence {
     /// No evidence has a larger number.
-    pub(crate) const LARGEST: u16 = (1 << 13) - 1;
+    pub(crate) const LARGEST: u16 = (1 << 14) - 1;
 
     /// Of a file by its histories under the most alike circumstance that is known and under the
     /// most general one; `None` where that never had it, out of so many runs.
@@ -160,9 +161,26 @@ impl Evidence {
         Self(OF_COURSE | found | stream << 9 | contested << 10 | kin << 11)
     }
 
+    /// Of a file that is foreseen so many steps ahead, by its run: whether that has `opened` it
+    /// already, and what class of chance it was given
+    /// ([`Working::knows`](super::Working::knows)).
+    pub(crate) fn of_run(opened: bool, known: u16, steps: usize) -> Self {
+        let distance = match steps {
+            0..=1 => 0,
+            2..=4 => 1,
+            5..=12 => 2,
+            _ => 3,
+        };
+        Self(OF_RUN | known | u16::from(opened) << 3 | distance << 4)
+    }
+
     /// The chance that it deserves before any case was counted.
     fn prior(self) -> f32 {
         let bits = |place: u16, mask: u16| usize::from(self.0 >> place & mask);
+        if self.0 & OF_RUN != 0 {
+            // It says nothing, until cases do.
+            return 0.5;
+        }
         if self.0 & OF_COURSE != 0 {
             let alike = [0.9, 0.8, 0.7, 0.6, 0.85, 0.9, 0.95, 0.97][bits(0, 7)];
             let class = [1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.5, 0.3][bits(3, 7)];
@@ -265,7 +283,7 @@ impl Beliefs {
 
     /// It came true, or did not.
     pub(crate) fn count(&mut self, program: Name, evidence: Evidence, came: bool) {
-        debug_assert!(evidence.0 <= Evidence::LARGEST, "thirteen bits");
+        debug_assert!(evidence.0 <= Evidence::LARGEST, "fourteen bits");
         self.shared.entry(evidence).or_default().count(came);
         self.own.entry((program, evidence)).or_default().count(came);
     }
@@ -292,8 +310,10 @@ mod tests {
         assert!(file.0 < OF_STEP);
         for stream in [Stream::All, Stream::Run] {
             let course = Evidence::of_course(stream, (9, 99), (7, 99), (true, true));
-            assert!(course.0 >= OF_COURSE && course.0 <= Evidence::LARGEST);
+            assert!(course.0 >= OF_COURSE && course.0 < OF_RUN);
         }
+        let run = Evidence::of_run(true, 7, 99);
+        assert!(run.0 >= OF_RUN && run.0 <= Evidence::LARGEST);
         let step = Evidence::of_step(1, 9, 99, true);
         assert!(step.0 >= OF_STEP && step.0 & OF_CHILD != OF_CHILD);
         assert!(Evidence::of_child(!0, 16, Bond::After).0 <= Evidence::LARGEST);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::bar::Bar;
 use super::course::Course;
-use super::{Beliefs, Evidence, Trail};
+use super::{Beliefs, Mixer, Reasons, Trail};
 use crate::event::PredictionId;
 use crate::names::Name;
 use crate::numbered::NumberMap;
@@ -27,17 +27,31 @@ const PATIENCE: u64 = 96;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Soon {
     pub(crate) file: Name,
-    pub(crate) evidence: Evidence,
+    pub(crate) reasons: Reasons,
+    /// Reads ahead, by the nearer course.
+    pub(crate) steps: usize,
     /// From now, by how it was earlier.
     pub(crate) after: Duration,
     /// It comes within so many reads, or not at all.
     pub(crate) within: u64,
 }
 
+impl Soon {
+    /// The other course says so, too.
+    fn join(&mut self, other: Self) {
+        for (reason, of_other) in self.reasons.iter_mut().zip(other.reasons) {
+            *reason = reason.or(of_other);
+        }
+        self.steps = self.steps.min(other.steps);
+        self.after = self.after.min(other.after);
+        self.within = self.within.min(other.within);
+    }
+}
+
 #[derive(Debug)]
 struct Waiting {
     program: Name,
-    reasons: [Evidence; REASONS_MAX],
+    reasons: [Reasons; REASONS_MAX],
     count: usize,
     until: u64,
 }
@@ -49,6 +63,7 @@ pub(crate) struct Foresight {
     /// For what a run will have, and for what comes next.
     pub(crate) run_bar: Bar,
     pub(crate) next_bar: Bar,
+    pub(crate) mixer: Mixer,
     course: Course,
     /// Where all programs together are.
     all: Trail,
@@ -66,6 +81,7 @@ impl Foresight {
         Self {
             run_bar: Bar::new(share),
             next_bar: Bar::new(share),
+            mixer: Mixer::new(),
             course: Course::default(),
             all: Trail::of_all(),
             waiting: NumberMap::default(),
@@ -110,7 +126,8 @@ impl Foresight {
         true
     }
 
-    /// What comes next, so many files ahead: for the run that is where `trail` is, then for all.
+    /// What comes next, so many files ahead: for the run that is where `trail` is, then for all,
+    /// each file once.
     /// `kin` tells which files are of the kind of the latest one.
     pub(crate) fn ahead(
         &self,
@@ -120,7 +137,13 @@ impl Foresight {
     ) -> Vec<Soon> {
         let contested = trail.speaks(&self.course);
         let mut soon = trail.ahead(&self.course, depth, false, (READS_OF_OTHERS, &kin));
-        soon.extend(self.all.ahead(&self.course, depth, contested, (READS_BETWEEN, &kin)));
+        let by_run = soon.len();
+        for each in self.all.ahead(&self.course, depth, contested, (READS_BETWEEN, &kin)) {
+            match soon[..by_run].iter_mut().find(|known| known.file == each.file) {
+                Some(known) => known.join(each),
+                None => soon.push(each),
+            }
+        }
         for each in &mut soon {
             each.within += PATIENCE;
         }
@@ -130,13 +153,13 @@ impl Foresight {
     /// A file is foreseen for a program.
     pub(crate) fn expect(&mut self, soon: Soon, program: Name) {
         let until = self.reads + soon.within;
-        let new = Waiting { program, reasons: [soon.evidence; REASONS_MAX], count: 0, until: 0 };
+        let new = Waiting { program, reasons: [soon.reasons; REASONS_MAX], count: 0, until: 0 };
         let waiting = self.waiting.entry(soon.file).or_insert(new);
         let known = &waiting.reasons[..waiting.count];
-        if known.len() == REASONS_MAX || known.contains(&soon.evidence) {
+        if known.len() == REASONS_MAX || known.contains(&soon.reasons) {
             return;
         }
-        waiting.reasons[waiting.count] = soon.evidence;
+        waiting.reasons[waiting.count] = soon.reasons;
         waiting.count += 1;
         if until > waiting.until {
             waiting.until = until;
@@ -146,8 +169,8 @@ impl Foresight {
 
     fn resolve(&mut self, beliefs: &mut Beliefs, file: Name, came: bool) {
         let Some(waiting) = self.waiting.remove(&file) else { return };
-        for &reason in &waiting.reasons[..waiting.count] {
-            beliefs.count(waiting.program, reason, came);
+        for reasons in &waiting.reasons[..waiting.count] {
+            self.mixer.count(beliefs, (waiting.program, reasons), came);
         }
     }
 
@@ -202,6 +225,7 @@ impl Foresight {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Evidence;
     use super::super::course::Stream;
     use super::*;
 
@@ -212,7 +236,8 @@ mod tests {
         let reason = |steps| Evidence::of_course(Stream::Run, (0, 0), (0, steps), (false, false));
         let soon = |file, steps| Soon {
             file: Name(file),
-            evidence: reason(steps),
+            reasons: [Some(reason(steps)), None, None],
+            steps,
             after: Duration::ZERO,
             within: 5,
         };
@@ -233,7 +258,8 @@ mod tests {
         let (mut foresight, mut beliefs) = (Foresight::new(0.9), Beliefs::default());
         let mut trail = Trail::of_run(Name(99), vec![1]);
         let evidence = Evidence::of_course(Stream::All, (0, 0), (0, 1), (false, false));
-        let soon = Soon { file: Name(1), evidence, after: Duration::ZERO, within: 2 };
+        let reasons = [None, Some(evidence), None];
+        let soon = Soon { file: Name(1), reasons, steps: 1, after: Duration::ZERO, within: 2 };
         foresight.expect(soon, Name(50));
         foresight.predicted(PredictionId(1), 2);
         assert_eq!(foresight.lost(), [PredictionId(1)]);

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use super::Evidence;
 use super::course::{Course, Stream};
 use super::foresight::Soon;
+use super::{Evidence, KINDS};
 use crate::names::Name;
 
 /// Earlier reads that may be left out this time.
 const SKIPPED_MAX: usize = 4;
 /// Reads that may come in between this time.
 const BETWEEN_MAX: u8 = 8;
-/// Reads looked ahead from where one read was found again, and from where two have come as earlier.
-const AHEAD_AT_FIRST: [usize; 2] = [2, 4];
+/// Reads looked ahead from where one read was found again, and one more for each that came as
+/// earlier since.
+const AHEAD_AT_FIRST: usize = 2;
 
 /// A way through the course.
 #[derive(Debug, Clone)]
@@ -156,7 +157,7 @@ impl Trail {
     ) -> Vec<Soon> {
         let Some(mut place) = self.place else { return Vec::new() };
         let Some(now) = course.step(place).map(|step| step.at) else { return Vec::new() };
-        let depth = AHEAD_AT_FIRST.get(self.streak).copied().unwrap_or(depth);
+        let depth = depth.min(AHEAD_AT_FIRST + self.streak);
         let mut ahead = Vec::new();
         let mut weakest = 0;
         for steps in 1..=depth {
@@ -164,9 +165,13 @@ impl Trail {
             let Some((next, step)) = course.next(self.stream, place) else { break };
             let found = (self.order, self.streak);
             let besides = (contested, kin(step.file));
+            let evidence = Evidence::of_course(self.stream, found, (weakest, steps), besides);
+            let mut reasons = [None; KINDS];
+            reasons[usize::from(self.stream == Stream::All)] = Some(evidence);
             ahead.push(Soon {
                 file: step.file,
-                evidence: Evidence::of_course(self.stream, found, (weakest, steps), besides),
+                reasons,
+                steps,
                 after: Duration::from_millis(u64::from(step.at.saturating_sub(now))),
                 within: steps as u64 * between,
             });

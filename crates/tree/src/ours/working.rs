@@ -74,6 +74,7 @@ struct Candidate {
     expected: bool,
     /// It was predicted because it follows.
     follows: bool,
+    chance: f32,
 }
 
 /// A run, and what is expected of it.
@@ -202,7 +203,9 @@ impl Working {
         for (guess, evidence) in guesses {
             let expected = guess.chance >= options.chance_min;
             self.expected += usize::from(expected);
-            self.candidates.insert(guess.file, Candidate { evidence, expected, follows: false });
+            let chance = guess.chance;
+            let new = Candidate { evidence, expected, follows: false, chance };
+            self.candidates.insert(guess.file, new);
             if expected {
                 self.plan.push(guess);
             }
@@ -251,7 +254,8 @@ impl Working {
         elapsed: Duration,
         horizon: Duration,
     ) -> Vec<Guess> {
-        let window = self.window + self.came / WINDOW_GROWTH;
+        // What does not hold shows before much is told.
+        let window = self.window.min(WINDOW_FIRST + self.came) + self.came / WINDOW_GROWTH;
         // As far ahead in time as in files.
         let part = u32::try_from(self.window).unwrap_or(u32::MAX);
         let whole = u32::try_from(WINDOW_MAX).unwrap_or(u32::MAX);
@@ -359,7 +363,7 @@ impl Working {
             let chance = memory.beliefs.chance(self.program, evidence);
             let follows = chance >= options.next_chance_min;
             if self.candidates.len() < CANDIDATES_MAX {
-                let new = Candidate { evidence, expected: false, follows };
+                let new = Candidate { evidence, expected: false, follows, chance };
                 self.candidates.entry(file).or_insert(new).follows |= follows;
             }
             if !follows {
@@ -425,6 +429,21 @@ impl Working {
             guess.at += at;
         }
         guesses
+    }
+
+    /// What the run's patterns say of a file: a number under 8.
+    pub(crate) fn knows(&self, file: Name) -> u16 {
+        match self.candidates.get(&file) {
+            _ if self.failed => 0,
+            None => 1 + u16::from(!self.candidates.is_empty()),
+            Some(candidate) if candidate.follows => 3,
+            Some(candidate) => match candidate.chance {
+                ..0.3 => 4,
+                ..0.6 => 5,
+                ..0.9 => 6,
+                _ => 7,
+            },
+        }
     }
 
     /// Where the run is in the course of earlier reads.
