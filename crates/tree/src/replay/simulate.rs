@@ -50,7 +50,7 @@ impl Default for Options {
 ///
 /// The predictor may have learned before; it learns on.
 pub fn simulate(trace: &Trace, predictor: &mut dyn Predictor, options: &Options) -> Report {
-    play(trace, predictor, options).report
+    play(trace, predictor, options, None).report
 }
 
 /// As [`simulate`], with what became of each file, in the order of their first mention.
@@ -59,7 +59,7 @@ pub fn simulate_files(
     predictor: &mut dyn Predictor,
     options: &Options,
 ) -> (Report, Vec<FileReport>) {
-    let simulation = play(trace, predictor, options);
+    let simulation = play(trace, predictor, options, None);
     (simulation.report, simulation.files)
 }
 
@@ -69,14 +69,15 @@ pub fn simulate_fates(
     predictor: &mut dyn Predictor,
     options: &Options,
 ) -> (Report, Vec<Fate>) {
-    let simulation = play(trace, predictor, options);
-    (simulation.report, simulation.fates.all)
+    let simulation = play(trace, predictor, options, Some(Fates::default()));
+    (simulation.report, simulation.fates.map(|fates| fates.all).unwrap_or_default())
 }
 
 fn play<'a>(
     trace: &Trace,
     predictor: &'a mut dyn Predictor,
     options: &'a Options,
+    fates: Option<Fates>,
 ) -> Simulation<'a> {
     let mut simulation = Simulation {
         options,
@@ -89,12 +90,14 @@ fn play<'a>(
         ledger: Ledger::default(),
         arriving: BTreeMap::new(),
         report: Report::default(),
-        fates: Fates::default(),
+        fates,
     };
     simulation.learn_sizes(trace);
     let mut order = Order::new(&trace.events);
     while let Some((now, index)) = order.next() {
-        simulation.fates.event = index;
+        if let Some(fates) = &mut simulation.fates {
+            fates.event = index;
+        }
         simulation.advance(now);
         let wait = simulation.event(&trace.events[index].1, now);
         order.done(index, wait);
@@ -120,7 +123,8 @@ struct Simulation<'a> {
     /// Guesses under way, by when they are through.
     arriving: BTreeMap<(Duration, Name), (PredictionId, u64, Duration)>,
     report: Report,
-    fates: Fates,
+    /// Only where somebody asks for them.
+    fates: Option<Fates>,
 }
 
 impl Simulation<'_> {
@@ -194,7 +198,9 @@ impl Simulation<'_> {
     /// What the world does and what the predictor says to it; returns how long the process waits.
     fn event(&mut self, event: &Event, now: Duration) -> Duration {
         let mut wait = Duration::ZERO;
-        self.fates.on(event);
+        if let Some(fates) = &mut self.fates {
+            fates.on(event);
+        }
         if let Some((process, file)) = reference(event) {
             wait = self.read(process, file, now);
         } else if let Event::Opened { file, access: Access::Write, .. } = event {
@@ -240,7 +246,9 @@ impl Simulation<'_> {
                 (false, false) => Cause::Unsaid,
             });
         }
-        self.fates.read((name, &file.path), process, cause);
+        if let Some(fates) = &mut self.fates {
+            fates.read((name, &file.path), process, cause);
+        }
         let ready = if let Some(ready) = ready {
             self.cache.touch(name);
             ready.max(now)
@@ -303,7 +311,9 @@ impl Simulation<'_> {
         if let State::Fetched { bytes, .. } = state {
             self.report.wasted_bytes += bytes;
         }
-        self.fates.wrong(self.names.bytes(name), prediction, cause);
+        if let Some(fates) = &mut self.fates {
+            fates.wrong(self.names.bytes(name), prediction, cause);
+        }
     }
 
     /// Whether a guess of so many bytes will ever have its turn.
@@ -318,8 +328,10 @@ impl Simulation<'_> {
                 Decision::Withdraw(prediction) => {
                     for (name, waited) in self.ledger.withdraw(prediction) {
                         self.report.withdrawn += u64::from(waited);
-                        let path = self.names.bytes(name);
-                        self.fates.wrong(path, prediction, Cause::Withdrawn);
+                        if let Some(fates) = &mut self.fates {
+                            let path = self.names.bytes(name);
+                            fates.wrong(path, prediction, Cause::Withdrawn);
+                        }
                     }
                 }
             }
@@ -339,8 +351,8 @@ impl Simulation<'_> {
                 self.ledger.leave(name, prediction.id)
             };
             self.report.predicted += u64::from(new);
-            if new {
-                self.fates.predicted(name, prediction.id, prediction.process);
+            if let Some(fates) = self.fates.as_mut().filter(|_| new) {
+                fates.predicted(name, prediction.id, prediction.process);
             }
             if self.ledger.had_its_turn(name) {
                 self.told_again(prediction.id, name, now);
