@@ -30,16 +30,17 @@ impl Habits {
         }
     }
 
-    /// The program that had this file and ran last.
+    /// The only program that had this file: where two did, it has several names at a time, and
+    /// does something else under each.
     fn earlier_name(&self, file: &File) -> Option<Name> {
         let inode = file.identity?.inode;
         let resembles = |name: &Name| {
             let (old, new) = (parts(self.names.path(*name)), parts(&file.path));
             old.0 == new.0 || old.1 == new.1
         };
-        let had = self.programs.iter().filter(|(_, known)| known.inodes.last() == Some(&inode));
-        let found = had.filter(|(name, _)| resembles(name)).max_by_key(|(_, known)| known.used);
-        found.map(|(name, _)| *name)
+        let mut had = self.programs.iter().filter(|(_, known)| known.inodes.last() == Some(&inode));
+        let (&old, _) = had.next()?;
+        (had.next().is_none() && resembles(&old)).then_some(old)
     }
 }
 

@@ -70,6 +70,16 @@ fn names_of_one_file_are_learned_apart() {
 }
 
 #[test]
+fn a_file_of_many_names_has_no_earlier_one() {
+    let mut world = world();
+    let alias = start(&mut world, 0, renamed("/opt/alias", "/opt/tool"));
+    world.open_all(alias, FILES);
+    world.exit(alias);
+    start(&mut world, 1, renamed("/opt/third", "/opt/tool"));
+    assert!(world.predicted().is_empty(), "{:?}", world.predicted());
+}
+
+#[test]
 fn a_replaced_program_is_learned_anew() {
     let mut world = world();
     let other = Some(Identity { device: 1, inode: 999_999 });
