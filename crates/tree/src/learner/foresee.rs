@@ -59,16 +59,17 @@ impl Learner {
         // one who read them all.
         let kind = extension(habits.names.path(file));
         let kin = |other| extension(habits.names.path(other)) == kind;
-        let ahead = foresight.ahead(trail, depth, kin);
         let outstanding = self.outstanding.entry(source.user).or_default();
+        let wanted = |other| {
+            other != file
+                && !habits.is_near(other, &self.options, now)
+                && !outstanding.holds(other, habits.accesses.files)
+        };
+        let ahead = foresight.ahead(trail, depth, wanted, kin);
         let bar = foresight.next_bar.chance();
         let mut chosen: Vec<(Soon, f32)> = Vec::new();
         for mut soon in ahead {
-            if soon.file == file
-                || outstanding.holds(soon.file, habits.accesses.files)
-                || habits.is_near(soon.file, &self.options, now)
-                || chosen.iter().any(|(chosen, _)| chosen.file == soon.file)
-            {
+            if chosen.iter().any(|(chosen, _)| chosen.file == soon.file) {
                 continue;
             }
             let opened = run.opened.contains(&soon.file);

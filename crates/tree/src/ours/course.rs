@@ -68,6 +68,22 @@ pub(crate) struct Step {
     run: Held,
 }
 
+impl Step {
+    fn next_place(&self, stream: Stream, place: u64) -> Option<u64> {
+        match stream {
+            Stream::All => (!self.parted).then(|| place + 1),
+            Stream::Run => (self.next > 0).then(|| place + u64::from(self.next)),
+        }
+    }
+
+    fn held(&self, stream: Stream) -> Held {
+        match stream {
+            Stream::All => self.all,
+            Stream::Run => self.run,
+        }
+    }
+}
+
 /// The last reads, in their order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Course {
@@ -160,24 +176,24 @@ impl Course {
 
     /// The read after the one at a place, and where it is.
     pub(crate) fn next(&self, stream: Stream, place: u64) -> Option<(u64, &Step)> {
-        let next = match stream {
-            Stream::All if self.step(place)?.parted => return None,
-            Stream::All => place + 1,
-            Stream::Run => match self.step(place)?.next {
-                0 => return None,
-                steps => place + u64::from(steps),
-            },
-        };
+        let next = self.step(place)?.next_place(stream, place)?;
         Some((next, self.step(next)?))
     }
 
+    /// The reads after the one at a place, each with how well it is known to follow.
+    pub(crate) fn onward(&self, stream: Stream, place: u64) -> impl Iterator<Item = (Held, &Step)> {
+        let mut here = self.step(place).map(|step| (place, step));
+        std::iter::from_fn(move || {
+            let (place, step) = here?;
+            let next = step.next_place(stream, place)?;
+            here = self.step(next).map(|step| (next, step));
+            here.map(|(_, next)| (step.held(stream), next))
+        })
+    }
+
     /// How well what follows a place is known.
-    pub(crate) fn held(&self, stream: Stream, place: u64) -> Held {
-        let held = |step: &Step| match stream {
-            Stream::All => step.all,
-            Stream::Run => step.run,
-        };
-        self.step(place).map_or(Held::default(), held)
+    fn held(&self, stream: Stream, place: u64) -> Held {
+        self.step(place).map_or(Held::default(), |step| step.held(stream))
     }
 
     /// What followed `place` is what had followed the place `before`, where the same was read, or

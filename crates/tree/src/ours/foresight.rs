@@ -126,19 +126,20 @@ impl Foresight {
         true
     }
 
-    /// What comes next, so many files ahead: for the run that is where `trail` is, then for all,
-    /// each file once.
-    /// `kin` tells which files are of the kind of the latest one.
+    /// What comes next of the files that are `wanted`, so many ahead: for the run that is where
+    /// `trail` is, then for all, each file once. `kin` tells which files are of the kind of the
+    /// latest one.
     pub(crate) fn ahead(
         &self,
         trail: &Trail,
         depth: usize,
+        wanted: impl Fn(Name) -> bool,
         kin: impl Fn(Name) -> bool,
     ) -> Vec<Soon> {
         let contested = trail.speaks(&self.course);
-        let mut soon = trail.ahead(&self.course, depth, false, (READS_OF_OTHERS, &kin));
+        let mut soon = trail.ahead(&self.course, depth, false, (READS_OF_OTHERS, &wanted, &kin));
         let by_run = soon.len();
-        for each in self.all.ahead(&self.course, depth, contested, (READS_BETWEEN, &kin)) {
+        for each in self.all.ahead(&self.course, depth, contested, (READS_BETWEEN, &wanted, &kin)) {
             match soon[..by_run].iter_mut().find(|known| known.file == each.file) {
                 Some(known) => known.join(each),
                 None => soon.push(each),

@@ -146,23 +146,27 @@ impl Trail {
         self.place.is_some_and(|place| course.next(self.stream, place).is_some())
     }
 
-    /// What comes next if everything is as earlier, up to `depth` files; `contested` if another
-    /// trail speaks, too. Each comes within `between` reads for each step.
+    /// What comes next if everything is as earlier, as far as it is `wanted`, among the next `depth`
+    /// files; `contested` if another trail speaks, too. Each comes within `between` reads for each
+    /// step.
     pub(crate) fn ahead(
         &self,
         course: &Course,
         depth: usize,
         contested: bool,
-        (between, kin): (u64, impl Fn(Name) -> bool),
+        (between, wanted, kin): (u64, impl Fn(Name) -> bool, impl Fn(Name) -> bool),
     ) -> Vec<Soon> {
-        let Some(mut place) = self.place else { return Vec::new() };
+        let Some(place) = self.place else { return Vec::new() };
         let Some(now) = course.step(place).map(|step| step.at) else { return Vec::new() };
         let depth = depth.min(AHEAD_AT_FIRST + self.streak);
         let mut ahead = Vec::new();
         let mut weakest = 0;
-        for steps in 1..=depth {
-            weakest = weakest.max(course.held(self.stream, place).class());
-            let Some((next, step)) = course.next(self.stream, place) else { break };
+        for (steps, (held, step)) in (1..=depth).zip(course.onward(self.stream, place)) {
+            weakest = weakest.max(held.class());
+            // Most are not, and what is known of them would be found for nothing.
+            if !wanted(step.file) {
+                continue;
+            }
             let found = (self.order, self.streak);
             let besides = (contested, kin(step.file));
             let evidence = Evidence::of_course(self.stream, found, (weakest, steps), besides);
@@ -175,7 +179,6 @@ impl Trail {
                 after: Duration::from_millis(u64::from(step.at.saturating_sub(now))),
                 within: steps as u64 * between,
             });
-            place = next;
         }
         ahead
     }
@@ -213,7 +216,7 @@ mod tests {
         }
 
         fn ahead(&self, trail: &Trail) -> Vec<u32> {
-            let soon = trail.ahead(&self.course, 9, false, (1, |_| false));
+            let soon = trail.ahead(&self.course, 9, false, (1, |_| true, |_| false));
             soon.into_iter().map(|soon| soon.file.0).collect()
         }
     }
