@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use nearfirst::Local;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
 use crate::sets::interrupt;
 
@@ -26,8 +26,11 @@ use crate::sets::interrupt;
 /// meanwhile. It is left behind after that.
 const GONE_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
 
-/// How long a child that was told to end may take to tidy up.
-const ENDS_WITHIN: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+/// How often it is looked whether a child that says nothing was killed.
+const LOOKS_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// How often that is, at most, of a child that was told to end: it may have to tidy up.
+const LOOKS_UNTIL_IT_ENDS: u32 = 30;
 
 /// The exit code of a program that panicked.
 const PANICKED: u8 = 101;
@@ -119,17 +122,32 @@ impl Front {
     fn wait(&self) -> ExitCode {
         let mut told_to_end = None;
         loop {
-            let limit = told_to_end.map(|_| &ENDS_WITHIN);
-            let [done, signalled] = ready([self.done.as_fd(), self.signals.as_fd()], limit);
+            let of = [self.done.as_fd(), self.signals.as_fd()];
+            let [done, signalled] = ready(of, Some(&LOOKS_EVERY));
             if done {
                 return self.ended();
             }
-            match (signalled, told_to_end) {
-                (true, _) => told_to_end = self.pass_on().or(told_to_end),
-                (false, Some(signal)) => return end_by(signal),
-                (false, None) => {}
+            if signalled {
+                let told = self.pass_on().map(|signal| (signal, LOOKS_UNTIL_IT_ENDS));
+                told_to_end = told.or(told_to_end);
+                continue;
             }
+            if let Some(status) = self.killed() {
+                return exit_of(status);
+            }
+            told_to_end = match told_to_end {
+                Some((signal, 0)) => return end_by(signal),
+                Some((signal, looks)) => Some((signal, looks - 1)),
+                None => None,
+            };
         }
+    }
+
+    /// How a child was ended of which a thread goes on, since it waits for a dead mount: nobody can
+    /// wait for its end.
+    fn killed(&self) -> Option<i32> {
+        let stat = std::fs::read(format!("/proc/{}/stat", self.child.as_raw_nonzero())).ok()?;
+        status_of(&stat)
     }
 
     /// Passes a signal on, unless the child has got it, too.
@@ -159,17 +177,28 @@ impl Front {
             return ExitCode::from(code[0]);
         }
         let status = rustix::process::waitpid(Some(self.child), WaitOptions::empty());
-        status.ok().flatten().map_or(ExitCode::FAILURE, |(_, status)| exit_of(status))
+        status.ok().flatten().map_or(ExitCode::FAILURE, |(_, status)| exit_of(status.as_raw()))
     }
 }
 
-/// How a process ended, as an exit of our own.
-fn exit_of(status: WaitStatus) -> ExitCode {
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from),
-        (None, Some(signal)) => end_by(signal),
-        (None, None) => ExitCode::FAILURE,
+/// How a process that is ending ends, from its `/proc/PID/stat`: its first thread has ended, or
+/// cannot, though all are to. As `wait` tells it.
+fn status_of(stat: &[u8]) -> Option<i32> {
+    // Before that there may be spaces and brackets in the program's name.
+    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    let mut fields = std::str::from_utf8(&stat[after_name..]).ok()?.split_ascii_whitespace();
+    let state = fields.next()?;
+    let status = fields.nth(48)?.parse().ok()?;
+    // That of one that is stopped is not how it ended.
+    (state == "Z" || state == "D" && status != 0).then_some(status)
+}
+
+/// How a process ended, as `wait` tells it, as an exit of our own.
+fn exit_of(status: i32) -> ExitCode {
+    if libc::WIFSIGNALED(status) {
+        return end_by(libc::WTERMSIG(status));
     }
+    u8::try_from(libc::WEXITSTATUS(status)).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// Which of these have something to read, after `limit` at most.
@@ -225,4 +254,23 @@ fn end_by(signal: i32) -> ExitCode {
     }
     // One that does not end a process.
     ExitCode::from(128 + u8::try_from(signal).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of `/proc/PID/stat` of a process in that state, with that status.
+    fn stat(state: &str, status: i32) -> Vec<u8> {
+        format!("7 (a) Z (b) {state} {}{status}\n", "0 ".repeat(48)).into_bytes()
+    }
+
+    #[test]
+    fn a_process_is_ending_when_its_first_thread_has_ended_or_cannot() {
+        let ways = [("S", 0), ("Z", 9), ("Z", 0), ("D", 0), ("D", 9), ("T", 19)];
+        let found = ways.map(|(state, status)| status_of(&stat(state, status)));
+        assert_eq!(found, [None, Some(9), Some(0), None, Some(9), None]);
+        let own = std::fs::read("/proc/self/stat").expect("it lives");
+        assert_eq!((status_of(&own), status_of(b"")), (None, None));
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -72,6 +73,54 @@ fn a_worker_that_is_killed_is_a_run_that_is_killed() {
     let run = Run::begin("exec \"$@\"");
     kill_process(run.worker, Signal::KILL).expect("it lives");
     assert_eq!(run.end().signal(), Some(9));
+}
+
+#[test]
+fn a_worker_that_is_killed_is_not_waited_for_where_a_thread_of_it_cannot_end() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let (alive, dead) = (slow.create("alive", "text"), slow.create("dead", "text"));
+    let dir = Dir::new();
+    slow.mount().set_rules(vec!["dead: hang=true".parse().expect("a rule")]);
+    // What answered a moment ago is not asked about by another process, unless this takes a second.
+    let is_there_yet = |_| {
+        let wc = Program::at(NEARFIRST).cmd(["wc", "--wait-max=3600"]).arg(&alive).arg(&dead);
+        let wc = wc.env("NEARFIRST_STATE", dir.join("state"));
+        let mut front = wc.into_command().spawn().expect("started");
+        let has_hung = |worker: &Pid| is_hanging(*worker) || children(*worker).any(is_hanging);
+        let find = || children(Pid::from_child(&front)).next().filter(has_hung);
+        until("it hangs", || find().is_some());
+        let worker = find().expect("it hangs");
+        kill_process(worker, Signal::KILL).expect("it lives");
+        let mut status = None;
+        until("the run ends", || {
+            status = front.try_wait().expect("a child");
+            status.is_some()
+        });
+        assert_eq!(status.and_then(|status| status.signal()), Some(9));
+        is_hanging(worker)
+    };
+    assert!((0..10).any(is_there_yet), "no thread hung");
+    slow.mount().set_rules(Vec::new());
+}
+
+fn threads(process: Pid) -> impl Iterator<Item = PathBuf> {
+    let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+    threads.into_iter().flatten().flatten().map(|thread| thread.path())
+}
+
+fn children(process: Pid) -> impl Iterator<Item = Pid> {
+    let of_thread = |thread: PathBuf| fs::read_to_string(thread.join("children")).ok();
+    let children: Vec<String> = threads(process).filter_map(of_thread).collect();
+    let pid = |child: &str| child.parse().ok().and_then(Pid::from_raw);
+    children.join(" ").split_whitespace().filter_map(pid).collect::<Vec<_>>().into_iter()
+}
+
+/// Whether a thread of it waits for a FUSE program.
+fn is_hanging(process: Pid) -> bool {
+    threads(process).any(|thread| {
+        fs::read_to_string(thread.join("wchan")).is_ok_and(|at| at == "request_wait_answer")
+    })
 }
 
 #[test]
