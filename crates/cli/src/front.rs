@@ -150,20 +150,15 @@ impl Front {
         status_of(&stat)
     }
 
-    /// Passes a signal on, unless the child has got it, too.
+    /// Passes a signal on. What a terminal's keys send has gone to the child, too, if there was one
+    /// by then; the second is nothing new to it.
     fn pass_on(&self) -> Option<i32> {
         let mut info = [0; size_of::<libc::signalfd_siginfo>()];
         let read = rustix::io::read(&self.signals, &mut info).ok()?;
         let start = info.first_chunk().filter(|_| read == info.len())?;
         let signal = i32::try_from(u32::from_ne_bytes(*start)).ok()?;
-        let code = info.get(8..12)?.try_into().map(i32::from_ne_bytes).ok()?;
-        // What a terminal's keys send goes to all processes in its foreground; that it is gone, to
-        // the leader of its session alone.
-        let is_key = matches!(signal, libc::SIGINT | libc::SIGQUIT) && code == libc::SI_KERNEL;
-        if !is_key {
-            // SAFETY: a call without memory; the child has not been waited for, so that the number is its own.
-            unsafe { libc::kill(self.child.as_raw_nonzero().get(), signal) };
-        }
+        // SAFETY: a call without memory; the child has not been waited for, so that the number is its own.
+        unsafe { libc::kill(self.child.as_raw_nonzero().get(), signal) };
         Some(signal)
     }
 
@@ -258,7 +253,31 @@ fn end_by(signal: i32) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn a_key_that_came_before_there_was_a_child_reaches_it() {
+        // It begins with the mask of this thread.
+        let mut child = Command::new("sleep").arg("60").spawn().expect("started");
+        let (signals, mask) = take_signals().expect("descriptors");
+        let mut key = [0_i32; size_of::<libc::siginfo_t>() / size_of::<i32>()];
+        (key[0], key[2]) = (libc::SIGINT, libc::SI_KERNEL);
+        // SAFETY: `key` is as large as the `siginfo_t` that the kernel reads.
+        let sent = unsafe {
+            let (process, thread) = (libc::getpid(), libc::gettid());
+            let key = key.as_ptr();
+            libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, libc::SIGINT, key)
+        };
+        assert_eq!(sent, 0);
+        let (done, _said) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let front = Front { child: Pid::from_child(&child), gone: None, done, signals };
+        assert_eq!(front.pass_on(), Some(libc::SIGINT));
+        assert_eq!(child.wait().expect("a child").signal(), Some(libc::SIGINT));
+        set_mask(&mask);
+    }
 
     /// A line of `/proc/PID/stat` of a process in that state, with that status.
     fn stat(state: &str, status: i32) -> Vec<u8> {
