@@ -1,7 +1,7 @@
 //! Calls that may never return, such as those to a dead network mount.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 /// Runs `call` in a thread of its own and waits for it no longer than `limit`.
@@ -15,10 +15,20 @@ pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
     call: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Option<T>> {
+    Ok(begun(call)?.recv_timeout(limit).ok())
+}
+
+/// Runs `call` in a thread of its own; what it returns is received when it does.
+///
+/// # Errors
+/// The system's, where no thread can be had.
+pub(crate) fn begun<T: Send + 'static>(
+    call: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Receiver<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let run = move || drop(sender.send(call()));
     std::thread::Builder::new().name("bounded".into()).spawn(run)?;
-    Ok(receiver.recv_timeout(limit).ok())
+    Ok(receiver)
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,10 +31,13 @@ pub(crate) struct Canaries {
 }
 
 /// What is known of a mount.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Known {
-    /// It was asked, or answered another question.
+    /// It answered, or did not, a question that another asked.
     Last { at: Duration, answered: bool },
+    /// It did not answer this question in time. While it has not, another would only hang as well,
+    /// with a thread and a process.
+    Silent { at: Duration, question: Question },
     /// It is being asked: who comes meanwhile waits for that answer.
     Asked,
 }
@@ -47,7 +52,7 @@ impl Canaries {
         limit: Duration,
         clock: &Clock,
     ) -> bool {
-        let Some(id) = mount else { return ask(path, limit) };
+        let Some(id) = mount else { return ask(path, limit).is_ok() };
         let mut mounts = self.lock();
         loop {
             match mounts.get(&id) {
@@ -57,22 +62,34 @@ impl Canaries {
                 Some(&Known::Last { at, answered }) if holds(answered, at, clock) => {
                     return answered;
                 }
+                Some(Known::Silent { at, question })
+                    if holds(false, *at, clock) || is_unanswered(question) =>
+                {
+                    return false;
+                }
                 _ => break,
             }
         }
         mounts.insert(id, Known::Asked);
         drop(mounts);
-        let answered = ask(path, limit);
-        self.note(Some(id), answered, clock);
+        let unanswered = ask(path, limit).err();
+        let (at, answered) = (clock.now(), unanswered.is_none());
+        let known = unanswered
+            .map_or(Known::Last { at, answered }, |question| Known::Silent { at, question });
+        self.learn(id, known);
         answered
     }
 
     /// Notes whether a mount answered another question.
     pub(crate) fn note(&self, mount: Option<u64>, answered: bool, clock: &Clock) {
         if let Some(id) = mount {
-            self.lock().insert(id, Known::Last { at: clock.now(), answered });
-            self.answered.notify_all();
+            self.learn(id, Known::Last { at: clock.now(), answered });
         }
+    }
+
+    fn learn(&self, id: u64, known: Known) {
+        self.lock().insert(id, known);
+        self.answered.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
@@ -84,21 +101,49 @@ fn holds(answered: bool, at: Duration, clock: &Clock) -> bool {
     clock.now().saturating_sub(at) < if answered { ANSWER_HOLDS } else { SILENCE_HOLDS }
 }
 
+/// Where the answer to a question comes, which may be that nobody could be asked.
+type Question = Receiver<io::Result<()>>;
+
+fn is_unanswered(question: &Question) -> bool {
+    matches!(question.try_recv(), Err(TryRecvError::Empty))
+}
+
 /// Asks about `path`; any answer will do, also that there is no such file. Where no process or
 /// thread can be begun the question is passed over.
-fn ask(path: &Path, limit: Duration) -> bool {
+///
+/// # Errors
+/// The question, if it is not answered within `limit`.
+fn ask(path: &Path, limit: Duration) -> Result<(), Question> {
     // Of a name that no file can have nothing is asked.
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return true };
-    !matches!(bounded::within(limit, move || sys::look_apart(&path)), Ok(None))
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return Ok(()) };
+    let Ok(question) = bounded::begun(move || sys::look_apart(&path)) else { return Ok(()) };
+    match question.recv_timeout(limit) {
+        Err(RecvTimeoutError::Timeout) => Err(question),
+        Ok(_) | Err(RecvTimeoutError::Disconnected) => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]
     fn what_is_not_there_is_an_answer_too() {
-        assert!(ask(Path::new("/nowhere/to be found"), Duration::from_mins(1)));
+        assert!(ask(Path::new("/nowhere/to be found"), Duration::from_mins(1)).is_ok());
+    }
+
+    #[test]
+    fn a_mount_is_not_asked_again_before_it_has_answered() {
+        let (canaries, clock) = (Canaries::default(), Clock::manual());
+        let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
+        let (answer, question) = mpsc::sync_channel(1);
+        canaries.learn(7, Known::Silent { at: clock.now(), question });
+        clock.advance(SILENCE_HOLDS * 2);
+        assert!(!answers());
+        answer.send(Ok(())).expect("it is waited for");
+        assert!(answers());
     }
 
     #[test]
