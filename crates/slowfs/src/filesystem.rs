@@ -34,6 +34,7 @@ pub(crate) struct SlowFs {
     next_handle: AtomicU64,
     pub(crate) open_flags: FopenFlags,
     pub(crate) time_to_live: Duration,
+    pub(crate) absence_time_to_live: Duration,
     pub(crate) readahead_bytes_max: Option<u32>,
     /// Whether files can be given to the user who makes them.
     is_root: bool,
@@ -79,6 +80,7 @@ impl SlowFs {
                 FopenFlags::empty()
             },
             time_to_live: options.time_to_live,
+            absence_time_to_live: options.absence_time_to_live,
             readahead_bytes_max: options.readahead_bytes_max,
             is_root: rustix::process::geteuid().is_root(),
         })

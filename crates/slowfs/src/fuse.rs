@@ -63,7 +63,11 @@ impl fuser::Filesystem for SlowFs {
             return answer_entry(found, control::TIME_TO_LIVE, reply);
         }
         let path = self.path_for_rules(parent).join(name);
-        let time_to_live = self.time_to_live;
+        let absence = Some(self.absence_time_to_live).filter(|time| !time.is_zero());
+        let (found, time_to_live) = match (found, absence) {
+            (Err(Errno::ENOENT), Some(time)) => (Ok(source::absent()), time),
+            (found, _) => (found, self.time_to_live),
+        };
         self.engine.answer_metadata(&path, move || answer_entry(found, time_to_live, reply));
     }
 

@@ -34,6 +34,8 @@ pub struct Options {
     pub readahead_bytes_max: Option<u32>,
     /// How long the kernel may believe names and attributes without asking again.
     pub time_to_live: Duration,
+    /// How long it may believe that there is no file of a name.
+    pub absence_time_to_live: Duration,
     /// Reads kept in the log of [`Stats`].
     pub log_reads_max: usize,
 }
@@ -48,6 +50,7 @@ impl Default for Options {
             readahead_bytes_max: None,
             // What FUSE file systems usually take.
             time_to_live: Duration::from_secs(1),
+            absence_time_to_live: Duration::ZERO,
             // 10 GB read in windows of 128 KiB, in a few MB of memory.
             log_reads_max: 65_536,
         }

@@ -10,6 +10,7 @@ use fuser::{FileAttr, FileType, INodeNo};
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 
+use crate::control::Control;
 use crate::inodes::Identity;
 
 /// An open descriptor of the directory that is passed through.
@@ -108,6 +109,11 @@ pub(crate) fn attributes(stat: &Statx, number: u64) -> FileAttr {
         blksize: stat.stx_blksize,
         flags: 0,
     }
+}
+
+/// Of what is not there: by its number the kernel knows.
+pub(crate) fn absent() -> FileAttr {
+    FileAttr { ino: INodeNo(0), ..Control::Directory.attributes() }
 }
 
 /// `None` where the file system does not say the type in its directories.

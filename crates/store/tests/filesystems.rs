@@ -249,6 +249,29 @@ fn asked_a_dead_mount() {
 }
 
 #[test]
+fn what_the_kernel_remembers_is_no_answer_of_a_mount() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let an_hour = Duration::from_hours(1);
+    let options = slowfs::Options {
+        time_to_live: an_hour,
+        absence_time_to_live: an_hour,
+        ..slowfs::Options::default()
+    };
+    let slow = SlowDir::new(options);
+    let (file, folder) = (slow.create("file", b"x"), slow.create("folder/file", b"x"));
+    let names = [file.clone(), file.join("below"), folder, slow.path().join("folder/absent/a")];
+    let is_there = names.each_ref().map(|name| fs::metadata(name).is_ok());
+    assert_eq!(is_there, [true, false, true, false]);
+    let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+    slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+    for name in names {
+        let answer = Local::new(Duration::from_millis(50)).answers(&name);
+        assert!(matches!(answer, Err(Error::Stalled { .. })), "{}", name.display());
+    }
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn an_open_file_is_asked_about_without_its_mount() {
     skip_unless!(Facility::Root, Facility::Fuse);
     // The kernel may believe nothing for long, so that it would ask for the size again.

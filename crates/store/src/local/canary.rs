@@ -43,7 +43,7 @@ enum Known {
 }
 
 impl Canaries {
-    /// Whether the mount numbered `mount` answers a question about `path`
+    /// Whether the mount numbered `mount` answers a question about the absolute `path`
     /// within `limit`, or did a moment ago. Without a number it is asked each time.
     pub(crate) fn answers(
         &self,
@@ -52,7 +52,7 @@ impl Canaries {
         limit: Duration,
         clock: &Clock,
     ) -> bool {
-        let Some(id) = mount else { return ask(path, limit).is_ok() };
+        let Some(id) = mount else { return ask(path, limit, clock).is_ok() };
         let mut mounts = self.lock();
         loop {
             match mounts.get(&id) {
@@ -72,7 +72,7 @@ impl Canaries {
         }
         mounts.insert(id, Known::Asked);
         drop(mounts);
-        let unanswered = ask(path, limit).err();
+        let unanswered = ask(path, limit, clock).err();
         let (at, answered) = (clock.now(), unanswered.is_none());
         let known = unanswered
             .map_or(Known::Last { at, answered }, |question| Known::Silent { at, question });
@@ -108,15 +108,16 @@ fn is_unanswered(question: &Question) -> bool {
     matches!(question.try_recv(), Err(TryRecvError::Empty))
 }
 
-/// Asks about `path`; any answer will do, also that there is no such file. Where no process or
+/// Asks about `path`, an absolute one; any answer will do, also that there is no such file. Where no process or
 /// thread can be begun the question is passed over.
 ///
 /// # Errors
 /// The question, if it is not answered within `limit`.
-fn ask(path: &Path, limit: Duration) -> Result<(), Question> {
+fn ask(path: &Path, limit: Duration, clock: &Clock) -> Result<(), Question> {
     // Of a name that no file can have nothing is asked.
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return Ok(()) };
-    let Ok(question) = bounded::begun(move || sys::look_apart(&path)) else { return Ok(()) };
+    let clock = clock.clone();
+    let Ok(question) = bounded::begun(move || sys::look_apart(path, clock)) else { return Ok(()) };
     match question.recv_timeout(limit) {
         Err(RecvTimeoutError::Timeout) => Err(question),
         Ok(_) | Err(RecvTimeoutError::Disconnected) => Ok(()),
@@ -131,7 +132,9 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_an_answer_too() {
-        assert!(ask(Path::new("/nowhere/to be found"), Duration::from_mins(1)).is_ok());
+        assert!(
+            ask(Path::new("/nowhere/to be found"), Duration::from_mins(1), &Clock::real()).is_ok()
+        );
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Local {
         }
         let whole = absolute(path).map_err(failed)?;
         let mount = table.behind(&whole);
-        let id = self.asked(path, mount)?;
+        let id = self.asked(path, &whole, mount)?;
         let target = path.to_owned();
         let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
         let used = move || open().and_then(use_it);
@@ -119,14 +119,20 @@ impl Local {
     /// no current folder that a relative path could begin at.
     pub fn answers(&self, path: &Path) -> Result<(), Error> {
         let whole = absolute(path).map_err(|source| Error::io(path, source))?;
-        self.asked(path, self.mount_table().behind(&whole)).map(drop)
+        self.asked(path, &whole, self.mount_table().behind(&whole)).map(drop)
     }
 
-    /// As [`Local::answers`], of the mount that a path leads to; its number, if it may not answer.
-    fn asked(&self, path: &Path, mount: Option<&Mount>) -> Result<Option<u64>, Error> {
+    /// As [`Local::answers`], of the mount that `path`, which is `whole`, leads to; its number, if it
+    /// may not answer.
+    fn asked(
+        &self,
+        path: &Path,
+        whole: &Path,
+        mount: Option<&Mount>,
+    ) -> Result<Option<u64>, Error> {
         let id = mount.filter(|mount| mount.backing.may_stall()).map(|mount| mount.id);
         let may_stall = mount.is_none() || id.is_some();
-        if may_stall && !self.canaries.answers(id, path, self.wait_max, &self.clock) {
+        if may_stall && !self.canaries.answers(id, whole, self.wait_max, &self.clock) {
             return Err(self.stalled(path, mount));
         }
         Ok(id)

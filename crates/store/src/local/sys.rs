@@ -3,15 +3,18 @@
 
 #![expect(unsafe_code, reason = "system calls and a mapping that is never read through")]
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
+use std::time::Duration;
 
-use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{self as sysfs, AtFlags, StatxFlags};
 use rustix::io::Errno;
+
+use crate::Clock;
 
 /// The page size, in bytes.
 pub(crate) fn page_bytes() -> u64 {
@@ -70,11 +73,14 @@ fn cachestat(file: BorrowedFd<'_>, range: &Range<u64>) -> io::Result<Cachestat> 
     if result == 0 { Ok(answer) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Room for the two frames of [`look`], and for a debugger's.
+/// Room for the frames of [`look`], and for a debugger's.
 const LOOK_STACK_BYTES: usize = 64 << 10;
 
-/// Has a process of its own look at `path`, and not at what the kernel remembers of it, and waits
-/// for that; any answer will do, also that there is no such file.
+/// What comes sooner may come from what the kernel remembers. Asking again takes no longer, then.
+const REMEMBERED_WITHIN: Duration = Duration::from_millis(1);
+
+/// Has a process of its own look at `path`, an absolute one, and not at what the kernel remembers
+/// of it, and waits for that; any answer will do, also that there is no such file.
 ///
 /// The process shares the memory of this one, so that it begins in a tenth of a millisecond, and
 /// nothing else. Where it hangs it hangs alone, and only keeps that memory from being given back:
@@ -83,18 +89,20 @@ const LOOK_STACK_BYTES: usize = 64 << 10;
 ///
 /// # Errors
 /// The system's, where no process can be begun.
-pub(crate) fn look_apart(path: &CStr) -> io::Result<()> {
+pub(crate) fn look_apart(path: CString, clock: Clock) -> io::Result<()> {
     let mut stack: Vec<u8> = Vec::with_capacity(LOOK_STACK_BYTES);
+    let mut looked_at = Look { path: path.into_bytes_with_nul(), clock };
     let mut all = MaybeUninit::uninit();
-    // SAFETY: The stack and the path live until the child has ended: this thread goes on only then
-    // (`CLONE_VFORK`), and it is the only one that uses them. The child runs no handler on memory of
-    // ours, since all signals are blocked where it begins. The end of the stack is aligned to 16.
+    // SAFETY: The stack and what is looked at live until the child has ended: this thread goes on
+    // only then (`CLONE_VFORK`), and it is the only one that uses them. The child runs no handler on
+    // memory of ours, since all signals are blocked where it begins. The end of the stack is aligned
+    // to 16.
     let child = unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), ptr::null_mut());
         let end = stack.as_mut_ptr().add(LOOK_STACK_BYTES);
         let end = end.sub(end.addr() % 16);
-        libc::clone(look, end.cast(), LOOK_FLAGS, path.as_ptr().cast_mut().cast())
+        libc::clone(look, end.cast(), LOOK_FLAGS, (&raw mut looked_at).cast())
     };
     if child < 0 {
         return Err(io::Error::last_os_error());
@@ -109,22 +117,49 @@ pub(crate) fn look_apart(path: &CStr) -> io::Result<()> {
 const LOOK_FLAGS: c_int = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_VFORK;
 
 /// What the process of [`look_apart`] does.
-extern "C" fn look(path: *mut c_void) -> c_int {
-    // SAFETY: system calls alone; `path` is the caller's, who waits.
-    let path = unsafe {
+extern "C" fn look(looked_at: *mut c_void) -> c_int {
+    // SAFETY: system calls alone; `looked_at` is the caller's, who waits.
+    let looked_at = unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         // Who waits for the end of what the caller writes is not to wait for what hangs.
         libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE);
-        CStr::from_ptr(path.cast_const().cast())
+        &mut *looked_at.cast::<Look>()
     };
-    // A name that has to be looked up is asked for already; what is remembered must be asked anew.
-    let remembered = ResolveFlags::CACHED;
-    let sync = match sysfs::openat2(sysfs::CWD, path, OFlags::PATH, Mode::empty(), remembered) {
-        Err(Errno::AGAIN) => AtFlags::empty(),
-        _ => AtFlags::STATX_FORCE_SYNC,
-    };
-    let _ = sysfs::statx(sysfs::CWD, path, sync, StatxFlags::SIZE);
+    let begun = looked_at.clock.now();
+    // A name that has to be looked up is asked for by this already, which is a round trip.
+    let _ = looked_at.ask(AtFlags::empty());
+    if looked_at.clock.now().saturating_sub(begun) < REMEMBERED_WITHIN {
+        // That there is no such file is remembered in spite of the flag; the root of a mount is there.
+        let is_nowhere = [Errno::NOENT, Errno::NOTDIR, Errno::NAMETOOLONG];
+        while looked_at.ask(AtFlags::STATX_FORCE_SYNC).is_err_and(|why| is_nowhere.contains(&why))
+            && looked_at.climb()
+        {}
+    }
     0
+}
+
+/// What a process looks at, without a call that could allocate or panic.
+struct Look {
+    /// It ends with the first NUL.
+    path: Vec<u8>,
+    clock: Clock,
+}
+
+impl Look {
+    fn ask(&self, sync: AtFlags) -> rustix::io::Result<()> {
+        let path = CStr::from_bytes_until_nul(&self.path).unwrap_or_default();
+        sysfs::statx(sysfs::CWD, path, sync, StatxFlags::SIZE).map(drop)
+    }
+
+    /// Goes to the folder above; whether there is one.
+    fn climb(&mut self) -> bool {
+        let slash = self.path.iter().rposition(|byte| *byte == b'/').filter(|at| *at > 0);
+        let end = slash.and_then(|at| self.path.get_mut(at));
+        end.is_some_and(|end| {
+            *end = 0;
+            true
+        })
+    }
 }
 
 /// A mapping that is asked about and never read through.
