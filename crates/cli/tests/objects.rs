@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use ground::{Ground, objects, stderr, stdout};
 use testkit::server::{Answer, Misbehaving, Nginx, S3};
@@ -360,6 +361,51 @@ fn a_sum_that_the_server_does_not_tell_is_asked_for_again_and_counted() {
         let told = copy("again/");
         assert!(told.contains("0 checked by their sums, 1 could not be"), "{told}");
         fs::remove_file(logs.ground.path().join("again/a")).unwrap();
+    }
+}
+
+#[test]
+fn parts_that_are_told_one_after_the_other_may_take_long() {
+    skip_unless!(S3::NEEDS, S3::SUMS_NEED);
+    let logs = Logs::new();
+    logs.s3.create_bucket("sums");
+    let bytes = testkit::noise(7 << 20, 5);
+    let parts = [6, 5, 7, 5].map(|mib: usize| &bytes[..mib << 20]);
+    logs.s3.put_in_parts("sums/a", &parts, "CRC32", "COMPOSITE");
+    let proxy = Misbehaving::in_front_of(logs.s3.address(), testkit::server::Link::default());
+    // Together they take longer than nothing may come.
+    for (part, ms) in [(2, 1200), (3, 2400)] {
+        let answer = Answer::forwarded().delayed(Duration::from_millis(ms));
+        proxy.answer(&format!("/sums/a?partNumber={part}"), answer);
+    }
+    let mut command = logs.command(&["cp", "--stats", "--stall=2", "s3://sums/a", "to"]);
+    let output = command.envs(S3::env_at(&proxy.endpoint())).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 checked by their sums, 0 could"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_copy_that_no_sum_is_known_of_is_counted() {
+    skip_unless!(S3::NEEDS, S3::SUMS_NEED);
+    let logs = Logs::new();
+    logs.s3.create_bucket("sums");
+    let bytes = testkit::noise((5 << 20) + 1000, 3);
+    let (part, rest) = bytes.split_at(5 << 20);
+    logs.s3.put_in_parts("sums/parts", &[part, rest], "CRC32", "COMPOSITE");
+    let proxy = Misbehaving::in_front_of(logs.s3.address(), testkit::server::Link::default());
+    // A server that does not know of parts, and one whose tags look like sums and are none.
+    for part in 1..=2 {
+        let whole = Answer::bytes(&bytes);
+        proxy.answer(&format!("/sums/parts?partNumber={part}"), whole);
+    }
+    let opaque = "\"0123456789abcdef0123456789abcdef\"";
+    proxy.answer("/sums/opaque", Answer::bytes("some bytes").etag(opaque));
+    for name in ["s3://sums/parts", "s3://sums/opaque"] {
+        let mut command = logs.command(&["cp", "--stats", name, "to/"]);
+        let output = command.envs(S3::env_at(&proxy.endpoint())).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let counted = "0 checked by their sums, 1 could not be";
+        assert!(stderr(&output).contains(counted), "{name}: {}", stderr(&output));
     }
 }
 

@@ -11,7 +11,8 @@ pub struct Checksum {
     /// is the sum of the sums of these, one after the other (Amazon S3 user guide, "Checking object
     /// integrity", composite checksums).
     ///
-    /// They may be supposed; [`part_lengths`](crate::Store::part_lengths) tells what they are.
+    /// They may be supposed, or not known, and then there is none;
+    /// [`part_lengths`](crate::Store::part_lengths) tells what they are.
     pub parts: Option<Vec<u64>>,
 }
 

@@ -53,7 +53,7 @@ pub use local::{
 pub use name::Name;
 pub use pattern::Pattern;
 pub use program::Programs;
-pub use store::{Answer, ByteStream, Entries, Query, Reading, Recall, Store};
+pub use store::{Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Store};
 pub use stores::{Permissions, Stores, StoresOptions};
 pub use table_file::{TableFiles, Warning};
 #[cfg(feature = "web")]

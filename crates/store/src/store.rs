@@ -22,6 +22,9 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
 /// unless it is the last item.
 pub type Entries = BoxStream<'static, Result<Entry, Error>>;
 
+/// Lengths of parts as they become known, until the last or an error.
+pub type PartLengths = BoxStream<'static, Result<u64, Error>>;
+
 /// Bytes as they arrive, in order, ending after the range or with an error.
 pub type ByteStream = BoxStream<'static, Result<Bytes, Error>>;
 
@@ -70,10 +73,10 @@ pub trait Store: Send + Sync + fmt::Debug {
         futures::future::ready(Ok(None)).boxed()
     }
 
-    /// How long the parts are that an object was put in; `None` if the store knows of none. This may
-    /// take a request for each of them.
-    fn part_lengths(&self, _entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
-        futures::future::ready(Ok(None)).boxed()
+    /// How long the parts are that an object was put in, in their order; nothing if the store knows
+    /// of none. This may take a request for each of them, and they need not add up.
+    fn part_lengths(&self, _entry: &Entry) -> PartLengths {
+        futures::stream::empty().boxed()
     }
 
     /// Asks for an object of a cold tier to be made readable.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
-use nearfirst::{Algorithm, Answer, Checksum, Engine, Entry, Error, Member, Set, Store};
+use nearfirst::{Algorithm, Checksum, Engine, Entry, Error, Member, Set};
 
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
@@ -79,7 +79,7 @@ impl<'a> Copier<'a> {
         self.verified.load(Ordering::Relaxed)
     }
 
-    /// Objects whose sum their store keeps, it may be, and did not tell.
+    /// Objects that were copied, and of which no sum was told.
     pub(super) fn unchecked(&self) -> u64 {
         self.unchecked.load(Ordering::Relaxed)
     }
@@ -176,25 +176,37 @@ impl<'a> Copier<'a> {
 
     /// A sum that the store keeps, if it does.
     fn kept_sum(&self, entry: &Entry) -> Option<Sum> {
-        self.told(entry, |store| store.checksum(entry))?.and_then(Sum::of_kept)
-    }
-
-    /// What the store says of an object besides its bytes. Where it does not, the length is checked
-    /// all the same.
-    fn told<T>(
-        &self,
-        entry: &Entry,
-        ask: impl for<'s> Fn(&'s dyn Store) -> Answer<'s, T>,
-    ) -> Option<T> {
         let told = self.patiently(async || {
             let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
-            let asked = tokio::time::timeout(self.patience.stall, ask(&*store)).await;
+            let asked = tokio::time::timeout(self.patience.stall, store.checksum(entry)).await;
             asked.map_err(|_| self.stalled(entry))?.map_err(Read::Failed)
         });
-        if told.is_err() {
-            self.unchecked.fetch_add(1, Ordering::Relaxed);
+        let mut kept = told.ok().flatten()?;
+        if kept.parts.as_ref().is_some_and(Vec::is_empty) {
+            kept.parts = Some(self.part_lengths(entry)?);
         }
-        told.ok()
+        Sum::of_kept(kept)
+    }
+
+    /// How long the parts of an object are, if its store tells of all of it.
+    fn part_lengths(&self, entry: &Entry) -> Option<Vec<u64>> {
+        let size = entry.size?;
+        let told = self.patiently(async || {
+            let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
+            let mut told = store.part_lengths(entry);
+            let (mut lengths, mut left) = (Vec::new(), size);
+            while let Some(length) = tokio::time::timeout(self.patience.stall, told.next())
+                .await
+                .map_err(|_| self.stalled(entry))?
+            {
+                let length = length.map_err(Read::Failed)?;
+                lengths.push(length);
+                let Some(rest) = left.checked_sub(length) else { return Ok(None) };
+                left = rest;
+            }
+            Ok((left == 0 && !lengths.is_empty()).then_some(lengths))
+        });
+        told.ok().flatten()
     }
 
     /// Reads on from the end of what is here.
@@ -283,35 +295,35 @@ impl<'a> Copier<'a> {
             part.discard();
             return Err(Trouble::Source(format!("{length} bytes came of {size}")));
         }
-        if let Some(sum) = sum {
-            match self.check(sum, &mut part, entry) {
-                Ok(()) => {}
-                Err(trouble @ Trouble::Wrong(_)) => {
-                    part.discard();
-                    return Err(trouble);
-                }
-                Err(trouble) => {
-                    part.leave();
-                    return Err(trouble);
-                }
+        let is_checked = match sum.map_or(Ok(false), |sum| self.check(sum, &mut part, entry)) {
+            Ok(is_checked) => is_checked,
+            Err(trouble @ Trouble::Wrong(_)) => {
+                part.discard();
+                return Err(trouble);
             }
-        }
-        Ok(part.finish(entry.modified, task.replaces)?)
+            Err(trouble) => {
+                part.leave();
+                return Err(trouble);
+            }
+        };
+        part.finish(entry.modified, task.replaces)?;
+        let count = if is_checked { &self.verified } else { &self.unchecked };
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// Checks what is here by its sum.
-    fn check(&self, sum: Sum, part: &mut Part, entry: &Entry) -> Result<(), Trouble> {
+    /// Checks what is here by its sum; whether that is one.
+    fn check(&self, sum: Sum, part: &mut Part, entry: &Entry) -> Result<bool, Trouble> {
         let kept = sum.kept().cloned();
         let (is_right, first) = sum.end();
         if is_right {
-            self.verified.fetch_add(1, Ordering::Relaxed);
-            return Ok(());
+            return Ok(true);
         }
         match kept {
-            Some(kept) => self.check_parts(kept, part, entry),
+            Some(kept) => self.check_parts(kept, part, entry).map(|()| true),
             None if self.is_same_again(part, entry, &first)? => {
                 self.sums.is_opaque(entry);
-                let Some(mut sum) = self.kept_sum(entry) else { return Ok(()) };
+                let Some(mut sum) = self.kept_sum(entry) else { return Ok(false) };
                 part.reread(|bytes| sum.add(bytes))?;
                 self.check(sum, part, entry)
             }
@@ -325,8 +337,7 @@ impl<'a> Copier<'a> {
         if kept.parts.is_none() {
             return wrong;
         }
-        let told = self.told(entry, |store| store.part_lengths(entry)).flatten();
-        let Some(parts) = told else {
+        let Some(parts) = self.part_lengths(entry) else {
             let unknown = "its sum differs, and the lengths of its parts cannot be had";
             return Err(Trouble::Source(unknown.into()));
         };
@@ -336,11 +347,7 @@ impl<'a> Copier<'a> {
         }
         let Some(mut sum) = Sum::of_kept(Checksum { parts, ..kept }) else { return wrong };
         part.reread(|bytes| sum.add(bytes))?;
-        if !sum.end().0 {
-            return wrong;
-        }
-        self.verified.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        if sum.end().0 { Ok(()) } else { wrong }
     }
 
     /// Reads an object once more: whether the bytes are the same as before.

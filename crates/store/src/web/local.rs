@@ -78,7 +78,7 @@ impl Store for Pages {
         self.files.checksum(entry)
     }
 
-    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
+    fn part_lengths(&self, entry: &Entry) -> crate::PartLengths {
         self.files.part_lengths(entry)
     }
 

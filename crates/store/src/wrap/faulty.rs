@@ -10,8 +10,8 @@ use sled::{Device, Extent};
 
 use super::Call;
 use crate::{
-    Answer, ByteStream, Checksum, Entries, Entry, Error, Name, Query, Reading, Recall, Store,
-    Version,
+    Answer, ByteStream, Checksum, Entries, Entry, Error, Name, PartLengths, Query, Reading, Recall,
+    Store, Version,
 };
 
 /// What happens instead of, or to, an answer. What is to come after more than
@@ -157,9 +157,9 @@ impl Store for Faulty {
         }
     }
 
-    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
-        match self.spoiled(Call::Stat, &entry.name) {
-            Spoiled::Whole(answer) => answer,
+    fn part_lengths(&self, entry: &Entry) -> PartLengths {
+        match self.spoiled::<u64>(Call::Stat, &entry.name) {
+            Spoiled::Whole(answer) => answer.into_stream().boxed(),
             Spoiled::Partly(_) => self.0.store.part_lengths(entry),
         }
     }

@@ -9,7 +9,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use sled::{Device, Extent};
 
 use super::Call;
-use crate::{Answer, Checksum, Entries, Entry, Name, Query, Reading, Recall, Store};
+use crate::{Answer, Checksum, Entries, Entry, Name, PartLengths, Query, Reading, Recall, Store};
 
 /// Reads that are remembered one by one; more are counted only.
 const READS_MAX: usize = 100_000;
@@ -130,7 +130,7 @@ impl Store for Recording {
         self.store.checksum(entry)
     }
 
-    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
+    fn part_lengths(&self, entry: &Entry) -> PartLengths {
         self.store.part_lengths(entry)
     }
 

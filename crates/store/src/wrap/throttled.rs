@@ -9,7 +9,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use sled::{Device, Extent};
 use tokio::sync::Semaphore;
 
-use crate::{Answer, Checksum, Entries, Entry, Name, Query, Reading, Recall, Store};
+use crate::{Answer, Checksum, Entries, Entry, Name, PartLengths, Query, Reading, Recall, Store};
 
 /// How slow, by tokio's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,8 +122,13 @@ impl Store for Throttled {
         self.later(self.store.checksum(entry))
     }
 
-    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
-        self.later(self.store.part_lengths(entry))
+    fn part_lengths(&self, entry: &Entry) -> PartLengths {
+        let (lengths, wait) = (self.store.part_lengths(entry), self.pace.answer);
+        let later = async move {
+            pause(wait).await;
+            lengths
+        };
+        later.flatten_stream().boxed()
     }
 
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {

@@ -15,7 +15,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use futures::{
+    FutureExt as _, Stream, StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream,
+};
 use http::{HeaderMap, Method};
 use sled::{Device, Extent, Place};
 
@@ -31,8 +33,8 @@ use super::place::Root;
 use super::wire::{Redirects, Wire};
 use crate::exchange::{Cover, content_range, covered, fields, unanswered};
 use crate::{
-    Answer, Checksum, Entries, Entry, Error, Name, Query, Reading, Recall, Store, StoresOptions,
-    Tier,
+    Answer, Checksum, Entries, Entry, Error, Name, PartLengths, Query, Reading, Recall, Store,
+    StoresOptions, Tier,
 };
 
 /// As many connections as a server expects of one client; a part is asked about in one round trip.
@@ -109,9 +111,8 @@ impl Store for Bucket {
         async move { self.0.checksum(&entry).await }.boxed()
     }
 
-    fn part_lengths(&self, entry: &Entry) -> Answer<'_, Option<Vec<u64>>> {
-        let entry = entry.clone();
-        async move { self.0.part_lengths(&entry).await }.boxed()
+    fn part_lengths(&self, entry: &Entry) -> PartLengths {
+        Arc::clone(&self.0).part_lengths(entry.clone()).boxed()
     }
 
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
@@ -206,39 +207,35 @@ impl Inner {
         let first = length(&self.head(entry, Some(1)).await?);
         let last = length(&self.head(entry, Some(parts)).await?);
         let (Some(size), Some(first), Some(last)) = (length(&head), first, last) else {
-            return Ok(None);
+            return Err(no_parts(entry));
         };
-        let lengths = match even_parts(size, parts, first, last) {
-            Some(lengths) => Some(lengths),
+        match even_parts(size, parts, first, last) {
+            Some(lengths) => Ok(Some(told.over(Some(lengths)))),
             // The server gives the same answer about all parts, which is about none of them.
-            None if first == size => None,
-            None => self.lengths(entry, size, parts).await?,
-        };
-        Ok(lengths.map(|lengths| told.over(Some(lengths))))
-    }
-
-    async fn part_lengths(&self, entry: &Entry) -> Result<Option<Vec<u64>>, Error> {
-        let head = self.head(entry, None).await?;
-        match (length(&head), Told::of(&head).and_then(|told| told.parts())) {
-            (Some(size), Some(parts)) => self.lengths(entry, size, parts).await,
-            _ => Ok(None),
+            None if first == size => Err(no_parts(entry)),
+            None => Ok(Some(told.over(Some(Vec::new())))),
         }
     }
 
-    /// The lengths of all parts, if they are those of the object.
-    async fn lengths(
-        &self,
-        entry: &Entry,
-        size: u64,
-        parts: usize,
-    ) -> Result<Option<Vec<u64>>, Error> {
-        let head = |number| patiently(move || self.head(entry, Some(number)));
-        let heads = stream::iter((1..=parts).map(head)).buffered(PARTS_ASKED_AT_ONCE);
-        let lengths: Vec<_> = heads.map_ok(|head| length(&head)).try_collect().await?;
-        let lengths: Option<Vec<u64>> = lengths.into_iter().collect();
-        let whole =
-            |parts: &[u64]| parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
-        Ok(lengths.filter(|lengths| whole(lengths) == Some(size)))
+    fn part_lengths(
+        self: Arc<Self>,
+        entry: Entry,
+    ) -> impl Stream<Item = Result<u64, Error>> + use<> {
+        let lengths = async move {
+            let head = self.head(&entry, None).await?;
+            let parts = Told::of(&head).and_then(|told| told.parts()).unwrap_or(0);
+            let whole = Arc::new((self, entry));
+            let part = move |number| {
+                let whole = Arc::clone(&whole);
+                async move {
+                    let (bucket, entry) = &*whole;
+                    let head = patiently(|| bucket.head(entry, Some(number))).await?;
+                    length(&head).ok_or_else(|| no_parts(entry))
+                }
+            };
+            Ok(stream::iter((1..=parts).map(part)).buffered(PARTS_ASKED_AT_ONCE))
+        };
+        lengths.try_flatten_stream()
     }
 
     /// What is said of an object, or of a part of it, besides its bytes.
@@ -320,6 +317,11 @@ impl Inner {
         let key = self.root.key(name);
         Request { method: Method::GET, key, query: &[], headers: &[], body: Bytes::new() }
     }
+}
+
+fn no_parts(entry: &Entry) -> Error {
+    let reason = "the server has a sum of its parts, and does not tell how long they are";
+    Error::refused(entry.name.clone(), reason)
 }
 
 /// The bytes of an answer.
