@@ -253,6 +253,11 @@ impl Read for Member {
                     return Ok(0);
                 }
                 let read = file.read(&mut buffer[..most])?;
+                // Files of the kernel end before the size that they tell, and go on telling it.
+                if read == 0 && Some(file.metadata()?.len()) != self.entry.size {
+                    let name = self.entry.name.clone();
+                    return Err(io::Error::other(Arc::new(Error::Changed { name })));
+                }
                 *left -= read as u64;
                 Ok(read)
             }

@@ -306,6 +306,37 @@ fn a_set_that_is_dropped_half_read_leaves_its_members_to_their_readers() {
 }
 
 #[test]
+fn a_file_that_shrinks_while_it_is_read_is_an_error() {
+    let folder = folder(&[]);
+    let path = folder.path().join("file");
+    let size = 1 << 20;
+    fs::write(&path, vec![b'x'; size]).expect("there is room");
+    let set = set(&engine(), &folder, "file", SetOptions::default());
+    let mut member = set.next().expect("a member").expect("it can be read");
+    let mut read = member.chunk().expect("the beginning is there").len();
+    fs::File::options().write(true).open(&path).expect("opens").set_len(size as u64 / 2).unwrap();
+    let error = loop {
+        match member.chunk() {
+            Ok(chunk) if chunk.is_empty() => panic!("{read} bytes are not the whole"),
+            Ok(chunk) => read += chunk.len(),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
+    assert_eq!(read, size / 2);
+}
+
+#[test]
+fn a_file_of_the_kernel_ends_before_its_size() {
+    let path = Path::new("/sys/kernel");
+    let whole = fs::read(path.join("uevent_seqnum")).expect("it is there");
+    let set = Set::open(&engine(), [glob(path, "uevent_seqnum")], SetOptions::default());
+    let member = set.next().expect("a member").expect("it can be read");
+    assert!(member.size().is_some_and(|size| size > whole.len() as u64));
+    assert_eq!(member.read().expect("it can be read").len(), whole.len());
+}
+
+#[test]
 fn a_member_is_a_descriptor_that_can_seek() {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let folder = folder(&["seekable"]);
