@@ -378,9 +378,17 @@ fn a_closed_pipe_ends_a_run_quietly() {
 #[test]
 fn output_that_cannot_be_written_is_said_once_and_no_file_is_blamed() {
     let folder = Folder::new().with("one", "needle\n").with("two", "needle\n");
-    for (chunk, jobs) in [("1G", "1"), ("1K", "1"), ("1G", "2")] {
+    for args in [
+        ["--chunk=1G", "--jobs=1"],
+        ["--chunk=1K", "--jobs=1"],
+        ["--chunk=1G", "--jobs=2"],
+        ["--json", "--jobs=2"],
+        ["--stats", "-q"],
+    ] {
         let out = Command::new(env!("CARGO_BIN_EXE_nearfirst"))
-            .args(["grep", "--chunk", chunk, "--jobs", jobs, "needle", "one", "two"])
+            .arg("grep")
+            .args(args)
+            .args(["needle", "one", "two"])
             .current_dir(folder.0.path())
             .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
             .output()

@@ -51,15 +51,11 @@ struct Elsewhere {
 
 impl Display for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.source)
+        write!(f, "{}: {}", self.place, messages::reason(&self.source))
     }
 }
 
-impl Error for Elsewhere {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.source)
-    }
-}
+impl Error for Elsewhere {}
 
 /// `error` as one of `place`, to tell it from those of the file that is searched; its kind stays.
 pub(super) fn elsewhere(place: impl Into<String>, error: io::Error) -> io::Error {
