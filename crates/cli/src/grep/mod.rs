@@ -120,7 +120,7 @@ fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
     if settings.paths.is_default && !found.searched {
         trouble.say("no files were searched: an ignore file or a filter may leave them all out");
     }
-    if settings.stats {
+    if settings.stats && !found.gave_up {
         print_stats(&settings, &found.stats, &output)?;
         if settings.asked.mode != Mode::Json {
             say_reading(&found.reading);

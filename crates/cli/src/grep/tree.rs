@@ -47,6 +47,8 @@ pub(super) struct Run<'a> {
 pub(super) struct Found {
     pub(super) is_match: bool,
     pub(super) searched: bool,
+    /// Nothing more can be written, or kept.
+    pub(super) gave_up: bool,
     pub(super) stats: Stats,
     pub(super) reading: Reading,
 }
@@ -103,6 +105,7 @@ impl<'a> Run<'a> {
         let mut found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.is_match = self.is_match.into_inner();
         found.searched = self.searched.into_inner();
+        found.gave_up = self.gave_up.into_inner();
         Ok(found)
     }
 
