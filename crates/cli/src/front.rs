@@ -14,6 +14,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::sync::OnceLock;
+use std::thread::ScopedJoinHandle;
 
 use nearfirst::Local;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,6 +33,9 @@ const LOOKS_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How often that is, at most, of a child that was told to end: it may have to tidy up.
 const LOOKS_UNTIL_IT_ENDS: u32 = 30;
 
+/// What a main thread has.
+const STACK_BYTES: usize = 8 << 20;
+
 /// The exit code of a program that panicked.
 const PANICKED: u8 = 101;
 
@@ -44,14 +48,14 @@ static DONE: OnceLock<OwnedFd> = OnceLock::new();
 /// Does `work`, in a child where something is mounted that may not answer.
 ///
 /// To be called while the process has a single thread, and little memory, which is copied.
-pub(crate) fn of(work: impl FnOnce() -> ExitCode) -> ExitCode {
+pub(crate) fn of(work: impl FnOnce() -> ExitCode + Send) -> ExitCode {
     let mounts = Local::default().mounts().unwrap_or_default();
     if mounts.all().iter().any(|mount| mount.backing.may_stall())
         && let Ok(Some(front)) = Front::begin()
     {
         return front.wait();
     }
-    let exit = match catch_unwind(AssertUnwindSafe(work)) {
+    let exit = match catch_unwind(AssertUnwindSafe(|| beside_main(work))) {
         Ok(exit) => exit,
         // It was said on stderr. A thread that hangs must not keep the one in front waiting for it.
         Err(_) if DONE.get().is_some() => ExitCode::from(PANICKED),
@@ -66,6 +70,26 @@ pub(crate) fn of(work: impl FnOnce() -> ExitCode) -> ExitCode {
         }
     }
     exit
+}
+
+/// Does `work` in a thread of its own in a child. The kernel gives a signal to the main thread, even
+/// while that waits for a dead mount and cannot take it.
+fn beside_main(work: impl FnOnce() -> ExitCode + Send) -> ExitCode {
+    let mut work = Some(work);
+    let mut run = || work.take().map_or(ExitCode::FAILURE, |work| work());
+    if DONE.get().is_none() {
+        return run();
+    }
+    let done = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("main".into()).stack_size(STACK_BYTES);
+        thread.spawn_scoped(scope, &mut run).map(ScopedJoinHandle::join)
+    });
+    match done {
+        Ok(Ok(exit)) => exit,
+        Ok(Err(panic)) => resume_unwind(panic),
+        // No thread can be had.
+        Err(_) => run(),
+    }
 }
 
 /// Says, in a child, that the work is done; the process may end any time from then on.

@@ -87,6 +87,7 @@ fn a_worker_that_is_killed_is_not_waited_for_where_a_thread_of_it_cannot_end() {
         let wc = Program::at(NEARFIRST).cmd(["wc", "--wait-max=3600"]).arg(&alive).arg(&dead);
         let wc = wc.env("NEARFIRST_STATE", dir.join("state"));
         let mut front = wc.into_command().spawn().expect("started");
+        let is_hanging = |process| waits_in(process, "request_wait_answer");
         let has_hung = |worker: &Pid| is_hanging(*worker) || children(*worker).any(is_hanging);
         let find = || children(Pid::from_child(&front)).next().filter(has_hung);
         until("it hangs", || find().is_some());
@@ -116,11 +117,33 @@ fn children(process: Pid) -> impl Iterator<Item = Pid> {
     children.join(" ").split_whitespace().filter_map(pid).collect::<Vec<_>>().into_iter()
 }
 
-/// Whether a thread of it waits for a FUSE program.
-fn is_hanging(process: Pid) -> bool {
-    threads(process).any(|thread| {
-        fs::read_to_string(thread.join("wchan")).is_ok_and(|at| at == "request_wait_answer")
-    })
+/// Whether a thread of it waits in that function of the kernel.
+fn waits_in(process: Pid, function: &str) -> bool {
+    threads(process)
+        .any(|thread| fs::read_to_string(thread.join("wchan")).is_ok_and(|at| at == function))
+}
+
+#[test]
+fn a_run_is_broken_off_while_it_waits_for_a_dead_mount() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let dead = slow.create("dead", "text");
+    let dir = Dir::new();
+    slow.mount().set_rules(vec!["dead: stall=1:forever".parse().expect("a rule")]);
+    // What is being read is in the page cache, and so it is taken to be near.
+    let path = dead.clone();
+    let reader = std::thread::spawn(move || fs::read(path));
+    until("it is being read", || slow.stats().file("dead").reads > 0);
+    let cp = Program::at(NEARFIRST).cmd(["cp", "-j1"]).arg(&dead).arg(dir.join("copy"));
+    let cp = cp.env("NEARFIRST_STATE", dir.join("state"));
+    let mut front = cp.into_command().spawn().expect("started");
+    let hangs = |worker| waits_in(worker, "folio_wait_bit_common");
+    until("it hangs", || children(Pid::from_child(&front)).any(hangs));
+    kill_process(Pid::from_child(&front), Signal::TERM).expect("it lives");
+    // The front by itself would end by the signal, and later.
+    assert_eq!(front.wait().expect("ended").code(), Some(143));
+    slow.mount().set_rules(Vec::new());
+    assert_eq!(reader.join().expect("no panic").expect("it can be read"), b"text");
 }
 
 #[test]
