@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import subprocess
 import tarfile
@@ -24,6 +25,8 @@ FIRST_BYTE_MS, SLOW_ONE_IN, SLOW_MS = 50, 50, 2000
 """As the races of objects have it: every answer is late, one in fifty very."""
 SHARD_IMAGES = 100
 WAIT_TARGET = 0.02
+COMPUTING_LEAST = 1.05
+"""Of what transferring alone takes; a little more than 1, since neither is measured to a hundredth."""
 RUNS_MAX = 3
 _TIMEOUT_S = 900
 
@@ -110,7 +113,7 @@ def _measure(bench: Bench) -> Data:
         transfers = [once(OURS[0], 0, bench.seed + run)["seconds"] for run in range(3)]
         transfer_s = Spread.of(transfers).median
         batches = -(-count // 32)
-        steps = max(1, round(transfer_s / (batches * step_s)))
+        steps = math.ceil(COMPUTING_LEAST * transfer_s / (batches * step_s))
         samples: dict[str, list[Data]] = {who.name: [] for who in (*OURS, *PEERS)}
         for run in range(min(bench.runs, RUNS_MAX)):
             for who in bench.rng(f"training {run}").sample((*OURS, *PEERS), len(samples)):
@@ -162,7 +165,7 @@ def _plots(data: Data) -> dict[str, str]:
     for name, of in data["samples"].items():
         share = Spread.of([100 * _share(sample) for sample in of])
         bars.append(svg.Bar(name, share.median, share.low, share.high, 100 * WAIT_TARGET))
-    title = "A PyTorch loop whose computing takes as long as its transfers: waiting for data"
+    title = "A PyTorch loop whose computing takes no less than its transfers: waiting for data"
     return {"training": svg.bars(title, "% of the time after the first batch", bars)}
 
 
