@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import nearfirst
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from astropy.io import fits
 from PIL import Image
@@ -44,6 +46,17 @@ def saved(save: Callable[[Any], object]) -> bytes:
     return file.getvalue()
 
 
+def test_an_archive(made: Any) -> None:
+    def archived(file: Any) -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("inside", "text")
+
+    member = made("a.zip", saved(archived))
+    with member.open() as file, zipfile.ZipFile(file) as archive:
+        assert archive.read("inside") == b"text"
+    assert zipfile.is_zipfile(member.path())
+
+
 def test_an_image(made: Any) -> None:
     image = Image.fromarray(PIXELS)
     member = made("image.png", saved(lambda file: image.save(file, "png")))
@@ -70,6 +83,8 @@ def test_tables(made: Any) -> None:
     member = made("table.parquet", saved(table.to_parquet))
     with member.open() as file:
         assert pd.read_parquet(file).equals(table)
+    with member.open() as file:
+        assert pyarrow.parquet.read_table(file).to_pandas().equals(table)
 
 
 def test_a_buffer_is_not_copied(made: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import gc
 import select
@@ -28,13 +29,13 @@ LARGE = bytes(24 << 20)
 PATIENCE_S = 30
 
 
-def interrupted(server: Server, wait: Callable[[], object]) -> None:
-    """Has Ctrl-C come while `wait` waits for the server."""
+def interrupted(server: Server, wait: Callable[[], object], within: str = "<lambda>") -> None:
+    """Has Ctrl-C come while `wait` waits for the server, in a function of this name."""
     main = threading.main_thread().ident or 0
 
     def press() -> None:
         server.asked.wait(PATIENCE_S)
-        while sys._current_frames()[main].f_code.co_name != "<lambda>":  # noqa: SLF001
+        while sys._current_frames()[main].f_code.co_name != within:  # noqa: SLF001
             pass
         signal.pthread_kill(main, signal.SIGINT)
 
@@ -51,11 +52,49 @@ def test_ctrl_c_is_heard_while_a_member_is_waited_for(server: Server) -> None:
     server.released.set()
 
 
-def test_ctrl_c_is_heard_while_a_list_is_waited_for(server: Server) -> None:
-    members = nearfirst.open("@" + server.put("names", b"a\nb\n", hold=True))
-    interrupted(server, lambda: len(members))
+LISTINGS: dict[str, Callable[[nearfirst.Set], object]] = {
+    "for": lambda members: collections.deque(members, maxlen=0),
+    "len": len,
+    "in": lambda members: "c" in members,
+    "names": lambda members: list(members.names()),
+    "bool of none": lambda members: bool(members.filter(lambda _: False)),
+    "less": lambda members: list((nearfirst.open("d") - members).names()),
+}
+
+
+@pytest.mark.parametrize("use", LISTINGS)
+def test_ctrl_c_is_heard_while_a_list_is_waited_for(server: Server, use: str) -> None:
+    members = nearfirst.open("@" + server.put("names", b"a\nb\n", hold=True), errors="yield")
+    interrupted(server, lambda: LISTINGS[use](members))
     server.released.set()
     assert len(members) == 2
+
+
+WHOLES: dict[str, Callable[[nearfirst.Member], object]] = {
+    "path": lambda member: member.path(),
+    "buffer": memoryview,
+    "readinto": lambda member: all(iter(lambda: member.readinto(bytearray(1 << 20)), 0)),
+}
+
+
+@pytest.mark.parametrize("use", WHOLES)
+def test_ctrl_c_is_heard_while_a_whole_is_waited_for(server: Server, use: str) -> None:
+    member = next(nearfirst.open(server.put("held", LARGE, hold=True)))
+    interrupted(server, lambda: WHOLES[use](member))
+    server.released.set()
+
+
+def test_ctrl_c_is_heard_while_a_task_waits(server: Server) -> None:
+    async def main() -> None:
+        async for _ in nearfirst.open(server.put("held", b"ab", hold=True)):
+            pass
+
+    def run() -> None:
+        asyncio.run(main())
+
+    # The handler of asyncio is there once its loop waits.
+    interrupted(server, run, "select")
+    server.released.set()
 
 
 def test_nothing_is_lost_by_an_interrupted_read(server: Server) -> None:

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nearfirst::{Backing, Costs, probe_first, probe_memory};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::costs::costs;
+use crate::apart::Apart;
+use crate::costs::costs_by_now;
 use crate::error;
 
 /// What is asked of a device is a read of this size, neither all latency nor all bandwidth.
@@ -65,7 +67,7 @@ fn row(costs: &Costs, device: &nearfirst::Device, mounted_on: Vec<PathBuf>) -> D
 /// Every device behind a mount, and every other one that the table knows, by name.
 #[pyfunction]
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
-    let costs = costs();
+    let costs = costs_by_now();
     py.detach(|| {
         let mut points = mounted(&costs)?;
         let known: Vec<_> = costs.table().devices().cloned().collect();
@@ -87,24 +89,28 @@ pub(crate) fn calibrate(
 ) -> PyResult<Vec<Device>> {
     let limit = Duration::try_from_secs_f64(seconds)
         .map_err(|error| PyValueError::new_err(format!("seconds: {error}")))?;
-    let costs = costs();
+    let costs = costs_by_now();
     let all = py.detach(|| mounted(&costs))?;
     let is_all = paths.is_empty();
     let memory_is_known = costs.table().devices().any(nearfirst::Device::is_memory);
     let mut measured = Vec::new();
     if is_all || !memory_is_known {
-        let found = py.detach(|| probe_memory(costs.clock()));
+        let clock = costs.clock().clone();
+        let found = Apart::begin(move || probe_memory(&clock))?.ended(py)?;
         let found = found.map_err(|error| error::of(py, &error.name(), &error))?;
         measured.push(found.device.clone());
         costs.calibrate(found);
     }
     let asked = paths.into_iter().map(|path| vec![path]);
     let places: Vec<_> = if is_all { all.values().cloned().collect() } else { asked.collect() };
-    for places in places.iter().filter(|places| !places.is_empty()) {
-        py.check_signals()?;
-        let probed = || probe_first(costs.local(), places, costs.clock(), limit, |_| ());
-        match py.detach(probed) {
-            Ok((found, _)) => {
+    for places in places.into_iter().filter(|places| !places.is_empty()) {
+        let costs_of = Arc::clone(&costs);
+        let probed = move || {
+            let (local, clock) = (costs_of.local(), costs_of.clock());
+            probe_first(local, &places, clock, limit, |_| ()).map(|(found, _)| found)
+        };
+        match Apart::begin(probed)?.ended(py)? {
+            Ok(found) => {
                 measured.push(found.device.clone());
                 costs.calibrate(found);
             }

@@ -3,6 +3,7 @@
 //! It converts, calls, and converts the error; what can be said in Python stands in `python/nearfirst`.
 
 mod answer;
+mod apart;
 mod bell;
 mod buffer;
 mod callback;

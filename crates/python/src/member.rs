@@ -119,10 +119,10 @@ impl Member {
 
 /// A folder with a copy of a member under this name.
 fn copied(py: Python<'_>, reading: &mut Reading, file_name: &OsStr) -> PyResult<TempDir> {
-    let mut source = reading.file(py)?;
     let folder = tempfile::Builder::new().prefix("nearfirst-").tempdir()?;
     let path = folder.path().join(file_name);
-    py.detach(|| std::io::copy(&mut source, &mut File::create_new(&path)?))?;
+    let file = File::options().read(true).write(true).create_new(true).open(path)?;
+    reading.copied_to(py, file)?;
     Ok(folder)
 }
 

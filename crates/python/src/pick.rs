@@ -3,14 +3,15 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nearfirst::{Error, Name, Picker};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::costs::costs;
+use crate::apart::{self, Apart};
+use crate::costs::costs_by_now;
 use crate::error;
 use crate::sled::{local, place_word, plan_of};
 
@@ -48,13 +49,26 @@ impl Piece {
 #[pyclass(frozen, module = "nearfirst._nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Pieces {
+    picked: Arc<Picked>,
+    /// Whether its mount may not answer.
+    may_stall: bool,
+    /// Of such a mount, what Ctrl-C did not wait for: the next one to ask has it.
+    coming: Mutex<Option<Apart<Next>>>,
+}
+
+/// A piece and its bytes; `None` at the end.
+type Next = Result<Option<(nearfirst::Piece, Vec<u8>)>, Error>;
+
+/// A file, and what of it was not handed out yet.
+#[derive(Debug)]
+struct Picked {
     name: Name,
     file: File,
     separator: Option<u8>,
     picker: Mutex<Picker>,
 }
 
-impl Pieces {
+impl Picked {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
         self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => Error::Changed { name: self.name.clone() },
@@ -62,8 +76,7 @@ impl Pieces {
         })
     }
 
-    /// The next piece and its bytes.
-    fn next(&self) -> Result<Option<(nearfirst::Piece, Vec<u8>)>, Error> {
+    fn next(&self) -> Next {
         let piece = {
             let mut picker = self.picker.lock().unwrap_or_else(PoisonError::into_inner);
             match self.separator {
@@ -81,6 +94,24 @@ impl Pieces {
     }
 }
 
+impl Pieces {
+    fn coming(&self) -> MutexGuard<'_, Option<Apart<Next>>> {
+        self.coming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next piece, read by another thread.
+    fn apart(&self, py: Python<'_>) -> PyResult<Next> {
+        let left = self.coming().take();
+        let mut coming = if let Some(coming) = left {
+            coming
+        } else {
+            let picked = Arc::clone(&self.picked);
+            Apart::begin(move || picked.next())?
+        };
+        coming.ended(py).inspect_err(|_| *self.coming() = Some(coming))
+    }
+}
+
 #[pymethods]
 impl Pieces {
     fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -88,8 +119,10 @@ impl Pieces {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Piece>> {
-        let next = py.detach(|| self.next()).map_err(|error| error::of(py, &self.name, &error))?;
+        // Before, not after: a piece is handed out once.
         py.check_signals()?;
+        let next = if self.may_stall { self.apart(py)? } else { py.detach(|| self.picked.next()) };
+        let next = next.map_err(|error| error::of(py, &self.picked.name, &error))?;
         Ok(next.map(|(piece, bytes)| Piece {
             offset: piece.offset,
             place: place_word(piece.place),
@@ -114,14 +147,17 @@ pub(crate) fn pick(
         Some(_) => return Err(PyValueError::new_err("record is one byte, such as b'\\n'")),
     };
     let plan = plan_of(plan)?;
-    let costs = costs();
-    let picked = py.detach(|| {
-        let path = local(name)?;
-        let (file, _) = costs.open_regular(path)?;
-        let sleds = costs.file_sleds(&file).map_err(|error| Error::io(path, error))?;
+    let (costs, name) = (costs_by_now(), Name::new(name));
+    let raised = |error: Error| error::of(py, &error.name(), &error);
+    let path = local(name.as_bytes()).map_err(raised)?.to_owned();
+    let (of, at) = (Arc::clone(&costs), path.clone());
+    let opened = apart::asked(py, apart::may_stall(&path), move || of.open_regular(&at))?;
+    let (file, status) = opened.map_err(raised)?;
+    let may_stall = status.backing.may_stall();
+    let begin = move || {
+        let sleds = costs.file_sleds(&file).map_err(|error| Error::io(&path, error))?;
         let picker = Picker::with_plan(&[], piece_bytes, plan);
-        let mut pieces =
-            Pieces { name: Name::new(name), file, separator, picker: Mutex::new(picker) };
+        let mut pieces = Picked { name, file, separator, picker: Mutex::new(picker) };
         let sleds = match separator {
             Some(separator) => {
                 let read = |offset, buffer: &mut [u8]| pieces.read(offset, buffer);
@@ -131,6 +167,7 @@ pub(crate) fn pick(
         };
         pieces.picker = Mutex::new(Picker::with_plan(&sleds, piece_bytes, plan));
         Ok(pieces)
-    });
-    picked.map_err(|error: Error| error::of(py, &error.name(), &error))
+    };
+    let picked = apart::asked(py, may_stall, begin)?.map_err(raised)?;
+    Ok(Pieces { picked: Arc::new(picked), may_stall, coming: Mutex::default() })
 }

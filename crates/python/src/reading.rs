@@ -6,21 +6,25 @@ use std::future::poll_fn;
 use std::io::{self, Read as _, Seek as _, Write as _};
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use nearfirst::{Engine, Member, MemberError};
+use nearfirst::{Engine, Member, MemberError, Name};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::apart::Apart;
 use crate::error;
 use crate::wait::wait;
 
 /// Bytes of a file that are read between two looks for a signal.
 const FILE_READ_BYTES: usize = 8 << 20;
+/// Bytes that are copied between two looks for a signal.
+const COPY_BYTES: u64 = 64 << 20;
 /// Bytes of a remote member up to which its descriptor is memory; larger ones lie in a file.
 const MEMORY_FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// A member that is read forwards; what was read is let go.
 #[derive(Debug)]
 pub(crate) struct Reading {
+    name: Name,
     source: Source,
     /// Arrived, and not read yet.
     pieces: VecDeque<Bytes>,
@@ -33,6 +37,8 @@ pub(crate) struct Reading {
 enum Source {
     /// The set's engine, or a file of this machine.
     Member(Box<Member>, Engine),
+    /// A file of a mount that may not answer, of which a thread reads more.
+    Away(Apart<(Box<Member>, Result<Bytes, MemberError>)>, Engine),
     /// All of it is here.
     Ended,
     /// A descriptor holds the whole.
@@ -43,15 +49,15 @@ enum Source {
 
 impl Reading {
     pub(crate) fn new(member: Member, engine: Engine) -> Self {
-        Self::of(Source::Member(Box::new(member), engine))
+        Self::of(member.name().clone(), Source::Member(Box::new(member), engine))
     }
 
     pub(crate) fn failed(error: MemberError) -> Self {
-        Self::of(Source::Failed(error))
+        Self::of(error.name.clone(), Source::Failed(error))
     }
 
-    fn of(source: Source) -> Self {
-        Self { source, pieces: VecDeque::new(), begun: false }
+    fn of(name: Name, source: Source) -> Self {
+        Self { name, source, pieces: VecDeque::new(), begun: false }
     }
 
     /// Bytes that are here.
@@ -63,9 +69,15 @@ impl Reading {
     fn more(&mut self, py: Python<'_>) -> PyResult<bool> {
         // Before, not after: what has arrived must not be lost by a signal.
         py.check_signals()?;
+        self.send_away();
         let next = match &mut self.source {
             Source::Ended => Ok(Bytes::new()),
             Source::Failed(error) => Err(error.clone()),
+            Source::Away(reading, engine) => {
+                let (member, next) = reading.ended(py)?;
+                self.source = Source::Member(member, engine.clone());
+                next
+            }
             Source::Kept(_) => return Ok(self.kept_piece(py)?),
             Source::Member(member, _) if member.name().path().is_some() => {
                 py.detach(|| file_piece(member))
@@ -90,6 +102,33 @@ impl Reading {
                 Err(raised)
             }
         }
+    }
+
+    /// Has a thread read on where reading may not return.
+    fn send_away(&mut self) {
+        let may_stall =
+            |source: &Source| matches!(source, Source::Member(member, _) if member.may_stall());
+        if !may_stall(&self.source) {
+            return;
+        }
+        let Source::Member(mut member, engine) = std::mem::replace(&mut self.source, Source::Ended)
+        else {
+            unreachable!("it is a member that may stall")
+        };
+        let read = move || {
+            let piece = file_piece(&mut member);
+            (member, piece)
+        };
+        self.source = match Apart::begin(read) {
+            Ok(reading) => Source::Away(reading, engine),
+            Err(error) => {
+                self.failing(nearfirst::Error::io(self.name.to_string_lossy().into_owned(), error))
+            }
+        };
+    }
+
+    fn failing(&self, cause: nearfirst::Error) -> Source {
+        Source::Failed(MemberError { name: self.name.clone(), cause: cause.into() })
     }
 
     fn kept_piece(&mut self, py: Python<'_>) -> io::Result<bool> {
@@ -188,25 +227,43 @@ impl Reading {
         }
         let size = match &self.source {
             Source::Member(member, _) => member.size(),
+            Source::Away(..) => None,
             _ => Some(self.here() as u64),
         };
-        let mut file =
-            crate::file::temporary(size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX))?;
+        let file = crate::file::temporary(size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX))?;
+        self.gathered_in(py, file)
+    }
+
+    /// Writes the whole to a new file, which is what its bytes are had from then on.
+    ///
+    /// # Errors
+    /// Some was read already; what kept the rest away; no room for it.
+    pub(crate) fn copied_to(&mut self, py: Python<'_>, mut file: File) -> PyResult<()> {
+        if let Source::Kept(kept) = &self.source {
+            let kept = crate::file::again(kept)?;
+            while py.detach(|| io::copy(&mut (&kept).take(COPY_BYTES), &mut file))? > 0 {
+                py.check_signals()?;
+            }
+            return Ok(());
+        }
+        self.not_begun()?;
+        self.source = Source::Kept(self.gathered_in(py, file)?);
+        Ok(())
+    }
+
+    /// The file, with all that was not read yet, at its beginning.
+    fn gathered_in(&mut self, py: Python<'_>, mut file: File) -> PyResult<File> {
         if let Err(error) = self.copy_to(py, &mut file) {
-            self.break_off();
+            // What was copied in part is gone: the rest must not pass for the whole.
+            if matches!(self.source, Source::Member(..) | Source::Away(..)) {
+                let reason = "copying it was broken off";
+                self.source =
+                    self.failing(nearfirst::Error::interrupted(self.name.clone(), reason));
+            }
             return Err(error);
         }
         file.rewind()?;
         Ok(file)
-    }
-
-    /// What was copied in part is gone: the rest must not pass for the whole.
-    fn break_off(&mut self) {
-        if let Source::Member(member, _) = &self.source {
-            let name = member.name().clone();
-            let cause = nearfirst::Error::interrupted(name.clone(), "copying it was broken off");
-            self.source = Source::Failed(MemberError { name, cause: cause.into() });
-        }
     }
 
     /// Writes all that was not read yet.

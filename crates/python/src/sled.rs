@@ -9,6 +9,7 @@ use nearfirst::{Engine, Error, Name, Place, Plan};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::apart;
 use crate::costs::costs;
 use crate::engine::Shared;
 use crate::error;
@@ -109,9 +110,8 @@ pub(crate) fn local(name: &[u8]) -> Result<&Path, Error> {
 fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirst::Sled>> {
     let name = Name::new(name);
     if let Some(path) = name.path() {
-        let costs = costs();
-        return py
-            .detach(|| costs.path_sleds(path))
+        let (costs, asked) = (costs(), path.to_owned());
+        return apart::asked(py, apart::may_stall(path), move || costs.path_sleds(&asked))?
             .map_err(|error| error::of(py, &error.name(), &error));
     }
     let options = Options { storage: asked.storage, ..Options::default() };

@@ -11,7 +11,7 @@ use nearfirst::Engine;
 use pyo3::prelude::*;
 
 /// How long a wait may take no notice of a signal or of a closed set: shorter than a person notices.
-const SLICE: Duration = Duration::from_millis(50);
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 /// Wakes the thread that waits.
 struct Unpark(Thread);

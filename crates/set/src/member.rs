@@ -34,7 +34,7 @@ enum Content {
         /// Bytes to its end: who knows it need not ask the system, which may
         /// ask a server. `None` of what told no size, and once others have the file.
         left: Option<u64>,
-        _near: Near,
+        near: Near,
     },
     /// Read already, to compare it.
     Held(io::Cursor<Bytes>),
@@ -92,6 +92,16 @@ impl Member {
     /// Bytes, if its server told.
     pub fn size(&self) -> Option<u64> {
         self.entry.size
+    }
+
+    /// Whether it is a file of a mount that may not answer: reading it may never return.
+    pub fn may_stall(&self) -> bool {
+        match &self.content {
+            Content::Near(Near::File(file)) | Content::Opened { near: Near::File(file), .. } => {
+                file.may_stall()
+            }
+            _ => false,
+        }
     }
 
     /// The headers that it came with, if its store keeps any.
@@ -183,7 +193,7 @@ impl Member {
             let Content::Near(near) = held else { unreachable!("it was near above") };
             // A size of 0 may be that of a file that is made as it is read.
             let left = self.entry.size.filter(|&size| size > 0);
-            self.content = Content::Opened { file, left, _near: near };
+            self.content = Content::Opened { file, left, near };
         }
         Ok(match &mut self.content {
             Content::Opened { file, .. } | Content::Kept(file) => Some(file),

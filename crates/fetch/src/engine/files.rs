@@ -227,6 +227,9 @@ fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact,
     let path = item.path().expect("only files are opened");
     let (file, status) = open_wanted(engine, opener, item, path)?;
     item.pin(&described(item.name(), &status))?;
+    if status.backing.may_stall() {
+        item.found_to_stall();
+    }
     let far = within(far(engine, path, &file, &status)?, &item.parts);
     let (device, by_position) = match &item.device {
         Some((device, id)) if far.is_empty() && *device == status.device => (*id, false),

@@ -35,7 +35,7 @@ pub(crate) enum Source {
     File {
         /// Where it is.
         path: PathBuf,
-        /// Whether a call to its mount may never return.
+        /// Whether a call to its mount may never return, by the names of mounts.
         may_stall: bool,
     },
     /// A store that sends bytes.
@@ -51,6 +51,8 @@ struct Known {
     file: Option<KeptFile>,
     error: Option<Arc<store::Error>>,
     headers: Vec<(String, String)>,
+    /// Whether it was found on a mount that may never answer: names may be of mounts that are gone.
+    may_stall: bool,
 }
 
 /// An open file that waits for its reader: descriptors are few, so they are counted.
@@ -83,6 +85,7 @@ impl Item {
             file: None,
             error: None,
             headers: Vec::new(),
+            may_stall: false,
         });
         let (buffer, parts, is_guess) = (Buffer::default(), Vec::new(), false);
         Self { tag, source, device, buffer, parts, is_guess, known }
@@ -117,7 +120,12 @@ impl Item {
     }
 
     pub(crate) fn may_stall(&self) -> bool {
-        matches!(self.source, Source::File { may_stall: true, .. })
+        matches!(self.source, Source::File { may_stall: true, .. }) || lock(&self.known).may_stall
+    }
+
+    /// It lies on a mount that may never answer.
+    pub(crate) fn found_to_stall(&self) {
+        lock(&self.known).may_stall = true;
     }
 
     /// Pins what first contact found; a later contact must have found the same version.

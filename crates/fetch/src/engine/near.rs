@@ -92,6 +92,11 @@ impl NearFile {
         contact.map_or(0, |contact| contact.far.iter().map(|far| far.end - far.start).sum())
     }
 
+    /// Whether a call to its mount may never return.
+    pub fn may_stall(&self) -> bool {
+        self.hold.item.may_stall()
+    }
+
     /// Its descriptor, at the beginning; each call gives one of its own.
     ///
     /// # Errors

@@ -334,6 +334,13 @@ impl Local {
         Arc::clone(table)
     }
 
+    /// Has what is mounted be asked for again: numbers of mounts and of devices are given anew once
+    /// they are free, so that who lives long would take one mount for another.
+    pub fn forget_mounts(&self) {
+        *self.mounts.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.grounds.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// What stands behind the file system that a path seems to lie on, by the names of mounts alone.
     pub fn backing_by_name(&self, path: &Path) -> Option<Backing> {
         Some(self.mount_table().0.by_path(&absolute(path).ok()?)?.backing)

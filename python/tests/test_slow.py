@@ -1,0 +1,129 @@
+"""Files of a mount that does not answer: Ctrl-C is heard while they are waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nearfirst
+import pytest
+from test_wait import PATIENCE_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CONTENT = bytes(range(256)) * (128 << 10)
+# A read of them that comes after they are yielded, which is when the first of them is near.
+LATER = 64
+# Functions that wait, or call what does.
+WAITS = ("<lambda>", "calibrate", "pick")
+
+
+class Mount:
+    """A folder with a file of which one read is not answered, and one of which it is late."""
+
+    def __init__(self, program: str, folder: Path, read: int) -> None:
+        self._read = read
+        source, self.folder = folder / "source", folder / "mount"
+        source.mkdir()
+        self.folder.mkdir()
+        (source / "held").write_bytes(CONTENT)
+        (source / "late").write_bytes(CONTENT)
+        rules = ["--rule", f"held: stall={read}:forever", "--rule", f"late: stall={read}:3s"]
+        command: list[str | Path] = [program, source, self.folder, *rules]
+        self._server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert self._server.stdout is not None
+        self.works = self._server.stdout.readline().startswith(b"mounted")
+
+    def is_asked(self) -> bool:
+        stats = json.loads((self.folder / ".slowfs/stats").read_bytes())
+        return bool(stats["total"]["reads"] >= self._read)
+
+    def close(self) -> None:
+        with self._server:
+            self._server.terminate()
+
+    def interrupted(self, wait: Callable[[], object]) -> None:
+        """Has Ctrl-C come while `wait` waits for the mount."""
+        main = threading.main_thread().ident or 0
+        heard = threading.Event()
+
+        def press() -> None:
+            waited = threading.Event()
+            while not self.is_asked() and not waited.wait(0.05):
+                pass
+            while sys._current_frames()[main].f_code.co_name not in WAITS:  # noqa: SLF001
+                pass
+            signal.pthread_kill(main, signal.SIGINT)
+            # Who waits without hearing it is let go by an error.
+            if not heard.wait(PATIENCE_S):
+                self.close()
+
+        presser = threading.Thread(target=press)
+        presser.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                wait()
+        finally:
+            heard.set()
+            presser.join()
+        assert self.is_asked(), "it was heard while the mount did not answer"
+
+
+@pytest.fixture
+def mount(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mount]:
+    """A mount that does not answer the first read, or one that is said."""
+    program = shutil.which("slowfs", path=Path(__file__).parents[2] / "target/debug")
+    read = getattr(request, "param", 1)
+    mount = Mount(program, tmp_path, read) if program and os.access("/dev/fuse", os.W_OK) else None
+    if mount is None or not mount.works:
+        assert os.environ.get("NEARFIRST_REQUIRE_ALL") != "1", "there is no slowfs"
+        pytest.skip("there is no slowfs, or no FUSE")
+    yield mount
+    mount.close()
+
+
+READS: dict[str, Callable[[nearfirst.Member], object]] = {
+    "read": lambda member: member.read(),
+    "readinto": lambda member: member.readinto(bytearray(10)),
+    "buffer": lambda member: memoryview(member),  # noqa: PLW0108
+}
+
+
+@pytest.mark.parametrize("mount", [LATER], indirect=True)
+@pytest.mark.parametrize("read", READS)
+def test_ctrl_c_is_heard_while_a_file_is_read(mount: Mount, read: str) -> None:
+    member = next(nearfirst.open(mount.folder / "held"))
+    mount.interrupted(lambda: READS[read](member))
+
+
+USES: dict[str, Callable[[Path], object]] = {
+    "pick": lambda path: list(nearfirst.pick(path)),
+    "pick of records": lambda path: list(nearfirst.pick(path, record=b"\n")),
+    "calibrate": lambda path: nearfirst.calibrate(path, seconds=PATIENCE_S, save=False),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_ctrl_c_is_heard_while_a_file_is_waited_for(mount: Mount, use: str) -> None:
+    mount.interrupted(lambda: USES[use](mount.folder / "held"))
+
+
+def test_a_piece_that_was_not_waited_for_is_the_next(mount: Mount) -> None:
+    pieces = nearfirst.pick(mount.folder / "late")
+    mount.interrupted(lambda: next(pieces))
+    assert sorted(piece.offset for piece in pieces) == list(range(0, len(CONTENT), 1 << 20))
+
+
+@pytest.mark.parametrize("mount", [LATER], indirect=True)
+def test_what_was_not_waited_for_is_read(mount: Mount) -> None:
+    member = next(nearfirst.open(mount.folder / "late"))
+    mount.interrupted(lambda: member.read())  # noqa: PLW0108
+    assert member.read() == CONTENT
