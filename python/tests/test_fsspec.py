@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import pickle
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,18 @@ def test_what_is_missing_and_what_is_a_folder(memory: Any) -> None:
         "memory://a/none": nearfirst.NotFound,
         "memory://a/b": nearfirst.Refused,
     }
+
+
+def test_an_archive_is_a_store(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("x.txt", "text of x")
+        archive.writestr("b/y.txt", "text of y")
+    files = fsspec.filesystem("zip", fo=str(tmp_path / "a.zip"))
+    members = nearfirst.open("zip:///**/*.txt", stores={"zip": files})
+    assert sorted(member.read() for member in members) == [b"text of x", b"text of y"]
+    fsspec.register_implementation("nearfirst", NearfirstFileSystem, clobber=True)
+    with fsspec.open_files(f"nearfirst::zip://*.txt::file://{tmp_path}/a.zip") as found:
+        assert [file.read() for file in found] == [b"text of x"]
 
 
 def test_local_files_as_fsspec_has_them(folder: Path) -> None:
