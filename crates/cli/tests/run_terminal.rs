@@ -11,7 +11,7 @@ use testkit::{Dir, Facility, cmd, skip_unless};
 
 /// Has a shell on a terminal of its own: types into it, and waits for what it writes.
 const TYPIST: &str = r"
-import os, pty, re, select, sys
+import os, pty, re, select, sys, time
 program, script = sys.argv[1:]
 pid, terminal = pty.fork()
 if pid == 0:
@@ -27,13 +27,15 @@ def wait(pattern):
     seen = seen[re.search(pattern, seen).end():]
 def type(text):
     os.write(terminal, text.encode())
+def begin(before=''):
+    type(f'{before}{program} run -- {script}\n')
 wait(rb'ready> ')
-type(f'{program} run -- {script}\n')
-wait(rb'asks\r\n')
 ";
 
 /// Stops and continues the command, and then gives it what it asks for.
 const STOPS: &str = r"
+begin()
+wait(rb'asks\r\n')
 for again in range(3):
     type('\x1a')
     wait(rb'Stopped')
@@ -55,6 +57,8 @@ os.waitpid(pid, 0)
 
 /// Stops a command that takes its time to stop, and continues it.
 const STOPS_SLOWLY: &str = r"
+begin()
+wait(rb'asks\r\n')
 for again in range(2):
     type('\x1a')
     wait(rb'stops\r\n')
@@ -64,6 +68,32 @@ for again in range(2):
     wait(rb'continued\r\n')
 type('\x1c')
 wait(rb'ready> ')
+type('exit\n')
+os.waitpid(pid, 0)
+";
+
+/// Stops a command while it begins; one key may come before there is anybody to stop.
+const STOPS_EARLY: &str = r"
+for early in range(24):
+    # A key before that would take the line with it.
+    begin('echo begins; ')
+    wait(rb'begins\r\n')
+    time.sleep(early / 1000)
+    for again in range(60):
+        if b'Stopped' in seen:
+            break
+        type('\x1a')
+        end = time.monotonic() + 0.5
+        while b'Stopped' not in seen and time.monotonic() < end:
+            if select.select([terminal], [], [], 0.1)[0]:
+                seen += os.read(terminal, 4096)
+    else:
+        sys.exit(f'it does not stop: {seen}')
+    wait(rb'ready> ')
+    type('kill -9 %%; fg\n')
+    wait(rb'Killed')
+    wait(rb'ready> ')
+    seen = b''
 type('exit\n')
 os.waitpid(pid, 0)
 ";
@@ -107,6 +137,13 @@ fn a_command_that_is_slow_to_stop_keeps_its_terminal_until_it_has_stopped() {
              print('continued', flush=True)\n",
     );
     type_into(&dir, &asking, STOPS_SLOWLY);
+}
+
+#[test]
+fn a_command_is_stopped_while_it_begins() {
+    skip_unless!(Facility::Tool("python3"), Facility::Tool("bash"));
+    let dir = Dir::new();
+    type_into(&dir, &script(&dir, "asking", "exec sleep 60"), STOPS_EARLY);
 }
 
 /// A command that runs this program.

@@ -229,8 +229,8 @@ pub(super) fn arguments(thread: u32) -> Vec<Arc<[u8]>> {
     whole.split(|&byte| byte == 0).take(ARGUMENTS_MAX).map(Arc::from).collect()
 }
 
-/// What the kernel tells of a process, in one piece: it makes no more of it than is asked for at once,
-/// and it would be asked ten times as the buffer grows.
+/// What the kernel tells of a process, in one piece: it makes no more of it than is asked for at
+/// once.
 pub(super) fn status(thread: u32) -> String {
     let mut text = String::with_capacity(STATUS_BYTES);
     let opened = fs::File::open(format!("/proc/{thread}/status"));

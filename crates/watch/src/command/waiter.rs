@@ -15,29 +15,43 @@ use super::sys::{self, Signals};
 /// How long what was learned may take to be written down, once the command has ended.
 const WRITES_WITHIN: Duration = Duration::from_secs(2);
 
+/// Signals by which a terminal stops its processes.
+const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+/// How long it takes at most until it is told that the command has stopped. Of one that is stopped
+/// before it has become its program nobody tells.
+const STOPS_WITHIN: Duration = Duration::from_millis(200);
+
 /// Waits for the command to end.
 pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outcome> {
     let clock = Clock::real();
     let (mut command, mut ended, mut said) = (None, None, Vec::new());
     let mut has_run = false;
     let mut text = Vec::new();
-    let mut until = None;
+    let (mut until, mut stopping) = (None, None);
     loop {
         let left = until.map(|until: Duration| until.saturating_sub(clock.now()));
         if left.is_some_and(|left| left.is_zero()) {
             break;
         }
-        let limit = left.and_then(|left| rustix::time::Timespec::try_from(left).ok());
+        let limit = stopping.map_or(left, |_| Some(left.unwrap_or(STOPS_WITHIN).min(STOPS_WITHIN)));
+        let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
         // Signals that come before there is a command wait for it.
         let is_known = command.is_some() || ended.is_some();
         let mut asked = [PollFd::new(&stream, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        match poll(&mut asked[..=usize::from(is_known)], limit.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        let nothing_came = match poll(&mut asked[..=usize::from(is_known)], limit.as_ref()) {
+            Ok(ready) => ready == 0,
+            Err(rustix::io::Errno::INTR) => false,
             Err(error) => return Err(error.into()),
-        }
+        };
         let heard = !asked[0].revents().is_empty();
         if is_known {
-            hand_on(signals, command);
+            stopping = hand_on(signals, command, false).or(stopping);
+        }
+        if nothing_came
+            && let Some(signal) = stopping.take()
+            && command.is_some_and(is_stopped)
+        {
+            sys::stop_by(signal);
         }
         if !heard {
             continue;
@@ -52,7 +66,7 @@ pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outc
                 Some(Line::Runs(process)) => {
                     command = Pid::from_raw(process);
                     has_run = true;
-                    hand_on_early(signals, command);
+                    stopping = hand_on(signals, command, true);
                     // It has its own; ours would keep who reads them from seeing their end.
                     let_go_of_streams(false);
                 }
@@ -65,6 +79,7 @@ pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outc
                 // Another may have continued it by now.
                 Some(Line::Stopped(signal)) if command.is_some_and(is_stopped) => {
                     sys::stop_by(signal);
+                    stopping = None;
                 }
                 Some(Line::Says(what)) => said.push(what),
                 Some(Line::Done) => is_done = true,
@@ -97,21 +112,30 @@ fn unobserved(error: i32) -> Outcome {
     })
 }
 
-/// Sends the command what came before there was one, from the terminal too.
-fn hand_on_early(signals: &Signals, command: Option<Pid>) {
-    while let Some(sent) = signals.next() {
-        send(sent.signal, command);
-    }
-}
-
 /// Sends the command what was sent to us. What the terminal sends goes to its whole group, and so
-/// to the command, by itself.
-fn hand_on(signals: &Signals, command: Option<Pid>) {
-    while let Some(sent) = signals.next() {
-        // Who continues a whole group has continued the command. A stop that came later has undone
-        // this signal: the kernel keeps no two of them.
-        let is_done = sent.signal == libc::SIGCONT && !command.is_some_and(is_stopped);
-        if sent.by_process && !is_done {
+/// to the command, by itself, unless it came `early`, before there was one. Gives a signal that is
+/// to stop it.
+fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> {
+    let (mut stops, mut continues) = (None, false);
+    loop {
+        // Who continues a whole group has continued the command. Where a later stop has stopped it
+        // again, that has come to us, too, by the time that this is seen.
+        let is_left = continues && command.is_some_and(is_stopped);
+        let Some(sent) = signals.next() else {
+            if is_left {
+                send(libc::SIGCONT, command);
+            }
+            return stops;
+        };
+        let is_ours = sent.by_process || early;
+        if sent.signal == libc::SIGCONT {
+            continues = is_ours;
+            continue;
+        }
+        if STOPS.contains(&sent.signal) {
+            (stops, continues) = (Some(sent.signal), false);
+        }
+        if is_ours {
             send(sent.signal, command);
         }
     }
