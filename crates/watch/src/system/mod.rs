@@ -270,11 +270,15 @@ impl System {
         if seen.opens_emptied {
             self.over.append(&mut self.ended);
         }
-        let ends = seen.changes.iter().filter_map(|change| match change {
-            Change::Exited { pid } => Some(*pid),
-            _ => None,
-        });
-        let ends: Vec<Pid> = ends.collect();
+        let mut ends = HashSet::new();
+        for change in &seen.changes {
+            match *change {
+                Change::Exited { pid } => drop(ends.insert(pid)),
+                // The pid is used again.
+                Change::Forked { child, .. } => drop(ends.remove(&child)),
+                _ => {}
+            }
+        }
         let ended: HashSet<Pid> =
             ends.iter().chain(&self.ended).chain(&self.over).copied().collect();
         let unnamed = std::mem::take(&mut self.unnamed);
