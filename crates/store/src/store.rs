@@ -69,6 +69,9 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// A sum of the bytes of the version that `entry` knows, if the store keeps one and tells it
     /// apart from the bytes.
+    ///
+    /// # Errors
+    /// Those of the store; also that it keeps a sum over parts and does not tell of these.
     fn checksum(&self, _entry: &Entry) -> Answer<'_, Option<Checksum>> {
         futures::future::ready(Ok(None)).boxed()
     }

@@ -37,7 +37,8 @@ enum Known {
     Last { at: Duration, answered: bool },
     /// It did not answer this question in time. While it has not, another would only hang as well,
     /// with a thread and a process.
-    Silent { at: Duration, question: Question },
+    /// But it may be the one file, or the question may be lost: some day another is asked.
+    Silent { at: Duration, holds: Duration, question: Question },
     /// It is being asked: who comes meanwhile waits for that answer.
     Asked,
 }
@@ -62,20 +63,27 @@ impl Canaries {
                 Some(&Known::Last { at, answered }) if holds(answered, at, clock) => {
                     return answered;
                 }
-                Some(Known::Silent { at, question })
-                    if holds(false, *at, clock) || is_unanswered(question) =>
+                Some(Known::Silent { at, holds, question })
+                    if clock.now().saturating_sub(*at) < SILENCE_HOLDS
+                        || is_unanswered(question) && clock.now().saturating_sub(*at) < *holds =>
                 {
                     return false;
                 }
                 _ => break,
             }
         }
-        mounts.insert(id, Known::Asked);
+        let holds = match mounts.insert(id, Known::Asked) {
+            Some(Known::Silent { holds, .. }) => holds * 2,
+            _ => SILENCE_HOLDS * 2,
+        };
         drop(mounts);
         let unanswered = ask(path, limit, clock).err();
         let (at, answered) = (clock.now(), unanswered.is_none());
-        let known = unanswered
-            .map_or(Known::Last { at, answered }, |question| Known::Silent { at, question });
+        let known = unanswered.map_or(Known::Last { at, answered }, |question| Known::Silent {
+            at,
+            holds,
+            question,
+        });
         self.learn(id, known);
         answered
     }
@@ -142,10 +150,24 @@ mod tests {
         let (canaries, clock) = (Canaries::default(), Clock::manual());
         let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
         let (answer, question) = mpsc::sync_channel(1);
-        canaries.learn(7, Known::Silent { at: clock.now(), question });
+        let holds = SILENCE_HOLDS * 4;
+        canaries.learn(7, Known::Silent { at: clock.now(), holds, question });
         clock.advance(SILENCE_HOLDS * 2);
         assert!(!answers());
         answer.send(Ok(())).expect("it is waited for");
+        assert!(answers());
+    }
+
+    #[test]
+    fn a_mount_with_a_question_that_is_lost_is_asked_another_one_some_day() {
+        let (canaries, clock) = (Canaries::default(), Clock::manual());
+        let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
+        let (_lost, question) = mpsc::sync_channel(1);
+        let holds = SILENCE_HOLDS * 4;
+        canaries.learn(7, Known::Silent { at: clock.now(), holds, question });
+        clock.advance(SILENCE_HOLDS * 3);
+        assert!(!answers());
+        clock.advance(SILENCE_HOLDS);
         assert!(answers());
     }
 

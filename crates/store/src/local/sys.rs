@@ -129,8 +129,9 @@ extern "C" fn look(looked_at: *mut c_void) -> c_int {
     // A name that has to be looked up is asked for by this already, which is a round trip.
     let _ = looked_at.ask(AtFlags::empty());
     if looked_at.clock.now().saturating_sub(begun) < REMEMBERED_WITHIN {
-        // That there is no such file is remembered in spite of the flag; the root of a mount is there.
-        let is_nowhere = [Errno::NOENT, Errno::NOTDIR, Errno::NAMETOOLONG];
+        // That there is no such file, or no way to it, is remembered in spite of the flag; of the
+        // root of a mount it is not.
+        let is_nowhere = [Errno::NOENT, Errno::NOTDIR, Errno::NAMETOOLONG, Errno::ACCESS];
         while looked_at.ask(AtFlags::STATX_FORCE_SYNC).is_err_and(|why| is_nowhere.contains(&why))
             && looked_at.climb()
         {}
