@@ -147,7 +147,7 @@ impl Front {
         let mut told_to_end = None;
         loop {
             let of = [self.done.as_fd(), self.signals.as_fd()];
-            let [done, signalled] = ready(of, Some(&LOOKS_EVERY));
+            let [done, signalled] = ready(of, &LOOKS_EVERY);
             if done {
                 return self.ended();
             }
@@ -191,7 +191,7 @@ impl Front {
         let mut code = [0];
         if matches!(rustix::io::read(&self.done, &mut code), Ok(1)) {
             if let Some(gone) = &self.gone {
-                ready([gone.as_fd()], Some(&GONE_WITHIN));
+                ready([gone.as_fd()], &GONE_WITHIN);
             }
             return ExitCode::from(code[0]);
         }
@@ -221,10 +221,10 @@ fn exit_of(status: i32) -> ExitCode {
 }
 
 /// Which of these have something to read, after `limit` at most.
-fn ready<const N: usize>(of: [BorrowedFd<'_>; N], limit: Option<&Timespec>) -> [bool; N] {
+fn ready<const N: usize>(of: [BorrowedFd<'_>; N], limit: &Timespec) -> [bool; N] {
     let mut polled = of.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
     // A call that fails tells nothing, and is made again.
-    let _ = poll(&mut polled, limit);
+    let _ = poll(&mut polled, Some(limit));
     polled.map(|one| !one.revents().is_empty())
 }
 

@@ -247,7 +247,9 @@ impl Reading {
             return Ok(());
         }
         self.not_begun()?;
-        self.source = Source::Kept(self.gathered_in(py, file)?);
+        let file = self.gathered_in(py, file)?;
+        // A program that somebody has open for writing cannot be run.
+        self.source = Source::Kept(crate::file::again(&file)?);
         Ok(())
     }
 
@@ -255,7 +257,7 @@ impl Reading {
     fn gathered_in(&mut self, py: Python<'_>, mut file: File) -> PyResult<File> {
         if let Err(error) = self.copy_to(py, &mut file) {
             // What was copied in part is gone: the rest must not pass for the whole.
-            if matches!(self.source, Source::Member(..) | Source::Away(..)) {
+            if !matches!(self.source, Source::Failed(_)) {
                 let reason = "copying it was broken off";
                 self.source =
                     self.failing(nearfirst::Error::interrupted(self.name.clone(), reason));

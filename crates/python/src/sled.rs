@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::apart;
-use crate::costs::costs;
+use crate::costs::costs_by_now;
 use crate::engine::Shared;
 use crate::error;
 use crate::options::Options;
@@ -110,7 +110,7 @@ pub(crate) fn local(name: &[u8]) -> Result<&Path, Error> {
 fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirst::Sled>> {
     let name = Name::new(name);
     if let Some(path) = name.path() {
-        let (costs, asked) = (costs(), path.to_owned());
+        let (costs, asked) = (costs_by_now(), path.to_owned());
         return apart::asked(py, apart::may_stall(path), move || costs.path_sleds(&asked))?
             .map_err(|error| error::of(py, &error.name(), &error));
     }

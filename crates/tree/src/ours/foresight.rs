@@ -127,8 +127,7 @@ impl Foresight {
     }
 
     /// What comes next of the files that are `wanted`, so many ahead: for the run that is where
-    /// `trail` is, then for all, each file once. `kin` tells which files are of the kind of the
-    /// latest one.
+    /// `trail` is, then for all. `kin` tells which files are of the kind of the latest one.
     pub(crate) fn ahead(
         &self,
         trail: &Trail,
