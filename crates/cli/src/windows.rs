@@ -1,8 +1,7 @@
 //! Text in windows, each of which is brought into a core's cache before its turn.
 //!
 //! A processor sees by itself that memory is read in order, but only to the end of a page: who
-//! looks through mapped text as fast as memory gives it waits at the start of each. Searching a
-//! text in memory takes a sixth less time this way, counting its lines a tenth.
+//! looks through mapped text as fast as memory gives it waits at the start of each.
 
 use std::hint::black_box;
 

@@ -29,6 +29,9 @@ def type(text):
     os.write(terminal, text.encode())
 def begin(before=''):
     type(f'{before}{program} run -- {script}\n')
+def leave():
+    type('exit\n')
+    os.waitpid(pid, 0)
 wait(rb'ready> ')
 ";
 
@@ -51,8 +54,7 @@ wait(rb'interrupted\r\n')
 wait(rb'ready> ')
 type('echo code=$?\n')
 wait(rb'code=44\r\n')
-type('exit\n')
-os.waitpid(pid, 0)
+leave()
 ";
 
 /// Stops a command that takes its time to stop, and continues it.
@@ -68,8 +70,7 @@ for again in range(2):
     wait(rb'continued\r\n')
 type('\x1c')
 wait(rb'ready> ')
-type('exit\n')
-os.waitpid(pid, 0)
+leave()
 ";
 
 /// Stops a command while it begins; one key may come before there is anybody to stop.
@@ -94,8 +95,7 @@ for early in range(24):
     wait(rb'Killed')
     wait(rb'ready> ')
     seen = b''
-type('exit\n')
-os.waitpid(pid, 0)
+leave()
 ";
 
 #[test]

@@ -38,7 +38,7 @@ enum Known {
     /// It did not answer this question in time. While it has not, another would only hang as well,
     /// with a thread and a process.
     /// But it may be the one file, or the question may be lost: some day another is asked.
-    Silent { at: Duration, holds: Duration, question: Question },
+    Silent { at: Duration, patience: Duration, question: Question },
     /// It is being asked: who comes meanwhile waits for that answer.
     Asked,
 }
@@ -63,17 +63,18 @@ impl Canaries {
                 Some(&Known::Last { at, answered }) if holds(answered, at, clock) => {
                     return answered;
                 }
-                Some(Known::Silent { at, holds, question })
-                    if clock.now().saturating_sub(*at) < SILENCE_HOLDS
-                        || is_unanswered(question) && clock.now().saturating_sub(*at) < *holds =>
+                Some(Known::Silent { at, patience, question })
+                    if holds(false, *at, clock)
+                        || is_unanswered(question)
+                            && clock.now().saturating_sub(*at) < *patience =>
                 {
                     return false;
                 }
                 _ => break,
             }
         }
-        let holds = match mounts.insert(id, Known::Asked) {
-            Some(Known::Silent { holds, .. }) => holds * 2,
+        let patience = match mounts.insert(id, Known::Asked) {
+            Some(Known::Silent { patience, .. }) => patience * 2,
             _ => SILENCE_HOLDS * 2,
         };
         drop(mounts);
@@ -81,7 +82,7 @@ impl Canaries {
         let (at, answered) = (clock.now(), unanswered.is_none());
         let known = unanswered.map_or(Known::Last { at, answered }, |question| Known::Silent {
             at,
-            holds,
+            patience,
             question,
         });
         self.learn(id, known);
@@ -150,8 +151,8 @@ mod tests {
         let (canaries, clock) = (Canaries::default(), Clock::manual());
         let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
         let (answer, question) = mpsc::sync_channel(1);
-        let holds = SILENCE_HOLDS * 4;
-        canaries.learn(7, Known::Silent { at: clock.now(), holds, question });
+        let patience = SILENCE_HOLDS * 4;
+        canaries.learn(7, Known::Silent { at: clock.now(), patience, question });
         clock.advance(SILENCE_HOLDS * 2);
         assert!(!answers());
         answer.send(Ok(())).expect("it is waited for");
@@ -163,8 +164,8 @@ mod tests {
         let (canaries, clock) = (Canaries::default(), Clock::manual());
         let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
         let (_lost, question) = mpsc::sync_channel(1);
-        let holds = SILENCE_HOLDS * 4;
-        canaries.learn(7, Known::Silent { at: clock.now(), holds, question });
+        let patience = SILENCE_HOLDS * 4;
+        canaries.learn(7, Known::Silent { at: clock.now(), patience, question });
         clock.advance(SILENCE_HOLDS * 3);
         assert!(!answers());
         clock.advance(SILENCE_HOLDS);
