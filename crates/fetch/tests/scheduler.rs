@@ -345,9 +345,9 @@ fn silence_is_cut() {
     assert_eq!(told.delivered(), [(1, Delivery::Failed(Cause::Stalled))]);
 }
 
-#[test]
-fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
-    let mut told = Told::new(Limits::default(), 8, Order::Ready);
+/// A server that answers within 10 ms, as has been seen.
+fn with_a_quick_server(window: u32) -> Told {
+    let mut told = Told::new(Limits::default(), window, Order::Ready);
     told.ask();
     for member in 0..40 {
         told.bytes(member, 100);
@@ -358,6 +358,12 @@ fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
         told.on(Event::Released { member: MemberId(member) });
         told.ask();
     }
+    told
+}
+
+#[test]
+fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
+    let mut told = with_a_quick_server(8);
     told.bytes(99, 100);
     let (slow, ..) = told.started()[0];
     let before = told.now;
@@ -373,6 +379,38 @@ fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
     assert_eq!(told.said[0], Action::Cancel { attempt: slow });
     assert_eq!(told.delivered(), [(99, Delivery::Whole)]);
     assert_eq!(told.scheduler.snapshot().devices[0].hedges_won, 1);
+}
+
+#[test]
+fn a_hedge_comes_before_what_is_new() {
+    let mut told = with_a_quick_server(2);
+    told.bytes(97, 100);
+    told.bytes(98, 100);
+    let (quick, ..) = told.started()[0];
+    told.bytes(99, 100);
+    assert_eq!(told.started(), [], "there is no room");
+    told.now += Duration::from_millis(40);
+    told.on(Event::Finished { attempt: quick });
+    assert_eq!(told.started_members(), [97]);
+}
+
+#[test]
+fn a_hedge_that_is_late_is_given_up_for_another_and_the_first_attempt_is_kept() {
+    let mut told = with_a_quick_server(8);
+    told.bytes(99, 100);
+    let (first, ..) = told.started()[0];
+    told.pass_to_wake();
+    let (hedge, ..) = told.started()[0];
+    told.pass_to_wake();
+    assert_eq!(told.said[0], Action::Cancel { attempt: hedge });
+    let (another, member, aim) = told.started()[0].clone();
+    assert_eq!((member, aim), (99, Aim::Fetch(0..100)));
+    told.contact(another, 100, 0, &[(0, 100)]);
+    let stall = told.scheduler.wake_at().expect("the stall limit");
+    assert!(stall > told.now + Duration::from_secs(1), "who answered is not hedged");
+    told.on(Event::Finished { attempt: first });
+    assert_eq!(told.said[0], Action::Cancel { attempt: another });
+    assert_eq!(told.delivered(), [(99, Delivery::Whole)]);
 }
 
 #[test]

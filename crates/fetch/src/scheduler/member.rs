@@ -228,6 +228,8 @@ pub(super) struct Part {
     pub(super) refusals: u32,
     pub(super) attempt: Option<u32>,
     pub(super) hedge: Option<u32>,
+    /// Second attempts that were begun.
+    pub(super) hedges: u32,
     pub(super) retry_at: Option<Duration>,
     /// Waits for an attempt.
     pub(super) idle: bool,
@@ -259,6 +261,7 @@ impl Part {
             refusals: 0,
             attempt: None,
             hedge: None,
+            hedges: 0,
             retry_at: None,
             idle: false,
             wants_more: false,
