@@ -346,8 +346,8 @@ fn silence_is_cut() {
 }
 
 /// A server that answers within 10 ms, as has been seen.
-fn with_a_quick_server(window: u32) -> Told {
-    let mut told = Told::new(Limits::default(), window, Order::Ready);
+fn with_a_quick_server(window: u32, order: Order) -> Told {
+    let mut told = Told::new(Limits::default(), window, order);
     told.ask();
     for member in 0..40 {
         told.bytes(member, 100);
@@ -363,7 +363,7 @@ fn with_a_quick_server(window: u32) -> Told {
 
 #[test]
 fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
-    let mut told = with_a_quick_server(8);
+    let mut told = with_a_quick_server(8, Order::Ready);
     told.bytes(99, 100);
     let (slow, ..) = told.started()[0];
     let before = told.now;
@@ -381,9 +381,9 @@ fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
     assert_eq!(told.scheduler.snapshot().devices[0].hedges_won, 1);
 }
 
-#[test]
-fn a_hedge_comes_before_what_is_new() {
-    let mut told = with_a_quick_server(2);
+/// What is started when one of two is overdue, the other comes, and there is something new.
+fn started_beside_a_late_one(order: Order) -> Vec<u64> {
+    let mut told = with_a_quick_server(2, order);
     told.bytes(97, 100);
     told.bytes(98, 100);
     let (quick, ..) = told.started()[0];
@@ -391,12 +391,18 @@ fn a_hedge_comes_before_what_is_new() {
     assert_eq!(told.started(), [], "there is no room");
     told.now += Duration::from_millis(40);
     told.on(Event::Finished { attempt: quick });
-    assert_eq!(told.started_members(), [97]);
+    told.started_members()
+}
+
+#[test]
+fn a_hedge_of_what_is_waited_for_comes_before_what_is_new() {
+    assert_eq!(started_beside_a_late_one(Order::Listed), [97]);
+    assert_eq!(started_beside_a_late_one(Order::Ready), [99]);
 }
 
 #[test]
 fn a_hedge_that_is_late_is_given_up_for_another_and_the_first_attempt_is_kept() {
-    let mut told = with_a_quick_server(8);
+    let mut told = with_a_quick_server(8, Order::Ready);
     told.bytes(99, 100);
     let (first, ..) = told.started()[0];
     told.pass_to_wake();

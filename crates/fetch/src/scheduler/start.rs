@@ -7,6 +7,7 @@ use super::event::{Action, Aim, AttemptId, Kind, SetId};
 use super::member::{PARTS, Part, Stage};
 use super::queue::{FIRST, Key};
 use super::scheduler::Scheduler;
+use super::set::Set;
 use super::slab::{Link, List};
 
 /// What came of looking at a lane.
@@ -26,9 +27,11 @@ impl Scheduler {
         let device = &mut self.devices[slot as usize];
         device.dirty = false;
         device.blocked = device.lanes.iter().any(|lane| !lane.told && lane.waits());
-        // First: while there is more to start the window is full, and what waits longest would wait on.
-        self.hedge(slot);
+        // Before what is new only what somebody waits for: the rest may come by itself until
+        // there is nothing new, and what may be hedged is limited.
+        self.hedge(slot, true);
         while self.may_start(slot) && self.start_one(slot) {}
+        self.hedge(slot, false);
     }
 
     /// Whether a device has a place for something, or something guessed gives its place to what was told.
@@ -326,10 +329,13 @@ impl Scheduler {
     /// Starts second attempts at what waits unusually long for its first byte. A second attempt
     /// that waits as long is given up for another one; the first is kept, since some things take
     /// their time whoever asks.
-    fn hedge(&mut self, slot: u32) {
+    fn hedge(&mut self, slot: u32, only_needed: bool) {
         /// One in twenty is late. Of four in a row, one in 160,000.
         const HEDGES_MAX: u32 = 3;
         while let Some(attempt) = self.overdue(slot) {
+            if only_needed && !self.is_needed(self.parts[self.attempts[attempt].part].member) {
+                break;
+            }
             let device = &mut self.devices[slot as usize];
             device.unmet.remove(&mut self.attempts, attempt);
             let part_slot = self.attempts[attempt].part;
@@ -352,8 +358,17 @@ impl Scheduler {
         }
     }
 
+    /// Whether somebody waits for this member and cannot have another instead.
+    fn is_needed(&self, slot: u32) -> bool {
+        let member = &self.members[slot];
+        let is_next = |set: &Set| {
+            set.is_listed_order() && set.asked > 0 && set.undelivered.first() == Some(slot)
+        };
+        member.is_delivered() || self.sets.get(&member.set).is_some_and(is_next)
+    }
+
     fn is_told(&self, set: SetId) -> bool {
-        self.sets.get(&set).is_none_or(super::set::Set::is_told)
+        self.sets.get(&set).is_none_or(Set::is_told)
     }
 
     fn overdue(&self, slot: u32) -> Option<u32> {
