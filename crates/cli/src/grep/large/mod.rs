@@ -1,11 +1,12 @@
 //! Searches one large file in chunks, with several threads, near first.
 //!
 //! [`part`] searches a chunk without knowing what is around it, [`ahead`] looks through it in
-//! windows, [`merge`] joins the results into output in file order, [`waiting`] keeps those whose
-//! turn has not come; [`quoted`] writes long text; [`sparse`] passes over holes; [`upset`] bears
-//! with files that are written meanwhile.
+//! windows, [`inbox`] takes the results from the threads, [`merge`] joins them into output in file
+//! order, [`waiting`] keeps those whose turn has not come; [`quoted`] writes long text; [`sparse`]
+//! passes over holes; [`upset`] bears with files that are written meanwhile.
 
 mod ahead;
+mod inbox;
 mod merge;
 mod part;
 mod quoted;
@@ -16,6 +17,7 @@ mod waiting;
 use std::fs::File;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use grep::matcher::Matcher;
@@ -23,6 +25,7 @@ use grep::searcher::{BinaryDetection, Searcher};
 use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
 use nearfirst::{Costs, Plan};
 
+use self::inbox::Inbox;
 use self::merge::{Merge, Rest, Want};
 use self::part::{Bench, Edge, LongLine, Method};
 pub(super) use self::sparse::Stretched;
@@ -167,37 +170,41 @@ impl Run<'_> {
         M: Matcher + Send,
         M::Captures: Send,
     {
-        let benches: Mutex<Vec<Bench<M>>> = Mutex::new(Vec::new());
+        // A matcher is quickest in the thread that used it first.
+        let benches: Mutex<Vec<(ThreadId, Bench<M>)>> = Mutex::new(Vec::new());
         let failed: Mutex<Option<io::Error>> = Mutex::new(None);
+        let inbox = Inbox::default();
         let report = fetch::scan(
             source,
             &self.options(method.separator),
             |chunk, _| {
-                let mut at_hand = lock(&benches).pop().unwrap_or_else(bench);
+                let thread = thread::current().id();
+                let mut at_hand = own(&benches, thread).unwrap_or_else(bench);
                 let part =
                     upset::caught(|| at_hand.search(method, source, chunk.offset, chunk.bytes));
                 if part.is_ok() {
-                    lock(&benches).push(at_hand);
+                    lock(&benches).push((thread, at_hand));
                 }
                 part
             },
             |range, part, control| {
-                let rest = part.and_then(|part| {
-                    let mut merge = lock(merge);
-                    let rest = merge.put(range, part);
-                    // Nothing is printed after what is missing.
-                    merge.done |= rest.is_err();
-                    rest
-                });
-                match rest {
-                    Ok(Rest::All) => {}
-                    Ok(Rest::Before(offset)) => control.stop_before(offset),
-                    Ok(Rest::None) => control.stop(),
-                    Err(error) => {
-                        lock(&failed).get_or_insert(error);
-                        control.stop();
+                inbox.put((range, part), merge, |merge, (range, part)| {
+                    let rest = part.and_then(|part| {
+                        let rest = merge.put(range, part);
+                        // Nothing is printed after what is missing.
+                        merge.done |= rest.is_err();
+                        rest
+                    });
+                    match rest {
+                        Ok(Rest::All) => {}
+                        Ok(Rest::Before(offset)) => control.stop_before(offset),
+                        Ok(Rest::None) => control.stop(),
+                        Err(error) => {
+                            lock(&failed).get_or_insert(error);
+                            control.stop();
+                        }
                     }
-                }
+                });
             },
         );
         if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -305,6 +312,13 @@ fn is_free_of_order(searcher: &Searcher, nul: Nul) -> bool {
         && !searcher.passthru()
         && searcher.before_context() == 0
         && searcher.after_context() == 0
+}
+
+/// What a thread has used before, taken.
+fn own<T>(of_threads: &Mutex<Vec<(ThreadId, T)>>, thread: ThreadId) -> Option<T> {
+    let mut of_threads = lock(of_threads);
+    let at = of_threads.iter().position(|(whose, _)| *whose == thread)?;
+    Some(of_threads.swap_remove(at).1)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
