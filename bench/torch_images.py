@@ -8,7 +8,9 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFilter
 
-SIZE = (320, 240)
+SIZE = (500, 375)
+"""The most frequent in ImageNet (Russakovsky et al. 2015)."""
+QUALITY = 95
 
 
 def scene(number: int) -> Image.Image:
@@ -30,7 +32,7 @@ def main() -> None:
     folder, count = Path(sys.argv[1]), int(sys.argv[2])
     folder.mkdir()
     for number in range(count):
-        scene(number).save(folder / f"{number:06}.jpg", quality=88)
+        scene(number).save(folder / f"{number:06}.jpg", quality=QUALITY)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import math
 import os
 import subprocess
 import tarfile
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from measure import FailedError, Spread
 from servers import DelayProxy, ObjectServer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 BUCKET = "images"
@@ -92,10 +93,23 @@ def _fill(bench: Bench, server: ObjectServer, count: int, at: Path) -> int:
     return sum(map(len, images.values()))
 
 
+@contextmanager
+def _without_first_processor() -> Iterator[None]:
+    """What is started within has all processors but the first, on which the model computes."""
+    everything = os.sched_getaffinity(0)
+    rest = everything - {min(everything)}
+    os.sched_setaffinity(0, rest or everything)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, everything)
+
+
 def _measure(bench: Bench) -> Data:
     count = 192 if bench.quick else 2000
     with (
         bench.folder("training") as at,
+        _without_first_processor(),
         closing(ObjectServer(bench.peers.object_server, at)) as server,
     ):
         size = _fill(bench, server, count, at)
