@@ -93,7 +93,6 @@ class Far:
     name: str
     round_trip_s: float
     bandwidth: float
-    speed_up: float
     opens: str = "each"
     """Which opens of a file are requests: "each", "first" (it is delegated then) or "never"."""
     believed_s: float = 1.0
@@ -101,21 +100,19 @@ class Far:
 
     def rule(self) -> str:
         """As slowfs takes it."""
-        trip_us = self.round_trip_s / self.speed_up * 1e6
-        bandwidth = self.bandwidth * self.speed_up
-        slow = f"latency={trip_us:.0f}us, metadata={trip_us:.0f}us, bandwidth={bandwidth:.0f}"
+        trip_us = self.round_trip_s * 1e6
+        slow = f"latency={trip_us:.0f}us, metadata={trip_us:.0f}us, bandwidth={self.bandwidth:.0f}"
         return f"*: {slow}, opens={self.opens}"
 
     def __str__(self) -> str:
         """With its numbers, for the conditions of a result."""
         trip = f"{self.round_trip_s * 1e3:g} ms"
-        text = f"{self.name}: {trip} for each request, {self.bandwidth / 1e6:g} MB/s"
-        return text if self.speed_up == 1 else f"{text}, all times divided by {self.speed_up:g}"
+        return f"{self.name}: {trip} for each request, {self.bandwidth / 1e6:g} MB/s"
 
 
-def server(speed_up: float) -> Far:
+def server() -> Far:
     """The SETS paper's NFS server on its Ethernet of 10 Mb/s (section 5): 21 ms for 16 KB."""
-    return Far("server", 4e-3, 1.25e6, speed_up)
+    return Far("server", 4e-3, 1.25e6)
 
 
 def disk() -> Device:

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 KIB, MIB = 1 << 10, 1 << 20
 FILES = 12
-SPEED_UP = 4
-"""Divides the times of the paper's servers and of its computation."""
-COMP_US = 1 / SPEED_UP
+COMP_US = 1.0
 """Microseconds for each byte that the paper calls 1."""
 IDEAL_TARGET = 1.05
 STALL_TARGET = 0.01
@@ -55,7 +53,7 @@ class Point:
     def transfer_s(self, far: Far) -> float:
         """Of the server that has most of the files."""
         most = -(-self.files // self.servers)
-        return most * self.size / (far.bandwidth * far.speed_up)
+        return most * self.size / far.bandwidth
 
 
 @dataclass(frozen=True)
@@ -192,11 +190,7 @@ class _Servers:
         with ExitStack() as exits:
             mounts: list[Slow] = [
                 exits.enter_context(
-                    closing(
-                        SlowFolder(
-                            self._bench.peers.slowfs, self._at / f"server{n}", server(SPEED_UP)
-                        )
-                    )
+                    closing(SlowFolder(self._bench.peers.slowfs, self._at / f"server{n}", server()))
                 )
                 for n in range(self._point.servers)
             ]
@@ -266,7 +260,7 @@ def _measure(bench: Bench, figure: Figure) -> Data:
                 samples = _at(bench, place, point, f"{figure.name} {group} {point.x}", at / "state")
                 groups[group].append({"point": asdict(point), "samples": samples})
     return {
-        "conditions": {"device": str(disk() if figure.is_local else server(SPEED_UP))},
+        "conditions": {"device": str(disk() if figure.is_local else server())},
         "groups": groups,
     }
 
@@ -278,7 +272,7 @@ def _computations(measured: Data) -> list[float]:
 
 def _ideals(measured: Data) -> list[float]:
     """Of each round: first member + max(computation, transfer)."""
-    transfer_s = Point(**measured["point"]).transfer_s(server(SPEED_UP))
+    transfer_s = Point(**measured["point"]).transfer_s(server())
     firsts = [run["seconds"] for run in measured["samples"][FIRST]]
     return [
         first + max(computation, transfer_s)

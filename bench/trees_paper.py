@@ -40,7 +40,7 @@ def links() -> tuple[Far, Far]:
 
 def link(name: str, round_trip_s: float, bandwidth: float) -> Far:
     """To a server of NFS version 4, which delegates files, with a client's usual patience."""
-    return Far(name, round_trip_s, bandwidth, 1, opens="first", believed_s=3.0)
+    return Far(name, round_trip_s, bandwidth, opens="first", believed_s=3.0)
 
 
 class Remote:

@@ -36,7 +36,7 @@ _SYSTEM = ("stdio", "stdlib", "string", "unistd", "errno", "signal", "sys/stat",
 
 def server() -> Far:
     """A server at 10 ms, for every look-up and every read."""
-    return Far("server", 10e-3, 100e6, 1)
+    return Far("server", 10e-3, 100e6)
 
 
 def _project(folder: Path, sources: int) -> None:
