@@ -136,6 +136,7 @@ impl Front {
                 let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::TERM);
             }
             DONE.get_or_init(|| said);
+            Local::be_left_behind();
             return Ok(None);
         };
         let gone = rustix::process::pidfd_open(child, PidfdFlags::empty()).ok();

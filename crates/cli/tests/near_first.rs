@@ -208,6 +208,22 @@ fn grep_passes_over_a_dead_mount() {
 }
 
 #[test]
+fn a_file_in_memory_is_as_many_requests_away_as_it_is_opened() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow =
+        SlowDir::new(Options { time_to_live: Duration::from_hours(1), ..Options::default() });
+    let path = slow.create("text", lines(1 << 20, 3));
+    let _held = hold(&path, 0..MIB);
+    let state = Dir::new();
+    for args in [["wc", "-l", "--"], ["grep", "-c", "needle"]] {
+        slow.reset();
+        nearfirst(&state, args).arg(&path).run();
+        let asked = slow.stats().total;
+        assert_eq!((asked.metadata, asked.reads), (1, 0), "{args:?}");
+    }
+}
+
+#[test]
 fn a_search_that_ends_early_does_not_come_to_a_dead_mount() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());

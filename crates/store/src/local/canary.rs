@@ -9,6 +9,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,19 @@ const ANSWER_HOLDS: Duration = Duration::from_secs(1);
 /// How long a mount that did not answer is left alone: a run over many of its
 /// files must not wait for each.
 const SILENCE_HOLDS: Duration = Duration::from_secs(30);
+
+/// Whether this process may be left behind.
+static LEFT_BEHIND: AtomicBool = AtomicBool::new(false);
+
+/// See [`super::Local::be_left_behind`].
+pub(super) fn be_left_behind() {
+    LEFT_BEHIND.store(true, Ordering::Relaxed);
+}
+
+/// Whether [`be_left_behind`] was said.
+pub(super) fn is_left_behind() -> bool {
+    LEFT_BEHIND.load(Ordering::Relaxed)
+}
 
 /// What mounts last answered.
 #[derive(Debug, Default)]
@@ -89,6 +103,14 @@ impl Canaries {
         answered
     }
 
+    /// Whether the mount numbered `mount` did not answer a question a while ago.
+    pub(crate) fn is_silent(&self, mount: Option<u64>, clock: &Clock) -> bool {
+        match mount.and_then(|id| self.lock().get(&id).map(Known::silent_since)) {
+            Some(Some(at)) => holds(false, at, clock),
+            _ => false,
+        }
+    }
+
     /// Notes whether a mount answered another question.
     pub(crate) fn note(&self, mount: Option<u64>, answered: bool, clock: &Clock) {
         if let Some(id) = mount {
@@ -103,6 +125,16 @@ impl Canaries {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
         self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// When it did not answer.
+    fn silent_since(&self) -> Option<Duration> {
+        match *self {
+            Self::Last { at, answered: false } | Self::Silent { at, .. } => Some(at),
+            Self::Last { .. } | Self::Asked => None,
+        }
     }
 }
 

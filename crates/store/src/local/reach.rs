@@ -17,7 +17,7 @@ use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags}
 use sled::Device;
 
 use super::mounts::absolute;
-use super::{Local, Mount, Mounts, block, bounded};
+use super::{Local, Mount, Mounts, block, bounded, canary};
 use crate::Error;
 
 /// Links followed to find out which mount a path leads to; the kernel follows as many.
@@ -99,16 +99,36 @@ impl Local {
         }
         let whole = absolute(path).map_err(failed)?;
         let mount = table.behind(&whole);
-        let id = self.asked(path, &whole, mount)?;
+        let left_behind = canary::is_left_behind();
+        let id = if left_behind {
+            self.not_silent(path, mount)?
+        } else {
+            self.asked(path, &whole, mount)?
+        };
         let target = path.to_owned();
         let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
         let used = move || open().and_then(use_it);
         let used = bounded::within(self.wait_max, used).map_err(failed)?;
-        self.canaries.note(id, used.is_some(), &self.clock);
+        // Of a file that is only looked up the kernel may have remembered all.
+        if used.is_none() || !left_behind {
+            self.canaries.note(id, used.is_some(), &self.clock);
+        }
         if let Some(used) = used {
             return used.map_err(failed);
         }
         Err(self.stalled(path, mount))
+    }
+
+    /// The number of `mount`, if it may not answer.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] if it did not, a while ago.
+    fn not_silent(&self, path: &Path, mount: Option<&Mount>) -> Result<Option<u64>, Error> {
+        let id = mount.filter(|mount| mount.backing.may_stall()).map(|mount| mount.id);
+        if self.canaries.is_silent(id, &self.clock) {
+            return Err(self.stalled(path, mount));
+        }
+        Ok(id)
     }
 
     /// Asks the mount that `path` leads to, if it may not answer and has not a moment ago. Nothing
