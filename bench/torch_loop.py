@@ -1,9 +1,10 @@
 """Trains a small model on the JPEGs of a bucket, and prints how long it waited for them.
 
 `torch_loop.py HOW BUCKET WORKERS STEPS`, run by the Python that bench/peers makes for PyTorch,
-with `AWS_ENDPOINT_URL`, `AWS_REGION` and keys in the environment. HOW is a name of `DATASETS`, or
-`compute`: batches are then made up, and there is nothing to wait for. The model takes STEPS steps
-with each batch; with none the loop only waits. The time begins before the data set is made.
+with `AWS_ENDPOINT_URL`, `AWS_REGION` and keys in the environment, and in `COMPUTES_ON` the number
+of a processor that only the model is to have. HOW is a name of `DATASETS`, or `compute`: batches
+are then made up, and there is nothing to wait for. The model takes STEPS steps with each batch;
+with none the loop only waits. The time begins before the data set is made.
 """
 
 # ruff: noqa: PLC0415 - only the library that runs is imported, within its time
@@ -175,13 +176,12 @@ def _model() -> nn.Module:
 
 
 def _compute_beside() -> None:
-    """Takes this thread to a processor that the others were not given.
+    """Takes this thread to a processor of its own, `COMPUTES_ON`, if there is one.
 
     As an accelerator leaves the processors to the workers, which are there by now.
     """
-    spare = set(range(os.cpu_count() or 1)) - os.sched_getaffinity(0)
-    if spare:
-        os.sched_setaffinity(0, {min(spare)})
+    if processor := os.environ.get("COMPUTES_ON"):
+        os.sched_setaffinity(0, {int(processor)})
 
 
 def trained(batches: Callable[[], Iterator[torch.Tensor]], steps: int) -> Tally:

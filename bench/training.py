@@ -8,8 +8,10 @@ import math
 import os
 import subprocess
 import tarfile
+import threading
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import svg
@@ -18,7 +20,7 @@ from measure import FailedError, Spread
 from servers import DelayProxy, ObjectServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 BUCKET = "images"
@@ -27,7 +29,9 @@ FIRST_BYTE_MS, SLOW_ONE_IN, SLOW_MS = 50, 50, 2000
 SHARD_IMAGES = 100
 WAIT_TARGET = 0.02
 COMPUTING_LEAST = 1.05
-"""Of what transferring alone takes; more than 1, since neither is measured to a hundredth."""
+"""Of what transferring takes; more than 1, since neither is measured to a hundredth."""
+_STEPS = 10
+_MADE_UP_BATCHES = 8
 RUNS_MAX = 3
 _TIMEOUT_S = 900
 
@@ -49,6 +53,31 @@ OURS = (Contestant("nearfirst", 1), Contestant("nearfirst", 2))
 PEERS = tuple(
     Contestant(how, workers) for how in ("connector", "webdataset", "s3fs") for workers in (2, 8)
 )
+
+
+@dataclass(frozen=True)
+class _Processors:
+    """Who has which: the model one of its own, where there are several."""
+
+    model: set[int]
+    others: set[int]
+
+    @classmethod
+    def shared_out(cls) -> _Processors:
+        everything = os.sched_getaffinity(0)
+        first = {min(everything)}
+        return cls(first, everything - first or everything)
+
+
+@contextmanager
+def _started_on(processors: set[int]) -> Iterator[None]:
+    """What this thread starts within has these."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, processors)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _run(bench: Bench, who: Contestant, steps: int, env: dict[str, str]) -> Data:
@@ -93,23 +122,12 @@ def _fill(bench: Bench, server: ObjectServer, count: int, at: Path) -> int:
     return sum(map(len, images.values()))
 
 
-@contextmanager
-def _without_first_processor() -> Iterator[None]:
-    """What is started within has all processors but the first, on which the model computes."""
-    everything = os.sched_getaffinity(0)
-    rest = everything - {min(everything)}
-    os.sched_setaffinity(0, rest or everything)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, everything)
-
-
 def _measure(bench: Bench) -> Data:
     count = 192 if bench.quick else 2000
+    processors = _Processors.shared_out()
     with (
         bench.folder("training") as at,
-        _without_first_processor(),
+        _started_on(processors.others),
         closing(ObjectServer(bench.peers.object_server, at)) as server,
     ):
         size = _fill(bench, server, count, at)
@@ -117,17 +135,20 @@ def _measure(bench: Bench) -> Data:
         def once(who: Contestant, steps: int, seed: int) -> Data:
             delays = (FIRST_BYTE_MS, SLOW_ONE_IN, SLOW_MS, seed)
             proxy = bench.peers.example("delay_proxy")
+            model = {"COMPUTES_ON": str(min(processors.model))}
             with closing(DelayProxy(proxy, server.address, delays)) as far:
-                told = _run(bench, who, steps, server.env(far.endpoint))
+                told = _run(bench, who, steps, server.env(far.endpoint) | model)
             if told["samples"] != count:
                 raise FailedError(f"{who.name} gave {told['samples']} of {count} samples")
             return told
 
-        bench.say("training: computing and transferring alone")
-        alone = _run(bench, Contestant("compute", 0), 50, {})
-        step_s = (alone["seconds"] - alone["waited_s"]) / (50 * 8)
-        transfers = [once(OURS[0], 0, bench.seed + run)["seconds"] for run in range(3)]
-        transfer_s = Spread.of(transfers).median
+        bench.say("training: how long computing and transferring take")
+        beside = [
+            _beside(bench, processors.model, partial(once, OURS[0], 0, bench.seed + run))
+            for run in range(3)
+        ]
+        transfer_s = Spread.of([transfer for transfer, _ in beside]).median
+        step_s = Spread.of([step for _, step in beside]).median
         batches = -(-count // 32)
         steps = math.ceil(COMPUTING_LEAST * transfer_s / (batches * step_s))
         samples: dict[str, list[Data]] = {who.name: [] for who in (*OURS, *PEERS)}
@@ -139,13 +160,37 @@ def _measure(bench: Bench) -> Data:
         "conditions": {
             "JPEGs": f"{count} of {size // count >> 10} KiB",
             "steps of the model for each batch of 32": steps,
-            "transferring and decoding alone": f"{transfer_s:.3g} s",
-            "computing alone": f"{steps * step_s * batches:.3g} s",
+            "transferring and decoding": f"{transfer_s:.3g} s",
+            "computing": f"{steps * step_s * batches:.3g} s",
             "peers": bench.peers.torch_peers.versions(),
         },
         "samples": samples,
         "ours": [who.name for who in OURS],
     }
+
+
+def _beside(bench: Bench, model: set[int], transfer: Callable[[], Data]) -> tuple[float, float]:
+    """Seconds that transferring takes, and a step, while the other processor is as busy.
+
+    Processors share caches and more: neither is as fast as with the other at rest.
+    """
+    steps: list[float] = []
+    transferred = threading.Event()
+
+    def compute() -> None:
+        with _started_on(model):
+            while not transferred.is_set():
+                alone = _run(bench, Contestant("compute", 0), _STEPS, {})
+                steps.append((alone["seconds"] - alone["waited_s"]) / (_STEPS * _MADE_UP_BATCHES))
+
+    computing = threading.Thread(target=compute)
+    computing.start()
+    try:
+        seconds = transfer()["seconds"]
+    finally:
+        transferred.set()
+        computing.join()
+    return seconds, Spread.of(steps).median
 
 
 def _share(sample: Data) -> float:
