@@ -361,6 +361,17 @@ def test_no_thread_and_no_descriptor_is_left(folder: Path, server: Server) -> No
     ended(before)
 
 
+def test_a_closed_set_leaves_nothing_though_its_names_are_kept(folder: Path) -> None:
+    ended(1 << 20)
+    before = descriptors()
+    with nearfirst.open(f"{folder}/*.txt") as members:
+        names = members.names()
+        assert next(names)
+    ended(before)
+    with pytest.raises(ValueError, match="closed"):
+        next(names)
+
+
 class Reader:
     """Holds a set whose functions hold it."""
 

@@ -1,10 +1,11 @@
 //! A set, for Python.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Wake as _;
 use std::time::Duration;
 
@@ -63,6 +64,22 @@ pub(crate) struct Open {
     grounds: Vec<Ground>,
     /// Of tasks that wait, which are told when it is closed.
     ropes: Mutex<BTreeMap<(usize, u64), Arc<Rope>>>,
+    /// Of iterators over its names, which let go of it when it is closed.
+    listings: Mutex<Vec<Weak<Owned<Mutex<Listing>>>>>,
+}
+
+/// What an iterator over names goes through, until the set is closed.
+#[derive(Default)]
+struct Listing {
+    open: Option<Arc<Open>>,
+    /// `None` while a thread waits for the next.
+    entries: Option<Entries>,
+}
+
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listing").finish_non_exhaustive()
+    }
 }
 
 /// What a set stands on, and those that are made of it.
@@ -92,7 +109,7 @@ impl Open {
     }
 
     fn ropes(&self) -> MutexGuard<'_, BTreeMap<(usize, u64), Arc<Rope>>> {
-        self.ropes.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.ropes)
     }
 
     /// A task waits from now on, until it has left.
@@ -108,15 +125,40 @@ impl Open {
         self.closed.store(true, Ordering::Release);
         let ropes: Vec<_> = self.ropes().values().cloned().collect();
         ropes.into_iter().for_each(Rope::wake);
+        let listings = std::mem::take(&mut *locked(&self.listings));
+        let taken = |listing: Arc<Owned<Mutex<Listing>>>| {
+            Some(std::mem::take(&mut *locked(listing.get().ok()?)))
+        };
+        let taken: Vec<Listing> =
+            listings.iter().filter_map(Weak::upgrade).filter_map(taken).collect();
+        detached(taken);
+    }
+
+    /// The names of a set, as they become known.
+    fn listing(self: &Arc<Self>) -> PyResult<Arc<Owned<Mutex<Listing>>>> {
+        let entries = self.set()?.entries().boxed();
+        let listing = Listing { open: Some(Arc::clone(self)), entries: Some(entries) };
+        let listing = Arc::new(Owned::new(Mutex::new(listing)));
+        let mut listings = locked(&self.listings);
+        listings.retain(|listing| listing.strong_count() > 0);
+        listings.push(Arc::downgrade(&listing));
+        Ok(listing)
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let set = self.set.take();
-        // Files are closed, which may take time, and who had it last may hold the GIL.
-        Python::try_attach(|py| py.detach(|| drop(set)));
+        detached(self.set.take());
     }
+}
+
+/// Drops what may close files, which may take time, while who had it last may hold the GIL.
+fn detached<T: Send>(last: T) {
+    Python::try_attach(|py| py.detach(|| drop(last)));
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn closed() -> PyErr {
@@ -135,6 +177,7 @@ impl Set {
             closed: AtomicBool::new(false),
             grounds,
             ropes: Mutex::default(),
+            listings: Mutex::default(),
         };
         Self {
             open: Mutex::new(Some(Arc::new(open))),
@@ -150,7 +193,7 @@ impl Set {
 
     fn open(&self) -> PyResult<Arc<Open>> {
         callback::not_within_one()?;
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = locked(&self.open);
         let open = open.as_ref().map(Arc::clone).ok_or_else(closed)?;
         open.set()?;
         Ok(open)
@@ -264,11 +307,8 @@ impl Set {
     }
 
     fn names(&self, py: Python<'_>) -> PyResult<Names> {
-        let open = self.open()?;
-        let entries = open.set()?.entries().boxed();
-        let entries = Owned::new(Mutex::new(Some(entries)));
-        let kept = self.kept(py);
-        Ok(Names { open, entries, kept, yields_errors: self.yields_errors })
+        let listing = self.open()?.listing()?;
+        Ok(Names { listing, kept: self.kept(py), yields_errors: self.yields_errors })
     }
 
     fn filter(&self, keep: Bound<'_, PyAny>) -> PyResult<Self> {
@@ -355,7 +395,7 @@ impl Set {
 
     fn __repr__(&self) -> String {
         let (members, errors, ended) = self.progress();
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = locked(&self.open);
         let known = open.as_ref().and_then(|open| Some(open.set().ok()?.known()));
         let state = match (known, ended) {
             (None, _) => "closed".to_owned(),
@@ -367,11 +407,11 @@ impl Set {
 
     #[getter]
     fn closed(&self) -> bool {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        locked(&self.open).is_none()
     }
 
     fn close(&self) {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let open = locked(&self.open).take();
         if let Some(open) = open {
             open.close();
         }
@@ -394,8 +434,7 @@ impl Set {
 /// The names of a set, as they become known.
 #[pyclass(frozen, module = "nearfirst._nearfirst")]
 pub(crate) struct Names {
-    open: Arc<Open>,
-    entries: Owned<Mutex<Option<Entries>>>,
+    listing: Arc<Owned<Mutex<Listing>>>,
     kept: Vec<Py<Kept>>,
     yields_errors: bool,
 }
@@ -414,16 +453,25 @@ impl Names {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
         callback::not_within_one()?;
-        let taken = self.entries.get()?;
+        let listing = self.listing.get()?;
         loop {
-            self.open.goes_on()?;
+            let open = locked(listing).open.clone().ok_or_else(closed)?;
+            open.goes_on()?;
+            let engine = open.engine()?;
             let in_use = || PyRuntimeError::new_err("another thread is waiting for these names");
-            let lock = || taken.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut entries = lock().take().ok_or_else(in_use)?;
-            let next = wait(py, self.open.engine()?, || self.open.goes_on(), entries.next());
-            *lock() = Some(entries);
+            let mut entries = locked(listing).entries.take().ok_or_else(in_use)?;
+            let next = wait(py, engine, || open.goes_on(), entries.next());
+            // Who closes the set says so first, and then takes what is here.
+            let mut held = locked(listing);
+            if open.closed.load(Ordering::Acquire) {
+                drop(held);
+                detached(entries);
+            } else {
+                held.entries = Some(entries);
+                drop(held);
+            }
             let next = next?;
-            self.open.goes_on()?;
+            open.goes_on()?;
             match next {
                 None => return Ok(None),
                 Some(Ok(entry)) => return Ok(Some(name::to_python(py, &entry.name))),
