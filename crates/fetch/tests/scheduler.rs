@@ -279,6 +279,117 @@ fn a_head_does_not_wait_for_the_next_to_be_decided() {
     assert_eq!(told.started_members(), [1], "at 500, where the head will be");
 }
 
+const MORE_GUESSES: SetId = SetId(3);
+
+/// Guesses of two sets at files of a disk with a head, each of so many bytes at its place: opened,
+/// and the reads that were begun since.
+fn swept(told: &mut Told, bytes: u64, places: &[u64]) -> Vec<(AttemptId, u64, Aim)> {
+    told.meet_local(64, true);
+    let terms = SetTerms { origin: Origin::Guessed, order: Order::Ready };
+    told.on(Event::SetOpened { set: MORE_GUESSES, terms });
+    told.on_all([GUESSES, MORE_GUESSES].map(|set| Event::Asked { set }));
+    let sets = [GUESSES, MORE_GUESSES].into_iter().cycle();
+    let listed = (1..).zip(sets).take(places.len()).map(|(member, set)| Event::Listed {
+        set,
+        member: MemberId(member),
+        listing: Listing { device: DEVICE, kind: Kind::Cache, size: None, rank: 0.0 },
+    });
+    told.on_all(listed);
+    let mut opens = told.started();
+    assert!(opens.iter().all(|(_, _, aim)| *aim == Aim::Open));
+    opens.sort_by_key(|(_, member, _)| *member);
+    assert_eq!(opens.len(), places.len(), "all are opened before one is read");
+    let contacts = opens.iter().zip(places);
+    let contacts: Vec<_> = contacts
+        .map(|((attempt, ..), &place)| contacted(*attempt, bytes, place, &[(0, bytes)]))
+        .collect();
+    told.on_all(contacts);
+    told.started()
+}
+
+#[test]
+fn guesses_of_all_sets_go_in_one_order_and_are_queued_as_far_as_they_were_asked_for() {
+    let mut told = Told::new(Limits::default(), 1, Order::Ready);
+    let places = [400, 300, 200, 100].map(|place| place << 20);
+    let mut begun = swept(&mut told, 1000, &places);
+    let mut order = Vec::new();
+    while let [(attempt, member, _)] = begun[..] {
+        order.push(member);
+        told.on(Event::Submitted { attempt });
+        begun = told.started();
+    }
+    assert_eq!(order, [4, 3, 2, 1], "by place, each once that before it was asked for");
+}
+
+#[test]
+fn the_queue_of_guesses_has_an_end() {
+    let queued = |bytes: u64| {
+        let mut told = Told::new(Limits::default(), 1, Order::Ready);
+        let places: Vec<u64> = (1..=20).map(|place| place << 30).collect();
+        let mut begun = swept(&mut told, bytes, &places);
+        let mut count = 0;
+        while let [(attempt, ..)] = begun[..] {
+            count += 1;
+            told.on(Event::Submitted { attempt });
+            begun = told.started();
+        }
+        count
+    };
+    assert_eq!(queued(1000), 9, "so many wait behind the one that the head is at");
+    assert_eq!(
+        queued(3 << 20),
+        2,
+        "more bytes would take longer than a program's own read may wait"
+    );
+}
+
+#[test]
+fn what_is_told_takes_the_place_of_a_queue_of_guesses() {
+    let mut told = Told::new(Limits::default(), 1, Order::Ready);
+    let mut begun = swept(&mut told, 1000, &[100, 200, 300, 400]);
+    while let [(attempt, ..)] = begun[..] {
+        told.on(Event::Submitted { attempt });
+        begun = told.started();
+    }
+    told.ask();
+    told.list(SET, 50, Kind::Cache, 100, 0.0);
+    assert_eq!(told.started_members(), [50]);
+}
+
+#[test]
+fn a_large_file_that_is_guessed_at_is_delivered_when_all_of_it_is_near() {
+    let limits = Limits { part_bytes: 10, budget_bytes: 20, ..Limits::default() };
+    let mut told = Told::new(limits, 1, Order::Ready);
+    told.on(Event::Asked { set: GUESSES });
+    told.list(GUESSES, 1, Kind::Cache, 100, 0.0);
+    let (open, ..) = told.started()[0];
+    told.contact(open, 100, 0, &[(0, 100)]);
+    for _ in 0..9 {
+        let (attempt, ..) = told.started()[0];
+        told.on(Event::Finished { attempt });
+        assert_eq!(told.delivered(), []);
+    }
+    let (last, ..) = told.started()[0];
+    told.on(Event::Finished { attempt: last });
+    assert_eq!(told.delivered(), [(1, Delivery::Whole)]);
+}
+
+#[test]
+fn of_large_files_that_nobody_asks_for_any_more_no_more_is_begun() {
+    let limits = Limits { part_bytes: 10, ..Limits::default() };
+    let mut told = Told::new(limits, 1, Order::Ready);
+    told.on(Event::Asked { set: GUESSES });
+    told.list(GUESSES, 1, Kind::Cache, 100, 0.0);
+    let (open, ..) = told.started()[0];
+    told.contact(open, 100, 0, &[(0, 100)]);
+    let (first, ..) = told.started()[0];
+    told.on(Event::Unasked { set: GUESSES });
+    told.on(Event::Finished { attempt: first });
+    assert_eq!(told.started(), []);
+    told.on(Event::Asked { set: GUESSES });
+    assert_eq!(told.started_members(), [1]);
+}
+
 #[test]
 fn a_disk_with_one_head_is_read_as_an_elevator_goes() {
     let mut told = Told::new(Limits::default(), 1, Order::Ready);

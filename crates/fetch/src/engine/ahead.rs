@@ -100,9 +100,12 @@ struct Asking<'a> {
 impl<'a> Asking<'a> {
     fn new(engine: &'a Arc<Inner>, attempt: AttemptId, item: &Item, range: &Range<u64>) -> Self {
         let device = item.contact().map(|contact| contact.device);
-        let head = device.filter(|id| lock(&engine.state).devices.began(*id, attempt));
+        let mut state = lock(&engine.state);
+        let head = device.filter(|id| state.devices.began(*id, attempt));
         // What a device was asked for cannot be taken back, and a guess must not delay what is told.
-        let to = (!item.is_guess).then_some(range.start);
+        let may_ask = !item.is_guess || head.is_some_and(|id| state.scheduler.is_swept(id));
+        drop(state);
+        let to = may_ask.then_some(range.start);
         Self { engine, attempt, to, end: range.end, head }
     }
 

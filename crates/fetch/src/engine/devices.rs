@@ -136,6 +136,11 @@ impl Devices {
     }
 }
 
+/// Whether a device is taken to have a head.
+pub(crate) fn has_head(device: &Device, costs: &Costs) -> bool {
+    terms(device, costs).0.by_position
+}
+
 /// The terms of a device, and whether they rest on something known of it.
 ///
 /// A disk of which nothing is known is taken to have a head: one that has

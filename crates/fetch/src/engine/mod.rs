@@ -18,7 +18,7 @@ mod timer;
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use sled::Device;
@@ -117,6 +117,14 @@ impl Engine {
     pub fn member(&self, member: MemberId) -> Option<Name> {
         let item = lock(&self.0.state).items.get(&member).map(Arc::clone)?;
         Some(item.entry().name)
+    }
+
+    /// Whether a file lies on a disk that is taken to have a head, by its name alone: there many
+    /// files together cost little more than some of them, since they come in the order of their
+    /// places.
+    pub fn has_head(&self, path: &Path) -> bool {
+        let place = self.0.costs.local().place_by_name(path);
+        place.is_some_and(|(device, _)| devices::has_head(&device, &self.0.costs))
     }
 
     /// What is in flight, near and waited for.

@@ -26,8 +26,8 @@ pub(super) struct Attempt {
     pub(super) is_beside: bool,
     /// It waits for `Action::Extend`, and takes no place in the window: its connection rests.
     pub(super) rests: bool,
-    /// Its device has been asked for all of it.
-    pub(super) submitted: bool,
+    /// Its device has been asked for all of it, which was so many bytes.
+    pub(super) submitted: Option<u64>,
     pub(super) silent: Link,
     pub(super) unmet: Link,
 }

@@ -234,7 +234,7 @@ impl Scheduler {
 fn ready_state(member: &Member) -> Delivery {
     match member.failed {
         Some(cause) => Delivery::Failed(cause),
-        None if member.kind == Kind::Cache && member.charge() == 0 => Delivery::Near,
+        None if member.kind == Kind::Cache && !member.brought => Delivery::Near,
         None => Delivery::Whole,
     }
 }

@@ -10,6 +10,13 @@ use super::queue::{Lane, Place};
 use super::slab::List;
 use super::window::Window;
 
+/// Guesses that a head is asked for while it is at another: a read of their program's own that
+/// comes meanwhile waits behind them, for some hundredths of a second, and the head comes and goes
+/// for it once, not for each of them.
+const SWEPT_MAX: u32 = 8;
+/// The bytes of these.
+const SWEPT_BYTES_MAX: u64 = 4 << 20;
+
 /// What the scheduler knows of a device.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -22,8 +29,9 @@ pub(super) struct Device {
     /// Opens in flight beside the window.
     pub(super) opens: u32,
     pub(super) opens_max: u32,
-    /// Of what is in flight in the window, what it has been asked for whole.
-    pub(super) submitted: u32,
+    /// Of what is in flight in the window, what it has been asked for whole, and the bytes of that.
+    submitted: u32,
+    submitted_bytes: u64,
     pub(super) latency: Latency,
     /// Nothing is started before.
     pub(super) paused_until: Duration,
@@ -57,6 +65,7 @@ impl Device {
             opens: 0,
             opens_max: terms.opens_max,
             submitted: 0,
+            submitted_bytes: 0,
             latency: Latency::new(terms.latency.map(|(median, _)| median)),
             paused_until: Duration::ZERO,
             is_paused: false,
@@ -98,16 +107,40 @@ impl Device {
         self.window.began(now);
     }
 
+    /// It has been asked for all of an attempt, which is so many bytes.
+    pub(super) fn is_asked_for(&mut self, bytes: u64) {
+        self.submitted += 1;
+        self.submitted_bytes += bytes;
+    }
+
+    /// An attempt is over that it was asked for so many bytes of, if it was for all.
+    pub(super) fn has_brought(&mut self, submitted: Option<u64>) {
+        self.submitted -= u32::from(submitted.is_some());
+        self.submitted_bytes -= submitted.unwrap_or(0);
+    }
+
     /// Places in the window.
     pub(super) fn room(&self) -> u32 {
         let is_opening = self.by_position && self.opens > 0;
         if is_opening { 0 } else { self.window.room() + u32::from(self.may_queue()) }
     }
 
-    /// Whether something may wait behind the one read that a head is at, so that the head does
-    /// not wait for us. Two that are asked for piece by piece would have it go to and fro.
+    /// Whether something may wait behind what a head has been asked for whole, so that the head
+    /// does not wait for us. Two that are asked for piece by piece would have it go to and fro.
+    /// What somebody was promised waits behind no more than one; guesses that have the head to
+    /// themselves form a queue, or it would go to and fro between them and their program's reads.
     fn may_queue(&self) -> bool {
-        self.by_position && self.submitted > 0 && self.window.in_flight() == 1
+        let (most, bytes_max) =
+            if self.is_swept() { (SWEPT_MAX, SWEPT_BYTES_MAX) } else { (1, u64::MAX) };
+        let in_flight = self.window.in_flight();
+        let is_asked = self.submitted > 0 && self.submitted == in_flight;
+        self.by_position && is_asked && in_flight <= most && self.submitted_bytes < bytes_max
+    }
+
+    /// Whether a head serves nothing but guesses: they go in the order of their places, whichever
+    /// set they are of, all opened before any is read.
+    pub(super) fn is_swept(&self) -> bool {
+        self.by_position && !self.lanes.iter().any(|lane| lane.told)
     }
 
     /// Whether another attempt may start in the window.
@@ -197,8 +230,12 @@ impl Device {
     /// On a disk with a head: how many opened members may wait for a read
     /// while others are opened. Positions are known only then; more are
     /// collected as reading goes on, so that the first read is not kept waiting.
+    /// Nobody waits for the first read of a sweep.
     pub(super) fn opens_ahead(&self) -> usize {
         const OPENED_MAX: u64 = 64;
+        if self.is_swept() {
+            return usize::MAX;
+        }
         usize::try_from((2 + self.requests / 8).min(OPENED_MAX)).expect("at most 64")
     }
 }

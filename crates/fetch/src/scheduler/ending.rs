@@ -36,7 +36,7 @@ impl Scheduler {
         device.unmet.remove(&mut self.attempts, attempt);
         self.silent.remove(&mut self.attempts, attempt);
         let ended = &self.attempts[attempt];
-        device.submitted -= u32::from(ended.submitted);
+        device.has_brought(ended.submitted);
         if ended.is_beside {
             device.opens -= 1;
         } else if !ended.rests {

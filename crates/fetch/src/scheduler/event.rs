@@ -102,7 +102,7 @@ pub struct DeviceTerms {
     pub enough: Option<u64>,
     /// Members of [`Kind::Cache`] that may be opened beside what the window
     /// holds; 0: an open takes a place in it. Where reads go by position none
-    /// is opened while one is read, but behind one that was [`Event::Submitted`].
+    /// is opened while one is read, but behind what was [`Event::Submitted`].
     pub opens_max: u32,
     /// Whether reads go in the order of [`Contact::position`].
     pub by_position: bool,

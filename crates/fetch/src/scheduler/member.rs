@@ -51,6 +51,8 @@ pub(super) struct Member {
 
     /// Bytes that a reader finds near.
     pub(super) here: u64,
+    /// Whether some of these were brought.
+    pub(super) brought: bool,
     /// Bytes in memory that nobody has read.
     pub(super) held: u64,
     /// Bytes that parts will bring, room for them being kept.
@@ -115,6 +117,7 @@ impl Member {
             parts: List::default(),
             idle: 0,
             here: 0,
+            brought: false,
             held: 0,
             due: 0,
             spilled: 0,

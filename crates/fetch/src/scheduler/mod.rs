@@ -9,12 +9,14 @@
 //!   [`Limits::ahead`] let them; each delivery makes room for more.
 //! - **Delivery.** What is ready: the highest rank, whole before failed, the
 //!   largest, the first listed. Else what has first bytes here, most first,
-//!   if it is larger than a part: it streams.
+//!   if it is larger than a part: it streams, unless it is a file that was guessed at,
+//!   which nobody reads.
 //! - **Starts.** A device with room in its window takes told before guessed;
 //!   then what a reader waits for, the highest rank, what was begun, what was
 //!   listed first or, on a disk with one head, lies next. Sets that share a
 //!   device take turns, those in which a consumer waits first. Behind a read that a head has
-//!   been asked for whole one more is queued.
+//!   been asked for whole one more is queued. A head with nothing but guesses is swept: all are
+//!   opened before any is read, then they go by place, whichever set they are of, in a short queue.
 //! - **Failures.** A part is tried again, from where it stopped, after a pause
 //!   that doubles; then its member fails, whole. A server that asks for
 //!   patience gets it, and half the window.

@@ -7,11 +7,13 @@ impl Scheduler {
     pub(super) fn submitted(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.find(id.0) else { return };
         let known = &mut self.attempts[attempt];
-        if known.is_beside || known.rests || std::mem::replace(&mut known.submitted, true) {
+        if known.is_beside || known.rests || known.submitted.is_some() {
             return;
         }
+        let bytes = self.parts[known.part].due();
+        known.submitted = Some(bytes);
         let device = known.device;
-        self.devices[device as usize].submitted += 1;
+        self.devices[device as usize].is_asked_for(bytes);
         self.look_at_device(device);
     }
 
@@ -55,7 +57,7 @@ impl Scheduler {
         if !std::mem::replace(&mut known.rests, true) {
             let device_slot = known.device;
             let device = &mut self.devices[device_slot as usize];
-            device.submitted -= u32::from(std::mem::take(&mut known.submitted));
+            device.has_brought(known.submitted.take());
             device.window.ended(self.now);
             self.look_at_device(device_slot);
             // Others rest, too, and wait for a place.
@@ -84,9 +86,11 @@ impl Scheduler {
 
     /// Bytes of a member came into memory.
     fn hold(&mut self, slot: u32, bytes: u64) {
+        let is_unread = self.is_large_guess(slot);
         let member = &mut self.members[slot];
-        let taken = bytes.min(member.early);
-        member.early -= taken;
+        member.brought = true;
+        let taken = if is_unread { bytes } else { bytes.min(member.early) };
+        member.early -= taken.min(member.early);
         member.held = member.held.saturating_add(bytes - taken);
         let lent = member.is_delivered() && member.kind == Kind::Bytes && member.held > 0;
         self.budget.update(member);

@@ -61,10 +61,7 @@ impl Lane {
     /// elevator goes; up to `opens_ahead` that
     /// were begun wait for what was not, to learn positions.
     pub(super) fn next(&self, head: Option<u64>, opens_ahead: usize) -> Option<Key> {
-        let begun = match (self.begun.first(), head) {
-            (Some(&first), Some(head)) => Some(self.onward(first, head)),
-            (first, _) => first.copied(),
-        };
+        let begun = self.next_begun(head);
         let fresh = self.fresh.first().copied();
         match (begun, fresh) {
             (Some(begun), Some(fresh)) => {
@@ -74,6 +71,22 @@ impl Lane {
             }
             (begun, fresh) => begun.or(fresh),
         }
+    }
+
+    /// How soon a sweep comes to the next of the lane; lower is sooner. What is to be opened
+    /// comes before all that is read, as its place is not known before.
+    pub(super) fn way(&self, head: u64) -> (bool, u32, bool, u64) {
+        if let Some(fresh) = self.fresh.first() {
+            return (false, fresh.1, false, fresh.2);
+        }
+        let next = self.next_begun(Some(head));
+        next.map_or((true, u32::MAX, true, u64::MAX), |next| (true, next.1, next.2 < head, next.2))
+    }
+
+    /// The next of what was begun; with a head position, from there on.
+    pub(super) fn next_begun(&self, head: Option<u64>) -> Option<Key> {
+        let &first = self.begun.first()?;
+        Some(head.map_or(first, |head| self.onward(first, head)))
     }
 
     fn onward(&self, first: Key, head: u64) -> Key {

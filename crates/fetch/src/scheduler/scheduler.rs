@@ -180,6 +180,12 @@ impl Scheduler {
         }
     }
 
+    /// Whether what reads of a device are asked for ahead delays no more than other guesses.
+    pub fn is_swept(&self, device: DeviceId) -> bool {
+        let slot = self.device_slots.get(&device);
+        slot.is_some_and(|&slot| self.devices[slot as usize].is_swept())
+    }
+
     /// Whether nothing is known of any set or member.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
@@ -318,7 +324,10 @@ impl Scheduler {
             set.moving = if moving { set.moving + 1 } else { set.moving - 1 };
             self.recheck |= !moving;
         }
-        let streamable = member.may_stream(self.limits.part_bytes);
+        // Who guesses at files reads nothing: handed over sooner they would be let go of while the
+        // rest is on its way.
+        let is_read = set.is_told() || member.kind == Kind::Bytes;
+        let streamable = is_read && member.may_stream(self.limits.part_bytes);
         if streamable != member.streamable {
             member.streamable = streamable;
             if streamable {

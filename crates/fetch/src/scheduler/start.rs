@@ -64,8 +64,8 @@ impl Scheduler {
     }
 
     /// The sets that wait for a device, in the order of their turns: told
-    /// before guessed, then the one with a reader, with a consumer, with the
-    /// least in flight, the longest not served.
+    /// before guessed, then the one with a reader, on a head the one whose next guess lies
+    /// next, then the one with a consumer, with the least in flight, the longest not served.
     fn order_turns(&self, device: u32, turns: &mut Vec<SetId>) {
         let device = &self.devices[device as usize];
         let told_waits = device.told_waits();
@@ -74,12 +74,14 @@ impl Scheduler {
             let may = lane.told || !told_waits || lane.is_pressing();
             (may && lane.waits()).then_some(lane.set)
         }));
+        let is_swept = device.is_swept();
         if turns.len() > 1 {
             turns.sort_by_cached_key(|&id| {
                 let asked = self.sets.get(&id).is_some_and(|set| set.asked > 0);
                 let lane = device.lanes.iter().find(|lane| lane.set == id);
                 lane.map(|lane| {
-                    (!lane.told, !lane.is_pressing(), !asked, lane.in_flight, lane.served)
+                    let way = is_swept.then(|| lane.way(device.head));
+                    (!lane.told, !lane.is_pressing(), way, !asked, lane.in_flight, lane.served)
                 })
             });
         }
@@ -116,13 +118,13 @@ impl Scheduler {
         let (head, ahead) =
             if by_position { (Some(device.head), device.opens_ahead()) } else { (None, 0) };
         let next = lane.next(head, ahead)?;
-        let begun = lane.begun.first().filter(|&&begun| begun != next);
+        let begun = lane.next_begun(head).filter(|&begun| begun != next);
         let fresh = lane.fresh.first().filter(|&&fresh| fresh != next);
         let may_open = |&&fresh: &&Key| {
             let takes_none = device.opens_max > 0 && !device.by_position;
             takes_none && self.members[fresh.3].is_to_be_opened()
         };
-        let other = begun.or(fresh.filter(may_open)).copied();
+        let other = begun.or(fresh.filter(may_open).copied());
         let may_begin = lane.told || next.0 == FIRST || !device.told_waits();
         may_begin.then_some((next, other))
     }
@@ -147,6 +149,10 @@ impl Scheduler {
             && self.budget.is_half_full()
             && self.sets.get(&member.set).is_some_and(|set| !set.is_told())
         {
+            return Turn::Blocked;
+        }
+        // What nobody reads has no place in the budget, so it goes on only while more is asked for.
+        if self.is_large_guess(slot) && self.sets[&member.set].asked == 0 {
             return Turn::Blocked;
         }
         if member.stage == Stage::Waiting {
@@ -294,7 +300,7 @@ impl Scheduler {
             is_hedge,
             is_beside: false,
             rests: false,
-            submitted: false,
+            submitted: None,
             silent: Link::default(),
             unmet: Link::default(),
         });
@@ -365,6 +371,14 @@ impl Scheduler {
             set.is_listed_order() && set.asked > 0 && set.undelivered.first() == Some(slot)
         };
         member.is_delivered() || self.sets.get(&member.set).is_some_and(is_next)
+    }
+
+    /// Whether a file is guessed at that is delivered only when all of it is near, and may be larger
+    /// than the budget.
+    pub(super) fn is_large_guess(&self, slot: u32) -> bool {
+        let member = &self.members[slot];
+        let is_file = member.kind == Kind::Cache && member.pinned;
+        is_file && !member.is_small(self.limits.part_bytes) && !self.is_told(member.set)
     }
 
     fn is_told(&self, set: SetId) -> bool {

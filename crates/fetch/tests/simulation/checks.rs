@@ -130,6 +130,8 @@ impl World {
             (Delivery::Streaming, _) => {
                 let large = plan.size_unknown || plan.size > self.plan.limits.part_bytes;
                 assert!(large && !plan.unlisted, "member {member} is small");
+                let is_read = plan.kind == Kind::Bytes || !self.is_guess(known);
+                assert!(is_read, "nobody reads member {member}");
             }
             (Delivery::Failed(_), _) => {}
         }
@@ -145,7 +147,7 @@ impl World {
             let in_flight = self.working(device);
             let terms = self.plan.devices[device].terms;
             let most = u64::from(terms.window_max.min(limits.window_max).max(1));
-            let behind = u64::from(terms.by_position && self.is_submitted(device));
+            let behind = self.may_wait_behind(device);
             assert!(in_flight <= most + behind, "{in_flight} in flight to device {device}");
             let opens = self.opens_beside(device);
             assert!(opens <= u64::from(terms.opens_max), "{opens} opens of device {device}");
@@ -161,9 +163,26 @@ impl World {
         }
     }
 
-    /// Whether a device has been asked for all of something that it is at.
-    fn is_submitted(&self, device: usize) -> bool {
-        self.attempts.values().any(|trying| trying.device == device && trying.submitted)
+    /// How much may wait for a head behind what it is at: as long as it has been asked for all of
+    /// that, one more, or a queue of guesses.
+    fn may_wait_behind(&self, device: usize) -> u64 {
+        const SWEPT_MAX: u64 = 8;
+        let of_device = || self.attempts.values().filter(|trying| trying.device == device);
+        let asked = of_device().filter(|trying| trying.submitted).count() as u64;
+        let guessed = |trying: &Trying| self.is_guess(&self.members[at(trying.member)]);
+        let most = if of_device().all(guessed) { SWEPT_MAX } else { 1 };
+        if self.plan.devices[device].terms.by_position { asked.min(most) } else { 0 }
+    }
+
+    fn is_guess(&self, member: &Member) -> bool {
+        self.sets[member.set].plan.terms.origin == Origin::Guessed
+    }
+
+    /// Whether what is in memory of a member counts: what nobody reads, and comes only whole, is
+    /// the page cache's.
+    fn is_in_budget(&self, member: &Member) -> bool {
+        let is_large = member.plan.size_unknown || member.plan.size > self.plan.limits.part_bytes;
+        !(is_large && member.plan.kind == Kind::Cache && self.is_guess(member))
     }
 
     /// Attempts that keep a device busy: not those that wait for permission to go on.
@@ -202,9 +221,10 @@ impl World {
         let most = lent + self.sets.len() + grown.count();
         assert!(budget.over_members as usize <= most, "{budget:?} {:?}", self.scheduler);
         assert!(budget.spilled <= limits.spill_bytes, "{budget:?}");
-        let really: u64 = self.members.iter().map(|member| member.in_memory).sum();
+        let counted = || self.members.iter().filter(|member| self.is_in_budget(member));
+        let really: u64 = counted().map(|member| member.in_memory).sum();
         let untold = |member: &Member| member.untold.len().min(member.in_memory);
-        let untold: u64 = self.members.iter().map(untold).sum();
+        let untold: u64 = counted().map(untold).sum();
         assert!(
             really <= budget.used + untold,
             "{really} bytes in memory, {untold} untold, {budget:?} {:?} {:?}",
