@@ -108,6 +108,12 @@ pub enum Event {
         /// How long that took.
         took: Duration,
     },
+    /// Files of a prediction lie on a disk with a head, where many at a time cost little more than
+    /// some: its run is worth being told of whole. That answer, if it is one, comes before others.
+    Swept {
+        /// The prediction.
+        prediction: PredictionId,
+    },
     /// A predicted file cannot be brought near, and is not waited for: that answer.
     Refused {
         /// The prediction.

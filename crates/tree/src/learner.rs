@@ -100,6 +100,7 @@ impl Learner {
                 let (file, what) = ((prediction, &*path), (bytes, took));
                 self.fetched(file, what, now, &mut decisions);
             }
+            Event::Swept { prediction } => self.swept(prediction, now, &mut decisions),
             Event::Refused { prediction, path } => {
                 self.refused((prediction, &path), now, &mut decisions);
             }

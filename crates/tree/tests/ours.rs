@@ -2,6 +2,8 @@
 
 mod world;
 
+use std::ops::Range;
+
 use nearfirst_tree::{Decision, Event, Learner, Options, Patterns, PredictionId, User};
 use world::World;
 
@@ -270,4 +272,56 @@ fn what_predictions_were_worth_is_counted() {
     assert_eq!((account.fetched_bytes, account.wasted_bytes), (1500, 500));
     assert_eq!(account.saved, world::TOOK);
     assert_eq!(id, PredictionId(0));
+}
+
+#[test]
+fn of_a_run_from_a_disk_with_a_head_all_is_told_at_once() {
+    let files: Vec<String> = (0..300).map(|number| format!("/data/{number}")).collect();
+    let names: Vec<&str> = files.iter().map(String::as_str).collect();
+    let mut world = world();
+    world.run("/bin/reader", "reader", &names);
+    world.forget_decisions();
+    world.start("/bin/reader", "reader");
+    let first = world.predicted().len();
+    assert!(first < 100, "{first}: elsewhere what does not hold shows before much is told");
+    let prediction = world.predictions().next().unwrap().id;
+    world.event(Event::Swept { prediction });
+    assert_eq!(world.predicted(), files);
+    world.event(Event::Swept { prediction });
+    assert_eq!(world.predicted().len(), 300, "once");
+}
+
+#[test]
+fn a_large_program_is_predicted_itself_where_it_is_known_what_is_read_of_it() {
+    let mut world = world();
+    let mut program = world::file("/bin/large");
+    program.size = Some(100 << 20);
+    let large = world.start("/bin/large", "large");
+    let extents = vec![Range { start: 1 << 20, end: 3 << 20 }];
+    world.event(Event::Touched { process: large, file: program, extents: extents.clone() });
+    world.exit(large);
+    for number in 0..100 {
+        world.run("/bin/reader", "reader", &[&*format!("/between/{number}")]);
+    }
+    world.forget_decisions();
+    world.start("/bin/large", "large");
+    let [prediction] = &world.predictions().collect::<Vec<_>>()[..] else { panic!("one") };
+    assert_eq!(prediction.files[0].extents, extents);
+    assert_eq!(world.withdrawn(), 0);
+}
+
+#[test]
+fn that_a_large_file_was_read_whole_is_told_apart_from_not_knowing() {
+    let mut world = world();
+    for _ in 0..2 {
+        let reader = world.start("/bin/reader", "reader");
+        world.open(reader, "/data/large");
+        let mut file = world::file("/data/large");
+        file.size = Some(100 << 20);
+        let extents = vec![Range { start: 0, end: 90 << 20 }];
+        world.event(Event::Touched { process: reader, file, extents });
+        world.exit(reader);
+    }
+    let files = &world.predictions().last().unwrap().files;
+    assert_eq!(files[0].extents, [Range { start: 0, end: 100 << 20 }]);
 }

@@ -69,7 +69,10 @@ pub fn attend(
         let turned = driver.turn(observer, PATIENCE, |event, now| {
             let mut decisions = Vec::new();
             for event in large.before(&event).into_iter().chain([event]) {
-                let is_seen = !matches!(event, Event::Fetched { .. } | Event::Refused { .. });
+                let is_seen = !matches!(
+                    event,
+                    Event::Fetched { .. } | Event::Swept { .. } | Event::Refused { .. }
+                );
                 if keeps && is_seen && seen.events.len() < EVENTS_MAX {
                     seen.events.push((now, event.clone()));
                 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Learner;
+use super::predict::Source;
 use crate::account::Account;
-use crate::event::{Access, Decision, File, Process, User};
+use crate::event::{Access, Decision, File, PredictionId, Process, User};
 use crate::names::Name;
 use crate::numbered::NumberSet;
 use crate::options::{Matching, Options};
@@ -65,7 +66,12 @@ impl Learner {
         let known = habits.programs.entry(program).or_default();
         known.used = habits.ticks;
         let replaced = known.identify(call.program.identity);
+        let own = Source { run: None, process, user, program };
+        let own = ours.then(|| self.foresee_itself(own, file, now, decisions)).flatten();
         self.used(user, (file, call.program.size, program), now, decisions);
+        if let Some(own) = own {
+            self.close_one(user, own, decisions);
+        }
         let invoked = above.and_then(|above| {
             self.invoked(above, (process, user), (program, file), invocation.exact, now)
         });
@@ -120,6 +126,22 @@ impl Learner {
         }
         self.advance(id, now, decisions);
         self.foresee(id, file, now, decisions);
+    }
+
+    /// A program that begins is read as it goes on: where it is known which parts of a large one
+    /// are, they are predicted, if too late for the first of them.
+    fn foresee_itself(
+        &mut self,
+        source: Source,
+        file: Name,
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) -> Option<PredictionId> {
+        let habits = self.patterns.users.get(&source.user)?;
+        let is_worth_it = habits.memory.touched.contains_key(&file)
+            && !habits.is_near(file, &self.options, now)
+            && !self.outstanding.get(&source.user).is_some_and(|known| known.awaits(file));
+        is_worth_it.then(|| self.announce(source, vec![(file, now, 1.0)], now, decisions))
     }
 
     /// The options, with the least chances that make enough of a user's predictions right.

@@ -139,6 +139,21 @@ impl Learner {
         }
     }
 
+    /// The files of a prediction are fetched from where it is best to know all of them at once.
+    pub(super) fn swept(
+        &mut self,
+        prediction: PredictionId,
+        now: Duration,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let holds = |(_, run): &(&RunId, &Run)| run.predictions.contains(&prediction);
+        let Some(id) = self.runs.iter().find(holds).map(|(&id, _)| id) else { return };
+        if let Some(Run { working: Working::Ours(working), .. }) = self.runs.get_mut(&id) {
+            working.tell_whole();
+        }
+        self.advance(id, now, decisions);
+    }
+
     /// A predicted file cannot be brought near.
     pub(super) fn refused(
         &mut self,
@@ -222,8 +237,8 @@ impl Learner {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source {
     /// The run that it ends with; `None`: whichever reads the files next.
-    run: Option<RunId>,
-    process: Process,
+    pub(super) run: Option<RunId>,
+    pub(super) process: Process,
     pub(super) user: User,
     pub(super) program: Name,
 }

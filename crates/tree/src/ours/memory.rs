@@ -99,9 +99,14 @@ impl Memory {
         let extents = joined(extents);
         let read: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
         let size = size.or(extents.last().map(|extent| extent.end)).unwrap_or(0);
-        if size <= WHOLE_BYTES_MAX || read == 0 || read >= size / 4 * 3 {
+        if size <= WHOLE_BYTES_MAX || read == 0 {
             self.touched.remove(&file);
-        } else if self.touched.len() < TOUCHED_MAX || self.touched.contains_key(&file) {
+            return;
+        }
+        // That all of it is read is worth knowing: of a large one nobody saw less is fetched.
+        let extents =
+            if read >= size / 4 * 3 { vec![Range { start: 0, end: size }] } else { extents };
+        if self.touched.len() < TOUCHED_MAX || self.touched.contains_key(&file) {
             self.touched.insert(file, extents);
         }
     }

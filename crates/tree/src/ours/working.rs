@@ -99,6 +99,8 @@ pub(crate) struct Working {
     /// How far the run is ahead of earlier ones.
     lead: Duration,
     window: usize,
+    /// How much of the plan is told is not bounded.
+    whole: bool,
     /// Expected files that came, others that came, and how many are expected.
     hits: usize,
     strays: usize,
@@ -138,6 +140,7 @@ impl Working {
             awaited_bytes: 0,
             lead: Duration::ZERO,
             window: window_from(window),
+            whole: false,
             hits: 0,
             strays: 0,
             expected: 0,
@@ -247,6 +250,11 @@ impl Working {
         paths.into_iter().map(|path| names.intern(&Arc::from(path))).collect()
     }
 
+    /// From now on what is expected is told at once, however much later it is needed.
+    pub(crate) fn tell_whole(&mut self) {
+        self.whole = true;
+    }
+
     /// What is to be predicted now: as far ahead as time and what came so far allow.
     pub(crate) fn ahead(
         &mut self,
@@ -254,6 +262,12 @@ impl Working {
         elapsed: Duration,
         horizon: Duration,
     ) -> Vec<Guess> {
+        if self.whole {
+            let rest = self.plan[self.planned..].to_vec();
+            self.planned = self.plan.len();
+            self.awaited_bytes += rest.iter().map(|guess| names.size(guess.file)).sum::<u64>();
+            return rest;
+        }
         // What does not hold shows before much is told.
         let window = self.window.min(WINDOW_FIRST + self.came) + self.came / WINDOW_GROWTH;
         // As far ahead in time as in files.

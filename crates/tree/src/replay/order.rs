@@ -75,7 +75,10 @@ impl Links {
             | Event::Touched { process, .. }
             | Event::Exited { process } => *process,
             Event::Forked { parent, .. } => *parent,
-            Event::Lost { .. } | Event::Fetched { .. } | Event::Refused { .. } => {
+            Event::Lost { .. }
+            | Event::Fetched { .. }
+            | Event::Swept { .. }
+            | Event::Refused { .. } => {
                 return index.checked_sub(1).into_iter().collect();
             }
         };

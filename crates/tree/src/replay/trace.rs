@@ -272,7 +272,7 @@ impl Writer {
             Event::Touched { process, .. } => ("touch", Some(process)),
             Event::Exited { process } => ("exit", Some(process)),
             Event::Lost { process } => ("lost", process.as_ref()),
-            Event::Fetched { .. } | Event::Refused { .. } => return,
+            Event::Fetched { .. } | Event::Swept { .. } | Event::Refused { .. } => return,
         };
         self.add(format_args!("{step} {verb} "));
         match process {

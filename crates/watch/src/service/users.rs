@@ -143,7 +143,10 @@ impl Users {
             | Event::Opened { process, .. }
             | Event::Touched { process, .. }
             | Event::Lost { process: Some(process) } => self.owners.get(process).copied(),
-            Event::Lost { process: None } | Event::Fetched { .. } | Event::Refused { .. } => None,
+            Event::Lost { process: None }
+            | Event::Fetched { .. }
+            | Event::Swept { .. }
+            | Event::Refused { .. } => None,
         }
     }
 

@@ -35,7 +35,10 @@ pub(crate) fn put(message: &Message, to: &mut Vec<u8>) {
     match message {
         Message::Save => to.push(b'S'),
         Message::Report => to.push(b'R'),
-        Message::Seen { event: Event::Fetched { .. } | Event::Refused { .. }, .. } => {
+        Message::Seen {
+            event: Event::Fetched { .. } | Event::Swept { .. } | Event::Refused { .. },
+            ..
+        } => {
             return to.truncate(begin);
         }
         Message::Seen { age, event } => put_event(*age, event, to),
@@ -130,7 +133,10 @@ fn put_event(age: Duration, event: &Event, to: &mut Vec<u8>) {
             put_number(process.0, to);
             b'l'
         }
-        Event::Lost { process: None } | Event::Fetched { .. } | Event::Refused { .. } => b'L',
+        Event::Lost { process: None }
+        | Event::Fetched { .. }
+        | Event::Swept { .. }
+        | Event::Refused { .. } => b'L',
     };
 }
 
