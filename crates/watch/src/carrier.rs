@@ -26,6 +26,10 @@ use crate::unread::Unread;
 /// the rest.
 const UNSEEN_BYTES_MAX: u64 = 32 << 20;
 
+/// On a disk with a head files that are needed up to sixteen times as late come in one go, which is
+/// over long before the last of them is needed.
+const SWEPT_BANDS: u32 = 4;
+
 /// What carrying out may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CarrierOptions {
@@ -45,8 +49,9 @@ impl Default for CarrierOptions {
             // Beyond this a program's own reads wait behind ours in the device's queue.
             window_max: 64,
             part_bytes: 1 << 20,
-            // Each holds a descriptor.
-            ahead: 128,
+            // All that one run is told of at a time: where a disk has a head it is opened before any
+            // of it is read. The engine keeps fewer descriptors, and opens the others again.
+            ahead: 4096,
             attempts_max: 1,
             ..Limits::default()
         };
@@ -151,36 +156,49 @@ impl Carrier {
         self.unread.read(path);
     }
 
-    /// Begins to bring near what is predicted; gives what is known to be near already.
-    pub fn fetch(&mut self, prediction: Prediction) -> Vec<Arc<[u8]>> {
+    /// Begins to bring near what is predicted; gives what the guesser is to be told at once: whether
+    /// it does well to say more ([`Event::Swept`]), and what is known to be near already.
+    pub fn fetch(&mut self, prediction: Prediction) -> Vec<Event> {
+        let id = prediction.id;
         let now = self.costs.clock().now();
         self.counts.predicted += prediction.files.len() as u64;
         let (near, mut wanted): (Vec<Predicted>, Vec<Predicted>) = (prediction.files.into_iter())
             .filter(|file| file.chance >= self.options.chance_min)
             .partition(|file| self.recent.is_near(&file.path, now));
-        let near: Vec<_> = near.into_iter().map(|file| file.path).collect();
         self.counts.near += near.len() as u64;
+        let (bytes, took) = (0, Duration::ZERO);
+        let near = near.into_iter().map(|file| file.path);
+        let mut told: Vec<_> =
+            near.map(|path| Event::Fetched { prediction: id, path, bytes, took }).collect();
         if wanted.is_empty() {
-            return near;
+            return told;
         }
         if self.memory_is_short(now) {
             self.counts.dropped += wanted.len() as u64;
-            return near;
+            return told;
         }
         // Without threads programs run as they do without us.
-        let Some(engine) = self.engine().cloned() else { return near };
-        wanted.sort_by_key(|file| file.needed_in);
+        let Some(engine) = self.engine().cloned() else { return told };
+        let has_head = |file: &&Predicted| engine.has_head(path_of(file));
+        let is_swept = wanted.iter().filter(has_head).count() * 2 >= wanted.len();
+        if is_swept {
+            told.insert(0, Event::Swept { prediction: id });
+            sort_by_folder(&mut wanted);
+        } else {
+            wanted.sort_by_key(|file| file.needed_in);
+        }
         let files = wanted.len() as u64;
         let paths: Vec<_> = wanted.iter().map(|file| Arc::clone(&file.path)).collect();
-        let wants: Vec<_> =
-            wanted.into_iter().enumerate().map(|(at, file)| want(at, file)).collect();
+        let bands = if is_swept { SWEPT_BANDS } else { 1 };
+        let wants = wanted.into_iter().enumerate().map(|(at, file)| want(at, file, bands));
+        let wants: Vec<_> = wants.collect();
         let terms = SetTerms { origin: Origin::Guessed, order: Order::Ready };
         let feed = engine.open(stream::iter(wants.into_iter().map(Ok)), terms);
-        let (id, clock, tell) = (prediction.id, self.costs.clock().clone(), self.tell.clone());
+        let (clock, tell) = (self.costs.clock().clone(), self.tell.clone());
         let drain = Drain { prediction: id, paths, clock, tell, unread: Arc::clone(&self.unread) };
         let task = engine.handle().spawn(drain.run(feed));
         self.running.insert(id, Running { task: task.abort_handle(), files });
-        near
+        told
     }
 
     /// Gives up what of a prediction is not near yet.
@@ -252,11 +270,27 @@ impl Carrier {
     }
 }
 
-/// A predicted file as the engine is told of it.
-fn want(at: usize, file: Predicted) -> Want {
+fn path_of(file: &Predicted) -> &Path {
+    Path::new(OsStr::from_bytes(&file.path))
+}
+
+/// Folder by folder, as their names mostly lie on a disk; of each folder first one file, since
+/// threads that look for two of one wait for the same block.
+fn sort_by_folder(files: &mut [Predicted]) {
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    let folder = |file: &Predicted| path_of(file).parent().map(Path::to_owned);
+    let mut folders: Vec<_> = files.iter().map(folder).collect();
+    folders.dedup();
+    let mut folders = folders.into_iter().peekable();
+    files.sort_by_cached_key(|file| folders.next_if(|next| *next == folder(file)).is_none());
+}
+
+/// A predicted file as the engine is told of it. When it is needed is told as one of so many
+/// doublings of a millisecond, each `bands` of which are one.
+fn want(at: usize, file: Predicted, bands: u32) -> Want {
     // Files that are needed at about the same time may come in the order of their places on disk.
-    let soon = file.needed_in.as_millis().saturating_add(1).ilog2();
-    let name = Name::from(Path::new(OsStr::from_bytes(&file.path)));
+    let soon = file.needed_in.as_millis().saturating_add(1).ilog2() / bands;
+    let name = Name::from(path_of(&file));
     let rank = -(soon as f32);
     let whole = || vec![Range { start: 0, end: UNSEEN_BYTES_MAX }];
     let parts = if file.extents.is_empty() { whole() } else { file.extents };
@@ -300,5 +334,24 @@ impl Drain {
             }
         }
         drop(tell.send(Done { prediction, at: clock.now(), file: None }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_of_each_folder_is_looked_for_first() {
+        let of = |path: &str| Predicted {
+            path: Arc::from(path.as_bytes()),
+            extents: Vec::new(),
+            needed_in: Duration::ZERO,
+            chance: 1.0,
+        };
+        let mut files = ["/b/2", "/a/2", "/b/1", "/a/1", "/a/3", "/c/1"].map(of);
+        sort_by_folder(&mut files);
+        let order = files.map(|file| String::from_utf8_lossy(&file.path).into_owned());
+        assert_eq!(order, ["/a/1", "/b/1", "/c/1", "/a/2", "/a/3", "/b/2"]);
     }
 }

@@ -62,11 +62,8 @@ impl Driver {
             while let Some(decision) = decisions.pop_front() {
                 match decision {
                     Decision::Fetch(prediction) => {
-                        let id = prediction.id;
-                        for path in carrier.fetch(prediction) {
-                            let took = Duration::ZERO;
-                            let near = Event::Fetched { prediction: id, path, bytes: 0, took };
-                            decisions.extend(decide(near, at));
+                        for told in carrier.fetch(prediction) {
+                            decisions.extend(decide(told, at));
                         }
                     }
                     Decision::Withdraw(id) => carrier.withdraw(id),

@@ -45,6 +45,7 @@ impl Large {
     pub(crate) fn before(&mut self, event: &Event) -> Vec<Event> {
         match event {
             Event::Opened { process, file, access: Access::Read } => self.opened(*process, file),
+            Event::Executed { process, program, .. } => self.opened(*process, program),
             Event::Exited { process } => return self.ended(*process),
             Event::Lost { process: None } => {
                 self.files.clear();
@@ -153,6 +154,26 @@ mod tests {
         assert_eq!(told, [expected], "what was near before is not told");
         assert!(files.before(&Event::Exited { process: reader }).is_empty());
         assert_eq!(files.count, 0);
+    }
+
+    #[test]
+    fn what_is_read_of_a_large_program_itself_is_told_when_it_ends() {
+        let dir = Dir::new();
+        let program = dir.create("program", noise(8 << 20, 1));
+        evict(&program);
+        let mut files = Large::new(Arc::new(Costs::load()));
+        let process = Process(1);
+        let executed = Event::Executed {
+            process,
+            program: file(&program),
+            arguments: Vec::new(),
+            folder: Arc::from(&b"/"[..]),
+        };
+        assert!(files.before(&executed).is_empty());
+        make_near(&program, 0..1 << 20);
+        let extents = vec![Range { start: 0, end: 1 << 20 }];
+        let expected = Event::Touched { process, file: file(&program), extents };
+        assert_eq!(files.before(&Event::Exited { process }), [expected]);
     }
 
     #[test]
