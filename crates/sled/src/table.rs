@@ -114,10 +114,11 @@ impl DeviceTable {
     /// time to copy: so it is what was observed there, and of [`Device::memory`] elsewhere.
     pub fn estimate_near(&self, device: &Device, bytes: u64) -> Option<Estimate> {
         let memory = self.estimate(&Device::memory(), bytes);
-        let near = self.entries.get(device).map(|entry| &entry.near_bandwidth);
-        match near.and_then(|near| Some((near.quantile(0.5)?, near.quantile(0.1)?))) {
-            Some((p50, p90)) => {
-                memory.map(|memory| Estimate { bandwidth: Spread { p50, p90 }, ..memory })
+        let near = self.entries.get(device).and_then(|entry| entry.near_bandwidth.quantiles());
+        match near {
+            Some(near) => {
+                let bandwidth = Spread { p50: near.p50, p90: near.p10 };
+                memory.map(|memory| Estimate { bandwidth, ..memory })
             }
             None => memory,
         }
@@ -237,13 +238,11 @@ impl Entry {
     fn estimate(&self, class: SizeClass) -> Option<Estimate> {
         let larger = self.bandwidth[class as usize..].iter();
         let smaller = self.bandwidth[..class as usize].iter().rev();
-        let bandwidth = larger.chain(smaller).find(|samples| !samples.is_empty())?;
+        let bandwidth = larger.chain(smaller).find_map(DecayingSamples::quantiles)?;
+        let latency = self.latency_s.quantiles()?;
         Some(Estimate {
-            latency: Spread {
-                p50: self.latency_s.quantile(0.5)?,
-                p90: self.latency_s.quantile(0.9)?,
-            },
-            bandwidth: Spread { p50: bandwidth.quantile(0.5)?, p90: bandwidth.quantile(0.1)? },
+            latency: Spread { p50: latency.p50, p90: latency.p90 },
+            bandwidth: Spread { p50: bandwidth.p50, p90: bandwidth.p10 },
         })
     }
 }
