@@ -8,6 +8,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::Advice;
 
@@ -19,8 +20,10 @@ use crate::Clock;
 const READ_BYTES: u64 = 1 << 20;
 /// Timed reads at most.
 const READS_MAX: u64 = 8;
-/// What the kernel may read ahead, of the devices that we have seen.
-const READ_AHEAD_BYTES: u64 = 8 << 20;
+/// Times that what was read ahead is dropped: what waits for it may make the kernel read on.
+const DROPS_MAX: usize = 8;
+/// What the kernel may read ahead, of the devices that we have seen: two windows of 8 MiB.
+const READ_AHEAD_BYTES: u64 = 16 << 20;
 
 /// Reads up to `bytes` of the start of a file twice and times the second reading where it found all
 /// in memory: bytes and seconds. Read more often, it would come out of the processor's caches.
@@ -34,24 +37,41 @@ pub(super) fn reads(file: &File, bytes: u64, clock: &Clock) -> io::Result<Vec<(u
     if count == 0 {
         return Ok(Vec::new());
     }
-    left_as_it_was(file, 0..count * READ_BYTES + READ_AHEAD_BYTES, || {
-        second_reads(file, count, clock)
-    })
+    left_as_it_was(file, 0..count * READ_BYTES, || second_reads(file, count, clock))
 }
 
-/// Has `work` read what it will of `range`, and drops of it what was not in memory before.
+/// Has `work` read what it will of `range`, and drops what was not in memory before, there and
+/// where the kernel may have read ahead.
 fn left_as_it_was<T>(
     file: &File,
     range: Range<u64>,
     work: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
-    let before = resident(file, range)?;
+    let before = resident(file, range.start..range.end + READ_AHEAD_BYTES)?;
     let done = work();
     for (part, _) in before.into_iter().filter(|(_, resident)| !resident) {
-        let length = NonZeroU64::new(part.end - part.start);
-        rustix::fs::fadvise(file, part.start, length, Advice::DontNeed)?;
+        drop_all(file, &part)?;
     }
     done
+}
+
+/// Drops what is of `range` in memory, and what is on its way there. The kernel drops nothing that
+/// is still being read, and the next read of the device would wait for that.
+fn drop_all(file: &File, range: &Range<u64>) -> io::Result<()> {
+    for _ in 0..DROPS_MAX {
+        let mut near = resident(file, range.clone())?;
+        near.retain(|(_, resident)| *resident);
+        if near.is_empty() {
+            break;
+        }
+        for (part, _) in near {
+            // Reading waits for it; what does not arrive is not there to be dropped.
+            drop(file.read_at(&mut [0], part.end - 1));
+        }
+        let length = NonZeroU64::new(range.end - range.start);
+        rustix::fs::fadvise(file, range.start, length, Advice::DontNeed)?;
+    }
+    Ok(())
 }
 
 fn second_reads(file: &File, count: u64, clock: &Clock) -> io::Result<Vec<(u64, f64)>> {
@@ -78,7 +98,6 @@ fn resident(file: &File, range: Range<u64>) -> io::Result<Vec<(Range<u64>, bool)
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
-    use std::os::unix::fs::FileExt as _;
 
     use super::*;
     use crate::local::sys::page_bytes;
@@ -113,6 +132,21 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found.iter().all(|&(bytes, seconds)| bytes == READ_BYTES && seconds > 0.0));
         has_only_left(&file, 4);
+    }
+
+    #[test]
+    fn what_the_kernel_read_ahead_leaves_too() {
+        let mut file = tempfile::tempfile().expect("a file");
+        let whole = 0..READS_MAX * READ_BYTES + 2 * READ_AHEAD_BYTES;
+        if resident(&file, whole.clone()).is_err() {
+            return; // It cannot be known here.
+        }
+        let content = vec![1; usize::try_from(whole.end).expect("it fits in memory")];
+        file.write_all(&content).expect("written");
+        file.sync_all().expect("synced");
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("evicted");
+        reads(&file, whole.end, &Clock::real()).expect("it can be read");
+        assert_eq!(resident(&file, whole.clone()).expect("it tells"), [(whole, false)]);
     }
 
     #[test]
