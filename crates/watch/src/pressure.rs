@@ -3,7 +3,8 @@
 //! Files are charged to the memory group of who brings them in, so the limit of a group counts as
 //! the machine's memory does.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,21 +19,40 @@ const AVAILABLE_PERCENT: u64 = 5;
 const UNREAD_SHARE: u64 = 4;
 
 /// What the kernel last said of memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pressure {
-    groups: Vec<Group>,
+    /// Who says it; `None` before it was asked first.
+    tellers: Option<Tellers>,
     asked: Option<Duration>,
     is_high: bool,
     /// Bytes, in the tightest of the machine and the groups.
     available: Option<u64>,
 }
 
-/// A memory group that this process is in, or one above it.
-#[derive(Debug, PartialEq, Eq)]
-struct Group {
-    folder: PathBuf,
-    files: &'static Files,
+/// What tells of memory, held open: it is asked again and again.
+#[derive(Debug)]
+struct Tellers {
+    machine: Option<Text>,
+    /// What tells who waits for memory, of the machine and of groups.
+    stalls: Vec<Text>,
+    groups: Vec<Group>,
 }
+
+/// A memory group that this process is in, or one above it.
+#[derive(Debug)]
+struct Group {
+    files: &'static Files,
+    limit: Text,
+    used: Text,
+    stat: Text,
+}
+
+/// A small file of the kernel, whose text is made anew each time that it is read.
+#[derive(Debug)]
+struct Text(File);
+
+/// More than the kernel says at once here.
+const TEXT_BYTES: usize = 16 << 10;
 
 /// What tells of a group, by the version of its kind.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,13 +88,6 @@ struct Room {
     total: u64,
 }
 
-impl Default for Pressure {
-    fn default() -> Self {
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        Self { groups: groups(&own), asked: None, is_high: false, available: None }
-    }
-}
-
 impl Pressure {
     /// Whether nothing may be fetched on a guess.
     pub(crate) fn is_high(&mut self, now: Duration) -> bool {
@@ -93,24 +106,68 @@ impl Pressure {
             return;
         }
         self.asked = Some(now);
-        let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
-        let machine = room_of_machine(&read("/proc/meminfo".into()));
-        let rooms: Vec<Room> = self.groups.iter().filter_map(Group::room).chain(machine).collect();
-        let is_stalled = |group: &Group| stalls(&read(group.folder.join("memory.pressure")));
-        self.is_high = rooms.iter().any(|room| room.is_used_up())
-            || stalls(&read("/proc/pressure/memory".into()))
-            || self.groups.iter().any(is_stalled);
+        let tellers = self.tellers.get_or_insert_with(Tellers::new);
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        let rooms = tellers.rooms(&mut text);
+        self.is_high = rooms.iter().any(|room| room.is_used_up()) || tellers.are_stalled(&mut text);
         self.available = rooms.iter().map(|room| room.available).min();
     }
 }
 
+impl Tellers {
+    fn new() -> Self {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let groups = groups(&own);
+        let pressures = groups.iter().map(|(folder, _)| folder.join("memory.pressure"));
+        let stalls = pressures.chain(["/proc/pressure/memory".into()]);
+        Self {
+            machine: Text::open(Path::new("/proc/meminfo")),
+            stalls: stalls.filter_map(|path| Text::open(&path)).collect(),
+            groups: groups.iter().filter_map(|(folder, files)| Group::at(folder, files)).collect(),
+        }
+    }
+
+    fn rooms(&self, text: &mut Vec<u8>) -> Vec<Room> {
+        let machine = self.machine.as_ref().and_then(|machine| room_of_machine(machine.read(text)));
+        let of_machine = machine.map_or(u64::MAX, |room| room.total);
+        let groups = self.groups.iter().filter_map(|group| group.room(of_machine, text));
+        groups.chain(machine).collect()
+    }
+
+    fn are_stalled(&self, text: &mut Vec<u8>) -> bool {
+        self.stalls.iter().any(|teller| stalls(teller.read(text)))
+    }
+}
+
 impl Group {
-    /// `None` of a group without a limit.
-    fn room(&self) -> Option<Room> {
-        let read = |name| fs::read_to_string(self.folder.join(name)).ok();
-        let total = read(self.files.limit)?.trim().parse().ok()?;
-        let used: u64 = read(self.files.used)?.trim().parse().ok()?;
-        Some(room_of_group(total, used, &read("memory.stat")?, self.files))
+    fn at(folder: &Path, files: &'static Files) -> Option<Self> {
+        let open = |name| Text::open(&folder.join(name));
+        let (limit, used) = (open(files.limit)?, open(files.used)?);
+        Some(Self { files, limit, used, stat: open("memory.stat")? })
+    }
+
+    /// `None` of a group without a limit, or with one that it cannot reach where the machine has no
+    /// more than `of_machine`.
+    fn room(&self, of_machine: u64, text: &mut Vec<u8>) -> Option<Room> {
+        let total = self.limit.read(text).trim().parse().ok()?;
+        if total > of_machine {
+            return None;
+        }
+        let used: u64 = self.used.read(text).trim().parse().ok()?;
+        Some(room_of_group(total, used, self.stat.read(text), self.files))
+    }
+}
+
+impl Text {
+    fn open(path: &Path) -> Option<Self> {
+        File::open(path).ok().map(Self)
+    }
+
+    /// What it says by now, by way of `text`; nothing if it is gone.
+    fn read<'a>(&self, text: &'a mut Vec<u8>) -> &'a str {
+        text.resize(TEXT_BYTES, 0);
+        let read = self.0.read_at(text, 0).unwrap_or(0);
+        std::str::from_utf8(&text[..read]).unwrap_or_default()
     }
 }
 
@@ -120,8 +177,8 @@ impl Room {
     }
 }
 
-/// The groups that bound a process, by its `/proc/PID/cgroup`.
-fn groups(own: &str) -> Vec<Group> {
+/// The folders of the groups that bound a process, by its `/proc/PID/cgroup`.
+fn groups(own: &str) -> Vec<(PathBuf, &'static Files)> {
     let of = |line: &str| {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
@@ -132,7 +189,7 @@ fn groups(own: &str) -> Vec<Group> {
         };
         let folder = Path::new(files.root).join(path.trim_start_matches('/'));
         let above = folder.ancestors().take_while(|folder| folder.starts_with(files.root));
-        Some(above.map(|folder| Group { folder: folder.to_owned(), files }).collect::<Vec<_>>())
+        Some(above.map(|folder| (folder.to_owned(), files)).collect::<Vec<_>>())
     };
     own.lines().filter_map(of).flatten().collect()
 }
@@ -202,9 +259,28 @@ mod tests {
     }
 
     #[test]
+    fn a_group_is_asked_anew_and_bounds_nothing_beyond_the_machine() {
+        let dir = testkit::Dir::new();
+        dir.create("memory.stat", "inactive_file 50\n");
+        let says = |limit: &str, used: &str| {
+            dir.create("memory.max", format!("{limit}\n"));
+            dir.create("memory.current", format!("{used}\n"));
+        };
+        says("100", "90");
+        let group = Group::at(dir.path(), &SECOND).expect("it is there");
+        let room = |of_machine| group.room(of_machine, &mut Vec::new());
+        assert_eq!(room(100), Some(Room { available: 60, total: 100 }));
+        assert_eq!(room(99), None);
+        says("100", "70");
+        assert_eq!(room(100), Some(Room { available: 80, total: 100 }));
+        says("max", "70");
+        assert_eq!(room(100), None);
+    }
+
+    #[test]
     fn a_process_is_bound_by_its_groups_and_those_above() {
         let folders =
-            |text| -> Vec<PathBuf> { groups(text).into_iter().map(|group| group.folder).collect() };
+            |text| -> Vec<PathBuf> { groups(text).into_iter().map(|(folder, _)| folder).collect() };
         let at = |path: &str| Path::new("/sys/fs/cgroup").join(path);
         assert_eq!(folders("0::/a/b\n"), [at("a/b"), at("a"), at("")]);
         assert_eq!(folders("5:cpu,memory:/x\n4:pids:/y\n"), [at("memory/x"), at("memory")]);
