@@ -8,11 +8,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::task::Waker;
 use std::time::Duration;
 
 use fetch::engine::{Engine, EngineOptions, Feed, Near, Turn, Want};
 use fetch::scheduler::{Limits, Order, Origin, SetTerms};
 use futures::stream;
+use futures::task::AtomicWaker;
 use store::{Clock, Costs, Entry, Name, Stores, StoresOptions};
 use tokio::task::AbortHandle;
 use tree::{Event, Predicted, Prediction, PredictionId};
@@ -93,6 +95,8 @@ pub struct Carrier {
     counts: Carried,
     tell: Sender<Done>,
     told: Receiver<Done>,
+    /// Of whoever waits for what is told.
+    waiting: Arc<AtomicWaker>,
 }
 
 #[derive(Debug)]
@@ -131,6 +135,7 @@ impl Carrier {
             counts: Carried::default(),
             tell,
             told,
+            waiting: Arc::default(),
         }
     }
 
@@ -195,7 +200,8 @@ impl Carrier {
         let terms = SetTerms { origin: Origin::Guessed, order: Order::Ready };
         let feed = engine.open(stream::iter(wants.into_iter().map(Ok)), terms);
         let (clock, tell) = (self.costs.clock().clone(), self.tell.clone());
-        let drain = Drain { prediction: id, paths, clock, tell, unread: Arc::clone(&self.unread) };
+        let (unread, waiting) = (Arc::clone(&self.unread), Arc::clone(&self.waiting));
+        let drain = Drain { prediction: id, paths, clock, tell, unread, waiting };
         let task = engine.handle().spawn(drain.run(feed));
         self.running.insert(id, Running { task: task.abort_handle(), files });
         told
@@ -206,6 +212,12 @@ impl Carrier {
         if let Some(running) = self.running.remove(&id) {
             running.task.abort();
         }
+    }
+
+    /// Has `waker` called when something becomes near, or cannot, that the next [`Carrier::done`]
+    /// does not tell.
+    pub(crate) fn wake(&self, waker: &Waker) {
+        self.waiting.register(waker);
     }
 
     /// What became near since the last call, and what cannot. Of what was given up under pressure of
@@ -305,11 +317,12 @@ struct Drain {
     clock: Clock,
     tell: Sender<Done>,
     unread: Arc<Unread>,
+    waiting: Arc<AtomicWaker>,
 }
 
 impl Drain {
     async fn run(self, feed: Feed) {
-        let Self { prediction, paths, clock, tell, unread } = self;
+        let Self { prediction, paths, clock, tell, unread, waiting } = self;
         let began = clock.now();
         let mut turn = Turn::default();
         loop {
@@ -332,6 +345,7 @@ impl Drain {
             if tell.send(Done { prediction, at, file: Some((path, outcome)) }).is_err() {
                 return;
             }
+            waiting.wake();
         }
         drop(tell.send(Done { prediction, at: clock.now(), file: None }));
     }

@@ -1,6 +1,7 @@
 //! Where events come from.
 
 use std::io;
+use std::task::Waker;
 use std::time::Duration;
 
 use tree::Event;
@@ -14,4 +15,10 @@ pub trait Source {
     /// The system's, after which the source tells no more. What was lost on the way is no error
     /// but an [`Event::Lost`].
     fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>>;
+
+    /// What ends the wait of [`Source::next`], or the next one, from another thread; `None` if
+    /// nothing does.
+    fn waker(&self) -> Option<Waker> {
+        None
+    }
 }

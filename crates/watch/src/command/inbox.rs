@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -146,9 +147,13 @@ impl Inbox {
             Added::Urgent => true,
         };
         if rings {
-            // A bell that rings already cannot be rung; that is as well.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+            self.ring_bell();
         }
+    }
+
+    fn ring_bell(&self) {
+        // A bell that rings already cannot be rung; that is as well.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
     /// What a thread was about to do it did not do: nothing that it asked for since then counts.
@@ -180,5 +185,11 @@ impl Inbox {
 
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
+    }
+}
+
+impl Wake for Inbox {
+    fn wake(self: Arc<Self>) {
+        self.ring_bell();
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use rustix::event::epoll;
@@ -351,6 +352,10 @@ impl Source for Observer {
         }
         events.sort_by_key(|(at, _)| *at);
         Ok(events)
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        Some(Arc::clone(&self.inbox).into())
     }
 }
 
