@@ -4,13 +4,15 @@
 //! can be found later is left to the observer.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use store::Clock;
@@ -26,7 +28,7 @@ const ERRORS_MAX: u32 = 1000;
 /// Arguments that are kept of a command: what tells its uses apart is not beyond.
 const ARGUMENTS_MAX: usize = 64;
 /// Bytes of all of them together.
-const ARGUMENT_BYTES_MAX: u64 = 16 << 10;
+const ARGUMENT_BYTES_MAX: usize = 16 << 10;
 
 /// About what the kernel tells of a process; some groups of a user are not that many.
 const STATUS_BYTES: usize = 4096;
@@ -115,14 +117,25 @@ impl Listener {
 
     /// Finds the process of a thread that was not seen before.
     fn met(&mut self, thread: u32) -> (u32, Option<What>) {
-        let status = status(thread);
-        let process = field(&status, "Tgid:").unwrap_or(thread);
+        let open = |number| {
+            let pid = i32::try_from(number).ok().and_then(Pid::from_raw)?;
+            pidfd_open(pid, PidfdFlags::empty()).ok()
+        };
+        // Only the first thread of a process has a descriptor that stands for that.
+        let own = open(thread);
+        let (process, parent) = match own.as_ref().and_then(sys::parent) {
+            Some(parent) => (thread, parent),
+            None => {
+                let status = status(thread);
+                let process = field(&status, "Tgid:").unwrap_or(thread);
+                (process, field(&status, "PPid:").unwrap_or(0))
+            }
+        };
         if !self.known.meet(thread, process) {
             return (process, None);
         }
-        let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
-        let end = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        (process, Some(What::Met { parent: field(&status, "PPid:").unwrap_or(0), end }))
+        let end = own.or_else(|| open(process));
+        (process, Some(What::Met { parent, end }))
     }
 
     fn asked(&mut self, told: &Told, process: u32) -> Option<What> {
@@ -221,21 +234,24 @@ pub(super) fn link(thread: u32, name: &str) -> Option<Vec<u8>> {
 
 /// What the program that a thread runs was called with, as far as it is kept.
 pub(super) fn arguments(thread: u32) -> Vec<Arc<[u8]>> {
-    let mut text = Vec::new();
-    let opened = fs::File::open(format!("/proc/{thread}/cmdline"));
-    // Who ended meanwhile was called with nothing that matters.
-    drop(opened.and_then(|file| file.take(ARGUMENT_BYTES_MAX).read_to_end(&mut text)));
+    let text = text(thread, "cmdline", ARGUMENT_BYTES_MAX);
     let whole = text.strip_suffix(b"\0").unwrap_or(&text);
     whole.split(|&byte| byte == 0).take(ARGUMENTS_MAX).map(Arc::from).collect()
 }
 
-/// What the kernel tells of a process, in one piece: it makes no more of it than is asked for at
-/// once.
+/// What the kernel tells of a process. Its name need not be text.
 pub(super) fn status(thread: u32) -> String {
-    let mut text = String::with_capacity(STATUS_BYTES);
-    let opened = fs::File::open(format!("/proc/{thread}/status"));
-    // Who ended meanwhile has none.
-    drop(opened.and_then(|mut file| file.read_to_string(&mut text)));
+    String::from_utf8_lossy(&text(thread, "status", STATUS_BYTES)).into_owned()
+}
+
+/// What a file of `/proc` about a thread says, up to so many bytes: it says them all at once.
+fn text(thread: u32, name: &str, bytes_max: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes_max);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open(format!("/proc/{thread}/{name}"), flags, Mode::empty()) {
+        // Who ended meanwhile says nothing that matters.
+        let _ = rustix::io::read(file, spare_capacity(&mut text));
+    }
     text
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{self as sysfs, AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
+use rustix::path::DecInt;
 use tree::{File, Identity};
 
 /// How long a name that was found is taken to stand for the same: a build opens the same headers
@@ -33,66 +34,81 @@ pub(super) enum Found {
 }
 
 /// Names that were looked up lately.
-#[derive(Debug, Default)]
-pub(super) struct Names(HashMap<Box<[u8]>, (Duration, Option<File>)>);
+#[derive(Debug)]
+pub(super) struct Names {
+    known: HashMap<Box<[u8]>, (Duration, Option<File>)>,
+    /// The folder of links to what we have open.
+    links: Option<OwnedFd>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let links = sysfs::open("/proc/self/fd", flags, Mode::empty()).ok();
+        Self { known: HashMap::new(), links }
+    }
+}
 
 impl Names {
     /// What a name stands for, as far as the kernel knows it already.
     pub(super) fn find(&mut self, whole: &[u8], now: Duration) -> Found {
-        if let Some((at, found)) = self.0.get(whole) {
+        if let Some((at, found)) = self.known.get(whole) {
             let holds = if found.is_some() { HOLDS } else { HOLDS_NOTHING };
             if now.saturating_sub(*at) < holds {
                 return found.clone().map_or(Found::NoFile, Found::File);
             }
         }
-        let found = look(whole);
+        let found = self.look(whole);
         let kept = match &found {
             Found::File(file) => Some(file.clone()),
             Found::NoFile => None,
             Found::NotYet => return found,
         };
-        if self.0.len() >= NAMES_MAX {
-            self.0.clear();
+        if self.known.len() >= NAMES_MAX {
+            self.known.clear();
         }
-        self.0.insert(whole.into(), (now, kept));
+        self.known.insert(whole.into(), (now, kept));
         found
     }
 
     /// As [`Names::find`], of a name that must stand for what it stands for by now: something is
     /// made or changed by it, or it is run.
     pub(super) fn find_anew(&mut self, whole: &[u8]) -> Found {
-        self.0.remove(whole);
-        look(whole)
+        self.known.remove(whole);
+        self.look(whole)
     }
-}
 
-fn look(whole: &[u8]) -> Found {
-    let path = OsStr::from_bytes(whole);
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let handle = match sysfs::openat2(sysfs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)
-    {
-        Ok(handle) => handle,
-        // Before Linux 5.12: then names are looked up as others look them up.
-        Err(Errno::INVAL) => match sysfs::open(path, flags, Mode::empty()) {
-            Ok(handle) => handle,
-            Err(_) => return Found::NoFile,
-        },
-        Err(Errno::AGAIN) => return Found::NotYet,
-        Err(_) => return Found::NoFile,
-    };
-    let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let mask = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
-    let Ok(stat) = sysfs::statx(&handle, "", at, mask) else { return Found::NoFile };
-    if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::RegularFile {
-        return Found::NoFile;
+    fn look(&self, whole: &[u8]) -> Found {
+        let path = OsStr::from_bytes(whole);
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let handle =
+            match sysfs::openat2(sysfs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) {
+                Ok(handle) => handle,
+                // Before Linux 5.12: then names are looked up as others look them up.
+                Err(Errno::INVAL) => match sysfs::open(path, flags, Mode::empty()) {
+                    Ok(handle) => handle,
+                    Err(_) => return Found::NoFile,
+                },
+                Err(Errno::AGAIN) => return Found::NotYet,
+                Err(_) => return Found::NoFile,
+            };
+        let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let mask = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+        let Ok(stat) = sysfs::statx(&handle, "", at, mask) else { return Found::NoFile };
+        if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::RegularFile {
+            return Found::NoFile;
+        }
+        // The kernel's own name for it, without links and dots.
+        let path = self
+            .links
+            .as_ref()
+            .and_then(|links| sysfs::readlinkat(links, DecInt::from_fd(&handle), Vec::new()).ok());
+        let Some(path) = path else { return Found::NoFile };
+        let path: Arc<[u8]> = path.to_bytes().into();
+        let device = sysfs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+        let identity = Some(Identity { device, inode: stat.stx_ino });
+        Found::File(File { path, identity, size: Some(stat.stx_size) })
     }
-    // The kernel's own name for it, without links and dots.
-    let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
-    let Ok(path) = sysfs::readlink(link, Vec::new()) else { return Found::NoFile };
-    let path: Arc<[u8]> = path.to_bytes().into();
-    let device = sysfs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-    let identity = Some(Identity { device, inode: stat.stx_ino });
-    Found::File(File { path, identity, size: Some(stat.stx_size) })
 }
 
 #[cfg(test)]

@@ -68,6 +68,33 @@ fn install(filter: &[Instruction], flags: libc::c_ulong) -> io::Result<OwnedFd> 
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// The kernel's `struct pidfd_info`, as long as it was at first.
+#[repr(C)]
+#[derive(Default)]
+struct Info {
+    asked: u64,
+    group: u64,
+    thread: u32,
+    process: u32,
+    parent: u32,
+    others: [u32; 9],
+}
+
+/// The kernel's `PIDFD_GET_INFO` (Linux 6.13).
+const GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
+/// Its `PIDFD_INFO_PID`: numbers of processes.
+const NUMBERS: u64 = 1;
+
+/// The number of the parent of the process that a descriptor stands for; `None` where the kernel
+/// does not tell, or if it has ended.
+pub(super) fn parent(process: &OwnedFd) -> Option<u32> {
+    let mut info = Info { asked: NUMBERS, ..Info::default() };
+    // SAFETY: the kernel reads and writes one `struct pidfd_info` of the size that is part of the
+    // request's number.
+    let result = unsafe { libc::ioctl(process.as_raw_fd(), GET_INFO, &raw mut info) };
+    (result == 0).then_some(info.parent)
+}
+
 /// A call that waits to go on.
 pub(super) type Told = libc::seccomp_notif;
 
