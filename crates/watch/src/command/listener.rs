@@ -123,14 +123,12 @@ impl Listener {
         };
         // Only the first thread of a process has a descriptor that stands for that.
         let own = open(thread);
-        let (process, parent) = match own.as_ref().and_then(sys::parent) {
-            Some(parent) => (thread, parent),
-            None => {
-                let status = status(thread);
-                let process = field(&status, "Tgid:").unwrap_or(thread);
-                (process, field(&status, "PPid:").unwrap_or(0))
-            }
-        };
+        let told = own.as_ref().and_then(sys::parent).map(|parent| (thread, parent));
+        let (process, parent) = told.unwrap_or_else(|| {
+            let status = status(thread);
+            let process = field(&status, "Tgid:").unwrap_or(thread);
+            (process, field(&status, "PPid:").unwrap_or(0))
+        });
         if !self.known.meet(thread, process) {
             return (process, None);
         }
@@ -267,5 +265,28 @@ pub(super) fn is_over(listener: &OwnedFd) -> bool {
     match poll(&mut asked, Some(&now)) {
         Ok(_) => asked[0].revents().contains(PollFlags::HUP),
         Err(error) => error != Errno::INTR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::parent_id;
+
+    use super::*;
+
+    #[test]
+    fn a_process_whose_name_is_no_text_has_a_parent() {
+        let named = std::thread::spawn(|| {
+            rustix::thread::set_name(c"\xff").expect("named");
+            let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            assert_eq!(field(&status(thread), "PPid:"), Some(parent_id()));
+        });
+        named.join().expect("it has");
+    }
+
+    #[test]
+    fn a_parent_is_the_same_by_a_descriptor_where_that_tells() {
+        let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).expect("opened");
+        assert!(sys::parent(&own).is_none_or(|parent| parent == parent_id()));
     }
 }
