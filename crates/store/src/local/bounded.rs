@@ -1,8 +1,22 @@
 //! Calls that may never return, such as those to a dead network mount.
 
 use std::io;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
+
+/// How long a thread whose call has returned waits for another: of many files on one mount each is
+/// asked for by a call, and to begin a thread takes longer than most calls.
+const IDLE_MAX: Duration = Duration::from_millis(100);
+
+type Call = Box<dyn FnOnce() + Send>;
+
+/// Threads that wait for a call.
+type Threads = Vec<(ThreadId, Sender<Call>)>;
+
+/// Those of the process of this number: a fork has none of them.
+static IDLE: Mutex<(u32, Threads)> = Mutex::new((0, Vec::new()));
 
 /// Runs `call` in a thread of its own and waits for it no longer than `limit`.
 ///
@@ -26,9 +40,58 @@ pub(crate) fn begun<T: Send + 'static>(
     call: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Receiver<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    let run = move || drop(sender.send(call()));
-    std::thread::Builder::new().name("bounded".into()).spawn(run)?;
+    let mut call: Call = Box::new(move || drop(sender.send(call())));
+    while let Some((_, thread)) = idle(Vec::pop).flatten() {
+        match thread.send(call) {
+            Ok(()) => return Ok(receiver),
+            // A call of its panicked.
+            Err(SendError(returned)) => call = returned,
+        }
+    }
+    thread::Builder::new().name("bounded".into()).spawn(move || work(call))?;
     Ok(receiver)
+}
+
+fn work(mut call: Call) {
+    loop {
+        call();
+        let own = thread::current().id();
+        let (thread, next) = mpsc::channel();
+        if idle(|threads| threads.push((own, thread))).is_none() {
+            return;
+        }
+        let came = match next.recv_timeout(IDLE_MAX) {
+            // Who has taken it out of the list by now is about to send.
+            Err(RecvTimeoutError::Timeout) if !has_left(own) => next.recv().ok(),
+            came => came.ok(),
+        };
+        let Some(next) = came else { return };
+        call = next;
+    }
+}
+
+/// Takes a thread out of the list; whether it was there.
+fn has_left(own: ThreadId) -> bool {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = idle.1.iter().position(|(thread, _)| *thread == own);
+    at.map(|at| idle.1.swap_remove(at)).is_some()
+}
+
+/// Uses the list of threads that wait; `None` if another does, who in a fork may be no more.
+#[expect(clippy::mem_forget, reason = "to drop it could wait for a thread that a fork has not")]
+fn idle<T>(use_it: impl FnOnce(&mut Threads) -> T) -> Option<T> {
+    let mut idle = match IDLE.try_lock() {
+        Ok(idle) => idle,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
+    let (process, threads) = &mut *idle;
+    let own = std::process::id();
+    if *process != own {
+        std::mem::forget(std::mem::take(threads));
+        *process = own;
+    }
+    Some(use_it(threads))
 }
 
 #[cfg(test)]
@@ -38,6 +101,16 @@ mod tests {
     #[test]
     fn a_call_that_returns_is_waited_for() {
         assert_eq!(within(Duration::from_mins(1), || 7).expect("a thread"), Some(7));
+    }
+
+    #[test]
+    fn a_thread_takes_one_call_after_the_other() {
+        let threads = (0..100).map(|_| {
+            let id = within(Duration::from_mins(1), || std::thread::current().id());
+            id.expect("a thread").expect("it returns")
+        });
+        let threads: std::collections::HashSet<_> = threads.collect();
+        assert!(threads.len() < 50, "{} threads", threads.len());
     }
 
     #[test]
