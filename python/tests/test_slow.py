@@ -30,7 +30,7 @@ class Mount:
     """A folder with a file of which one read is not answered, and one of which it is late."""
 
     def __init__(self, program: str, folder: Path, read: int) -> None:
-        self._read = read
+        self._counted, self._count = "reads", read
         source, self.folder = folder / "source", folder / "mount"
         source.mkdir()
         self.folder.mkdir()
@@ -42,9 +42,17 @@ class Mount:
         assert self._server.stdout is not None
         self.works = self._server.stdout.readline().startswith(b"mounted")
 
+    def hang(self) -> None:
+        """Answers nothing more about the file, neither what it is."""
+        self._counted, self._count = "metadata", self._counts()["metadata"] + 1
+        (self.folder / ".slowfs/rules").write_text("held: hang=true")
+
+    def _counts(self) -> dict[str, int]:
+        total: dict[str, int] = json.loads((self.folder / ".slowfs/stats").read_bytes())["total"]
+        return total
+
     def is_asked(self) -> bool:
-        stats = json.loads((self.folder / ".slowfs/stats").read_bytes())
-        return bool(stats["total"]["reads"] >= self._read)
+        return self._counts()[self._counted] >= self._count
 
     def close(self) -> None:
         with self._server:
@@ -114,6 +122,13 @@ USES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("use", USES)
 def test_ctrl_c_is_heard_while_a_file_is_waited_for(mount: Mount, use: str) -> None:
     mount.interrupted(lambda: USES[use](mount.folder / "held"))
+
+
+@pytest.mark.parametrize("what", ["size", "version", "modified"])
+def test_ctrl_c_is_heard_while_a_file_is_asked_about(mount: Mount, what: str) -> None:
+    mount.hang()
+    entry = nearfirst.Entry(mount.folder / "held")
+    mount.interrupted(lambda: getattr(entry, what))
 
 
 def test_a_piece_that_was_not_waited_for_is_the_next(mount: Mount) -> None:

@@ -8,15 +8,15 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::costs::costs;
-use crate::name;
+use crate::costs::{costs, costs_by_now};
+use crate::{apart, name};
 
 /// What listing told of an object; of a file, also what the system tells who asks.
 #[pyclass(frozen, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) told: nearfirst::Entry,
-    /// Of a file that was only named: asked for once.
+    /// Of a file that was only named: asked for, and kept.
     status: OnceLock<Option<Status>>,
 }
 
@@ -26,9 +26,17 @@ impl Entry {
     }
 
     /// What the system knows of a file; `None` of what is none, or is not there.
-    fn status(&self, py: Python<'_>) -> Option<&Status> {
-        let (path, costs) = (self.told.name.path()?, costs());
-        py.detach(|| self.status.get_or_init(|| costs.local().stat(path).ok())).as_ref()
+    ///
+    /// # Errors
+    /// No threads; what a signal handler raises.
+    fn status(&self, py: Python<'_>) -> PyResult<Option<&Status>> {
+        let Some(path) = self.told.name.path() else { return Ok(None) };
+        if let Some(known) = self.status.get() {
+            return Ok(known.as_ref());
+        }
+        let (at, costs) = (path.to_owned(), costs());
+        let asked = apart::asked(py, apart::may_stall(path), move || costs.local().stat(&at).ok())?;
+        Ok(self.status.get_or_init(|| asked).as_ref())
     }
 }
 
@@ -61,6 +69,8 @@ impl Entry {
         let bytes = name.py().import("os")?.getattr("fsencode")?.call1((name,))?;
         let since = modified.map(Duration::try_from_secs_f64).transpose();
         let since = since.map_err(|error| PyValueError::new_err(format!("modified: {error}")))?;
+        // What it may be asked for is found by what is mounted now.
+        costs_by_now();
         let tier = if is_cold { Tier::Cold { class: "COLD".into() } } else { Tier::Online };
         Ok(Self::new(nearfirst::Entry {
             size,
@@ -82,19 +92,27 @@ impl Entry {
     }
 
     #[getter]
-    fn size(&self, py: Python<'_>) -> Option<u64> {
-        self.told.size.or_else(|| Some(self.status(py)?.size))
+    fn size(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        let known = self.told.size;
+        Ok(if known.is_some() { known } else { self.status(py)?.map(|status| status.size) })
     }
 
     #[getter]
-    fn version(&self, py: Python<'_>) -> Option<String> {
-        let known = self.told.version.clone();
-        Some(known.or_else(|| Some(self.status(py)?.version()))?.as_str().to_owned())
+    fn version(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let known = match &self.told.version {
+            Some(known) => Some(known.clone()),
+            None => self.status(py)?.map(Status::version),
+        };
+        Ok(known.map(|version| version.as_str().to_owned()))
     }
 
     #[getter]
-    fn modified(&self, py: Python<'_>) -> Option<f64> {
-        seconds(self.told.modified.or_else(|| self.status(py)?.modified()))
+    fn modified(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        let known = match self.told.modified {
+            None => self.status(py)?.and_then(Status::modified),
+            known => known,
+        };
+        Ok(seconds(known))
     }
 
     #[getter]
