@@ -170,6 +170,28 @@ fn told_is_begun_before_guessed() {
 }
 
 #[test]
+fn a_guess_does_not_lose_a_place_that_what_was_told_cannot_take() {
+    let mut told = Told::new(Limits::default(), 2, Order::Ready);
+    let terms = DeviceTerms {
+        window_max: 2,
+        window_start: 2,
+        enough: None,
+        opens_max: 1,
+        by_position: true,
+        latency: None,
+    };
+    told.on(Event::DeviceMet { device: DEVICE, terms });
+    told.ask();
+    told.on(Event::Asked { set: GUESSES });
+    told.bytes(1, 100);
+    told.list(GUESSES, 2, Kind::Bytes, 100, 0.0);
+    assert_eq!(told.started_members(), [2]);
+    // It is to be opened, and the head is at 1, which was told, too.
+    told.list(SET, 3, Kind::Cache, 100, 0.0);
+    assert_eq!(told.said, []);
+}
+
+#[test]
 fn a_guess_that_is_read_keeps_its_place() {
     let limits = Limits { part_bytes: 10, ..Limits::default() };
     let mut told = Told::new(limits, 1, Order::Ready);

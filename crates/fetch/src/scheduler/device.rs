@@ -205,6 +205,11 @@ impl Device {
         }
     }
 
+    /// Whether something told is in flight.
+    pub(super) fn is_at_told(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.told && lane.in_flight > 0)
+    }
+
     /// Whether what was told would wait for a place that something guessed has.
     pub(super) fn gives_way(&self, now: Duration) -> bool {
         let has_guessed = self.lanes.iter().any(|lane| !lane.told && lane.in_flight > 0);

@@ -22,7 +22,8 @@ impl Scheduler {
         let device = &self.devices[member.device as usize];
         let told = self.sets.get(&member.set).is_some_and(super::set::Set::is_told);
         // What is opened beside the window waits for no guess, but for one that has the head.
-        let waits = device.by_position || device.opens_max == 0 || !member.is_to_be_opened();
+        let opens_beside = device.opens_max > 0 && member.is_to_be_opened();
+        let waits = !opens_beside || (device.by_position && !device.is_at_told());
         told && waits && device.gives_way(self.now)
     }
 
