@@ -28,8 +28,10 @@ pub(super) struct Call {
 /// What a call is for.
 #[derive(Debug)]
 pub(super) enum What {
-    /// A process is seen for the first time: who made it, and a descriptor that tells of its end.
-    Met { parent: u32, end: Option<OwnedFd> },
+    /// A process is seen for the first time: who made it, a descriptor that tells of its end, and
+    /// whether its names are not ours. That is asked while it waits to go on, as it may be about to
+    /// go where they are not.
+    Met { parent: u32, end: Option<OwnedFd>, is_elsewhere: bool },
     /// It is about to run another program.
     Executes { whole: Vec<u8>, folder: Arc<[u8]> },
     /// After it was about to: the program that it runs by now, and what that was called with.

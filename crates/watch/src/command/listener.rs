@@ -20,6 +20,7 @@ use store::Clock;
 use super::inbox::{Added, Call, Inbox, What};
 use super::known::Known;
 use super::memory::{self, Text};
+use super::parents;
 use super::sys::{self, Slot, Told};
 
 /// Errors of a listener in a row after which it is given up, and the guardian takes over.
@@ -133,7 +134,8 @@ impl Listener {
             return (process, None);
         }
         let end = own.or_else(|| open(process));
-        (process, Some(What::Met { parent, end }))
+        let is_elsewhere = parents::is_elsewhere(process);
+        (process, Some(What::Met { parent, end, is_elsewhere }))
     }
 
     fn asked(&mut self, told: &Told, process: u32) -> Option<What> {

@@ -158,8 +158,8 @@ impl Observer {
 
     fn note(&mut self, call: Call, events: &mut Vec<(Duration, Event)>) {
         let Call { at, thread, process, what } = call;
-        if let What::Met { parent, end } = what {
-            self.meet(at, process, parent, end, events);
+        if let What::Met { parent, end, is_elsewhere } = what {
+            self.meet(at, process, parent, end, is_elsewhere, events);
             return;
         }
         let Some(seen) = self.processes.get_mut(&process) else { return };
@@ -192,6 +192,7 @@ impl Observer {
         number: u32,
         parent: u32,
         end: Option<OwnedFd>,
+        is_elsewhere: bool,
         events: &mut Vec<(Duration, Event)>,
     ) {
         if let Some(end) = &end {
@@ -211,7 +212,7 @@ impl Observer {
             Some(above) => (at, Event::Forked { parent: above.process, child: process }),
             None => (at, Event::Found { process, user: self.user }),
         });
-        let is_elsewhere = elsewhere || parents::is_elsewhere(number);
+        let is_elsewhere = elsewhere || is_elsewhere;
         let opens = Vec::new();
         let seen = Seen { process, _end: end, program, executes: None, opens, is_elsewhere };
         self.processes.insert(number, seen);
