@@ -238,20 +238,24 @@ fn losing_everything_withdraws_what_was_predicted() {
     assert_eq!(world.withdrawn(), 1);
 }
 
-#[test]
-fn parts_of_large_files_are_predicted_as_they_were_read() {
+/// The parts that are predicted of a file of 100 MiB, of which two runs read these.
+fn predicted_of_large(extents: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut world = world();
     for _ in 0..2 {
         let reader = world.start("/bin/reader", "reader");
         world.open(reader, "/data/large");
         let mut file = world::file("/data/large");
         file.size = Some(100 << 20);
-        let extents = vec![0..4096, 8192..12288, (50 << 20)..(51 << 20)];
-        world.event(Event::Touched { process: reader, file, extents });
+        world.event(Event::Touched { process: reader, file, extents: extents.to_vec() });
         world.exit(reader);
     }
-    let files = &world.predictions().last().unwrap().files;
-    assert_eq!(files[0].extents, [0..12288, (50 << 20)..(51 << 20)]);
+    world.predictions().last().expect("predicted").files[0].extents.clone()
+}
+
+#[test]
+fn parts_of_large_files_are_predicted_as_they_were_read() {
+    let read = [0..4096, 8192..12288, (50 << 20)..(51 << 20)];
+    assert_eq!(predicted_of_large(&read), [0..12288, (50 << 20)..(51 << 20)]);
 }
 
 #[test]
@@ -312,16 +316,6 @@ fn a_large_program_is_predicted_itself_where_it_is_known_what_is_read_of_it() {
 
 #[test]
 fn that_a_large_file_was_read_whole_is_told_apart_from_not_knowing() {
-    let mut world = world();
-    for _ in 0..2 {
-        let reader = world.start("/bin/reader", "reader");
-        world.open(reader, "/data/large");
-        let mut file = world::file("/data/large");
-        file.size = Some(100 << 20);
-        let extents = vec![Range { start: 0, end: 90 << 20 }];
-        world.event(Event::Touched { process: reader, file, extents });
-        world.exit(reader);
-    }
-    let files = &world.predictions().last().unwrap().files;
-    assert_eq!(files[0].extents, [Range { start: 0, end: 100 << 20 }]);
+    let whole = Range { start: 0, end: 100 << 20 };
+    assert_eq!(predicted_of_large(&[Range { start: 0, end: 90 << 20 }]), [whole]);
 }

@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,18 +24,8 @@ const ANSWER_HOLDS: Duration = Duration::from_secs(1);
 /// files must not wait for each.
 const SILENCE_HOLDS: Duration = Duration::from_secs(30);
 
-/// Whether this process may be left behind.
-static LEFT_BEHIND: AtomicBool = AtomicBool::new(false);
-
-/// See [`super::Local::be_left_behind`].
-pub(super) fn be_left_behind() {
-    LEFT_BEHIND.store(true, Ordering::Relaxed);
-}
-
-/// Whether [`be_left_behind`] was said.
-pub(super) fn is_left_behind() -> bool {
-    LEFT_BEHIND.load(Ordering::Relaxed)
-}
+/// Whether this process may be left behind: see [`super::Local::be_left_behind`].
+pub(super) static LEFT_BEHIND: AtomicBool = AtomicBool::new(false);
 
 /// What mounts last answered.
 #[derive(Debug, Default)]

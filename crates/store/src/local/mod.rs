@@ -26,6 +26,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -186,7 +187,7 @@ impl Local {
     /// for it, though a thread of it hangs. Then a mount is not asked before a file of it is opened,
     /// which is bounded in time anyhow: the question is one more round trip.
     pub fn be_left_behind() {
-        canary::be_left_behind();
+        canary::LEFT_BEHIND.store(true, Ordering::Relaxed);
     }
 
     /// How long a mount may take to answer.
@@ -210,7 +211,10 @@ impl Local {
         })?;
         let entry =
             self.status_of(file.as_fd(), &stat.into()).map_err(|source| Error::io(path, source))?;
-        if entry.kind == Kind::Folder && entry.backing.may_stall() && canary::is_left_behind() {
+        if entry.kind == Kind::Folder
+            && entry.backing.may_stall()
+            && canary::LEFT_BEHIND.load(Ordering::Relaxed)
+        {
             // What is done with it next is not bounded in time.
             self.answers(path)?;
         }

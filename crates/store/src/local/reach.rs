@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
@@ -99,7 +100,7 @@ impl Local {
         }
         let whole = absolute(path).map_err(failed)?;
         let mount = table.behind(&whole);
-        let left_behind = canary::is_left_behind();
+        let left_behind = canary::LEFT_BEHIND.load(Ordering::Relaxed);
         let id = if left_behind {
             self.not_silent(path, mount)?
         } else {
