@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,10 +92,48 @@ def test_an_empty_file(tmp_path: Path) -> None:
     assert memoryview(next(nearfirst.open(tmp_path / "empty"))).nbytes == 0
 
 
-def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
+def test_a_file_that_is_made_as_it_is_read() -> None:
+    made = Path("/proc/version")
+    assert next(nearfirst.open(made)).read() == made.read_bytes()
+    assert bytes(memoryview(next(nearfirst.open(made)))) == made.read_bytes()
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_large_one_is_read_whole(tmp_path: Path, server: Server, *, is_remote: bool) -> None:
     content = CONTENT * 40
     (tmp_path / "large").write_bytes(content)
-    assert next(nearfirst.open(tmp_path / "large")).read() == content
+    large: Any = server.put("large", content) if is_remote else tmp_path / "large"
+    assert next(nearfirst.open(large)).read() == content
+    assert memoryview(next(nearfirst.open(large))) == content
+    member = next(nearfirst.open(large))
+    assert member.read(3 << 20) == content[: 3 << 20]
+    assert member.read(-1) == content[3 << 20 :]
+
+
+PEAK = """
+import sys, nearfirst
+from pathlib import Path
+
+def peak():
+    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x)
+    return int(line.split()[1]) << 10
+
+with nearfirst.open(sys.argv[1], budget=4 << 20) as large:
+    member = next(large)
+    before = peak()
+    whole = memoryview(member) if "{}" == "buffer" else member.read()
+    print(len(whole), peak() - before)
+"""
+
+
+@pytest.mark.parametrize("use", ["read", "buffer"])
+def test_a_large_one_is_in_memory_once(server: Server, use: str) -> None:
+    url = server.put("large", bytes(64 << 20))
+    command = [sys.executable, "-c", PEAK.replace("{}", use), url]
+    told = subprocess.run(command, capture_output=True, check=True)
+    size, peak = map(int, told.stdout.split())
+    assert size == 64 << 20
+    assert peak < 96 << 20
 
 
 def test_a_closed_member_says_so(member: nearfirst.Member) -> None:

@@ -2,14 +2,14 @@
 #![expect(unsafe_code, reason = "Python's buffer protocol is a C interface")]
 
 use std::ffi::c_int;
-use std::io;
 
 use bytes::Bytes;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::filling::Filling;
 
 /// Lends `bytes`, which live and stay unchanged as long as `owner` lives.
 ///
@@ -37,20 +37,18 @@ pub(crate) fn copied(buffer: &PyUntypedBuffer) -> PyResult<Bytes> {
         return Err(PyTypeError::new_err("bytes are read from a contiguous buffer"));
     }
     let (first, length) = (buffer.buf_ptr().cast::<u8>(), buffer.len_bytes());
-    if length < PAGES_BYTES_MIN {
-        let mut bytes = Vec::with_capacity(length);
-        // SAFETY: the buffer is contiguous and held, and Python is attached, so that nobody moves
-        // it; there is room for all of it, which is set once it is copied.
-        unsafe {
-            std::ptr::copy_nonoverlapping(first, bytes.as_mut_ptr(), length);
-            bytes.set_len(length);
-        }
-        return Ok(bytes.into());
+    if length == 0 {
+        return Ok(Bytes::new());
     }
-    let pages = Pages::new(length)?;
-    // SAFETY: as above; the pages are ours, as long, and nobody else has them yet.
-    unsafe { std::ptr::copy_nonoverlapping(first, pages.first, length) };
-    Ok(Bytes::from_owner(pages))
+    // SAFETY: the buffer is contiguous and held, and Python is attached, so that nobody moves or
+    // writes it while it is copied.
+    let bytes = unsafe { std::slice::from_raw_parts(first, length) };
+    if length < PAGES_BYTES_MIN {
+        return Ok(Bytes::copy_from_slice(bytes));
+    }
+    let mut pages = Filling::pages(length)?;
+    pages.put(bytes);
+    Ok(pages.done())
 }
 
 /// Bytes from which on copies have pages of their own.
@@ -58,41 +56,6 @@ pub(crate) fn copied(buffer: &PyUntypedBuffer) -> PyResult<Bytes> {
 /// Large blocks that one thread allocates and another frees, in turns with a store's own, stay with
 /// the allocator: several times what is in use.
 const PAGES_BYTES_MIN: usize = 64 << 10;
-
-/// Memory that goes back to the system when it is dropped.
-struct Pages {
-    first: *mut u8,
-    length: usize,
-}
-
-impl Pages {
-    fn new(length: usize) -> io::Result<Self> {
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: new pages anywhere; `length` is not 0.
-        let first = unsafe { mmap_anonymous(std::ptr::null_mut(), length, access, flags)? };
-        Ok(Self { first: first.cast(), length })
-    }
-}
-
-// SAFETY: they are this value's alone, and written only before it is shared.
-unsafe impl Send for Pages {}
-// SAFETY: as above.
-unsafe impl Sync for Pages {}
-
-impl AsRef<[u8]> for Pages {
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: mapped until it is dropped, and not written meanwhile.
-        unsafe { std::slice::from_raw_parts(self.first, self.length) }
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nobody has a reference into it any more.
-        let unmapped = unsafe { munmap(self.first.cast(), self.length) };
-        debug_assert_eq!(unmapped, Ok(()), "what was mapped can be unmapped");
-    }
-}
 
 /// Copies `bytes`, no more than there is room for, to the beginning of a buffer.
 ///

@@ -189,8 +189,7 @@ impl Member {
     fn read<'py>(&self, py: Python<'py>, size: Option<isize>) -> PyResult<Bound<'py, PyBytes>> {
         // As of Python's files: what is negative is all.
         let size = size.and_then(|size| usize::try_from(size).ok());
-        let taken = self.using(|held| held.reading.take(py, size))?;
-        Ok(PyBytes::new(py, &taken))
+        self.using(|held| held.reading.take(py, size))
     }
 
     #[pyo3(signature = (buffer, /))]

@@ -1,25 +1,33 @@
 //! What is left of a member to be read, and where it is.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::task::{Context, Poll};
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::Bytes;
 use nearfirst::{Engine, Member, MemberError, Name};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::apart::Apart;
 use crate::error;
+use crate::filling::Filling;
+use crate::pieces::Pieces;
 use crate::wait::wait;
 
 /// Bytes of a file that are read between two looks for a signal.
 const FILE_READ_BYTES: usize = 8 << 20;
+/// Bytes of a file that are read at a time: what is prepared for them stays in a core's cache.
+const FILE_SPAN_BYTES: usize = 256 << 10;
+/// Bytes that are taken of what has arrived between two looks for a signal: few enough to stay in a
+/// core's cache until they are copied.
+const ARRIVED_BYTES: usize = 1 << 20;
 /// Bytes that are copied between two looks for a signal.
 const COPY_BYTES: u64 = 64 << 20;
 /// Bytes of a remote member up to which its descriptor is memory; larger ones lie in a file.
-const MEMORY_FILE_BYTES_MAX: u64 = 8 << 20;
+const MEMORY_FILE_BYTES_MAX: usize = 8 << 20;
 
 /// A member that is read forwards; what was read is let go.
 #[derive(Debug)]
@@ -27,9 +35,9 @@ pub(crate) struct Reading {
     name: Name,
     source: Source,
     /// Arrived, and not read yet.
-    pieces: VecDeque<Bytes>,
-    /// Whether some was read, so that the whole is not here any more.
-    begun: bool,
+    pieces: Pieces,
+    /// Bytes that were read: the whole is not here any more.
+    taken: u64,
 }
 
 /// Where the bytes after the pieces come from.
@@ -57,12 +65,19 @@ impl Reading {
     }
 
     fn of(name: Name, source: Source) -> Self {
-        Self { name, source, pieces: VecDeque::new(), begun: false }
+        Self { name, source, pieces: Pieces::default(), taken: 0 }
     }
 
-    /// Bytes that are here.
-    fn here(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum()
+    /// Bytes that were not read yet, if its store told how many there are: what is made as it is
+    /// read has a size of 0.
+    fn told(&self) -> Option<usize> {
+        let size = match &self.source {
+            Source::Member(member, _) => member.size()?,
+            Source::Ended => self.taken + self.pieces.bytes() as u64,
+            Source::Kept(file) => file.metadata().ok()?.len(),
+            Source::Away(..) | Source::Failed(_) => return None,
+        };
+        usize::try_from(size.checked_sub(self.taken)?).ok().filter(|&told| told > 0)
     }
 
     /// Brings at least one more byte here; `false` at the end.
@@ -70,37 +85,102 @@ impl Reading {
         // Before, not after: what has arrived must not be lost by a signal.
         py.check_signals()?;
         self.send_away();
-        let next = match &mut self.source {
-            Source::Ended => Ok(Bytes::new()),
-            Source::Failed(error) => Err(error.clone()),
+        let before = self.pieces.bytes();
+        let last = match &mut self.source {
+            Source::Ended => return Ok(false),
+            Source::Failed(error) => return Err(error::of_member(py, error)),
             Source::Away(reading, engine) => {
                 let (member, next) = reading.ended(py)?;
                 self.source = Source::Member(member, engine.clone());
-                next
+                Some(next)
             }
-            Source::Kept(_) => return Ok(self.kept_piece(py)?),
-            Source::Member(member, _) if member.name().path().is_some() => {
-                py.detach(|| file_piece(member))
+            Source::Kept(file) => {
+                self.pieces.push(py.detach(|| kept_piece(file))?);
+                None
             }
+            Source::Member(member, _) if is_file(member) => Some(py.detach(|| file_piece(member))),
             Source::Member(member, engine) => {
-                let next = poll_fn(|context| member.poll_chunk(context));
-                wait(py, engine, || Ok(()), next)?
+                let pieces = &mut self.pieces;
+                let arrived = poll_fn(|context| poll_arrived(member, pieces, context));
+                wait(py, engine, || Ok(()), arrived)?
             }
         };
-        match next {
-            Ok(piece) if piece.is_empty() => {
-                self.source = Source::Ended;
-                Ok(false)
+        match last {
+            Some(Ok(piece)) if piece.is_empty() => self.source = Source::Ended,
+            Some(Ok(piece)) => self.pieces.push(piece),
+            Some(Err(error)) => self.source = Source::Failed(error),
+            None => {}
+        }
+        match &self.source {
+            Source::Failed(error) if self.pieces.bytes() == before => {
+                Err(error::of_member(py, error))
             }
-            Ok(piece) => {
-                self.pieces.push_back(piece);
-                Ok(true)
+            _ => Ok(self.pieces.bytes() > before),
+        }
+    }
+
+    /// Fills what there is room for with what comes next, or up to the end.
+    fn fill<O: Send>(&mut self, py: Python<'_>, filling: &mut Filling<O>) -> PyResult<()> {
+        loop {
+            py.detach(|| self.pieces.fill(filling));
+            if filling.room() == 0 {
+                return Ok(());
             }
-            Err(error) => {
-                let raised = error::of_member(py, &error);
-                self.source = Source::Failed(error);
-                Err(raised)
+            let is_more = match &mut self.source {
+                Source::Member(member, _) if is_file(member) && !member.may_stall() => {
+                    py.check_signals()?;
+                    match py.detach(|| read_on(filling, |span| member.read_into(span))) {
+                        Ok(read) => read > 0,
+                        Err(error) => {
+                            self.source = Source::Failed(error);
+                            self.more(py)?
+                        }
+                    }
+                }
+                Source::Kept(file) => {
+                    py.check_signals()?;
+                    py.detach(|| read_on(filling, |span| read_file(file, span)))? > 0
+                }
+                _ => self.more(py)?,
+            };
+            if !is_more {
+                return Ok(());
             }
+        }
+    }
+
+    /// Whether there is no more of it.
+    fn ends(&mut self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.pieces.is_empty() && !self.more(py)?)
+    }
+
+    /// The next `size` bytes, fewer at the end, all if there is no size, in memory of that size.
+    fn made<O: Send>(
+        &mut self,
+        py: Python<'_>,
+        size: Option<usize>,
+        make: impl Fn(usize) -> PyResult<Filling<O>>,
+    ) -> PyResult<Filling<O>> {
+        let wanted = size.unwrap_or(usize::MAX);
+        let mut told = self.told();
+        loop {
+            let bytes = if let Some(told) = told.take() {
+                told
+            } else {
+                while self.pieces.bytes() < wanted && self.more(py)? {}
+                self.pieces.bytes()
+            };
+            let mut filling = make(bytes.min(wanted))?;
+            let is_all = match self.fill(py, &mut filling) {
+                Ok(()) if bytes < wanted => self.ends(py),
+                filled => filled.map(|()| true),
+            };
+            if matches!(is_all, Ok(true)) {
+                return Ok(filling);
+            }
+            // A signal or an error, or there is more of it than was told: nothing of it is lost.
+            self.pieces.put_back(Bytes::copy_from_slice(filling.filled()));
+            is_all?;
         }
     }
 
@@ -131,24 +211,15 @@ impl Reading {
         Source::Failed(MemberError { name: self.name.clone(), cause: cause.into() })
     }
 
-    fn kept_piece(&mut self, py: Python<'_>) -> io::Result<bool> {
-        let Source::Kept(file) = &mut self.source else { return Ok(false) };
-        let mut piece = Vec::new();
-        py.detach(|| file.take(FILE_READ_BYTES as u64).read_to_end(&mut piece))?;
-        let is_more = !piece.is_empty();
-        if is_more {
-            self.pieces.push_back(piece.into());
-        }
-        Ok(is_more)
-    }
-
     /// The next `size` bytes, fewer at the end; all if there is no size.
-    pub(crate) fn take(&mut self, py: Python<'_>, size: Option<usize>) -> PyResult<Bytes> {
-        let wanted = size.unwrap_or(usize::MAX);
-        while self.here() < wanted && self.more(py)? {}
-        let taken = self.joined(wanted);
-        self.begun |= !taken.is_empty();
-        Ok(taken)
+    pub(crate) fn take<'py>(
+        &mut self,
+        py: Python<'py>,
+        size: Option<usize>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let made = self.made(py, size, |bytes| Filling::object(py, bytes))?;
+        self.taken += made.filled().len() as u64;
+        Ok(made.done(py))
     }
 
     /// As many of the next bytes as are here and have room, at least one; 0 at the end.
@@ -156,33 +227,9 @@ impl Reading {
         if room > 0 && self.pieces.is_empty() {
             self.more(py)?;
         }
-        let first = self.pieces.front().map_or(0, Bytes::len);
-        let taken = self.joined(room.min(first));
-        self.begun |= !taken.is_empty();
+        let taken = self.pieces.pop(room).unwrap_or_default();
+        self.taken += taken.len() as u64;
         Ok(taken)
-    }
-
-    /// The first bytes of what is here, without a copy if they are one piece's.
-    fn joined(&mut self, bytes: usize) -> Bytes {
-        let bytes = bytes.min(self.here());
-        match self.pieces.front_mut() {
-            None => Bytes::new(),
-            Some(first) if first.len() > bytes => first.split_to(bytes),
-            Some(first) if first.len() == bytes => self.pieces.pop_front().expect("it is there"),
-            Some(_) => {
-                let mut whole = BytesMut::with_capacity(bytes);
-                while whole.len() < bytes {
-                    let first = self.pieces.front_mut().expect("so many bytes are here");
-                    let part = first.len().min(bytes - whole.len());
-                    whole.extend_from_slice(&first[..part]);
-                    first.advance(part);
-                    if first.is_empty() {
-                        self.pieces.pop_front();
-                    }
-                }
-                whole.freeze()
-            }
-        }
     }
 
     /// All of it, which stays to be read.
@@ -191,9 +238,14 @@ impl Reading {
     /// Some was read already; what kept the rest away.
     pub(crate) fn whole(&mut self, py: Python<'_>) -> PyResult<Bytes> {
         self.not_begun()?;
-        while self.more(py)? {}
-        let whole = self.joined(usize::MAX);
-        self.pieces.push_back(whole.clone());
+        let whole = if self.pieces.is_empty() && !self.more(py)? {
+            Bytes::new()
+        } else if self.pieces.first_bytes() == self.told() {
+            self.pieces.pop(usize::MAX).expect("it is the only one")
+        } else {
+            self.made(py, None, |bytes| Ok(Filling::pages(bytes)?))?.done()
+        };
+        self.pieces.push(whole.clone());
         if let Source::Kept(file) = &mut self.source {
             // Others open it: they begin at its beginning.
             file.rewind()?;
@@ -211,7 +263,6 @@ impl Reading {
             self.not_begun()?;
             let file = self.gathered(py)?;
             self.source = Source::Kept(file);
-            self.begun = false;
         }
         let Source::Kept(file) = &self.source else { unreachable!("it was kept above") };
         Ok(crate::file::again(file)?)
@@ -219,18 +270,14 @@ impl Reading {
 
     fn gathered(&mut self, py: Python<'_>) -> PyResult<File> {
         if let Source::Member(member, _) = &mut self.source
-            && member.name().path().is_some()
+            && is_file(member)
             && self.pieces.is_empty()
         {
             let file = py.detach(|| member.file());
             return file.map_err(|error| error::of_member(py, &error));
         }
-        let size = match &self.source {
-            Source::Member(member, _) => member.size(),
-            Source::Away(..) => None,
-            _ => Some(self.here() as u64),
-        };
-        let file = crate::file::temporary(size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX))?;
+        let is_small = self.told().is_some_and(|told| told <= MEMORY_FILE_BYTES_MAX);
+        let file = crate::file::temporary(is_small)?;
         self.gathered_in(py, file)
     }
 
@@ -271,7 +318,7 @@ impl Reading {
     /// Writes all that was not read yet.
     fn copy_to(&mut self, py: Python<'_>, file: &mut File) -> PyResult<()> {
         loop {
-            while let Some(piece) = self.pieces.pop_front() {
+            while let Some(piece) = self.pieces.pop(usize::MAX) {
                 py.detach(|| file.write_all(&piece))?;
             }
             if !self.more(py)? {
@@ -291,13 +338,61 @@ impl Reading {
     /// # Errors
     /// Some was read already.
     pub(crate) fn not_begun(&self) -> PyResult<()> {
-        if self.begun {
+        if self.taken > 0 {
             return Err(PyValueError::new_err(
                 "some of this member was read and let go; ask for the whole before reading",
             ));
         }
         Ok(())
     }
+}
+
+/// Whether it is a file of this machine.
+fn is_file(member: &Member) -> bool {
+    member.name().path().is_some()
+}
+
+/// Takes what has arrived, and its end or error if that is next; waits for the first of it.
+fn poll_arrived(
+    member: &mut Member,
+    pieces: &mut Pieces,
+    context: &Context<'_>,
+) -> Poll<Option<Result<Bytes, MemberError>>> {
+    let before = pieces.bytes();
+    while pieces.bytes() < before + ARRIVED_BYTES {
+        match member.poll_chunk(context) {
+            Poll::Ready(Ok(piece)) if !piece.is_empty() => pieces.push(piece),
+            Poll::Ready(last) => return Poll::Ready(Some(last)),
+            Poll::Pending if pieces.bytes() == before => return Poll::Pending,
+            Poll::Pending => break,
+        }
+    }
+    Poll::Ready(None)
+}
+
+/// Fills some of the room by what `read` reads; 0 bytes at the end.
+fn read_on<O, E>(
+    filling: &mut Filling<O>,
+    mut read: impl FnMut(&mut [u8]) -> Result<usize, E>,
+) -> Result<usize, E> {
+    let mut bytes = 0;
+    while bytes < FILE_READ_BYTES && filling.room() > 0 {
+        match filling.read(FILE_SPAN_BYTES, &mut read)? {
+            0 => break,
+            read => bytes += read,
+        }
+    }
+    Ok(bytes)
+}
+
+fn read_file(file: &File, span: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::retry_on_intr(|| rustix::io::read(&*file, &mut *span))?)
+}
+
+fn kept_piece(file: &mut File) -> io::Result<Bytes> {
+    let mut piece = Vec::new();
+    file.take(FILE_READ_BYTES as u64).read_to_end(&mut piece)?;
+    Ok(piece.into())
 }
 
 /// The next bytes of a file; empty at its end.
