@@ -27,6 +27,7 @@ mod run;
 mod sets;
 mod sleds;
 mod specs;
+mod stdout;
 mod trees;
 mod watch;
 mod wc;

@@ -11,6 +11,7 @@ use crate::outcome;
 use crate::sets::decompress::Decompressor;
 use crate::sets::flags::{OrderFlags, SetFlags};
 use crate::sets::{self, Sets, Tally, progress};
+use crate::stdout::Unbuffered;
 
 /// Bytes taken from a decompressing program at a time.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let tally = Arc::new(Tally::default());
     let shown = progress::show(&set, &tally);
     let decompressor = args.decompress.then(Decompressor::default);
-    let mut out = io::stdout().lock();
+    let mut out = Unbuffered::lock();
     let mut written = Ok(());
     for member in &*set {
         let result = member
