@@ -39,7 +39,7 @@ class Store(Protocol):
     def read(self, entry: Entry, start: int, end: int) -> Buffer:
         """Read the bytes of a range, which lies within the object.
 
-        It has a 256th of the bytes of `open`'s budget at the most, or 64 KiB if that is
+        It has a 256th of the data that `open`'s budget holds at the most, or 64 KiB if that is
         more, and all ranges under way together have a quarter. What is given is copied.
         If that is fewer bytes, the rest is asked for.
 

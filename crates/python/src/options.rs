@@ -24,7 +24,7 @@ impl Options {
     pub(crate) fn engine(&self) -> EngineOptions {
         let defaults = Limits::default();
         let limits = Limits {
-            budget_bytes: self.budget_bytes.unwrap_or(defaults.budget_bytes),
+            budget_bytes: self.budget_bytes.map_or(defaults.budget_bytes, Limits::data_bytes),
             spill_bytes: self.spill_bytes.unwrap_or(defaults.spill_bytes),
             window_max: self.jobs.unwrap_or(defaults.window_max),
             stall: self.stall(),

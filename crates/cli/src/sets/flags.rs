@@ -119,7 +119,7 @@ impl FetchFlags {
     pub(crate) fn options(&self, budget_bytes: Option<u64>) -> EngineOptions {
         let defaults = Limits::default();
         let limits = Limits {
-            budget_bytes: budget_bytes.unwrap_or(defaults.budget_bytes),
+            budget_bytes: budget_bytes.map_or(defaults.budget_bytes, Limits::data_bytes),
             spill_bytes: self.spill_max.unwrap_or(defaults.spill_bytes),
             window_max: self.window_max.unwrap_or(defaults.window_max),
             stall: self.stall.unwrap_or(defaults.stall),
