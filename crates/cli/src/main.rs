@@ -37,15 +37,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args as _, FromArgMatches as _, Subcommand};
 
-/// Reads what is near first, while it fetches the rest.
-#[derive(Parser, Debug)]
-#[command(name = "nearfirst", version, max_term_width = 100, disable_help_subcommand = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
+const ABOUT: &str = "Reads what is near first, while it fetches the rest";
 
 #[derive(Subcommand, Debug)]
 enum Command {
@@ -69,32 +63,39 @@ enum Command {
 /// Exit code of a command line that cannot be understood, unless the command says otherwise.
 const USAGE_EXIT: u8 = 2;
 
+/// A command's name, and what defines its flags and operands.
+type Defined = (&'static str, fn(clap::Command) -> clap::Command);
+
 /// Commands that may come to wait for a mount that does not answer.
-const READERS: [&str; 12] = [
-    "sleds",
-    "order",
-    "ls",
-    "cat",
-    "cp",
-    "each",
-    "wc",
-    "grep",
-    "find",
-    "trees",
-    "calibrate",
-    "devices",
+const READERS: [Defined; 12] = [
+    ("sleds", sleds::Args::augment_args),
+    ("order", order::Args::augment_args),
+    ("ls", ls::Args::augment_args),
+    ("cat", cat::Args::augment_args),
+    ("cp", cp::Args::augment_args),
+    ("each", each::Args::augment_args),
+    ("wc", wc::Args::augment_args),
+    ("grep", grep::Args::augment_args),
+    ("find", find::Args::augment_args),
+    ("trees", trees::Args::augment_args),
+    ("calibrate", calibrate::Args::augment_args),
+    ("devices", devices::Args::augment_args),
 ];
 
 /// Those that never do.
-const OTHERS: [&str; 3] = ["run", "watch", "generate"];
+const OTHERS: [Defined; 3] = [
+    ("run", run::Args::augment_args),
+    ("watch", watch::Args::augment_args),
+    ("generate", generate::Args::augment_args),
+];
 
 impl Command {
     /// The exit code of a command line that the command of that name cannot understand: that of
     /// the program it stands in for.
-    fn usage_exit(name: &OsStr) -> u8 {
-        match name.to_str() {
-            Some("wc") => wc::USAGE_EXIT,
-            Some("find") => find::USAGE_EXIT,
+    fn usage_exit(name: &str) -> u8 {
+        match name {
+            "wc" => wc::USAGE_EXIT,
+            "find" => find::USAGE_EXIT,
             _ => USAGE_EXIT,
         }
     }
@@ -102,14 +103,14 @@ impl Command {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let is_of = |names: &[&str], name: &OsStr| names.iter().any(|one| name == *one);
-    let is_command = |name: &&OsStr| is_of(&READERS, name) || is_of(&OTHERS, name);
+    let defined =
+        |names: &[Defined], of: &OsStr| names.iter().copied().find(|(name, _)| of == *name);
+    let command = |name: &OsStr| defined(&READERS, name).or_else(|| defined(&OTHERS, name));
     let called_as = arguments.first().and_then(|first| Path::new(first).file_name());
-    let called_as = called_as.filter(is_command);
-    let command =
-        called_as.or_else(|| arguments.get(1).map(OsString::as_os_str).filter(is_command));
-    let work = || understood(&arguments, called_as.is_some(), command);
-    if command.is_some_and(|name| is_of(&READERS, name)) {
+    let called_as = called_as.and_then(command);
+    let named = called_as.or_else(|| arguments.get(1).and_then(|name| command(name)));
+    let work = || understood(&arguments, called_as.is_some(), named);
+    if named.is_some_and(|(name, _)| defined(&READERS, name.as_ref()).is_some()) {
         // Before the command line is understood a process is small, and quickly copied.
         front::of(work)
     } else {
@@ -119,19 +120,19 @@ fn main() -> ExitCode {
 
 /// Understands the command line, which names that command, and runs it; `by_link` if the program is
 /// called by the command's name.
-fn understood(arguments: &[OsString], by_link: bool, command: Option<&OsStr>) -> ExitCode {
-    if let Some(command) = command {
+fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> ExitCode {
+    if let Some((name, _)) = named {
         let mut program = OsString::from(if by_link { "" } else { "nearfirst " });
-        program.push(command);
+        program.push(name);
         messages::set_program(&program);
     }
-    let exit = command.map_or(USAGE_EXIT, Command::usage_exit);
+    let exit = named.map_or(USAGE_EXIT, |(name, _)| Command::usage_exit(name));
     // Called as `wc`, the program is `nearfirst wc`, and names itself `wc` in its usage.
-    let mut commands = Cli::command().multicall(by_link);
+    let mut commands = named.map_or_else(with_all_commands, with_command).multicall(by_link);
     let parsed = commands.try_get_matches_from_mut(arguments);
-    let understood = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let understood = parsed.and_then(|matches| Command::from_arg_matches(&matches));
     match understood.map_err(|error| error.format(&mut commands)) {
-        Ok(cli) => sets::interrupt::settled(run(cli.command)),
+        Ok(command) => sets::interrupt::settled(run(command)),
         Err(error) if error.use_stderr() => {
             match error.to_string().strip_prefix("error: ") {
                 Some(text) => messages::error(text.trim_end()),
@@ -146,6 +147,25 @@ fn understood(arguments: &[OsString], by_link: bool, command: Option<&OsStr>) ->
             ExitCode::SUCCESS
         }
     }
+}
+
+/// The program without its commands.
+fn without_commands() -> clap::Command {
+    clap::Command::new("nearfirst")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .max_term_width(100)
+        .disable_help_subcommand(true)
+}
+
+fn with_all_commands() -> clap::Command {
+    let program = without_commands().subcommand_required(true).arg_required_else_help(true);
+    Command::augment_subcommands(program)
+}
+
+/// With the one that was named: to define all takes longer than some of them run.
+fn with_command((name, define): Defined) -> clap::Command {
+    without_commands().subcommand(define(clap::Command::new(name)))
 }
 
 fn run(command: Command) -> ExitCode {
@@ -164,7 +184,7 @@ fn run(command: Command) -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Watch(args) => watch::run(args),
-        Command::Generate(args) => generate::run(&args, Cli::command()),
+        Command::Generate(args) => generate::run(&args, with_all_commands()),
     }
 }
 
@@ -173,12 +193,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_each_command_it_is_known_whether_it_reads() {
-        let commands = Cli::command();
-        let mut all: Vec<&str> = commands.get_subcommands().map(clap::Command::get_name).collect();
-        let mut known = [&READERS[..], &OTHERS[..]].concat();
+    fn a_command_alone_is_what_it_is_among_all() {
+        let told = |mut commands: clap::Command| -> Vec<(String, String)> {
+            commands.build();
+            let all = commands.get_subcommands_mut();
+            all.map(|one| (one.get_name().to_owned(), one.render_long_help().to_string())).collect()
+        };
+        let known = [&READERS[..], &OTHERS[..]].concat();
+        let mut alone: Vec<_> = known.into_iter().flat_map(|one| told(with_command(one))).collect();
+        let mut all = told(with_all_commands());
+        alone.sort_unstable();
         all.sort_unstable();
-        known.sort_unstable();
-        assert_eq!(all, known);
+        assert_eq!(alone, all);
     }
 }
