@@ -86,6 +86,8 @@ pub(super) fn builder(
     trouble: &Trouble,
 ) -> anyhow::Result<WalkBuilder> {
     let asked = &settings.asked;
+    // No ignore file leaves out what was named, and what git ignores everywhere is slow to find.
+    let finds_more = !settings.paths.is_one_file;
     let mut paths = paths.iter();
     let mut builder = WalkBuilder::new(paths.next().expect("there is always a path"));
     for path in paths {
@@ -116,11 +118,11 @@ pub(super) fn builder(
             &asked.iglobs,
             asked.glob_case_insensitive,
         )?)
-        .types(types(&asked.types)?)
+        .types(if asked.types.is_empty() { Types::empty() } else { types(&asked.types)? })
         .hidden(!asked.hidden)
         .parents(!asked.no_ignore_parent)
         .ignore(!asked.no_ignore_dot)
-        .git_global(!asked.no_ignore_vcs && !asked.no_ignore_global)
+        .git_global(finds_more && !asked.no_ignore_vcs && !asked.no_ignore_global)
         .git_ignore(!asked.no_ignore_vcs)
         .git_exclude(!asked.no_ignore_vcs && !asked.no_ignore_exclude)
         .require_git(!asked.no_require_git)
