@@ -43,12 +43,23 @@ impl Apart {
         &self,
         call: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
+        self.begin(call)?.wait()
+    }
+
+    /// Has `call` be made after those that were begun before.
+    ///
+    /// # Errors
+    /// Where there is no thread any more.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<Answer<T>> {
         let (answer, answers) = mpsc::sync_channel(1);
         let file = Arc::clone(&self.file);
         // Who has given up hears no answer.
         let call = Box::new(move || drop(answer.send(call(&file))));
         self.calls.send(call).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        wait_for(&answers, self.limit).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        Ok(Answer { answers, limit: self.limit })
     }
 
     /// Reads into `buffer` from `offset` on, no more than `bytes_max`, after doing what comes
@@ -77,6 +88,22 @@ impl Apart {
         buffer[..found].copy_from_slice(&space[..found]);
         *lock(&self.space) = space;
         Ok(found)
+    }
+}
+
+/// What a call will return.
+pub(crate) struct Answer<T> {
+    answers: mpsc::Receiver<io::Result<T>>,
+    limit: Duration,
+}
+
+impl<T> Answer<T> {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// The call's own; `TimedOut` if it has not returned within the limit: it may be waited for again.
+    pub(crate) fn wait(&self) -> io::Result<T> {
+        wait_for(&self.answers, self.limit).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

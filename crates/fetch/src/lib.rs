@@ -30,6 +30,7 @@ mod apart;
 pub mod engine;
 mod error;
 mod far;
+mod held;
 mod mapping;
 mod near;
 mod scan;

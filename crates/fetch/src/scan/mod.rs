@@ -165,7 +165,7 @@ where
     let start = clock.now();
     let entry = source.costs.local().status(source.file).map_err(failed)?;
     let holes = large_holes(source, options, &entry);
-    let near_reader =
+    let mut near_reader =
         NearReader::new(source.file, source.costs, entry.backing.may_stall()).map_err(failed)?;
     let sleds = located(source, &near_reader, options, entry.size, &holes)
         .map_err(|error| short_or_failed(source, entry.size, 0, error))?;
@@ -177,6 +177,9 @@ where
     let far = FarReader::new(source.file, source.path, source.costs, may_stall).map_err(failed)?;
     let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
     let mapping = Mapping::harmless(source.file, entry.size, &entry).map(Arc::new);
+    if let Some(mapping) = mapping.as_ref().filter(|_| near == entry.size) {
+        near_reader.is_of_all(mapping, entry.size);
+    }
     let options =
         ScanOptions { ahead: options.ahead && is_worth_fetching_ahead(near, &told), ..*options };
     let shared = Shared {
