@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use nearfirst::{Clock, Costs, Local, TableFiles};
+use nearfirst::{Clock, Costs, Local, TableFiles, Warning};
 
 use crate::messages;
 
@@ -24,13 +24,11 @@ impl AskFlags {
         self.wait_max.map_or_else(Local::default, Local::new)
     }
 
-    /// The costs of this machine's files. What is wrong with the device tables is said on stderr.
+    /// The costs of this machine's files. What is wrong with the device tables is said on stderr, once
+    /// they are needed.
     pub(crate) fn costs(&self) -> Costs {
-        let costs = Costs::with(self.local(), TableFiles::default(), Clock::real());
-        for warning in costs.warnings() {
-            messages::note(warning);
-        }
-        costs
+        let told = |warning: &Warning| messages::note(warning);
+        Costs::not_loaded(self.local(), TableFiles::default(), Clock::real(), told)
     }
 }
 

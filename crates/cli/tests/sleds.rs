@@ -251,6 +251,10 @@ fn a_broken_device_table_is_named_and_set_aside() {
     ground.create("file", "x");
     let table = ground.state().join("devices.toml");
     fs::write(&table, "version = 1\n[device").unwrap();
+    // Who asks nothing of it does not read it.
+    for needs_none in [["wc", "-l", "file"], ["grep", "x", "file"]] {
+        assert_eq!(stderr(&ground.run(&needs_none)), "");
+    }
     let output = ground.run(&["sleds", "file"]);
     assert!(output.status.success());
     assert!(stderr(&output).contains("devices.toml.broken"), "{}", stderr(&output));

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sled::{Device, DeviceTable, Observation, Sled};
 
@@ -25,8 +25,16 @@ pub struct Costs {
     local: Local,
     files: TableFiles,
     clock: Clock,
-    table: Mutex<DeviceTable>,
+    loaded: OnceLock<Loaded>,
+    /// Who hears what is wrong with the tables as soon as they are loaded.
+    told: fn(&Warning),
     learned: Mutex<BTreeSet<Device>>,
+}
+
+/// The device tables, read.
+#[derive(Debug)]
+struct Loaded {
+    table: Mutex<DeviceTable>,
     warnings: Vec<Warning>,
 }
 
@@ -39,13 +47,31 @@ impl Costs {
 
     /// With the given store, tables and clock.
     pub fn with(local: Local, files: TableFiles, clock: Clock) -> Self {
-        let (table, warnings) = files.load();
-        Self { local, files, clock, table: Mutex::new(table), learned: Mutex::default(), warnings }
+        let costs = Self::not_loaded(local, files, clock, |_| {});
+        costs.loaded();
+        costs
+    }
+
+    /// As [`Costs::with`], but the tables are loaded by the first question about a device, and what is
+    /// wrong with them is `told` then: a run over small files asks none, and loading takes longer than one.
+    pub fn not_loaded(local: Local, files: TableFiles, clock: Clock, told: fn(&Warning)) -> Self {
+        let (loaded, learned) = (OnceLock::new(), Mutex::default());
+        Self { local, files, clock, loaded, told, learned }
+    }
+
+    fn loaded(&self) -> &Loaded {
+        self.loaded.get_or_init(|| {
+            let (table, warnings) = self.files.load();
+            for warning in &warnings {
+                (self.told)(warning);
+            }
+            Loaded { table: Mutex::new(table), warnings }
+        })
     }
 
     /// What was wrong with the device tables, for a person to know.
     pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
+        &self.loaded().warnings
     }
 
     /// The store that answers where data is.
@@ -65,7 +91,7 @@ impl Costs {
 
     /// The device table as it is now; held, it keeps others waiting.
     pub fn table(&self) -> MutexGuard<'_, DeviceTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.loaded().table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sleds of an open file.
@@ -113,7 +139,7 @@ impl Costs {
     /// [`Error::Offline`]; [`Error::Io`]; [`Error::Stalled`].
     pub fn open(&self, path: &Path) -> Result<File, Error> {
         let entry = self.local.stat(path)?;
-        if entry.kind == Kind::File && seems_offline(&entry, &self.table()) {
+        if self.seems_offline(&entry) {
             return Err(Error::Offline { path: path.to_owned(), size: entry.size });
         }
         if entry.kind == Kind::Stream || entry.backing == Backing::Pseudo {
@@ -131,10 +157,10 @@ impl Costs {
         let may_be_offline = self.local.backing_by_name(path).is_none_or(Backing::may_stall);
         if may_be_offline {
             // Opening alone may recall it.
-            drop(regular(path, self.local.stat(path)?, &self.table())?);
+            drop(self.regular(path, self.local.stat(path)?)?);
         }
         let (file, status) = self.local.open_known(path)?;
-        Ok((file, regular(path, status, &self.table())?))
+        Ok((file, self.regular(path, status)?))
     }
 
     /// Opens regular files one after the other, as [`Costs::open_regular`] does.
@@ -151,7 +177,7 @@ impl Costs {
     /// [`Error::Stalled`].
     pub fn open_harmless(&self, path: &Path) -> Result<(File, Status), Error> {
         let (status, handle) = self.local.look(path)?;
-        let status = regular(path, status, &self.table())?;
+        let status = self.regular(path, status)?;
         if status.backing == Backing::Pseudo {
             return Err(Error::refused(path, "not a file of a device"));
         }
@@ -167,7 +193,23 @@ impl Costs {
     /// Whether reading an open file would recall it from a cold tier, as far as can be told.
     pub fn is_offline(&self, file: &impl AsFd) -> bool {
         let entry = self.local.status(file);
-        entry.is_ok_and(|entry| seems_offline(&entry, &self.table()))
+        entry.is_ok_and(|entry| self.seems_offline(&entry))
+    }
+
+    fn seems_offline(&self, entry: &Status) -> bool {
+        is_stub(entry) && seems_offline(entry, &self.table())
+    }
+
+    /// A status, if it is a regular file's whose data is here.
+    fn regular(&self, path: &Path, status: Status) -> Result<Status, Error> {
+        match status.kind {
+            Kind::File if self.seems_offline(&status) => {
+                Err(Error::Offline { path: path.to_owned(), size: status.size })
+            }
+            Kind::File => Ok(status),
+            Kind::Folder => Err(Error::io(path, io::Error::from_raw_os_error(libc::EISDIR))),
+            Kind::Link | Kind::Stream => Err(Error::refused(path, "not a regular file")),
+        }
     }
 
     /// Learns from a read what its device takes.
@@ -243,21 +285,6 @@ impl Opener<'_> {
             return self.costs.open_regular(path);
         }
         let (file, status) = self.local.open_known(path)?;
-        if status.kind == Kind::File && !is_stub(&status) {
-            return Ok((file, status));
-        }
-        Ok((file, regular(path, status, &self.costs.table())?))
-    }
-}
-
-/// A status, if it is a regular file's whose data is here.
-fn regular(path: &Path, status: Status, table: &DeviceTable) -> Result<Status, Error> {
-    match status.kind {
-        Kind::File if seems_offline(&status, table) => {
-            Err(Error::Offline { path: path.to_owned(), size: status.size })
-        }
-        Kind::File => Ok(status),
-        Kind::Folder => Err(Error::io(path, io::Error::from_raw_os_error(libc::EISDIR))),
-        Kind::Link | Kind::Stream => Err(Error::refused(path, "not a regular file")),
+        Ok((file, self.costs.regular(path, status)?))
     }
 }
