@@ -67,6 +67,8 @@ pub(super) struct State<'a> {
     pub(super) far_bytes: u64,
     pub(super) waited: Duration,
     pub(super) stopped: bool,
+    /// Threads that wait for any of this to change.
+    waiting: usize,
 }
 
 pub(super) enum Work<'a> {
@@ -119,6 +121,7 @@ impl<'a> Shared<'a> {
                 far_bytes: 0,
                 waited: Duration::ZERO,
                 stopped: false,
+                waiting: 0,
             }),
             changed: Condvar::new(),
         }
@@ -155,9 +158,9 @@ impl<'a> Shared<'a> {
                         let mut state = lock(&self.state);
                         state.far = Some(far);
                         state.stopped |= piece.offset >= state.limit;
+                        self.wake(&state);
                         piece.offset < state.limit
                     };
-                    self.changed.notify_all();
                     if !is_needed && read.is_ok() {
                         continue;
                     }
@@ -203,8 +206,9 @@ impl<'a> Shared<'a> {
             }
             deliver(range, result, &control);
             if near {
-                lock(&self.state).near_at_work -= 1;
-                self.changed.notify_all();
+                let mut state = lock(&self.state);
+                state.near_at_work -= 1;
+                self.wake(&state);
             }
         }
     }
@@ -253,7 +257,16 @@ impl<'a> Shared<'a> {
                 None if state.far.is_some() => return Ok(None),
                 None => {}
             }
+            state.waiting += 1;
             state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state.waiting -= 1;
+        }
+    }
+
+    /// Has those look again who wait. That is a call to the system, which most chunks can do without.
+    fn wake(&self, state: &State<'_>) {
+        if state.waiting > 0 {
+            self.changed.notify_all();
         }
     }
 
@@ -297,8 +310,7 @@ impl<'a> Shared<'a> {
         let mut state = lock(&self.state);
         state.limit = state.limit.min(offset);
         state.stopped |= state.picker.stop_before(offset);
-        drop(state);
-        self.changed.notify_all();
+        self.wake(&state);
     }
 
     fn take_far(state: &mut State<'a>) -> Option<Work<'a>> {
@@ -377,8 +389,9 @@ impl<'a> Shared<'a> {
     }
 
     pub(super) fn fail(&self, error: Error) {
-        lock(&self.state).failed.get_or_insert(error);
-        self.changed.notify_all();
+        let mut state = lock(&self.state);
+        state.failed.get_or_insert(error);
+        self.wake(&state);
     }
 }
 
