@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sled::{Device, DeviceTable, Observation, Sled};
 
-use crate::local::{self, is_stub, seems_offline};
+use crate::local::{self, is_stub, nfs, seems_offline};
 use crate::{Backing, Clock, Error, Kind, Local, Located, Probe, Status, TableFiles, Warning};
 
 /// The costs of files of this machine, and what reading them teaches.
@@ -61,7 +61,13 @@ impl Costs {
 
     fn loaded(&self) -> &Loaded {
         self.loaded.get_or_init(|| {
-            let (table, warnings) = self.files.load();
+            let (mut table, warnings) = self.files.load();
+            let mounts = self.local.mounts().unwrap_or_default();
+            if mounts.all().iter().any(|mount| mount.fs_type.starts_with("nfs"))
+                && let Ok(mountstats) = std::fs::read_to_string("/proc/self/mountstats")
+            {
+                nfs::fill_in(&mut table, &mountstats);
+            }
             for warning in &warnings {
                 (self.told)(warning);
             }

@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 
 use sled::{DeviceTable, TableError};
 
-use crate::local::nfs;
-
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
 /// A table is small; more than this is not one.
@@ -85,8 +83,7 @@ impl TableFiles {
         self.user.as_deref().unwrap_or(&self.system)
     }
 
-    /// Reads the system's table, then the user's over it, then fills in NFS
-    /// servers from the kernel's statistics. A file that is not there is empty.
+    /// Reads the system's table, then the user's over it. A file that is not there is empty.
     pub fn load(&self) -> (DeviceTable, Vec<Warning>) {
         let mut table = DeviceTable::default();
         let mut warnings = Vec::new();
@@ -95,9 +92,6 @@ impl TableFiles {
                 Ok(part) => table.merge(part),
                 Err(warning) => warnings.push(warning),
             }
-        }
-        if let Ok(mountstats) = fs::read_to_string("/proc/self/mountstats") {
-            nfs::fill_in(&mut table, &mountstats);
         }
         (table, warnings)
     }
