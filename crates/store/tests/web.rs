@@ -131,6 +131,24 @@ async fn a_server_that_ignores_ranges_is_read_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_part_of_what_has_no_known_end_is_not_taken_for_the_whole() {
+    let server = Misbehaving::new();
+    let part = || Answer::refusal(206, "0123").header("Content-Range", "bytes 0-3/*");
+    let whole = || Answer::bytes("0123456789").ignores_ranges();
+    server.answers("/sized", [part(), whole()]);
+    server.answers("/chunked", [part(), whole().chunked()]);
+    for (path, size, expected) in [("/sized", Some(10), 0..10), ("/chunked", None, ALL)] {
+        let (entry, of, bytes) = read(&named(&server.url(path)), 0..4).await.unwrap();
+        assert_eq!((entry.size, of, &*bytes), (size, expected, &b"0123456789"[..]), "{path}");
+    }
+    server.answer("/never", part());
+    let error = read(&named(&server.url("/never")), 0..4).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    let known = Entry { size: Some(4), ..named(&server.url("/never")) };
+    assert_eq!(read(&known, 0..9).await.unwrap().2, b"0123");
+}
+
+#[tokio::test]
 async fn a_body_that_ends_too_early_is_an_interruption() {
     let server = Misbehaving::new();
     let whole = || Answer::bytes(vec![7; 1000]);

@@ -157,8 +157,10 @@ impl Servers {
             headers.insert(field, value);
         }
         let mut response = self.send(Bodies::Stored, Method::GET, name, headers.clone()).await?;
-        if is_beyond(&response) && content_range(response.headers()).is_none() && range.start == 0 {
-            // Empty, probably; but a server that does not say so may only dislike the range.
+        // Empty, probably; but a server that does not say so may only dislike the range.
+        let is_empty =
+            is_beyond(&response) && content_range(response.headers()).is_none() && range.start == 0;
+        if is_empty || is_endless_part(entry, &response) {
             headers.remove(RANGE);
             response = self.send(Bodies::Stored, Method::GET, name, headers).await?;
         }
@@ -257,6 +259,12 @@ fn is_beyond(response: &Response) -> bool {
     response.status() == StatusCode::RANGE_NOT_SATISFIABLE
 }
 
+/// Whether a part is sent of what nobody has said the end of: it might be taken for the whole.
+fn is_endless_part(entry: &Entry, response: &Response) -> bool {
+    let told = content_range(response.headers()).and_then(|(_, size)| size);
+    response.status() == StatusCode::PARTIAL_CONTENT && told.or(entry.size).is_none()
+}
+
 /// Of an answer that there is nothing from `start` on.
 fn beyond(entry: &Entry, start: u64, headers: &HeaderMap) -> Result<Reading, Error> {
     let name = &entry.name;
@@ -294,10 +302,13 @@ fn partial(
     if sent.start != range.start {
         return Err(refused("the server sent another part of it than it was asked for"));
     }
+    let Some(size) = size else {
+        return Err(refused("the server sent a part of it without saying how long it is"));
+    };
     // A server may send less than was asked for: what is missing is then an
     // interruption, after which reading goes on from there.
-    let end = size.map_or(sent.end.min(range.end), |size| range.end.min(size));
-    Ok((size, Cover { skip: 0, range: range.start..end, is_exact: true }))
+    let end = range.end.min(size);
+    Ok((Some(size), Cover { skip: 0, range: range.start..end, is_exact: true }))
 }
 
 /// Of an answer with the whole object, asked for or not.
