@@ -281,6 +281,37 @@ fn fewer_bytes_than_promised_are_an_interruption() {
 }
 
 #[test]
+fn nothing_from_an_offset_on_is_believed_if_the_object_ends_there() {
+    let (server, stores) = scripted();
+    let error = "<Error><Code>InvalidRange</Code></Error>";
+    let beyond = || Answer::refusal(416, error);
+    let named = Entry::named("s3://bucket/a".into());
+    let listed =
+        |size| Entry { size: Some(size), version: Some(Version::new("\"1\"")), ..named.clone() };
+    let head = |text: &str, etag| Answer::bytes(text).etag(etag);
+    // What is told of the error is not of the object.
+    for beyond in [beyond(), beyond().chunked()] {
+        server.answers("/bucket/a", [beyond, head("", "\"1\"")]);
+        let store = open(&stores, "s3://bucket/a");
+        let reading = run(store.read(&named, 0..10)).unwrap();
+        assert_eq!((reading.entry.size, reading.range), (Some(0), 0..0));
+    }
+    server.answers("/bucket/a", [beyond(), head("0123", "\"2\"")]);
+    let read = read_entry(&stores, &listed(10), 8..10);
+    assert!(matches!(read, Err(Error::Changed { .. })), "{read:?}");
+    for of in [&named, &listed(10)] {
+        server.answers("/bucket/a", [beyond(), head("0123456789", "\"1\"")]);
+        let read = read_entry(&stores, of, 8..10);
+        assert!(matches!(read, Err(Error::Refused { .. })), "{read:?}");
+    }
+    let part = Answer::refusal(206, "0123").header("Content-Range", "bytes 0-3/*");
+    server.answer("/bucket/a", part);
+    let read = read_entry(&stores, &named, 0..4);
+    assert!(matches!(read, Err(Error::Refused { .. })), "{read:?}");
+    assert_eq!(read_entry(&stores, &listed(4), 0..4).unwrap(), "0123");
+}
+
+#[test]
 fn a_server_that_ignores_ranges_is_cut_to_them() {
     let (server, stores) = scripted();
     server.answer("/bucket/a", Answer::bytes("0123456789").ignores_ranges());

@@ -187,17 +187,42 @@ impl Inner {
         let answer = self.requests.ask(&name, request).await?;
         match answer.status().as_u16() {
             200 | 206 => reading(&entry, answer, range),
-            // Nothing is there: the object is not as long.
             416 => {
-                let entry = Entry { size: answers::entry(name, answer.headers()).size, ..entry };
-                let range = range.start..range.start;
-                Ok(Reading { entry, range, bytes: stream::empty().boxed(), headers: Vec::new() })
+                let told = content_range(answer.headers()).and_then(|(_, size)| size);
+                self.beyond(entry, range.start, told).await
             }
             _ => Err(match self.requests.wire().refusal(answer).await.0.about(&name) {
                 Error::Cold { name, .. } => self.cold(name).await,
                 error => error,
             }),
         }
+    }
+
+    /// Of an answer that there is nothing from `start` on. Amazon's, and those of others, do not
+    /// say how long the object is then.
+    async fn beyond(&self, entry: Entry, start: u64, told: Option<u64>) -> Result<Reading, Error> {
+        let size = match told {
+            Some(size) => Some(size),
+            None => {
+                let now = self.stat(entry.name.clone()).await?;
+                if entry.version.is_some() && now.version.is_some() && entry.version != now.version
+                {
+                    return Err(Error::Changed { name: entry.name });
+                }
+                now.size
+            }
+        };
+        if size.is_none_or(|size| start < size) {
+            let reason = format!("the server refuses the range from {start}");
+            return Err(Error::refused(entry.name, reason));
+        }
+        let entry = Entry { size, ..entry };
+        Ok(Reading {
+            entry,
+            range: start..start,
+            bytes: stream::empty().boxed(),
+            headers: Vec::new(),
+        })
     }
 
     async fn checksum(&self, entry: &Entry) -> Result<Option<Checksum>, Error> {
@@ -334,7 +359,13 @@ fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Resu
     }
     let part = content_range(answer.headers()).and_then(|(part, _)| part);
     let (held, size) = match (answer.status().as_u16(), part) {
-        (206, Some(part)) => (part, entry.size),
+        (206, Some(_)) if entry.size.or(known.size).is_none() => {
+            return Err(Error::refused(
+                name,
+                "the server sends a part and not how long the whole is",
+            ));
+        }
+        (206, Some(part)) => (part, entry.size.or(known.size)),
         (200, _) => (0..entry.size.unwrap_or(u64::MAX), entry.size),
         _ => return Err(Error::refused(name, "the server sends a part and not which")),
     };
