@@ -10,6 +10,9 @@ const ATTEMPTS: u32 = 6;
 /// The wait before a page is asked for again, doubled each time: six attempts are 6 s.
 const AGAIN: Duration = Duration::from_millis(200);
 
+/// The longest that a server is left alone because it asks for it: one may ask for days.
+const WAIT_MAX: Duration = Duration::from_mins(1);
+
 /// What `ask` gives, asked again while it gives errors that pass, and not before a busy server wants it.
 pub(super) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
 where
@@ -18,7 +21,9 @@ where
     let mut wait = AGAIN;
     for _ in 1..ATTEMPTS {
         let again = match ask().await {
-            Err(Error::Busy { retry_after, .. }) => retry_after.unwrap_or(wait).max(wait),
+            Err(Error::Busy { retry_after, .. }) => {
+                retry_after.unwrap_or(wait).clamp(wait, WAIT_MAX)
+            }
             Err(error) if error.is_transient() => wait,
             result => return result,
         };

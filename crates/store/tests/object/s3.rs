@@ -204,6 +204,18 @@ fn a_listing_goes_on_over_pages_and_begins_before_it_ends() {
 }
 
 #[test]
+fn a_listing_that_goes_round_ends_with_an_error() {
+    let (server, stores) = scripted();
+    let page = "<ListBucketResult><IsTruncated>true</IsTruncated>\
+        <NextContinuationToken>again</NextContinuationToken>\
+        <Contents><Key>a</Key></Contents></ListBucketResult>";
+    server.answer("/bucket", Answer::bytes(page));
+    server.answer("/bucket/", Answer::bytes(page));
+    let listed = listed(&stores, "s3://bucket/*");
+    assert!(matches!(listed[..], [Ok(_), Err(Error::Refused { .. })]), "{listed:?}");
+}
+
+#[test]
 fn a_listing_survives_a_busy_server_and_says_when_it_does_not() {
     skip_unless!(S3::NEEDS);
     let s3 = S3::new();

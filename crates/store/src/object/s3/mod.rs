@@ -136,7 +136,12 @@ impl Folders for Bucket {
                 entries: listing.entries(|key| bucket.root.name(key)).collect(),
                 folders: listing.folders().collect(),
             };
-            let next = listing.next().map(|token| (bucket, prefix, Some(token.to_owned())));
+            let next = listing.next();
+            if next.is_some() && next == after.as_deref() {
+                let reason = "the listing goes round: its next page is the one that just came";
+                Err(Error::refused(bucket.root.name(&prefix), reason))?;
+            }
+            let next = next.map(|token| (bucket, prefix, Some(token.to_owned())));
             Ok(Some((page, next)))
         })
         .boxed()
