@@ -466,6 +466,28 @@ fn a_reset_part_goes_on_from_where_it_stopped_and_fails_after_its_attempts() {
 }
 
 #[test]
+fn a_part_that_gets_on_with_every_attempt_is_not_given_up() {
+    let size: u64 = 4 << 20;
+    let limits = Limits { attempts_max: 2, ..Limits::default() };
+    let mut told = Told::new(limits, 8, Order::Ready);
+    told.bytes(1, size);
+    told.ask();
+    let piece = size / 8;
+    for done in (0..size).step_by(usize::try_from(piece).expect("small")) {
+        let (attempt, _, aim) = told.started()[0].clone();
+        assert_eq!(aim, Aim::Fetch(done..size));
+        told.contact(attempt, size, 0, &[(done, size)]);
+        told.on(Event::Progressed { attempt, bytes: piece });
+        told.fail(attempt, Failure::Transient);
+        if done + piece < size {
+            told.pass_to_wake();
+        }
+    }
+    assert!(!told.said.iter().any(|action| matches!(action, Action::Break { .. })));
+    assert!(told.started().is_empty(), "{:?}", told.said);
+}
+
+#[test]
 fn silence_is_cut() {
     let limits = Limits { attempts_max: 1, ..Limits::default() };
     let mut told = Told::new(limits, 8, Order::Ready);

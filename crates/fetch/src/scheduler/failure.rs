@@ -7,6 +7,9 @@ use super::scheduler::Scheduler;
 
 /// How often a part is turned away before that counts as a failure.
 const REFUSALS_MAX: u32 = 16;
+/// With so many bytes more of a part here, its attempts are counted anew: whoever ends every answer
+/// early gets on all the same, and at a connection's first window nothing is known to work yet.
+const PROGRESS_BYTES: u64 = 256 << 10;
 /// The longest that a server is left alone when it asks for it: with
 /// [`REFUSALS_MAX`], a quarter of an hour for one part.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -47,6 +50,10 @@ impl Scheduler {
         if !part.opens && part.done >= part.end {
             self.complete_part(part_slot);
             return;
+        }
+        if part.done.saturating_sub(part.counted_at) >= PROGRESS_BYTES {
+            part.counted_at = part.done;
+            (part.failures, part.refusals) = (0, 0);
         }
         if matches!(failure, Failure::Busy { .. }) && part.refusals < REFUSALS_MAX {
             part.refusals += 1;

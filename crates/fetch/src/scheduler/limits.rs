@@ -22,7 +22,7 @@ pub struct Limits {
     pub batch: u32,
     /// How long an attempt may bring no byte.
     pub stall: Duration,
-    /// Attempts at one part, the first included, hedges not.
+    /// Attempts at one part without getting on, the first included, hedges not.
     pub attempts_max: u32,
     /// The pause before the second attempt; it doubles with each.
     pub backoff: Duration,

@@ -225,9 +225,11 @@ pub(super) struct Part {
     pub(super) allowed: u64,
     /// To where it goes; beyond `allowed` only if its server sends more than it was asked for.
     pub(super) end: u64,
-    /// Attempts that failed.
+    /// To where its bytes were here when its attempts began to be counted.
+    pub(super) counted_at: u64,
+    /// Attempts that failed since.
     pub(super) failures: u32,
-    /// Attempts that were turned away.
+    /// Attempts that were turned away since.
     pub(super) refusals: u32,
     pub(super) attempt: Option<u32>,
     pub(super) hedge: Option<u32>,
@@ -260,6 +262,7 @@ impl Part {
             done: range.start,
             allowed: range.end,
             end: range.end,
+            counted_at: range.start,
             failures: 0,
             refusals: 0,
             attempt: None,
