@@ -172,6 +172,21 @@ fn a_server_that_ignores_ranges_or_knows_no_length_is_read_to_its_end() {
 }
 
 #[test]
+fn what_knows_no_length_and_breaks_is_read_to_its_end_and_not_to_that_of_a_part() {
+    let server = Misbehaving::new();
+    let whole = |bytes: &[u8]| Answer::bytes(bytes).ignores_ranges().chunked();
+    let limits = Limits { stall: Duration::from_secs(5), ..small() };
+    let engine = engine(limits, &[]);
+    for length in [100_000, 256 << 10, 3_000_000] {
+        let bytes = pattern(length, 6);
+        let breaks = whole(&bytes).ends_after(80_000);
+        server.answers("/breaks", [breaks.clone(), breaks, whole(&bytes)]);
+        let member = only(&set(&engine, [server.url("/breaks")])).expect("it can be read");
+        assert!(member.read().expect("it is whole") == bytes, "{length}");
+    }
+}
+
+#[test]
 fn what_changes_in_mid_read_is_an_error_and_not_a_mixture() {
     let server = Misbehaving::new();
     let (old, new) = (pattern(600_000, 4), pattern(600_000, 5));

@@ -94,11 +94,17 @@ async fn bring(
     let clock = engine.costs.clock();
     let began = clock.now();
     let entry = item.entry();
+    let is_endless = entry.size.is_none() && item.contact().is_some();
+    // Where it ends is told by its end alone: nothing behind a part of it would be asked for.
+    let range = if is_endless { range.start..u64::MAX } else { range };
     let reading = store.read(&entry, range).await?;
     let Reading { entry: found, range: covers, headers, mut bytes } = reading;
     item.pin(&found)?;
     item.set_headers(headers);
     let size = item.entry().size;
+    if size.is_none() && covers.end < u64::MAX {
+        return Err(Error::refused(entry.name, "a part of it came, and not where it ends"));
+    }
     let device = found.device.unwrap_or_else(|| store.device(&entry.name));
     let contact = contact(engine, &device, size, &covers);
     item.set_contact(contact.clone());

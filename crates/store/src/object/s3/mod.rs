@@ -386,7 +386,8 @@ fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Resu
     if range == (0..u64::MAX) {
         return Ok(Reading { entry, range, bytes: bytes.boxed(), headers });
     }
-    let cover = Cover { skip: range.start - held.start, range: range.clone(), is_exact: true };
+    let is_exact = range.end < u64::MAX;
+    let cover = Cover { skip: range.start - held.start, range: range.clone(), is_exact };
     let bytes = covered(name, bytes, cover);
     Ok(Reading { entry, range, headers, bytes })
 }
