@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nearfirst::{Entry, Tier};
 
+use crate::human;
+
 /// Narrower columns would jump from batch to batch.
 const SIZE_WIDTH_MIN: usize = 12;
 
@@ -32,7 +34,10 @@ fn cells(entry: &Entry, zone: &TimeZone) -> [String; 4] {
         entry.size.map_or_else(unknown, |size| size.to_string()),
         entry.modified.and_then(|at| time(at, zone)).unwrap_or_else(unknown),
         tier(&entry.tier),
-        entry.version.as_ref().map_or_else(unknown, |version| version.as_str().to_owned()),
+        entry
+            .version
+            .as_ref()
+            .map_or_else(unknown, |version| human::name(version.as_str()).to_string()),
     ]
 }
 
@@ -52,7 +57,7 @@ fn tier(tier: &Tier) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nearfirst::Name;
+    use nearfirst::{Name, Version};
 
     use super::*;
 
@@ -69,5 +74,12 @@ mod tests {
         assert_eq!(rows[0].len(), rows[1].len());
         assert_eq!(rows[0].split_whitespace().collect::<Vec<_>>(), ["7", "?", "-", "?"]);
         assert!(rows[1].contains("12345678901234  ?") && rows[1].contains("GLACIER"));
+    }
+
+    #[test]
+    fn a_version_that_a_listing_made_up_stays_on_its_line() {
+        let version = Some(Version::new("\"a\n\x1b[31m\""));
+        let entry = Entry { version, ..Entry::named(Name::from("s3://b/a")) };
+        assert!(rows(&[entry])[0].ends_with("\"a\\n\\x1b[31m\"  "));
     }
 }
