@@ -183,6 +183,17 @@ impl Each<'_> {
                 self.stop();
                 None
             }
+            // Its name has a NUL byte, or is too long: the next may do.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidInput | io::ErrorKind::ArgumentListTooLong
+                ) =>
+            {
+                self.failed();
+                sets::say_of(&name, messages::reason(&error));
+                None
+            }
             Err(error) => {
                 self.unrunnable(&words[0], &error);
                 None
