@@ -421,6 +421,41 @@ fn a_part_of_another_version_is_not_gone_on_with() {
 }
 
 #[test]
+fn what_is_no_file_is_not_replaced() {
+    let ground = Ground::new();
+    ground.create("a", "text");
+    let fifo = ground.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/null", ground.path().join("link")).unwrap();
+    for flag in ["--force", "--update"] {
+        for dest in ["fifo", "link"] {
+            let output = ground.run(&["cp", flag, "a", dest]);
+            assert_eq!(output.status.code(), Some(1), "{flag} {dest}");
+            assert!(stderr(&output).contains("no file to replace"), "{}", stderr(&output));
+        }
+    }
+    let kind = fs::symlink_metadata(&fifo).unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind));
+}
+
+#[test]
+fn a_name_that_no_command_can_be_given_fails_alone() {
+    let server = Misbehaving::new();
+    let listed = "<ListBucketResult><EncodingType>url</EncodingType>\
+        <Contents><Key>a%00b</Key><Size>4</Size></Contents>\
+        <Contents><Key>c</Key><Size>4</Size></Contents></ListBucketResult>";
+    server.answer("/bucket/", Answer::bytes(listed));
+    for path in ["/bucket/a%00b", "/bucket/c"] {
+        server.answer(path, Answer::bytes("text"));
+    }
+    let ground = Ground::new();
+    let mut command = ground.command(&["each", "-j1", "--ordered", "s3://bucket/*", "--", "cat"]);
+    let output = command.envs(S3::env_at(&server.endpoint())).output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "text"));
+    assert!(stderr(&output).contains("s3://bucket/a\\x00b: "), "{}", stderr(&output));
+}
+
+#[test]
 fn pages_are_sets_of_their_links() {
     skip_unless!(Nginx::NEEDS);
     let (ground, nginx) = (Ground::new(), Nginx::new());

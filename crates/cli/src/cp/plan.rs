@@ -169,6 +169,12 @@ impl Plan {
             let reason = format!("{} is a folder", dest.display());
             return Err(Error::refused(entry.name.clone(), reason));
         }
+        // What a link leads to counts: /dev/stdout is one.
+        let is_special = fs::metadata(dest).is_ok_and(|at| !at.is_file() && !at.is_dir());
+        if is_special && self.existing != Existing::Leave {
+            let reason = format!("{} is no file to replace; cat writes to it", dest.display());
+            return Err(Error::refused(entry.name.clone(), reason));
+        }
         match self.existing {
             Existing::Replace => Ok(true),
             Existing::Leave => Ok(false),
