@@ -16,6 +16,9 @@ use crate::sets::flags::Patience;
 use crate::sets::{self, Tally, interrupt};
 use crate::{messages, progress};
 
+/// With so many bytes more here, attempts at the rest are counted anew.
+const PROGRESS_BYTES: u64 = 256 << 10;
+
 /// Copies for several threads.
 #[derive(Debug)]
 pub(super) struct Copier<'a> {
@@ -111,17 +114,17 @@ impl<'a> Copier<'a> {
     fn copy(&self, member: Member) {
         let Some(task) = self.plan.take(member.name()) else { return };
         let entry = member.entry().clone();
-        let useless = entry.version.is_none().then(|| {
-            let dest = task.dest.clone();
-            interrupt::prepare(move || part::remove(&dest))
-        });
         let made = self.made(member, &entry, &task);
-        drop(useless);
         self.tell(&entry, &task, made);
     }
 
     fn made(&self, mut member: Member, entry: &Entry, task: &Task) -> Result<(), Trouble> {
         let mut part = Part::open(&task.dest, entry.version.as_ref(), entry.size)?;
+        // Not before it is ours: another run may be writing it.
+        let _useless = entry.version.is_none().then(|| {
+            let dest = task.dest.clone();
+            interrupt::prepare(move || part::remove(&dest))
+        });
         part.begin_anew(entry.version.as_ref())?;
         self.tally.expects(entry.size.unwrap_or(0));
         let mut sum = self.sum_of(entry);
@@ -216,10 +219,17 @@ impl<'a> Copier<'a> {
         entry: &Entry,
         sum: &mut Option<Sum>,
     ) -> Result<(), Trouble> {
-        self.patiently(async || self.read_on(part, entry, sum).await).map_err(|why| match why {
-            Read::Failed(error) => Trouble::Source(error.reason()),
-            Read::Target(error) => Trouble::Target(error),
-        })
+        loop {
+            let before = part.length()?;
+            match self.patiently(async || self.read_on(part, entry, sum).await) {
+                Ok(()) => return Ok(()),
+                Err(Read::Target(error)) => return Err(Trouble::Target(error)),
+                // It gets on: its attempts are counted anew.
+                Err(Read::Failed(error))
+                    if error.is_transient() && part.length()? >= before + PROGRESS_BYTES => {}
+                Err(Read::Failed(error)) => return Err(Trouble::Source(error.reason())),
+            }
+        }
     }
 
     /// What `ask` gives, asked as often as it is worth trying.

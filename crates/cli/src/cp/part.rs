@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -20,8 +20,15 @@ use rustix::io::Errno;
 const NAME_BYTES_MAX: usize = 255;
 const PART: &[u8] = b".nearfirst-part";
 const VERSION: &[u8] = b".nearfirst-version";
+/// Each time but the last another run has finished meanwhile.
+const OPENS_MAX: usize = 4;
 /// A longer version is none that a server has sent.
 const VERSION_BYTES_MAX: u64 = 64 << 10;
+
+/// Whether a file of this name would be taken for a part.
+pub(super) fn is_ours(name: &[u8]) -> bool {
+    name.starts_with(b".") && (name.ends_with(PART) || name.ends_with(VERSION))
+}
 
 /// How much of a file is here from an earlier run, of the same version.
 pub(super) fn resumable(dest: &Path, version: &Version, size: Option<u64>) -> u64 {
@@ -57,14 +64,7 @@ impl Part {
         if let Some(folder) = dest.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder)?;
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(beside(dest, PART))?;
-        // Where locks are not known, two runs at once are the user's to avoid.
-        let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        if locked == Err(Errno::WOULDBLOCK) {
-            return Err(io::Error::other("another run is writing it"));
-        }
+        let file = locked(&beside(dest, PART))?;
         let mut part = Self { file, dest: dest.to_owned(), keeps: version.is_some() };
         if version.is_none_or(|version| resumable(dest, version, size) == 0) {
             part.file.set_len(0)?;
@@ -167,6 +167,32 @@ impl Part {
     }
 }
 
+/// Opens a part for one writer.
+fn locked(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).custom_flags(libc::O_NOFOLLOW);
+    for _ in 0..OPENS_MAX {
+        let file = options.open(path)?;
+        // Where locks are not known, two runs at once are the user's to avoid.
+        let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        if locked == Err(Errno::WOULDBLOCK) {
+            break;
+        }
+        // Between the two another run may have made it the file, which is not to be written to.
+        if is_at(&file, path)? {
+            return Ok(file);
+        }
+    }
+    Err(io::Error::other("another run is writing it"))
+}
+
+/// Whether an open file is what lies at a path now.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let about = file.metadata()?;
+    let there = fs::symlink_metadata(path);
+    Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (about.dev(), about.ino())))
+}
+
 /// Removes a part, whoever has it open.
 pub(super) fn remove(dest: &Path) {
     drop(fs::remove_file(beside(dest, PART)));
@@ -229,6 +255,22 @@ mod tests {
             (names(folder.path()), fs::read(&dest).expect("there")),
             (vec!["a".into()], b"halfhalf".to_vec())
         );
+    }
+
+    #[test]
+    fn what_another_run_has_finished_since_it_was_opened_is_no_part() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dest = folder.path().join("a");
+        let mut part = Part::open(&dest, None, None).expect("opened");
+        part.write(b"whole").expect("written");
+        let late = File::open(beside(&dest, PART)).expect("opened before it was locked");
+        assert!(is_at(&late, &beside(&dest, PART)).expect("known"));
+        part.finish(None, false).expect("finished");
+        assert!(!is_at(&late, &beside(&dest, PART)).expect("known"));
+        let next = Part::open(&dest, None, None).expect("opened");
+        assert!(!is_at(&late, &beside(&dest, PART)).expect("another"));
+        next.leave();
+        assert_eq!(fs::read(&dest).expect("there"), b"whole");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use nearfirst::{Glob, Name, Pattern, Spec};
 
+use super::part;
+
 /// Where copies go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
@@ -89,6 +91,9 @@ pub(super) fn dest(target: &Target, base: &Base, name: &Name) -> Result<PathBuf,
             b"" => return Err("its name has an empty component, which no file can have"),
             b"." | b".." => return Err("its name leads out of the folder"),
             component if component.contains(&0) => return Err("its name has a NUL byte"),
+            component if part::is_ours(component) => {
+                return Err("a file of its name would be taken for a part of another");
+            }
             _ => {}
         }
     }
@@ -165,6 +170,10 @@ mod tests {
         {
             becomes("s3://b/**", name, Err(()));
         }
+        for name in ["s3://b/.a.nearfirst-part", "s3://b/c/.a.nearfirst-version"] {
+            becomes("s3://b/**", name, Err(()));
+        }
+        becomes("s3://b/**", "s3://b/a.nearfirst-part", Ok("a.nearfirst-part"));
         becomes("https://h/p.html\\a\\", "https://h/", Err(()));
         becomes("https://h/p.html\\a\\", "https://h/..", Err(()));
     }
