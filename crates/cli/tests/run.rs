@@ -13,7 +13,7 @@ use running::{
     FILES, begin, children, family, finish, forget_pages, is_running, nearfirst, reader, script,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::{Dir, Facility, cmd, skip_unless, until};
+use testkit::{Dir, Facility, cmd, evict, noise, skip_unless, until};
 
 #[test]
 fn the_second_run_has_its_files_fetched_before_it_opens_them() {
@@ -34,6 +34,45 @@ fn the_second_run_has_its_files_fetched_before_it_opens_them() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("files were read in time"), "{said}");
     }
+}
+
+#[test]
+fn of_a_file_that_is_mapped_what_is_touched_is_learned_and_not_what_comes_with_it() {
+    skip_unless!(Facility::Root, Facility::Tool("python3"));
+    let dir = Dir::new();
+    let large = dir.create("large", noise(64 << 20, 1)).canonicalize().expect("there");
+    let reader = dir.create(
+        "mapping.py",
+        "import mmap, os, sys, time\n\
+         large = os.open(sys.argv[1], os.O_RDONLY)\n\
+         mapped = mmap.mmap(large, 0, prot=mmap.PROT_READ)\n\
+         time.sleep(0.1)\n\
+         for at in range(16 << 20, 48 << 20, 128 << 10):\n \
+             os.posix_fadvise(large, at, 128 << 10, os.POSIX_FADV_WILLNEED)\n\
+         mapped[32 << 20]\n\
+         os._exit(0)\n",
+    );
+    let (state, trace) = (Dir::new(), dir.join("trace"));
+    let mut parts: Vec<Vec<u64>> = Vec::new();
+    // It is learned where the program is seen to open the file before it reads of it.
+    until("what was read is told", || {
+        evict(&large);
+        let run = nearfirst(&state, &["run", "--no-fetch", "--record"]).arg(&trace).arg("--");
+        run.arg("python3").arg(&reader).arg(&large).run().succeeds();
+        let told = fs::read_to_string(&trace).expect("recorded");
+        let mut lines = told.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let file = lines.find(|words| words[0] == "file" && words[2].ends_with("/large"));
+        let number = file.expect("it is opened")[1];
+        let touch = lines.find(|words| words[1] == "touch" && words[3] == number);
+        let touch = touch.unwrap_or_default();
+        let bounds =
+            |part: &&str| part.split('-').map(|at| at.parse().expect("a number")).collect();
+        parts = touch.iter().skip(4).map(bounds).collect();
+        !parts.is_empty()
+    });
+    let holds = |at: u64| parts.iter().any(|part| (part[0]..part[1]).contains(&at));
+    // A touch may bring the huge page that it is in.
+    assert!(holds(32 << 20) && !holds(24 << 20) && !holds(40 << 20), "{parts:?}");
 }
 
 #[test]

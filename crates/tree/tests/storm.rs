@@ -83,7 +83,7 @@ fn check(decisions: &[Decision], made: &mut Vec<PredictionId>) -> Result<(), Tes
                     prop_assert!(file.path.starts_with(b"/") && !file.path.starts_with(b"/proc"));
                     prop_assert!((0.0..=1.0).contains(&file.chance));
                     let sorted = file.extents.windows(2).all(|pair| pair[0].end < pair[1].start);
-                    prop_assert!(sorted && file.extents.len() <= 16);
+                    prop_assert!(sorted && file.extents.len() <= 128);
                 }
             }
             Decision::Withdraw(id) => {

@@ -1,7 +1,7 @@
 //! What was really read of large files: asked of the page cache, where that costs little.
 //!
 //! A file that was far when a process opened it and is partly near when that process ends was read
-//! there, readahead included. Closing would be too early: programs map libraries, close them and read them then.
+//! there, readahead included; of what programs have mapped, what they touch may be known better. Closing would be too early: programs map libraries, close them and read them then.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,6 +14,9 @@ use sled::Place;
 use store::Costs;
 use tree::{Access, Event, File, Process};
 
+use crate::mapped::Mapped;
+use crate::ranges::{bytes, joined};
+
 /// Smaller files are brought near whole.
 const LARGE_BYTES: u64 = 4 << 20;
 /// Above this the answer would take too long: it costs time for each page that is in memory.
@@ -22,7 +25,7 @@ const LARGEST_BYTES: u64 = 1 << 30;
 const FILES_MAX: usize = 1024;
 const FILES_OF_ONE_MAX: usize = 16;
 /// Parts nearer to each other than this are one: reading across is cheaper than another request.
-const GAP_BYTES: u64 = 256 << 10;
+const GAP_BYTES: u64 = 64 << 10;
 /// A file of which more than this share is near at once was not far.
 const NEAR_SHARE_MAX: u64 = 8;
 
@@ -30,6 +33,7 @@ const NEAR_SHARE_MAX: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct Large {
     costs: Arc<Costs>,
+    mapped: Arc<Mapped>,
     files: HashMap<Process, Vec<File>>,
     count: usize,
 }
@@ -37,8 +41,10 @@ pub(crate) struct Large {
 impl Large {
     /// Asks by `costs`, with the rights of this process, which must be those of who opens the files:
     /// no longer than a mount may take to answer, and nothing where opening a file would do harm.
-    pub(crate) fn new(costs: Arc<Costs>) -> Self {
-        Self { costs, files: HashMap::new(), count: 0 }
+    ///
+    /// What programs touch of what they map is in `mapped`, as far as somebody looks.
+    pub(crate) fn new(costs: Arc<Costs>, mapped: Arc<Mapped>) -> Self {
+        Self { costs, mapped, files: HashMap::new(), count: 0 }
     }
 
     /// What is to be told before this event, which comes to be known now.
@@ -49,6 +55,7 @@ impl Large {
             Event::Exited { process } => return self.ended(*process),
             Event::Lost { process: None } => {
                 self.files.clear();
+                self.mapped.clear();
                 self.count = 0;
             }
             _ => {}
@@ -68,6 +75,7 @@ impl Large {
         }
         let near = self.near(file, size).map(|ranges| bytes(&ranges));
         if near.is_some_and(|near| near < size / NEAR_SHARE_MAX) {
+            self.mapped.watch(&file.path);
             self.files.entry(process).or_default().push(file.clone());
             self.count += 1;
         }
@@ -77,7 +85,8 @@ impl Large {
         let files = self.files.remove(&process).unwrap_or_default();
         self.count -= files.len();
         let touched = |file: File| {
-            let extents = joined(self.near(&file, file.size?)?);
+            let near = self.near(&file, file.size?).unwrap_or_default();
+            let extents = joined(self.mapped.read(&file.path, near), GAP_BYTES);
             (!extents.is_empty()).then_some(Event::Touched { process, file, extents })
         };
         files.into_iter().filter_map(touched).collect()
@@ -95,21 +104,6 @@ impl Large {
     }
 }
 
-fn bytes(ranges: &[Range<u64>]) -> u64 {
-    ranges.iter().map(|range| range.end - range.start).sum()
-}
-
-fn joined(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start - last.end < GAP_BYTES => last.end = range.end,
-            _ => joined.push(range),
-        }
-    }
-    joined
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -117,12 +111,6 @@ mod tests {
     use testkit::{Dir, evict, make_near, noise};
 
     use super::*;
-
-    #[test]
-    fn parts_that_almost_touch_are_one() {
-        let parts = vec![0..10, 20..30, GAP_BYTES + 30..GAP_BYTES + 40];
-        assert_eq!(joined(parts), [0..30, GAP_BYTES + 30..GAP_BYTES + 40]);
-    }
 
     fn file(path: &Path) -> File {
         let size = fs::metadata(path).expect("it is there").len();
@@ -139,7 +127,7 @@ mod tests {
         let (large, near) =
             (dir.create("large", noise(8 << 20, 1)), dir.create("near", noise(8 << 20, 2)));
         evict(&large);
-        let mut files = Large::new(Arc::new(Costs::load()));
+        let mut files = Large::new(Arc::new(Costs::load()), Arc::default());
         let (reader, other) = (Process(1), Process(2));
         assert!(files.before(&opens(reader, &file(&large))).is_empty());
         assert!(files.before(&opens(reader, &file(&near))).is_empty());
@@ -161,7 +149,7 @@ mod tests {
         let dir = Dir::new();
         let program = dir.create("program", noise(8 << 20, 1));
         evict(&program);
-        let mut files = Large::new(Arc::new(Costs::load()));
+        let mut files = Large::new(Arc::new(Costs::load()), Arc::default());
         let process = Process(1);
         let executed = Event::Executed {
             process,
@@ -181,7 +169,7 @@ mod tests {
         let dir = Dir::new();
         let large = dir.create("large", noise(8 << 20, 1));
         evict(&large);
-        let mut files = Large::new(Arc::new(Costs::load()));
+        let mut files = Large::new(Arc::new(Costs::load()), Arc::default());
         assert!(files.before(&opens(Process(1), &file(&large))).is_empty());
         dir.create("large", noise(5 << 20, 1));
         assert!(files.before(&Event::Exited { process: Process(1) }).is_empty());

@@ -62,7 +62,7 @@ pub fn attend(
     let mut learner = Learner::new(options.learning.clone(), patterns);
     let carrier = Carrier::new(Arc::clone(&costs), options.carrying);
     let mut driver = Driver::new(carrier);
-    let mut large = Large::new(Arc::clone(&costs));
+    let mut large = Large::new(Arc::clone(&costs), observer.mapped());
     let mut seen = Trace::default();
     let keeps = options.record.is_some() || store.is_some() && held.is_none();
     while !observer.command_ended() && !observer.is_over() {

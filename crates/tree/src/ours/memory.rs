@@ -18,11 +18,11 @@ pub(crate) const GUESSES_MAX: usize = 1 << 16;
 const WHOLE_BYTES_MAX: u64 = 128 << 10;
 /// Bytes between two parts that are fetched with them: they cost less than another read.
 const GAP_BYTES_MAX: u64 = 64 << 10;
-/// Parts of one file; of more the nearest are joined.
-const PARTS_MAX: usize = 16;
-/// Files whose parts are known.
-const TOUCHED_MAX: usize = 1 << 16;
-/// Memory for the parts of one file, about.
+/// Parts of one file; of more the nearest are joined. A large program has some hundred.
+const PARTS_MAX: usize = 128;
+/// Parts of all files that are known.
+const ALL_PARTS_MAX: usize = 1 << 18;
+/// Memory for a file of which parts are known, about, beside them.
 const TOUCHED_BYTES: usize = 64;
 
 /// The circumstance whose pattern tells of programs, and how they belong to it.
@@ -39,6 +39,8 @@ pub(crate) struct Memory {
     pub(crate) beliefs: Beliefs,
     /// The parts of large files that were read last; of others, the whole was.
     pub(crate) touched: NumberMap<Name, Vec<Range<u64>>>,
+    /// How many these are.
+    parts: usize,
     /// Memory of the patterns, about.
     bytes: usize,
 }
@@ -52,7 +54,8 @@ impl Memory {
         touched: NumberMap<Name, Vec<Range<u64>>>,
     ) -> Self {
         let bytes = patterns.values().map(Pattern::bytes).sum();
-        Self { patterns, chains, chain, beliefs, touched, bytes }
+        let parts = touched.values().map(Vec::len).sum();
+        Self { patterns, chains, chain, beliefs, touched, parts, bytes }
     }
 
     /// Takes a run into the pattern of a circumstance.
@@ -99,14 +102,15 @@ impl Memory {
         let extents = joined(extents);
         let read: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
         let size = size.or(extents.last().map(|extent| extent.end)).unwrap_or(0);
+        self.parts -= self.touched.remove(&file).map_or(0, |known| known.len());
         if size <= WHOLE_BYTES_MAX || read == 0 {
-            self.touched.remove(&file);
             return;
         }
         // That all of it is read is worth knowing: of a large one nobody saw less is fetched.
         let extents =
-            if read >= size / 4 * 3 { vec![Range { start: 0, end: size }] } else { extents };
-        if self.touched.len() < TOUCHED_MAX || self.touched.contains_key(&file) {
+            if read >= size / 8 * 7 { vec![Range { start: 0, end: size }] } else { extents };
+        if self.parts + extents.len() <= ALL_PARTS_MAX {
+            self.parts += extents.len();
             self.touched.insert(file, extents);
         }
     }
@@ -123,6 +127,7 @@ impl Memory {
             + self.chains.values().map(Chain::bytes).sum::<usize>()
             + self.chain.bytes()
             + self.touched.len() * TOUCHED_BYTES
+            + self.parts * size_of::<Range<u64>>()
     }
 
     /// What the programs that a run invokes will probably read, from the run's start on.

@@ -22,6 +22,7 @@ use super::known::Known;
 use super::memory::{self, Text};
 use super::parents;
 use super::sys::{self, Slot, Told};
+use crate::mapped::Mapped;
 
 /// Errors of a listener in a row after which it is given up, and the guardian takes over.
 const ERRORS_MAX: u32 = 1000;
@@ -43,6 +44,7 @@ pub(super) struct Listener {
     slot: Slot,
     inbox: Arc<Inbox>,
     clock: Clock,
+    mapped: Arc<Mapped>,
     known: Known,
     text: Box<Text>,
 }
@@ -60,8 +62,13 @@ impl Drop for NotAlone {
 
 impl Listener {
     /// Over the calls that come by `calls`, of which the last is in `slot`.
-    pub(super) fn new(calls: Arc<OwnedFd>, slot: Slot, inbox: Arc<Inbox>, clock: Clock) -> Self {
-        Self { calls, slot, inbox, clock, known: Known::default(), text: memory::text() }
+    pub(super) fn new(
+        calls: Arc<OwnedFd>,
+        slot: Slot,
+        (inbox, mapped): (Arc<Inbox>, Arc<Mapped>),
+        clock: Clock,
+    ) -> Self {
+        Self { calls, slot, inbox, clock, mapped, known: Known::default(), text: memory::text() }
     }
 
     pub(super) fn run(mut self) {
@@ -92,6 +99,10 @@ impl Listener {
     }
 
     fn add(&mut self, told: &Told, at: Duration) -> Added {
+        if libc::c_long::from(told.data.nr) == libc::SYS_exit_group {
+            self.mapped.look(told.pid);
+            return Added::Nothing;
+        }
         for process in self.inbox.gone() {
             self.known.forget(process);
         }

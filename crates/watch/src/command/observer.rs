@@ -17,6 +17,7 @@ use super::listener::{arguments, link};
 use super::names::{Found, Names};
 use super::parents;
 use crate::Source;
+use crate::mapped::Mapped;
 
 /// How often calls are taken while programs run: to be woken for every call would cost more than
 /// answering it. What a new program will need is guessed at once; the bell rings for it.
@@ -35,6 +36,7 @@ const LISTENER: u64 = u64::MAX - 1;
 #[derive(Debug)]
 pub struct Observer {
     inbox: Arc<Inbox>,
+    mapped: Arc<Mapped>,
     /// Calls that were taken; empty but while they are looked at.
     taken: Vec<Call>,
     waits: OwnedFd,
@@ -84,9 +86,9 @@ struct Opens {
 }
 
 impl Observer {
-    /// Over what a listener puts into `inbox`, of the process `command` and what comes of it.
+    /// Over what a listener puts into `inbox`, and knows of what is mapped, of the process `command` and what comes of it.
     pub(super) fn new(
-        inbox: Arc<Inbox>,
+        (inbox, mapped): (Arc<Inbox>, Arc<Mapped>),
         listener: &OwnedFd,
         command: u32,
         clock: Clock,
@@ -100,6 +102,7 @@ impl Observer {
         let active = clock.now();
         Ok(Self {
             inbox,
+            mapped,
             taken: Vec::new(),
             waits,
             clock,
@@ -113,6 +116,11 @@ impl Observer {
             command_ended: false,
             is_over: false,
         })
+    }
+
+    /// What its processes touch of what they map, up to their ends.
+    pub(crate) fn mapped(&self) -> Arc<Mapped> {
+        Arc::clone(&self.mapped)
     }
 
     /// Whether the command itself has ended; what it left behind may still run.

@@ -18,6 +18,7 @@ use super::report::{Line, Reporter};
 use super::run::{Start, let_go_of_streams};
 use super::sys::{self, Slot};
 use super::{Observer, filter, guardian};
+use crate::mapped::Mapped;
 
 /// How long the work may go on after the command's end: what was learned is kept within a second.
 const WORK_MAX: Duration = Duration::from_secs(30);
@@ -80,7 +81,9 @@ pub(super) fn supervise(
         Ok(inbox) => Arc::new(inbox),
         Err(error) => return reporter.tell(&Line::Unobserved(failed(&error))),
     };
-    let answering = Listener::new(Arc::clone(&listener), slot, Arc::clone(&inbox), clock.clone());
+    let mapped = Arc::<Mapped>::default();
+    let shared = (Arc::clone(&inbox), Arc::clone(&mapped));
+    let answering = Listener::new(Arc::clone(&listener), slot, shared, clock.clone());
     let (at_work, worked) = mpsc::sync_channel(0);
     thread::spawn(move || {
         answering.run();
@@ -102,7 +105,8 @@ pub(super) fn supervise(
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
-    if let Ok(mut observer) = Observer::new(Arc::clone(&inbox), &listener, number, clock) {
+    if let Ok(mut observer) = Observer::new((Arc::clone(&inbox), mapped), &listener, number, clock)
+    {
         work(&mut observer, reporter);
     }
     inbox.close();

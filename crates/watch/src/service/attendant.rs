@@ -63,7 +63,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         dry_run: options.dry_run,
         before: patterns.account(),
         learner: Learner::new(learning, patterns),
-        large: Large::new(Arc::clone(&costs)),
+        large: Large::new(Arc::clone(&costs), Arc::default()),
         driver: Driver::new(carrier),
         held,
         saved_at: costs.clock().now(),

@@ -1,0 +1,192 @@
+//! What programs touched of the files that they had mapped: asked of the kernel before they end.
+//!
+//! Around a part that a program touches of a mapped file the kernel reads much more than that. The page
+//! cache shows all of it; the program's own page table shows what it came to.
+
+use std::collections::HashMap;
+use std::fs::File as Opened;
+use std::io::{BufRead as _, BufReader};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::ranges::{joined, without};
+
+/// Of a page in `/proc/PID/pagemap`: it is in memory, and the process came to it.
+const PRESENT: u64 = 1 << 63;
+const ENTRY_BYTES: usize = size_of::<u64>();
+/// Pages that are asked about at a time.
+const ENTRIES: usize = 1 << 13;
+
+/// Files that it is to be known of which parts of them programs touch.
+///
+/// The thread that programs wait for looks; who is told when they end asks.
+#[derive(Debug, Default)]
+pub(crate) struct Mapped {
+    files: Mutex<HashMap<Arc<[u8]>, Parts>>,
+    /// How many files there are, to be looked at without waiting.
+    count: AtomicUsize,
+}
+
+/// Of a file, what was mapped and what of that was touched.
+#[derive(Debug, Default)]
+struct Parts {
+    /// How often it is to be known.
+    watched: usize,
+    mapped: Vec<Range<u64>>,
+    touched: Vec<Range<u64>>,
+}
+
+impl Mapped {
+    fn files(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Parts>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on it is noted what of a file is touched, until it was asked as often.
+    pub(crate) fn watch(&self, path: &Arc<[u8]>) {
+        let mut files = self.files();
+        files.entry(Arc::clone(path)).or_default().watched += 1;
+        self.count.store(files.len(), Ordering::Release);
+    }
+
+    /// No file is of interest any more.
+    pub(crate) fn clear(&self) {
+        self.files().clear();
+        self.count.store(0, Ordering::Release);
+    }
+
+    /// Of what is `near` of a file, what was read of it: all but what came with what programs touched
+    /// where they had it mapped. What nobody touched any of was read in another way.
+    pub(crate) fn read(&self, path: &[u8], near: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let mut files = self.files();
+        let Some(parts) = files.get_mut(path) else { return near };
+        let (mapped, touched) = (joined(parts.mapped.clone(), 0), joined(parts.touched.clone(), 0));
+        parts.watched -= 1;
+        if parts.watched == 0 {
+            files.remove(path);
+            self.count.store(files.len(), Ordering::Release);
+        }
+        drop(files);
+        let is_touched = |part: &Range<u64>| {
+            let next = touched.partition_point(|touched| touched.end <= part.start);
+            touched.get(next).is_some_and(|next| next.start < part.end)
+        };
+        let (came_with, mut read): (Vec<_>, Vec<_>) = near.into_iter().partition(is_touched);
+        read.extend(without(came_with, &mapped));
+        read.extend(touched);
+        joined(read, 0)
+    }
+
+    /// Notes what a process has mapped and touched of the files, before that is gone.
+    pub(crate) fn look(&self, thread: u32) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        // Where it cannot be asked, the page cache tells less exactly.
+        let Ok(maps) = Opened::open(format!("/proc/{thread}/maps")) else { return };
+        let Ok(pages) = Opened::open(format!("/proc/{thread}/pagemap")) else { return };
+        let page = rustix::param::page_size() as u64;
+        let mut files = self.files();
+        for line in BufReader::new(maps).split(b'\n').map_while(Result::ok) {
+            let Some((path, mapping)) = Mapping::parse(&line) else { continue };
+            let Some(parts) = files.get_mut(path) else { continue };
+            parts.mapped.push(mapping.offset..mapping.offset + (mapping.end - mapping.start));
+            touched(&mapping, &pages, page, &mut parts.touched);
+        }
+    }
+}
+
+/// Where a part of a file is mapped.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+}
+
+impl Mapping {
+    /// A line of `/proc/PID/maps`, if it is of a file: `START-END PERMISSIONS OFFSET DEVICE INODE PATH`.
+    fn parse(line: &[u8]) -> Option<(&[u8], Self)> {
+        let path_at = line.iter().position(|&byte| byte == b'/')?;
+        let (numbers, path) = line.split_at(path_at);
+        let mut words = str::from_utf8(numbers).ok()?.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (start, end, offset) = (number(start)?, number(end)?, number(words.nth(1)?)?);
+        (start < end).then_some((path, Self { start, end, offset }))
+    }
+}
+
+/// Adds the parts of a file whose pages a mapping has.
+fn touched(mapping: &Mapping, pages: &Opened, page: u64, parts: &mut Vec<Range<u64>>) {
+    let mut entries = vec![0_u8; ENTRIES * ENTRY_BYTES];
+    let mut at = mapping.start;
+    while at < mapping.end {
+        let wanted = usize::try_from((mapping.end - at) / page).map_or(ENTRIES, |n| n.min(ENTRIES));
+        let room = &mut entries[..wanted.max(1) * ENTRY_BYTES];
+        let Ok(read) = pages.read_at(room, at / page * ENTRY_BYTES as u64) else { return };
+        if read < ENTRY_BYTES {
+            return;
+        }
+        for entry in room[..read].chunks_exact(ENTRY_BYTES) {
+            let entry = u64::from_ne_bytes(entry.try_into().expect("chunks of this size"));
+            let from = mapping.offset + (at - mapping.start);
+            at += page;
+            if entry & PRESENT == 0 {
+                continue;
+            }
+            match parts.last_mut() {
+                Some(last) if last.end == from => last.end += page,
+                _ => parts.push(from..from + page),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use testkit::{Dir, hold, noise};
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_a_process_touched_is_told_apart_from_what_is_near() {
+        let dir = Dir::new();
+        let path = dir.create("large", noise(16 << 20, 1)).canonicalize().expect("there");
+        let name: Arc<[u8]> = path.as_os_str().as_bytes().into();
+        let mapped = Mapped::default();
+        let (around, apart, beyond) = (0..12 * MIB, 14 * MIB..15 * MIB, 17 * MIB..18 * MIB);
+        let near = vec![around, apart.clone(), beyond.clone()];
+        assert_eq!(mapped.read(&name, near.clone()), near, "nothing is known of it");
+        mapped.watch(&name);
+        mapped.watch(&name);
+        let touched = [MIB..MIB + 1, 9 * MIB..10 * MIB];
+        let holds = touched.clone().map(|range| hold(&path, range));
+        mapped.look(std::process::id());
+        drop(holds);
+        let read = mapped.read(&name, near.clone());
+        let is_read =
+            |from: u64, to: u64| read.iter().any(|part| part.start < to && part.end > from);
+        assert!(touched.iter().all(|range| is_read(range.start, range.end)), "{read:?}");
+        // A touch may bring the huge page that it is in.
+        assert!(!is_read(4 * MIB, 8 * MIB), "{read:?}");
+        assert!(read.ends_with(&[apart, beyond]), "in another way: {read:?}");
+        assert_eq!(mapped.read(&name, near.clone()), read, "as often as it is watched");
+        assert_eq!(mapped.read(&name, near.clone()), near);
+    }
+
+    #[test]
+    fn lines_of_files_are_understood_and_others_are_not() {
+        let line = b"7f01a000-7f01c000 r-xp 00003000 fd:01 1234      /usr/lib/a b.so";
+        let mapping = Mapping { start: 0x7f01_a000, end: 0x7f01_c000, offset: 0x3000 };
+        assert_eq!(Mapping::parse(line), Some((&b"/usr/lib/a b.so"[..], mapping)));
+        for line in [&b"7f01a000-7f01c000 rw-p 00000000 00:00 0 [heap]"[..], b"", b"x/y", b"1-/y"] {
+            assert_eq!(Mapping::parse(line), None);
+        }
+    }
+}
