@@ -344,6 +344,26 @@ fn guesses_of_all_sets_go_in_one_order_and_are_queued_as_far_as_they_were_asked_
 }
 
 #[test]
+fn a_sweep_reads_what_is_sooner_before_it_opens_what_is_later() {
+    let mut told = Told::new(Limits::default(), 1, Order::Ready);
+    told.meet_local(64, true);
+    let terms = SetTerms { origin: Origin::Guessed, order: Order::Ready };
+    told.on(Event::SetOpened { set: MORE_GUESSES, terms });
+    told.on_all([GUESSES, MORE_GUESSES].map(|set| Event::Asked { set }));
+    told.list(GUESSES, 1, Kind::Cache, 100, 0.0);
+    let (sooner, ..) = told.started()[0];
+    for (set, later) in [(GUESSES, 2), (MORE_GUESSES, 3)] {
+        told.list(set, later, Kind::Cache, 100, -1.0);
+        assert!(told.started_members().is_empty());
+    }
+    told.contact(sooner, 100, 500, &[(0, 100)]);
+    let (read, member, aim) = told.started().remove(0);
+    assert_eq!((member, aim), (1, Aim::Fetch(0..100)));
+    told.on(Event::Submitted { attempt: read });
+    assert_eq!(told.started_members(), [2, 3], "opened while that is on its way");
+}
+
+#[test]
 fn the_queue_of_guesses_has_an_end() {
     let queued = |bytes: u64| {
         let mut told = Told::new(Limits::default(), 1, Order::Ready);

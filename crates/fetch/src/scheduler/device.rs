@@ -29,6 +29,8 @@ pub(super) struct Device {
     /// Opens in flight beside the window.
     pub(super) opens: u32,
     pub(super) opens_max: u32,
+    /// The rank of those in flight that are soonest.
+    opening: u32,
     /// Of what is in flight in the window, what it has been asked for whole, and the bytes of that.
     submitted: u32,
     submitted_bytes: u64,
@@ -64,6 +66,7 @@ impl Device {
             enough: terms.enough,
             opens: 0,
             opens_max: terms.opens_max,
+            opening: 0,
             submitted: 0,
             submitted_bytes: 0,
             latency: Latency::new(terms.latency.map(|(median, _)| median)),
@@ -137,8 +140,8 @@ impl Device {
         self.by_position && is_asked && in_flight <= most && self.submitted_bytes < bytes_max
     }
 
-    /// Whether a head serves nothing but guesses: they go in the order of their places, whichever
-    /// set they are of, all opened before any is read.
+    /// Whether a head serves nothing but guesses: those of a rank go in the order of their places,
+    /// whichever set they are of, all opened before any is read.
     pub(super) fn is_swept(&self) -> bool {
         self.by_position && !self.lanes.iter().any(|lane| lane.told)
     }
@@ -161,6 +164,18 @@ impl Device {
             0
         };
         (self.opens as usize) < most && self.paused_until <= now
+    }
+
+    /// An open of this rank goes beside the window.
+    pub(super) fn opens_beside(&mut self, rank: u32) {
+        self.opening = if self.opens == 0 { rank } else { self.opening.min(rank) };
+        self.opens += 1;
+    }
+
+    /// Whether an open of this rank waits for others: a sweep reads what is sooner before it opens
+    /// what is later.
+    pub(super) fn opens_sooner(&self, rank: u32) -> bool {
+        self.opens > 0 && rank > self.opening && self.is_swept()
     }
 
     /// Whether a second attempt at something may start. Those that cannot be

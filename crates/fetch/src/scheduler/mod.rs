@@ -15,8 +15,9 @@
 //!   then what a reader waits for, the highest rank, what was begun, what was
 //!   listed first or, on a disk with one head, lies next. Sets that share a
 //!   device take turns, those in which a consumer waits first. Behind a read that a head has
-//!   been asked for whole one more is queued. A head with nothing but guesses is swept: all are
-//!   opened before any is read, then they go by place, whichever set they are of, in a short queue.
+//!   been asked for whole one more is queued. A head with nothing but guesses is swept: of
+//!   each rank all are opened before any is read, then they go by place, whichever set they are of,
+//!   in a short queue.
 //! - **Failures.** A part is tried again, from where it stopped, after a pause
 //!   that doubles; then its member fails, whole. A server that asks for
 //!   patience gets it, and half the window.

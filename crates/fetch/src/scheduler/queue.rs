@@ -59,28 +59,31 @@ impl Lane {
     /// The next to start: what was begun before what was not, among equal
     /// ranks. With a head position, the first of its rank from there on, as an
     /// elevator goes; up to `opens_ahead` that
-    /// were begun wait for what was not, to learn positions.
+    /// were begun wait for what was not, to learn positions: in a sweep all, but not for what is later.
     pub(super) fn next(&self, head: Option<u64>, opens_ahead: usize) -> Option<Key> {
         let begun = self.next_begun(head);
         let fresh = self.fresh.first().copied();
         match (begun, fresh) {
             (Some(begun), Some(fresh)) => {
+                let is_later = opens_ahead == usize::MAX && fresh.1 > begun.1;
                 let fresh_first = (fresh.0, fresh.1) < (begun.0, begun.1)
-                    || (begun.0 != FIRST && self.begun.len() < opens_ahead);
+                    || (begun.0 != FIRST && self.begun.len() < opens_ahead && !is_later);
                 Some(if fresh_first { fresh } else { begun })
             }
             (begun, fresh) => begun.or(fresh),
         }
     }
 
-    /// How soon a sweep comes to the next of the lane; lower is sooner. What is to be opened
-    /// comes before all that is read, as its place is not known before.
-    pub(super) fn way(&self, head: u64) -> (bool, u32, bool, u64) {
-        if let Some(fresh) = self.fresh.first() {
-            return (false, fresh.1, false, fresh.2);
-        }
+    /// How soon a sweep comes to the next of the lane; lower is sooner. Of a rank, what is to be
+    /// opened comes before all that is read, as its place is not known before.
+    pub(super) fn way(&self, head: u64) -> (u32, bool, bool, u64) {
         let next = self.next_begun(Some(head));
-        next.map_or((true, u32::MAX, true, u64::MAX), |next| (true, next.1, next.2 < head, next.2))
+        let read = next.map(|next| (next.1, true, next.2 < head, next.2));
+        let open = self.fresh.first().map(|fresh| (fresh.1, false, false, fresh.2));
+        match (open, read) {
+            (Some(open), Some(read)) => open.min(read),
+            (open, read) => open.or(read).unwrap_or((u32::MAX, true, true, u64::MAX)),
+        }
     }
 
     /// The next of what was begun; with a head position, from there on.

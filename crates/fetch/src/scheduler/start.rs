@@ -162,7 +162,8 @@ impl Scheduler {
             }
         }
         if member.kind == Kind::Cache && member.stage == Stage::Waiting {
-            if !self.takes_place(slot) {
+            let waits = self.devices[member.device as usize].opens_sooner(member.rank);
+            if waits || !self.takes_place(slot) {
                 return Turn::Full;
             }
             self.begin_open(slot);
@@ -306,7 +307,7 @@ impl Scheduler {
         });
         let aim = if part.opens { Aim::Open } else { Aim::Fetch(part.done..part.allowed) };
         let hedgeable = !part.opens && member.kind == Kind::Bytes;
-        let (id, set) = (member.id, member.set);
+        let (id, set, rank) = (member.id, member.set, member.rank);
         let told = self.is_told(set);
         let met = &mut self.devices[device as usize];
         if let (true, Aim::Fetch(range)) = (met.by_position, &aim) {
@@ -314,7 +315,7 @@ impl Scheduler {
         }
         let is_beside = part.opens && met.opens_max > 0;
         if is_beside {
-            met.opens += 1;
+            met.opens_beside(rank);
         } else {
             let reads_file = !part.opens && member.kind == Kind::Cache;
             met.began(reads_file.then(|| part.allowed - part.done), self.now);
