@@ -1,6 +1,6 @@
 //! Files of this machine: opened, and read ahead into the page cache, by threads.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
@@ -34,6 +34,8 @@ pub(crate) struct Job {
     pub(crate) item: Arc<Item>,
     pub(crate) aim: Aim,
     pub(crate) cancelled: Cancelled,
+    /// When it was first given to the pool, among others; 0: it was not.
+    pub(crate) turn: u64,
 }
 
 impl Job {
@@ -70,7 +72,12 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    jobs: VecDeque<Job>,
+    /// By their turns: what a thread gives back comes before what is later.
+    jobs: BTreeMap<u64, Job>,
+    turns: u64,
+    /// Whether something that was opened since the last time that nothing waited here waited for its
+    /// device; `None`: nothing was opened yet.
+    is_slow: Option<bool>,
     idle: usize,
     threads: usize,
     closed: bool,
@@ -102,9 +109,14 @@ impl Pool {
         }
     }
 
+    /// Notes whether what was opened waited for its device.
+    fn opened(&self, is_slow: bool) {
+        lock(&self.queue.waiting).opened(is_slow);
+    }
+
     fn push_common(&self, jobs: Vec<Job>) {
         let mut waiting = lock(&self.queue.waiting);
-        waiting.jobs.extend(jobs);
+        waiting.add(jobs);
         let wanted = waiting.threads_wanted();
         let more = wanted.saturating_sub(waiting.idle).min(THREADS_MAX - waiting.threads);
         for _ in 0..more {
@@ -124,18 +136,37 @@ impl Pool {
 }
 
 impl Waiting {
+    fn add(&mut self, jobs: Vec<Job>) {
+        for mut job in jobs {
+            if job.turn == 0 {
+                self.turns += 1;
+                job.turn = self.turns;
+            }
+            self.jobs.insert(job.turn, job);
+        }
+    }
+
+    /// Notes whether what was opened waited for its device.
+    fn opened(&mut self, is_slow: bool) {
+        self.is_slow = Some(is_slow || self.is_slow == Some(true));
+    }
+
     /// A thread for each read, and for each batch of opens.
     fn threads_wanted(&self) -> usize {
-        let reads = self.jobs.iter().filter(|job| !job.is_open()).count();
+        let reads = self.jobs.values().filter(|job| !job.is_open()).count();
         reads + (self.jobs.len() - reads).div_ceil(BATCH)
     }
 
-    /// A read, or an even share of the opens: a slow file must not hold up
-    /// others while a thread is idle.
+    /// A read, or an even share of the opens: a slow file must not hold up others while a thread is
+    /// idle. Of opens that wait for a device, or may, one, so that it is asked in their order.
     fn take(&mut self, batch: &mut Vec<Job>) {
-        let share = self.jobs.len().div_ceil(self.threads.max(1)).min(BATCH);
-        let opens = self.jobs.iter().take(share).take_while(|job| job.is_open()).count();
-        batch.extend(self.jobs.drain(..opens.max(1)));
+        let even = self.jobs.len().div_ceil(self.threads.max(1)).min(BATCH);
+        let share = if self.is_slow == Some(false) { even } else { 1 };
+        let opens = self.jobs.values().take(share).take_while(|job| job.is_open()).count();
+        batch.extend((0..opens.max(1)).map_while(|_| Some(self.jobs.pop_first()?.1)));
+        if self.jobs.is_empty() {
+            self.is_slow = None;
+        }
     }
 }
 
@@ -179,13 +210,19 @@ fn work_off(engine: &Arc<Inner>, batch: &mut Vec<Job>, events: &mut Vec<Event>) 
     let mut opener = engine.costs.opener();
     let since = clock.now();
     let mut jobs = batch.drain(..);
+    let (mut opens, mut is_slow) = (false, false);
     for job in jobs.by_ref() {
+        opens = job.is_open();
         carry_out(engine, &mut opener, job, events);
-        if clock.now().saturating_sub(since) > LINGER {
+        is_slow = clock.now().saturating_sub(since) > LINGER;
+        if is_slow {
             break;
         }
     }
     let rest: Vec<Job> = jobs.collect();
+    if opens {
+        engine.pool.opened(is_slow);
+    }
     let is_slow = !rest.is_empty();
     // Others may have the rest: what is opened here waits for the device.
     engine.pool.push(rest);
@@ -201,7 +238,7 @@ fn work_off(engine: &Arc<Inner>, batch: &mut Vec<Job>, events: &mut Vec<Event>) 
 
 /// Does one job; what the scheduler is to be told of its end is added to `events`.
 fn carry_out(engine: &Arc<Inner>, opener: &mut Opener<'_>, job: Job, events: &mut Vec<Event>) {
-    let Job { attempt, item, aim, cancelled } = job;
+    let Job { attempt, item, aim, cancelled, .. } = job;
     if cancelled.is_set() {
         return;
     }
@@ -305,7 +342,51 @@ fn described(name: Name, status: &Status) -> Entry {
 mod tests {
     #![expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
 
+    use super::super::item::Source;
     use super::*;
+
+    fn opens(count: u64) -> Vec<Job> {
+        let item = || {
+            Arc::new(Item::new(0, Entry::named(Name::from(Path::new("/a"))), Source::Nowhere, None))
+        };
+        let job = |number| Job {
+            attempt: AttemptId(number),
+            item: item(),
+            aim: Aim::Open,
+            cancelled: Cancelled::default(),
+            turn: 0,
+        };
+        (1..=count).map(job).collect()
+    }
+
+    fn taken(waiting: &mut Waiting) -> Vec<Job> {
+        let mut batch = Vec::new();
+        waiting.take(&mut batch);
+        batch
+    }
+
+    fn numbers(jobs: &[Job]) -> Vec<u64> {
+        jobs.iter().map(|job| job.attempt.0).collect()
+    }
+
+    #[test]
+    fn opens_that_wait_for_a_device_are_taken_one_by_one_and_keep_their_order() {
+        let mut waiting = Waiting { threads: 2, ..Waiting::default() };
+        waiting.add(opens(10));
+        assert_eq!(numbers(&taken(&mut waiting)), [1], "nobody knows as yet");
+        waiting.opened(false);
+        let mut share = taken(&mut waiting);
+        assert_eq!(numbers(&share), [2, 3, 4, 5, 6]);
+        waiting.opened(true);
+        waiting.add(share.split_off(1));
+        waiting.opened(false);
+        assert_eq!(numbers(&taken(&mut waiting)), [3], "before what is later, and alone");
+        (4..=10).for_each(|next| assert_eq!(numbers(&taken(&mut waiting)), [next]));
+        waiting.add(opens(4));
+        assert_eq!(numbers(&taken(&mut waiting)), [1]);
+        waiting.opened(false);
+        assert_eq!(taken(&mut waiting).len(), 2, "what was slow is over");
+    }
 
     #[test]
     fn only_the_wanted_parts_of_what_is_far_are_brought() {

@@ -212,7 +212,7 @@ impl Inner {
             }
             (Source::File { .. }, aim) => {
                 let cancelled = Cancelled::default();
-                jobs.push(Job { attempt, item, aim, cancelled: cancelled.clone() });
+                jobs.push(Job { attempt, item, aim, cancelled: cancelled.clone(), turn: 0 });
                 Running::Thread(cancelled)
             }
             (Source::Store(_), Aim::Open) | (Source::Nowhere, _) => return,
