@@ -17,7 +17,7 @@ use crate::patterns::{Habits, Patterns, Program};
 /// What every encoding begins with.
 const MAGIC: &[u8] = b"nearfirst patterns\n";
 /// The form that follows. Others are refused: patterns are soon learned again.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Bytes of the checksum at the end.
 const CHECKSUM_BYTES: usize = 8;
 
@@ -102,6 +102,8 @@ fn encode_habits(habits: &Habits, writer: &mut Writer) {
     for name in all {
         numbers.names.insert(name, numbers.names.len() as u64);
         writer.string(habits.names.path(name));
+        // No file has the number 0.
+        writer.number(habits.names.inode(name).unwrap_or(0));
     }
     let mut programs: Vec<(&Name, &Program)> = habits.programs.iter().collect();
     programs.sort_unstable_by_key(|(name, _)| **name);
@@ -174,6 +176,11 @@ fn decode_habits(reader: &mut Reader<'_>) -> Result<Habits, DecodeError> {
         if names.intern(&Arc::from(reader.string()?)).0 as usize != number {
             return Err(reader.damaged());
         }
+        let inode = reader.number()?;
+        names.identify(
+            Name(u32::try_from(number).map_err(|_| reader.damaged())?),
+            (inode != 0).then_some(inode),
+        );
     }
     let mut trees: Vec<Arc<AccessTree>> = Vec::new();
     for _ in 0..reader.count()? {

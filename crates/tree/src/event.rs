@@ -138,6 +138,9 @@ pub struct Predicted {
     pub needed_in: Duration,
     /// The chance that it will be read, by how many earlier runs did, from 0 to 1.
     pub chance: f32,
+    /// Its inode's number when it was read last, if that is known: where files were made one after
+    /// the other, they and the folders that name them mostly lie in this order.
+    pub inode: Option<u64>,
 }
 
 /// What a run of a program will probably read, in the order in which it will be needed.

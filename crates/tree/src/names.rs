@@ -20,6 +20,7 @@ struct Slot {
     accessed: Option<Accesses>,
     /// Bytes of the file, where they were told.
     size: Option<u64>,
+    inode: Option<u64>,
 }
 
 /// How much was accessed until a moment.
@@ -47,7 +48,7 @@ impl Names {
         if let Some(&name) = self.numbers.get(path) {
             return name;
         }
-        let slot = Some(Slot { path: Arc::clone(path), accessed: None, size: None });
+        let slot = Some(Slot { path: Arc::clone(path), accessed: None, size: None, inode: None });
         let name = if let Some(number) = self.free.pop() {
             self.slots[number as usize] = slot;
             Name(number)
@@ -86,6 +87,18 @@ impl Names {
     /// Bytes of a file, as it was accessed last; if nobody told, a guess.
     pub(crate) fn size(&self, name: Name) -> u64 {
         self.slot(name).size.unwrap_or(UNKNOWN_BYTES)
+    }
+
+    /// Notes the number of a file's inode, where it is told.
+    pub(crate) fn identify(&mut self, name: Name, inode: Option<u64>) {
+        if let Some(slot) = &mut self.slots[name.0 as usize] {
+            slot.inode = inode.or(slot.inode);
+        }
+    }
+
+    /// The number of a file's inode, as it was told last.
+    pub(crate) fn inode(&self, name: Name) -> Option<u64> {
+        self.slot(name).inode
     }
 
     /// Numbers given so far, whether still in use or not: one more than the largest.

@@ -45,6 +45,11 @@ fn what_was_encoded_predicts_the_same() {
         }
         assert_eq!(after.predicted(), before.predicted(), "{matching:?}");
         assert!(after.predicted().contains(&"/src/b.c".to_owned()), "{matching:?}");
+        for file in after.predictions().flat_map(|prediction| &prediction.files) {
+            let path = std::str::from_utf8(&file.path).expect("text");
+            let inode = world::file(path).identity.map(|identity| identity.inode);
+            assert_eq!(file.inode, inode, "{matching:?}: {path}");
+        }
     }
 }
 

@@ -33,6 +33,7 @@ impl Predictor for Says {
                     extents: Vec::new(),
                     needed_in: Duration::from_millis(*need),
                     chance: 1.0,
+                    inode: None,
                 });
                 let (id, user, files) = (PredictionId(process.0), User(0), files.collect());
                 vec![Decision::Fetch(Prediction { id, process: *process, user, files })]

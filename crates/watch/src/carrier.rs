@@ -1,6 +1,6 @@
 //! Carries predictions out: guessed wants of files of this machine, until they are withdrawn.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::future::poll_fn;
 use std::ops::Range;
@@ -188,7 +188,7 @@ impl Carrier {
         let is_swept = wanted.iter().filter(has_head).count() * 2 >= wanted.len();
         if is_swept {
             told.insert(0, Event::Swept { prediction: id });
-            sort_by_folder(&mut wanted);
+            sort_by_place(&mut wanted);
         } else {
             wanted.sort_by_key(|file| file.needed_in);
         }
@@ -286,15 +286,15 @@ fn path_of(file: &Predicted) -> &Path {
     Path::new(OsStr::from_bytes(&file.path))
 }
 
-/// Folder by folder, as their names mostly lie on a disk; of each folder first one file, since
-/// threads that look for two of one wait for the same block.
-fn sort_by_folder(files: &mut [Predicted]) {
-    files.sort_by(|one, other| one.path.cmp(&other.path));
-    let folder = |file: &Predicted| path_of(file).parent().map(Path::to_owned);
-    let mut folders: Vec<_> = files.iter().map(folder).collect();
-    folders.dedup();
-    let mut folders = folders.into_iter().peekable();
-    files.sort_by_cached_key(|file| folders.next_if(|next| *next == folder(file)).is_none());
+/// As they, and the folders that name them, probably lie on a disk; of each folder first one file,
+/// since threads that look for two of one wait for the same block.
+fn sort_by_place(files: &mut [Predicted]) {
+    files.sort_by(|one, other| (one.inode, &one.path).cmp(&(other.inode, &other.path)));
+    let mut folders = HashSet::new();
+    let is_first = |file: &Predicted| folders.insert(path_of(file).parent().map(Path::to_owned));
+    let firsts: Vec<bool> = files.iter().map(is_first).collect();
+    let mut firsts = firsts.into_iter();
+    files.sort_by_cached_key(|_| !firsts.next().unwrap_or(false));
 }
 
 /// A predicted file as the engine is told of it. When it is needed is told as one of so many
@@ -357,15 +357,21 @@ mod tests {
 
     #[test]
     fn one_file_of_each_folder_is_looked_for_first() {
-        let of = |path: &str| Predicted {
-            path: Arc::from(path.as_bytes()),
-            extents: Vec::new(),
-            needed_in: Duration::ZERO,
-            chance: 1.0,
+        let order = |files: [(&str, Option<u64>); 6]| {
+            let mut files = files.map(|(path, inode)| Predicted {
+                path: Arc::from(path.as_bytes()),
+                extents: Vec::new(),
+                needed_in: Duration::ZERO,
+                chance: 1.0,
+                inode,
+            });
+            sort_by_place(&mut files);
+            files.map(|file| String::from_utf8_lossy(&file.path).into_owned())
         };
-        let mut files = ["/b/2", "/a/2", "/b/1", "/a/1", "/a/3", "/c/1"].map(of);
-        sort_by_folder(&mut files);
-        let order = files.map(|file| String::from_utf8_lossy(&file.path).into_owned());
-        assert_eq!(order, ["/a/1", "/b/1", "/c/1", "/a/2", "/a/3", "/b/2"]);
+        let unknown = ["/b/2", "/a/2", "/b/1", "/a/1", "/a/3", "/c/1"].map(|path| (path, None));
+        assert_eq!(order(unknown), ["/a/1", "/b/1", "/c/1", "/a/2", "/a/3", "/b/2"]);
+        let known = [("/b/2", 2), ("/a/2", 5), ("/b/1", 1), ("/a/1", 4), ("/a/3", 9), ("/c/1", 3)];
+        let known = known.map(|(path, inode)| (path, Some(inode)));
+        assert_eq!(order(known), ["/b/1", "/c/1", "/a/1", "/b/2", "/a/2", "/a/3"]);
     }
 }

@@ -164,7 +164,7 @@ mod tests {
     fn of(path: &Path) -> Prediction {
         let path = path.as_os_str().as_bytes().into();
         let (extents, needed_in) = (Vec::new(), Duration::ZERO);
-        let files = vec![Predicted { path, extents, needed_in, chance: 1.0 }];
+        let files = vec![Predicted { path, extents, needed_in, chance: 1.0, inode: None }];
         Prediction { id: PredictionId(1), process: Process(0), user: User(0), files }
     }
 

@@ -53,6 +53,7 @@ impl Learner {
         let habits = self.patterns.users.entry(user).or_default();
         habits.ticks += 1;
         let file = habits.names.intern(&call.program.path);
+        habits.names.identify(file, call.program.identity.map(|identity| identity.inode));
         let invocation = Invocation::new(&key, &call.program.path, call.arguments, call.folder);
         let is_itself = *key == *call.program.path;
         let program = habits.names.intern(&Arc::from(key));
@@ -216,6 +217,7 @@ impl Learner {
             None if full => return,
             None => habits.names.intern(&file.path),
         };
+        habits.names.identify(name, file.identity.map(|identity| identity.inode));
         let program = run.program;
         let first = !full && run.opened.insert(name);
         self.files += usize::from(first);

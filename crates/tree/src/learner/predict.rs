@@ -97,6 +97,7 @@ impl Learner {
             extents: habits.memory.extents(file),
             needed_in: needed.saturating_sub(now),
             chance,
+            inode: habits.names.inode(file),
         };
         let files: Vec<Predicted> = made.iter().map(predicted).collect();
         habits.add(program, Account { predicted: made.len() as u64, ..Account::default() });

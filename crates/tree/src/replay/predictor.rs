@@ -52,6 +52,7 @@ impl Says {
             extents: Vec::new(),
             needed_in: Duration::ZERO,
             chance,
+            inode: None,
         });
         let id = PredictionId(self.made);
         let files = files.collect();
