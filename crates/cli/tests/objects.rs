@@ -421,6 +421,25 @@ fn a_part_of_another_version_is_not_gone_on_with() {
 }
 
 #[test]
+fn more_servers_than_descriptors_are_read_all_the_same() {
+    let servers: Vec<_> = (0..70).map(|_| Misbehaving::new()).collect();
+    let ground = Ground::new();
+    for server in &servers {
+        server.answer("/a", Answer::bytes("text\n"));
+    }
+    let names: Vec<String> = servers.iter().map(|server| server.url("/a") + "\n").collect();
+    ground.create("names", names.concat());
+    let plain = ground.command(&["cat", "--unordered", "@names"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]);
+    limited.arg(plain.get_program()).args(plain.get_args()).current_dir(ground.path());
+    limited.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = limited.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stdout(&output).lines().count(), servers.len());
+}
+
+#[test]
 fn what_is_no_file_is_not_replaced() {
     let ground = Ground::new();
     ground.create("a", "text");

@@ -19,6 +19,10 @@ use crate::{Clock, Error, Name};
 /// How long a connection may take, at most: five lost packets of its handshake.
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
 
+/// How long a connection is kept that nothing is asked on: requests to one server follow each other
+/// closely, and those to thousands would use up the descriptors of a process.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(5);
+
 /// The answer to a request, once it begins, whatever its status.
 ///
 /// # Errors

@@ -3,6 +3,9 @@
 use std::error::Error as StdError;
 use std::io;
 
+use rustix::io::Errno;
+
+use super::IDLE_MAX;
 use crate::{Error, Name};
 
 /// The error that a request without an answer stands for, or an answer that broke off.
@@ -13,6 +16,8 @@ pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
     let host = url.and_then(|url| url.host_str()).unwrap_or("the server");
     if error.is_redirect() || error.is_builder() {
         Error::refused(name, reason)
+    } else if is_out_of_descriptors(error) {
+        Error::Busy { name, retry_after: Some(IDLE_MAX), reason }
     } else if is_no_host(error, &reason) {
         let what = format!("there is no host {host} ({reason}): check the name and the endpoint");
         Error::refused(name, what)
@@ -28,6 +33,15 @@ pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
     } else {
         Error::interrupted(name, format!("the connection to {host} broke ({reason})"))
     }
+}
+
+/// Whether it was this process, or this machine, that had no place for a connection: one that rests
+/// gives it up by itself.
+fn is_out_of_descriptors(error: &reqwest::Error) -> bool {
+    let mut codes =
+        causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
+    let full = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    codes.any(|code| full.contains(&code))
 }
 
 /// Whether a name stands for no host; a name server that is out of reach says nothing about that.

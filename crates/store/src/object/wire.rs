@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use reqwest::header::{HeaderMap, HeaderName};
 
 use super::error::Refusal;
-use crate::exchange::{CONNECT_MAX, answered, retry_after, text, unanswered};
+use crate::exchange::{CONNECT_MAX, IDLE_MAX, answered, retry_after, text, unanswered};
 use crate::{Clock, Error, Name};
 
 /// How long an address that only exists inside a cloud may take to answer:
@@ -46,6 +46,7 @@ impl Wire {
     pub(super) fn new(answer_max: Duration, redirects: Redirects) -> Result<Self, Error> {
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX.min(answer_max))
+            .pool_idle_timeout(IDLE_MAX)
             // HTTP/2 would put all transfers into one connection, and so into one congestion window.
             .http1_only()
             // Objects are what was stored: nothing is unpacked on the way.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reqwest::{Client, redirect};
 
 use super::network::{Hosts, Private, Resolver};
-use crate::exchange::{CONNECT_MAX, said};
+use crate::exchange::{CONNECT_MAX, IDLE_MAX, said};
 
 /// As browsers and curl follow fewer than 50, and nobody needs more than a few.
 const REDIRECTS_MAX: usize = 10;
@@ -32,6 +32,7 @@ pub(super) fn client(bodies: Bodies, hosts: &Arc<Hosts>) -> Result<Client, Strin
     Client::builder()
         .user_agent(USER_AGENT)
         .connect_timeout(CONNECT_MAX)
+        .pool_idle_timeout(IDLE_MAX)
         .redirect(following(Arc::clone(hosts)))
         .dns_resolver(Resolver(Arc::clone(hosts)))
         // A window of 64 KiB would hold a far server to 64 KiB a round trip.
