@@ -206,16 +206,14 @@ impl Inner {
     /// Of an answer that there is nothing from `start` on. Amazon's, and those of others, do not
     /// say how long the object is then.
     async fn beyond(&self, entry: Entry, start: u64, told: Option<u64>) -> Result<Reading, Error> {
-        let size = match told {
-            Some(size) => Some(size),
-            None => {
-                let now = self.stat(entry.name.clone()).await?;
-                if entry.version.is_some() && now.version.is_some() && entry.version != now.version
-                {
-                    return Err(Error::Changed { name: entry.name });
-                }
-                now.size
+        let size = if told.is_some() {
+            told
+        } else {
+            let now = self.stat(entry.name.clone()).await?;
+            if entry.version.is_some() && now.version.is_some() && entry.version != now.version {
+                return Err(Error::Changed { name: entry.name });
             }
+            now.size
         };
         if size.is_none_or(|size| start < size) {
             let reason = format!("the server refuses the range from {start}");
