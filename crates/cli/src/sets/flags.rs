@@ -99,7 +99,7 @@ pub(crate) struct FetchFlags {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Fetching")]
     stall: Option<Duration>,
 
-    /// How often a part is tried before its object is given up; 5 by default
+    /// How often a part is tried without getting on before its object is given up; 5 by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Fetching")]
     attempts: Option<u32>,
 
