@@ -19,6 +19,10 @@ const ENTRY_BYTES: usize = size_of::<u64>();
 /// Pages that are asked about at a time.
 const ENTRIES: usize = 1 << 13;
 
+/// Parts of one file beyond which those that touch are made one: a thousand processes may come to the
+/// same ones.
+const PARTS_MAX: usize = 4096;
+
 /// Files that it is to be known of which parts of them programs touch.
 ///
 /// The thread that programs wait for looks; who is told when they end asks.
@@ -36,6 +40,16 @@ struct Parts {
     watched: usize,
     mapped: Vec<Range<u64>>,
     touched: Vec<Range<u64>>,
+}
+
+impl Parts {
+    fn bound(&mut self) {
+        for parts in [&mut self.mapped, &mut self.touched] {
+            if parts.len() > PARTS_MAX {
+                *parts = joined(std::mem::take(parts), 0);
+            }
+        }
+    }
 }
 
 impl Mapped {
@@ -93,6 +107,7 @@ impl Mapped {
             let Some(parts) = files.get_mut(path) else { continue };
             parts.mapped.push(mapping.offset..mapping.offset + (mapping.end - mapping.start));
             touched(&mapping, &pages, page, &mut parts.touched);
+            parts.bound();
         }
     }
 }
@@ -178,6 +193,22 @@ mod tests {
         assert!(read.ends_with(&[apart, beyond]), "in another way: {read:?}");
         assert_eq!(mapped.read(&name, near.clone()), read, "as often as it is watched");
         assert_eq!(mapped.read(&name, near.clone()), near);
+    }
+
+    #[test]
+    fn what_many_processes_touched_is_kept_once() {
+        let dir = Dir::new();
+        let path = dir.create("large", noise(1 << 20, 1)).canonicalize().expect("there");
+        let name: Arc<[u8]> = path.as_os_str().as_bytes().into();
+        let mapped = Mapped::default();
+        mapped.watch(&name);
+        let _held = hold(&path, 0..MIB);
+        for _ in 0..=PARTS_MAX {
+            mapped.look(std::process::id());
+        }
+        let files = mapped.files();
+        let parts = &files[&name];
+        assert!(parts.mapped.len() <= PARTS_MAX && parts.touched.len() <= PARTS_MAX);
     }
 
     #[test]
