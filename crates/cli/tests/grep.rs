@@ -98,6 +98,13 @@ fn sparse(path: &Path, hole: u64, pieces: &[&str]) {
 }
 
 #[test]
+fn records_that_end_in_nul_are_shown_by_what_is_before_them() {
+    let folder = Folder::new().with("text", "\0foo");
+    folder.same_as_ripgrep(&["--null-data", "--column", "^", "text"]);
+    folder.same_as_ripgrep(&["--null-data", "-o", r"\Afoo", "text"]);
+}
+
+#[test]
 fn holes_are_passed_over_where_that_makes_no_difference() {
     const TIB: u64 = 1 << 40;
     let folder = Folder::new();

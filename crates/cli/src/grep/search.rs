@@ -305,7 +305,11 @@ impl<'s> Worker<'s> {
         let asked = &self.settings.asked;
         // With every line shown, -m only says which are shown as matches: that is for one reader.
         let limited_view = asked.context == Context::All && asked.max_count.is_some();
-        self.settings.plain_encoding && !asked.multiline && !asked.stop_on_nonmatch && !limited_view
+        self.settings.plain_encoding
+            && !self.settings.records_cohere
+            && !asked.multiline
+            && !asked.stop_on_nonmatch
+            && !limited_view
     }
 
     fn decompressed(&self, path: &Path) -> io::Result<Option<DecompressionReader>> {

@@ -62,6 +62,8 @@ pub(super) struct Settings {
     pub(super) map_found: bool,
     /// Files are searched as bytes, unless they begin with a byte-order mark.
     pub(super) plain_encoding: bool,
+    /// What is before a record that ends in NUL may decide how a match in it is shown, as by ripgrep.
+    pub(super) records_cohere: bool,
     pub(super) sniff: bool,
     pub(super) preprocessor_globs: Override,
     pub(super) budget_bytes: u64,
@@ -169,6 +171,7 @@ impl Settings {
         };
         let possible =
             search && (asked.invert_match || !patterns.is_empty()) && asked.max_count != Some(0);
+        let records_cohere = asked.null_data && patterns.iter().any(|pattern| begins_text(pattern));
         let pattern =
             possible.then(|| pattern::compile(&asked, &patterns, nul_is_text)).transpose()?;
         let stats = search && (stats || asked.mode == Mode::Json);
@@ -199,6 +202,7 @@ impl Settings {
             map_named: asked.map_files.unwrap_or(named_files),
             map_found: asked.map_files.unwrap_or(named_files),
             plain_encoding: !matches!(asked.encoding, EncodingChoice::Known(_)),
+            records_cohere,
             sniff: matches!(asked.encoding, EncodingChoice::Auto),
             preprocessor_globs,
             budget_bytes: asked.budget_bytes.unwrap_or(BUDGET_BYTES),
@@ -325,6 +329,11 @@ pub(super) fn overrides(
         builder.add(glob)?;
     }
     Ok(builder.build()?)
+}
+
+/// Whether a pattern may ask for the beginning of a text or of a line.
+fn begins_text(pattern: &str) -> bool {
+    pattern.contains('^') || pattern.contains("\\A")
 }
 
 fn terminator(asked: &Asked) -> LineTerminator {
