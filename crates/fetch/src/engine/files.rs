@@ -76,8 +76,8 @@ struct Waiting {
     jobs: BTreeMap<u64, Job>,
     turns: u64,
     /// Whether something that was opened since the last time that nothing waited here waited for its
-    /// device; `None`: nothing was opened yet.
-    is_slow: Option<bool>,
+    /// device.
+    is_slow: bool,
     idle: usize,
     threads: usize,
     closed: bool,
@@ -109,9 +109,9 @@ impl Pool {
         }
     }
 
-    /// Notes whether what was opened waited for its device.
-    fn opened(&self, is_slow: bool) {
-        lock(&self.queue.waiting).opened(is_slow);
+    /// Notes that what was opened waited for its device.
+    fn was_slow(&self) {
+        lock(&self.queue.waiting).is_slow = true;
     }
 
     fn push_common(&self, jobs: Vec<Job>) {
@@ -146,11 +146,6 @@ impl Waiting {
         }
     }
 
-    /// Notes whether what was opened waited for its device.
-    fn opened(&mut self, is_slow: bool) {
-        self.is_slow = Some(is_slow || self.is_slow == Some(true));
-    }
-
     /// A thread for each read, and for each batch of opens.
     fn threads_wanted(&self) -> usize {
         let reads = self.jobs.values().filter(|job| !job.is_open()).count();
@@ -158,14 +153,14 @@ impl Waiting {
     }
 
     /// A read, or an even share of the opens: a slow file must not hold up others while a thread is
-    /// idle. Of opens that wait for a device, or may, one, so that it is asked in their order.
+    /// idle. Of opens that wait for a device one, so that it is asked in their order.
     fn take(&mut self, batch: &mut Vec<Job>) {
         let even = self.jobs.len().div_ceil(self.threads.max(1)).min(BATCH);
-        let share = if self.is_slow == Some(false) { even } else { 1 };
+        let share = if self.is_slow { 1 } else { even };
         let opens = self.jobs.values().take(share).take_while(|job| job.is_open()).count();
         batch.extend((0..opens.max(1)).map_while(|_| Some(self.jobs.pop_first()?.1)));
         if self.jobs.is_empty() {
-            self.is_slow = None;
+            self.is_slow = false;
         }
     }
 }
@@ -220,8 +215,8 @@ fn work_off(engine: &Arc<Inner>, batch: &mut Vec<Job>, events: &mut Vec<Event>) 
         }
     }
     let rest: Vec<Job> = jobs.collect();
-    if opens {
-        engine.pool.opened(is_slow);
+    if opens && is_slow {
+        engine.pool.was_slow();
     }
     let is_slow = !rest.is_empty();
     // Others may have the rest: what is opened here waits for the device.
@@ -373,18 +368,12 @@ mod tests {
     fn opens_that_wait_for_a_device_are_taken_one_by_one_and_keep_their_order() {
         let mut waiting = Waiting { threads: 2, ..Waiting::default() };
         waiting.add(opens(10));
-        assert_eq!(numbers(&taken(&mut waiting)), [1], "nobody knows as yet");
-        waiting.opened(false);
         let mut share = taken(&mut waiting);
-        assert_eq!(numbers(&share), [2, 3, 4, 5, 6]);
-        waiting.opened(true);
+        assert_eq!(numbers(&share), [1, 2, 3, 4, 5]);
+        waiting.is_slow = true;
         waiting.add(share.split_off(1));
-        waiting.opened(false);
-        assert_eq!(numbers(&taken(&mut waiting)), [3], "before what is later, and alone");
-        (4..=10).for_each(|next| assert_eq!(numbers(&taken(&mut waiting)), [next]));
+        (2..=10).for_each(|next| assert_eq!(numbers(&taken(&mut waiting)), [next]));
         waiting.add(opens(4));
-        assert_eq!(numbers(&taken(&mut waiting)), [1]);
-        waiting.opened(false);
         assert_eq!(taken(&mut waiting).len(), 2, "what was slow is over");
     }
 
