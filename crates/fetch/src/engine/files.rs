@@ -1,6 +1,6 @@
 //! Files of this machine: opened, and read ahead into the page cache, by threads.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
@@ -73,7 +73,7 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     /// By their turns: what a thread gives back comes before what is later.
-    jobs: BTreeMap<u64, Job>,
+    jobs: VecDeque<Job>,
     turns: u64,
     /// Whether something that was opened since the last time that nothing waited here waited for its
     /// device.
@@ -138,17 +138,20 @@ impl Pool {
 impl Waiting {
     fn add(&mut self, jobs: Vec<Job>) {
         for mut job in jobs {
-            if job.turn == 0 {
-                self.turns += 1;
-                job.turn = self.turns;
+            if job.turn > 0 {
+                let at = self.jobs.partition_point(|other| other.turn < job.turn);
+                self.jobs.insert(at, job);
+                continue;
             }
-            self.jobs.insert(job.turn, job);
+            self.turns += 1;
+            job.turn = self.turns;
+            self.jobs.push_back(job);
         }
     }
 
     /// A thread for each read, and for each batch of opens.
     fn threads_wanted(&self) -> usize {
-        let reads = self.jobs.values().filter(|job| !job.is_open()).count();
+        let reads = self.jobs.iter().filter(|job| !job.is_open()).count();
         reads + (self.jobs.len() - reads).div_ceil(BATCH)
     }
 
@@ -157,8 +160,8 @@ impl Waiting {
     fn take(&mut self, batch: &mut Vec<Job>) {
         let even = self.jobs.len().div_ceil(self.threads.max(1)).min(BATCH);
         let share = if self.is_slow { 1 } else { even };
-        let opens = self.jobs.values().take(share).take_while(|job| job.is_open()).count();
-        batch.extend((0..opens.max(1)).map_while(|_| Some(self.jobs.pop_first()?.1)));
+        let opens = self.jobs.iter().take(share).take_while(|job| job.is_open()).count();
+        batch.extend(self.jobs.drain(..opens.max(1)));
         if self.jobs.is_empty() {
             self.is_slow = false;
         }
