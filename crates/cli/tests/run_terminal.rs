@@ -11,10 +11,13 @@ use testkit::{Dir, Facility, cmd, skip_unless};
 
 /// Has a shell on a terminal of its own: types into it, and waits for what it writes.
 const TYPIST: &str = r"
-import os, pty, re, select, sys, time
+import os, pty, re, select, signal, sys, time
 program, script = sys.argv[1:]
 pid, terminal = pty.fork()
 if pid == 0:
+    # What a script begins in the background ignores them, and so would all that it begins.
+    for key in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(key, signal.SIG_DFL)
     os.environ['PS1'] = 'ready> '
     os.execlp('bash', 'bash', '--norc', '--noprofile', '--noediting', '-i')
 seen = b''
