@@ -162,6 +162,7 @@ fn touched(mapping: &Mapping, pages: &Opened, page: u64, parts: &mut Vec<Range<u
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStrExt as _;
+    use std::path::PathBuf;
 
     use testkit::{Dir, hold, noise};
 
@@ -169,11 +170,17 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    /// A file of so many bytes, and its name as the kernel tells it.
+    fn large(dir: &Dir, bytes: usize) -> (PathBuf, Arc<[u8]>) {
+        let path = dir.create("large", noise(bytes, 1)).canonicalize().expect("there");
+        let name = path.as_os_str().as_bytes().into();
+        (path, name)
+    }
+
     #[test]
     fn what_a_process_touched_is_told_apart_from_what_is_near() {
         let dir = Dir::new();
-        let path = dir.create("large", noise(16 << 20, 1)).canonicalize().expect("there");
-        let name: Arc<[u8]> = path.as_os_str().as_bytes().into();
+        let (path, name) = large(&dir, 16 << 20);
         let mapped = Mapped::default();
         let (around, apart, beyond) = (0..12 * MIB, 14 * MIB..15 * MIB, 17 * MIB..18 * MIB);
         let near = vec![around, apart.clone(), beyond.clone()];
@@ -198,8 +205,7 @@ mod tests {
     #[test]
     fn what_many_processes_touched_is_kept_once() {
         let dir = Dir::new();
-        let path = dir.create("large", noise(1 << 20, 1)).canonicalize().expect("there");
-        let name: Arc<[u8]> = path.as_os_str().as_bytes().into();
+        let (path, name) = large(&dir, 1 << 20);
         let mapped = Mapped::default();
         mapped.watch(&name);
         let _held = hold(&path, 0..MIB);
