@@ -8,8 +8,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name(pub(crate) u32);
 
-/// What is kept with a name beside its bytes: slot, map entry and the counters of [`Arc`].
-const OVERHEAD_BYTES: usize = 96;
+/// What is kept with a name beside its bytes: slot, map entries and the counters of [`Arc`].
+const OVERHEAD_BYTES: usize = 104;
 
 /// Bytes of a file whose size is not told: about the mean of a source file.
 const UNKNOWN_BYTES: u64 = 16 << 10;
@@ -37,6 +37,8 @@ pub(crate) struct Accesses {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
     numbers: HashMap<Arc<[u8]>, Name>,
+    /// Those in each folder.
+    folders: HashMap<Box<[u8]>, Vec<Name>>,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     bytes: usize,
@@ -58,12 +60,24 @@ impl Names {
         };
         self.bytes += path.len() + OVERHEAD_BYTES;
         self.numbers.insert(Arc::clone(path), name);
+        let folder = folder_of(path);
+        if let Some(others) = self.folders.get_mut(folder) {
+            others.push(name);
+        } else {
+            self.bytes += folder.len() + OVERHEAD_BYTES;
+            self.folders.insert(folder.into(), vec![name]);
+        }
         name
     }
 
     /// The number of a name that has one.
     pub(crate) fn find(&self, path: &[u8]) -> Option<Name> {
         self.numbers.get(path).copied()
+    }
+
+    /// The names in a folder, which ends with a slash, and not below it.
+    pub(crate) fn within(&self, folder: &[u8]) -> impl Iterator<Item = Name> {
+        self.folders.get(folder).into_iter().flatten().copied()
     }
 
     /// The name of a number.
@@ -123,11 +137,23 @@ impl Names {
                 self.free.push(u32::try_from(number).expect("numbers are given as u32"));
             }
         }
+        self.folders.retain(|folder, names| {
+            names.retain(|name| self.slots[name.0 as usize].is_some());
+            if names.is_empty() {
+                self.bytes -= folder.len() + OVERHEAD_BYTES;
+            }
+            !names.is_empty()
+        });
     }
 
     fn slot(&self, name: Name) -> &Slot {
         self.slots[name.0 as usize].as_ref().expect("names in use are kept by every sweep")
     }
+}
+
+/// The folder of a path, with its slash; of what has none, nothing.
+pub(crate) fn folder_of(path: &[u8]) -> &[u8] {
+    &path[..path.iter().rposition(|&byte| byte == b'/').map_or(0, |place| place + 1)]
 }
 
 #[cfg(test)]
@@ -141,7 +167,10 @@ mod tests {
         names.sweep(&[false, true]);
         assert_eq!(names.find(b"/a"), None);
         assert_eq!(names.find(b"/b"), Some(b));
+        assert_eq!(names.within(b"/").collect::<Vec<_>>(), [b]);
         assert_eq!(names.intern(&Arc::from(&b"/c"[..])), a);
+        assert_eq!(names.within(b"/").collect::<Vec<_>>(), [b, a]);
+        assert_eq!(names.within(b"/c/").count(), 0);
         assert_eq!(&**names.path(b), b"/b");
         names.sweep(&[]);
         assert_eq!((names.bytes(), names.find(b"/b")), (0, None));

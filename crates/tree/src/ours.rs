@@ -18,6 +18,9 @@
 //! the latest one's kind, and whether its run knows better. What they are worth together is learned
 //! as well (`mixer`).
 //!
+//! Where neither knows more, who has read many files of a folder is expected to read the others
+//! (`sweep`), whose order nobody can know.
+//!
 //! Four rules hold for all of it. The least chance at which a file is predicted moves so that the
 //! share of predictions that [`right_share`](crate::Options::right_share) asks for is right
 //! (`bar`), of those for runs and of those by the course alike. How far ahead is predicted grows
@@ -40,6 +43,7 @@ mod invocation;
 mod memory;
 mod mixer;
 mod pattern;
+mod sweep;
 mod template;
 mod trail;
 mod working;
@@ -51,6 +55,7 @@ pub(crate) use invocation::Invocation;
 pub(crate) use memory::Memory;
 pub(crate) use mixer::{KINDS, Mixer, Reasons};
 pub(crate) use pattern::{ChildEntry, FileEntry, Pattern, RUNS_MAX};
+pub(crate) use sweep::Sweep;
 pub(crate) use template::is_template;
 pub(crate) use trail::Trail;
 pub(crate) use working::{Advice, Guess, WINDOW_MAX, WINDOW_MIN, Working, window_from};

@@ -256,8 +256,8 @@ impl Learner {
                 Advice { fetch, withdraw: false }
             }
             Working::Ours(working) if first => {
-                let memory = &mut habits.memory;
-                working.opened(memory, (name, access), at, (&run.opened, near), &options)
+                let known = (&mut habits.memory, &habits.names);
+                working.opened(known, (name, access), at, (&run.opened, near), &options)
             }
             Working::Ours(_) => return,
         };

@@ -70,6 +70,7 @@ pub(crate) enum Bond {
 
 /// What evidence is of: a file if none of these.
 const OF_STEP: u16 = 1 << 11;
+const OF_SWEEP: u16 = 1 << 11 | 1 << 7;
 const OF_CHILD: u16 = 1 << 11 | 1 << 10;
 const OF_COURSE: u16 = 1 << 12;
 const OF_RUN: u16 = 1 << 13;
@@ -127,6 +128,18 @@ impl Evidence {
             _ => 3,
         };
         Self(OF_STEP | total_class | share << 2 | steps << 4 | u16::from(foreign) << 6)
+    }
+
+    /// Of a file in a folder of which its run has read others, so many times as many as are enough
+    /// to look; `kin` if it is of their kind, and all of them of one.
+    pub(crate) fn of_sweep(times: usize, kin: bool) -> Self {
+        let class = match times {
+            0..=1 => 0,
+            2..=3 => 1,
+            4..=7 => 2,
+            _ => 3,
+        };
+        Self(OF_SWEEP | class | u16::from(kin) << 2)
     }
 
     /// Of a file by the course of earlier reads: where that was found again by the so-manieth
@@ -189,6 +202,9 @@ impl Evidence {
         }
         if self.0 & OF_CHILD == OF_CHILD {
             return CLASS_PRIORS[bits(0, 15)] * [1.0, 0.7][bits(4, 1)];
+        }
+        if self.0 & OF_SWEEP == OF_SWEEP {
+            return [0.5, 0.7, 0.8, 0.9][bits(0, 3)];
         }
         if self.0 & OF_STEP != 0 {
             let total = [0.75, 0.85, 0.92, 0.96][bits(0, 3)];
@@ -316,6 +332,9 @@ mod tests {
         assert!(run.0 >= OF_RUN && run.0 <= Evidence::LARGEST);
         let step = Evidence::of_step(1, 9, 99, true);
         assert!(step.0 >= OF_STEP && step.0 & OF_CHILD != OF_CHILD);
+        assert!(step.0 & OF_SWEEP != OF_SWEEP);
+        let sweep = Evidence::of_sweep(99, true);
+        assert!(sweep.0 < OF_COURSE && sweep.0 & OF_CHILD != OF_CHILD);
         assert!(Evidence::of_child(!0, 16, Bond::After).0 <= Evidence::LARGEST);
     }
 

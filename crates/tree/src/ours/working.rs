@@ -7,7 +7,7 @@ use super::belief::{Alike, Bond, Kind};
 use super::chain::ahead;
 use super::memory::From;
 use super::template::{expand, is_template, templates};
-use super::{ChildEntry, Evidence, FileEntry, Invocation, Memory, Pattern, Trail};
+use super::{ChildEntry, Evidence, FileEntry, Invocation, Memory, Pattern, Sweep, Trail};
 use crate::event::Access;
 use crate::names::{Name, Names};
 use crate::numbered::{NumberMap, NumberSet};
@@ -110,6 +110,8 @@ pub(crate) struct Working {
     following: usize,
     /// The last file that was read for the first time.
     last: Option<Name>,
+    /// How far it is in folders that it reads.
+    sweep: Sweep,
     /// What a session invoked last, each with what it invoked after that.
     latest: Option<Vec<(u64, Vec<ChildEntry>)>>,
 }
@@ -147,6 +149,7 @@ impl Working {
             failed: false,
             following: 0,
             last: None,
+            sweep: Sweep::default(),
             latest: session.then(Vec::new),
         };
         working.expect(memory, names, replaced, options);
@@ -328,7 +331,7 @@ impl Working {
     /// The run opened a file for the first time; `near` if it is near anyhow.
     pub(crate) fn opened(
         &mut self,
-        memory: &mut Memory,
+        (memory, names): (&mut Memory, &Names),
         (file, access): (Name, Access),
         at: Duration,
         (opened, near): (&NumberSet<Name>, bool),
@@ -338,6 +341,9 @@ impl Working {
         let mut advice = Advice::default();
         if access == Access::Write {
             return advice;
+        }
+        if let Some(evidence) = self.sweep.came(file) {
+            memory.beliefs.count(self.program, evidence, true);
         }
         if let Some(last) = self.last.replace(file) {
             memory.followed(self.executable, last, file);
@@ -352,6 +358,12 @@ impl Working {
         } else if !expected || self.failed {
             self.strays += usize::from(!near);
             advice.fetch = self.follow(memory, file, at, opened, options);
+            let (evidence, others) = self.sweep.others(file, names, at, opened);
+            let chance = memory.beliefs.chance(self.program, evidence);
+            if chance >= options.chance_min {
+                let guess = |(file, at)| Guess { file, at, order: 0, chance, below: false };
+                advice.fetch.extend(others.into_iter().map(guess));
+            }
         }
         advice.withdraw = self.fails(options);
         advice
@@ -478,6 +490,9 @@ impl Working {
             let came = opened.get(file) == Some(&Access::Read);
             memory.beliefs.count(self.program, candidate.evidence, came);
         }
+        for (_, evidence) in self.sweep.awaited() {
+            memory.beliefs.count(self.program, evidence, false);
+        }
         let children = self.learned_children(memory);
         let mut files = vec![entry(self.executable, (Access::Read, Duration::ZERO), 0)];
         let numbered = || self.files.iter().zip(1..);
@@ -523,6 +538,7 @@ impl Working {
         self.plan.iter().for_each(|guess| each(guess.file));
         self.last.iter().for_each(|&file| each(file));
         self.executed.iter().for_each(|&file| each(file));
+        self.sweep.awaited().for_each(|(file, _)| each(file));
     }
 }
 
