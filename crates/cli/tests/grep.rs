@@ -105,6 +105,21 @@ fn records_that_end_in_nul_are_shown_by_what_is_before_them() {
 }
 
 #[test]
+fn lines_where_a_mark_could_be_are_searched_before_a_file_is_binary() {
+    let folder = Folder::new()
+        .with("in/one", "1\nfoo\n\0x\n")
+        .with("in/two", "1x\nfoo\n\0x\n")
+        .with("in/three", "1xx\nfoo\n\0x\n");
+    for args in [&["1", "in"][..], &["-l", "1", "in"], &["-c", "1", "in"], &["foo", "in"]] {
+        let args = [&["--sort=path"], args].concat();
+        if let Some(rg) = ripgrep() {
+            assert_eq!(folder.grep(&args).0, folder.run(&rg, &[], &args).0, "{args:?}");
+        }
+    }
+    assert_eq!(folder.found(&["--sort=path", "-l", "1", "in"]).0, "in/one\nin/two\n");
+}
+
+#[test]
 fn holes_are_passed_over_where_that_makes_no_difference() {
     const TIB: u64 = 1 << 40;
     let folder = Folder::new();

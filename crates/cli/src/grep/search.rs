@@ -257,7 +257,12 @@ impl<'s> Worker<'s> {
             } else if buffer.len() > BUFFER_BYTES {
                 self.run(path, nul, stream, Source::Reader(&mut buffer.as_slice()))
             } else if let Some(at) = memchr::memchr(0, &buffer).filter(|_| nul == Nul::Leave) {
-                self.run(path, nul, stream, Source::Binary(at as u64))
+                let source = if ends_a_line_in_mark(&buffer) {
+                    Source::Reader(&mut buffer.as_slice())
+                } else {
+                    Source::Binary(at as u64)
+                };
+                self.run(path, nul, stream, source)
             } else {
                 self.searcher.set_binary_detection(BinaryDetection::none());
                 self.run_undetected(path, nul, stream, Source::Slice(&buffer))
@@ -445,6 +450,12 @@ fn read_whole(mut file: &File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()
     buffer.try_reserve(expected.saturating_add(1))?;
     file.read_to_end(buffer)?;
     Ok(())
+}
+
+/// Whether a line ends where ripgrep looks for a mark: what lies there is searched before it is
+/// seen whether the rest is binary.
+fn ends_a_line_in_mark(text: &[u8]) -> bool {
+    text.iter().take(3).any(|&byte| byte == b'\n')
 }
 
 /// Whether text begins with a mark that says how it is encoded.
