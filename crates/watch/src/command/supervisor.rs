@@ -89,8 +89,8 @@ pub(super) fn supervise(
         answering.run();
         end_with_work(&worked);
     });
-    let command = match go() {
-        Ok(command) => command,
+    let (command, starter) = match go() {
+        Ok(started) => started,
         Err(error) => return reporter.tell(&Line::NotStarted(failed(&error))),
     };
     drop(guardian);
@@ -99,7 +99,7 @@ pub(super) fn supervise(
     // A terminal's signals are not for us.
     let _ = rustix::process::setsid();
     let reaping = reporter.clone();
-    let reaper = thread::spawn(move || reap(command, &reaping));
+    let reaper = thread::spawn(move || reap(command, starter, &reaping));
     let number = command.unsigned_abs();
     // Every process takes a descriptor, which tells of its end.
     let limit = rustix::process::getrlimit(Resource::Nofile);
@@ -128,10 +128,16 @@ fn end_with_work(worked: &mpsc::Receiver<()>) {
     }
 }
 
-type Go = Box<dyn FnOnce() -> io::Result<i32>>;
+/// Holds the thread that started the command until this is dropped.
+type Starter = mpsc::SyncSender<()>;
+
+type Go = Box<dyn FnOnce() -> io::Result<(i32, Starter)>>;
 
 /// A thread under the filter, which starts the command when it is asked to: what it starts is under
 /// the filter too, and this process is not.
+///
+/// To the kernel that thread is the command's parent, whose end a program may have asked to be
+/// killed at. So it has to live as long as the command; but no longer, since it is under the filter.
 fn starter(start: &Start<'_>, told: [(&'static str, OwnedFd); 2]) -> io::Result<(OwnedFd, Go)> {
     let (listening, listener) = mpsc::sync_channel(1);
     let (go, gone) = mpsc::sync_channel::<()>(1);
@@ -149,25 +155,29 @@ fn starter(start: &Start<'_>, told: [(&'static str, OwnedFd); 2]) -> io::Result<
         mask.give(command.args(arguments), told);
         let child = command.spawn();
         drop(started.send(child.map(|child| child.id().cast_signed())));
+        let _ = gone.recv();
     })?;
     let lost = |_| io::Error::from(io::ErrorKind::BrokenPipe);
     let listener = listener.recv().map_err(lost)??;
     let start = Box::new(move || {
         let _ = go.send(());
-        has_started.recv().map_err(lost)?
+        let command = has_started.recv().map_err(lost)??;
+        Ok((command, go))
     });
     Ok((listener, start))
 }
 
 /// Tells how the command ends, and reaps what became our child. The first thread to wait for the
 /// command is the only one.
-fn reap(command: i32, reporter: &Reporter) {
+fn reap(command: i32, starter: Starter, reporter: &Reporter) {
+    let mut starter = Some(starter);
     while let Ok(waited) = wait(WaitOptions::UNTRACED) {
         let Some((process, status)) = waited else { continue };
         if process.as_raw_nonzero().get() == command
             && let Some(line) = Line::of(status)
         {
             reporter.tell(&line);
+            starter = starter.filter(|_| matches!(line, Line::Stopped(_)));
         }
     }
 }
