@@ -12,6 +12,7 @@
 mod filter;
 mod guardian;
 mod inbox;
+mod inherited;
 mod known;
 mod listener;
 mod memory;

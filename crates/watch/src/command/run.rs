@@ -12,7 +12,7 @@ use std::process::Command;
 
 use super::report::Reporter;
 use super::sys::{self, Forked, Mask, Signals};
-use super::{Observer, guardian, waiter};
+use super::{Observer, guardian, inherited, waiter};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,7 @@ pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> i
     }
     let inherited = descriptors();
     let mask = Mask::current();
+    inherited::mind_children();
     let signals = Signals::hold(&HELD)?;
     let (ours, theirs) = UnixStream::pair()?;
     match sys::fork()? {
@@ -118,8 +119,9 @@ pub fn replace(words: &[OsString]) -> io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return io::ErrorKind::InvalidInput.into();
     };
-    sys::release_signals(Mask::current());
-    Command::new(program).args(arguments).exec()
+    let mut command = Command::new(program);
+    Mask::current().give(command.args(arguments), []);
+    command.exec()
 }
 
 /// Descriptors beyond the standard three that this process was started with.

@@ -11,6 +11,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::filter::Instruction;
+use super::inherited;
 
 /// Wakes the listener on the caller's processor (Linux 6.6), which spares waking another.
 const SYNC_WAKE_UP: u64 = 1;
@@ -228,9 +229,14 @@ impl Mask {
         }
     }
 
-    /// Has a command start with it, and say so itself, to each of these after its word, with its
-    /// own number: then it cannot run unknown, whatever becomes of who starts it.
-    pub(super) fn give(self, command: &mut Command, told: [(&'static str, OwnedFd); 2]) {
+    /// Has a command start with it and with what else was inherited, and say so itself, to each of
+    /// these after its word, with its own number: then it cannot run unknown, whatever becomes of
+    /// who starts it.
+    pub(super) fn give<const N: usize>(
+        self,
+        command: &mut Command,
+        told: [(&'static str, OwnedFd); N],
+    ) {
         let start = move || {
             let mut line = Vec::with_capacity(LINE_BYTES);
             for (word, stream) in &told {
@@ -240,6 +246,7 @@ impl Mask {
                 // Who does not listen is gone.
                 let _ = rustix::io::write(stream, &line);
             }
+            inherited::restore();
             // SAFETY: the set lives across the call.
             unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
             Ok(())
@@ -332,12 +339,8 @@ pub(super) fn stop_by(signal: i32) {
 
 /// Undoes what holding signals changed, for a program that takes this process over.
 pub(super) fn release_signals(mask: Mask) {
-    // SAFETY: a set that lives across the call; the disposition is the default that the language's
-    // start-up replaced.
-    unsafe {
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const mask.0, ptr::null_mut());
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-    }
+    // SAFETY: a set that lives across the call.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const mask.0, ptr::null_mut()) };
 }
 
 /// Closes descriptors that this process was started with.
