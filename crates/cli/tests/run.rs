@@ -280,3 +280,12 @@ fn trees_are_shown_drawn_and_forgotten() {
         .complains("nothing was learned");
     nearfirst(&state, &["trees", "stats"]).run().succeeds();
 }
+
+#[test]
+fn a_command_that_is_not_observed_has_its_descriptors_all_the_same() {
+    let state = Dir::new();
+    // A run within a run observes nothing.
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let text = format!("echo in | {program} run -- sh -c 'cat <&5' 5<&0 </dev/null");
+    nearfirst(&state, &["run", "--", "bash", "-c", &text]).run().succeeds().prints("in\n");
+}

@@ -216,3 +216,15 @@ fn without_room_for_those_who_observe_the_command_runs_or_says_why() {
     assert!(codes.iter().all(|code| matches!(code, 3 | 126)), "{codes:?}");
     assert_eq!(codes.last(), Some(&3), "{codes:?}");
 }
+
+#[test]
+fn without_descriptors_for_those_who_observe_the_command_runs() {
+    let state = Dir::new();
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    // From what the command itself needs to as many as are needed beside it.
+    let text = format!(
+        "for most in {{4..24}}; do (ulimit -n $most; {program} run -- true); echo $?; done",
+    );
+    let output = cmd("bash", ["-c", &text]).env("NEARFIRST_STATE", state.path()).run();
+    output.succeeds().prints("0\n".repeat(21));
+}

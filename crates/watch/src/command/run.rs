@@ -67,7 +67,7 @@ pub(super) struct Start<'a> {
 /// called by a process of one thread.
 ///
 /// # Errors
-/// The system's, without room for a process.
+/// Those who observed the command are gone, so that how it ended is not known.
 pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> io::Result<Outcome> {
     if let Some(path) = words.first().and_then(|word| gains_privileges(word)) {
         return Ok(Outcome::Unobserved(Unobserved::GainsPrivileges(path)));
@@ -75,23 +75,34 @@ pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> i
     let inherited = descriptors();
     let mask = Mask::current();
     inherited::mind_children();
+    let outcome = match part() {
+        Ok(Parted::Beside(waiter)) => {
+            guardian::stand_by(&Start { words, inherited: &inherited, mask }, waiter, work)
+        }
+        Ok(Parted::Waiting(stream, signals)) => waiter::wait(stream, &signals, &inherited),
+        Err(error) => Ok(Outcome::Unobserved(Unobserved::Refused(error))),
+    };
+    if !matches!(outcome, Ok(Outcome::Ended { .. })) {
+        sys::release_signals(mask);
+    }
+    outcome
+}
+
+/// Who one is once there are two processes, and by what it hears of the other.
+enum Parted {
+    /// The one that was called.
+    Waiting(UnixStream, Signals),
+    /// The new one.
+    Beside(UnixStream),
+}
+
+fn part() -> io::Result<Parted> {
     let signals = Signals::hold(&HELD)?;
     let (ours, theirs) = UnixStream::pair()?;
-    match sys::fork()? {
-        Forked::Child => {
-            drop((ours, signals));
-            guardian::stand_by(&Start { words, inherited: &inherited, mask }, theirs, work)
-        }
-        Forked::Parent(_) => {
-            drop(theirs);
-            sys::close_inherited(&inherited);
-            let outcome = waiter::wait(ours, &signals);
-            if !matches!(outcome, Ok(Outcome::Ended { .. })) {
-                sys::release_signals(mask);
-            }
-            outcome
-        }
-    }
+    Ok(match sys::fork()? {
+        Forked::Child => Parted::Beside(theirs),
+        Forked::Parent(_) => Parted::Waiting(ours, signals),
+    })
 }
 
 /// Signals that are handed on to the command, not acted upon. Those by which a terminal stops a

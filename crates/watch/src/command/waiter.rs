@@ -1,6 +1,7 @@
 //! The process that was called: waits, hands signals on, and learns how the command ended.
 
 use std::io::{self, Read as _};
+use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -21,8 +22,12 @@ const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 /// before it has become its program nobody tells.
 const STOPS_WITHIN: Duration = Duration::from_millis(200);
 
-/// Waits for the command to end.
-pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outcome> {
+/// Waits for the command to end, which has the `inherited` descriptors for itself.
+pub(super) fn wait(
+    mut stream: UnixStream,
+    signals: &Signals,
+    inherited: &[RawFd],
+) -> io::Result<Outcome> {
     let clock = Clock::real();
     let (mut command, mut ended, mut said) = (None, None, Vec::new());
     let mut has_run = false;
@@ -69,7 +74,10 @@ pub(super) fn wait(mut stream: UnixStream, signals: &Signals) -> io::Result<Outc
                     stopping = hand_on(signals, command, true);
                     // It has its own; ours would keep who reads them from seeing their end.
                     let_go_of_streams(false);
+                    sys::close_inherited(inherited);
                 }
+                // It did not come so far as to become its program.
+                Some(Line::NotStarted(error)) if !has_run => return Ok(unobserved(error)),
                 Some(Line::NotStarted(error)) => {
                     return Ok(Outcome::NotStarted(io::Error::from_raw_os_error(error)));
                 }
