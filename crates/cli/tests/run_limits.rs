@@ -228,3 +228,25 @@ fn without_descriptors_for_those_who_observe_the_command_runs() {
     let output = cmd("bash", ["-c", &text]).env("NEARFIRST_STATE", state.path()).run();
     output.succeeds().prints("0\n".repeat(21));
 }
+
+#[test]
+fn where_files_may_not_be_large_what_is_learned_is_lost_and_not_the_code() {
+    let state = Dir::new();
+    let dir = Dir::new();
+    let known = script(&dir, "known", "cat /etc/* > /dev/null 2>&1; sleep 0.1; exit 7");
+    nearfirst(&state, &["run", "--"]).arg(&known).run().ends_with(7);
+    let saved = fs::read(state.join("trees")).expect("saved");
+    assert!(saved.len() > 1024, "{}", saved.len());
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let under_limit = |command: &str| {
+        let text = format!("ulimit -f 1; exec {program} run -- {command}");
+        cmd("bash", ["-c", &text]).dir(&dir).env("NEARFIRST_STATE", state.path()).run()
+    };
+    under_limit("./known").ends_with(7).complains("File too large");
+    assert_eq!(fs::read(state.join("trees")).expect("still there"), saved);
+    let names: Vec<_> = fs::read_dir(state.path()).expect("ours").flatten().collect();
+    let is_part = |entry: &fs::DirEntry| entry.path().extension().is_some_and(|end| end == "part");
+    assert!(!names.iter().any(is_part), "{names:?}");
+    // The command itself is ended by the signal, as without.
+    under_limit("sh -c 'head -c 5000 /dev/zero > large; exit $?'").ends_with(128 + 25);
+}

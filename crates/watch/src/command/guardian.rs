@@ -13,7 +13,7 @@ use rustix::process::{
 
 use super::Observer;
 use super::listener::is_over;
-use super::report::{Line, Reporter};
+use super::report::{self, Line, Reporter};
 use super::run::{Start, let_go_of_streams};
 use super::supervisor::{self, Told};
 use super::sys::{self, Forked, Signals, Slot};
@@ -109,24 +109,18 @@ fn answer(
             drop(sys::let_go(listener.as_fd(), id));
         }
         while children.next().is_some() {}
-        reap(command, WaitOptions::NOHANG, reporter);
+        reap(command, libc::WNOHANG, reporter);
     }
     // All are ending: that they can call no more comes first, that they have ended after it.
-    reap(command, WaitOptions::empty(), reporter);
+    reap(command, 0, reporter);
 }
 
-fn reap(command: Option<Pid>, options: WaitOptions, reporter: &Reporter) {
-    let options = options | WaitOptions::UNTRACED;
-    while let Ok(Some((process, status))) = rustix::process::wait(options) {
-        if Some(process) == command
-            && let Some(line) = Line::of(status)
-        {
-            reporter.tell(&line);
-            if !matches!(line, Line::Stopped(_)) {
-                reporter.done();
-            }
+fn reap(command: Option<Pid>, options: libc::c_int, reporter: &Reporter) {
+    report::reap(command, options, reporter, |line| {
+        if !matches!(line, Line::Stopped(_)) {
+            reporter.done();
         }
-    }
+    });
 }
 
 /// Descriptor numbers are told, and taken by them.

@@ -4,7 +4,9 @@ use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::process::WaitStatus;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use super::sys::{self, Became};
 
 /// A line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,11 +59,42 @@ impl Line {
         })
     }
 
-    /// What a status that waiting for the command gave is told as.
-    pub(super) fn of(status: WaitStatus) -> Option<Self> {
-        let exited = status.exit_status().map(Self::Exited);
-        let killed = || status.terminating_signal().map(Self::Killed);
-        exited.or_else(killed).or_else(|| status.stopping_signal().map(Self::Stopped))
+    /// What is told of a child that became this.
+    fn of(became: Became) -> Option<Self> {
+        Some(match became.code {
+            libc::CLD_EXITED => Self::Exited(became.status),
+            libc::CLD_KILLED | libc::CLD_DUMPED => Self::Killed(became.status),
+            libc::CLD_STOPPED => Self::Stopped(became.status),
+            _ => return None,
+        })
+    }
+}
+
+/// Tells how the command stops and ends, and reaps all children, until there are none that `options`
+/// (of the call `waitid`) wait for. Gives each line of the command's to `told`.
+pub(super) fn reap(
+    command: Option<Pid>,
+    options: libc::c_int,
+    reporter: &Reporter,
+    mut told: impl FnMut(&Line),
+) {
+    while let Some(became) = sys::changed(options) {
+        let process = Pid::from_raw(became.process);
+        if process == command
+            && let Some(line) = Line::of(became)
+        {
+            reporter.tell(&line);
+            told(&line);
+        }
+        // Only what was told may be taken: who stopped may have ended meanwhile. And only once it
+        // was told: should we be killed in between, another tells it.
+        let kind = match became.code {
+            libc::CLD_STOPPED => WaitIdOptions::STOPPED,
+            _ => WaitIdOptions::EXITED,
+        };
+        if let Some(process) = process {
+            let _ = waitid(WaitId::Pid(process), kind | WaitIdOptions::NOHANG);
+        }
     }
 }
 

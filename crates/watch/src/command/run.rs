@@ -107,8 +107,9 @@ fn part() -> io::Result<Parted> {
 
 /// Signals that are handed on to the command, not acted upon. Those by which a terminal stops a
 /// process are among them: we stop when the command has stopped, not before, since whoever waits
-/// for us then takes the terminal, from which the command may still be reading.
-const HELD: [i32; 14] = [
+/// for us then takes the terminal, from which the command may still be reading. Who is beside us holds
+/// them too, so that to write more than a file may have is an error there.
+const HELD: [i32; 15] = [
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGTERM,
@@ -123,6 +124,7 @@ const HELD: [i32; 14] = [
     libc::SIGTTOU,
     libc::SIGCONT,
     libc::SIGCHLD,
+    libc::SIGXFSZ,
 ];
 
 /// Becomes the command, unobserved; returns only if that fails.

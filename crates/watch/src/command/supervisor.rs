@@ -9,12 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Resource, Rlimit, WaitOptions, wait};
+use rustix::process::{Pid, Resource, Rlimit};
 use store::Clock;
 
 use super::inbox::Inbox;
 use super::listener::{Listener, is_over};
-use super::report::{Line, Reporter};
+use super::report::{self, Line, Reporter};
 use super::run::{Start, let_go_of_streams};
 use super::sys::{self, Slot};
 use super::{Observer, filter, guardian};
@@ -171,15 +171,9 @@ fn starter(start: &Start<'_>, told: [(&'static str, OwnedFd); 2]) -> io::Result<
 /// command is the only one.
 fn reap(command: i32, starter: Starter, reporter: &Reporter) {
     let mut starter = Some(starter);
-    while let Ok(waited) = wait(WaitOptions::UNTRACED) {
-        let Some((process, status)) = waited else { continue };
-        if process.as_raw_nonzero().get() == command
-            && let Some(line) = Line::of(status)
-        {
-            reporter.tell(&line);
-            starter = starter.filter(|_| matches!(line, Line::Stopped(_)));
-        }
-    }
+    report::reap(Pid::from_raw(command), 0, reporter, |line| {
+        starter.take_if(|_| !matches!(line, Line::Stopped(_)));
+    });
 }
 
 #[cfg(test)]

@@ -185,6 +185,33 @@ pub(super) fn read_memory(thread: u32, at: u64, buffer: &mut [u8]) -> io::Result
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
+/// What became of a child: its number, and `si_code` and `si_status` as the kernel has them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Became {
+    pub(super) process: libc::pid_t,
+    pub(super) code: libc::c_int,
+    pub(super) status: libc::c_int,
+}
+
+/// What became of a child that has ended or stopped, waited for by these options; it stays to be
+/// waited for. `None`: there is none.
+pub(super) fn changed(options: libc::c_int) -> Option<Became> {
+    let options = options | libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT;
+    // SAFETY: all zeros is a value of this plain structure, which the kernel overwrites if there is
+    // something to tell; the fields that are read are those of a child's signal, or zeros.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        while libc::waitid(libc::P_ALL, 0, &raw mut info, options) != 0 {
+            if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                return None;
+            }
+        }
+        let became =
+            Became { process: info.si_pid(), code: info.si_code, status: info.si_status() };
+        (became.process != 0).then_some(became)
+    }
+}
+
 /// Whose turn it is after a fork.
 #[derive(Debug)]
 pub(super) enum Forked {
