@@ -1,16 +1,22 @@
 //! What this process was started with, is otherwise here, and the command has to start with.
+//!
+//! The language's start-up opens the standard streams that are closed, and ignores `SIGPIPE`; so it
+//! is noted before that.
 
-#![expect(unsafe_code, reason = "dispositions of signals have no safe interface")]
+#![expect(unsafe_code, reason = "dispositions of signals, and descriptors that nothing owns")]
 
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Signals that are not handled here as they were by who started us.
-const CHANGED: [libc::c_int; 1] = [libc::SIGCHLD];
+const CHANGED: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGCHLD];
 
 /// Which of these were ignored.
 static IGNORED: [AtomicBool; CHANGED.len()] = [const { AtomicBool::new(false) }; CHANGED.len()];
+
+/// Which of stdin, stdout and stderr were closed.
+static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 /// Has the C library call [`note`] before anything else.
 #[used]
@@ -27,6 +33,10 @@ extern "C" fn note() {
         };
         ignored.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
     }
+    for (fd, closed) in (0..).zip(&CLOSED) {
+        // SAFETY: takes numbers, and changes nothing.
+        closed.store(unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0, Ordering::Relaxed);
+    }
 }
 
 /// Has children be waited for: of those that are ignored nobody learns how they ended.
@@ -42,5 +52,11 @@ pub(super) fn restore() {
         let disposition = if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
         // SAFETY: no handler is called.
         unsafe { libc::signal(signal, disposition) };
+    }
+    for (fd, closed) in (0..).zip(&CLOSED) {
+        if closed.load(Ordering::Relaxed) {
+            // SAFETY: what stands there was put there by the language's start-up, to be nothing.
+            unsafe { libc::close(fd) };
+        }
     }
 }

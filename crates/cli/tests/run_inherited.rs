@@ -1,0 +1,42 @@
+//! What a command is started with under `nearfirst run`: what it would be started with without.
+
+use testkit::{Dir, cmd};
+
+/// What a line of a shell does where `RUN` is nothing, and where it is us.
+#[track_caller]
+fn does_the_same(line: &str) {
+    let state = Dir::new();
+    let run = |start: &str| {
+        let line = line.replace("RUN", start);
+        let ran = cmd("bash", ["-c", &line]).env("NEARFIRST_STATE", state.path()).run();
+        (ran.code(), ran.text(), ran.stderr())
+    };
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let native = run("exec");
+    assert_eq!(run(&format!("exec {program} run --")), native, "{line}");
+    // Within another run it is not observed by its own.
+    assert_eq!(
+        run(&format!("exec {program} run -- {program} run --")),
+        native,
+        "{line}, unobserved"
+    );
+}
+
+#[test]
+fn an_ignored_signal_is_ignored_and_another_is_not() {
+    // Those from 32 on are the C library's own, or real-time ones.
+    let tells = "RUN sed -n 's/^SigIgn:.*\\(.\\{8\\}\\)$/\\1/p' /proc/self/status";
+    for handled in ["trap '' PIPE CHLD HUP", "trap - PIPE"] {
+        does_the_same(&format!("{handled}; {tells}"));
+    }
+}
+
+#[test]
+fn a_closed_stream_is_closed() {
+    let is_open = "[ -e /proc/$$/fd/$fd ] && open=$((open + (1 << fd)))";
+    let tells = format!("RUN sh -c 'open=0; for fd in 0 1 2; do {is_open}; done; exit $open'");
+    for closed in ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
+        does_the_same(&format!("{tells} {closed}"));
+    }
+    does_the_same("RUN /bin/echo lost >&-");
+}
