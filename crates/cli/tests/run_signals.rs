@@ -2,8 +2,11 @@
 
 mod running;
 
+use std::os::unix::process::ExitStatusExt as _;
+
 use running::nearfirst;
-use testkit::{Dir, cmd};
+use rustix::process::Signal;
+use testkit::{Dir, Facility, cmd, skip_unless, until};
 
 #[test]
 fn who_wants_to_be_killed_when_its_parent_ends_has_a_parent_that_lives() {
@@ -25,4 +28,37 @@ fn a_command_of_who_ignores_its_children_ends_with_its_code_and_ignores_its_own(
         format!("trap '' CHLD; exec {} run -- bash -c \"$0\"", env!("CARGO_BIN_EXE_nearfirst"));
     let state = Dir::new();
     cmd("bash", ["-c", &run, text]).env("NEARFIRST_STATE", state.path()).run().ends_with(7);
+}
+
+#[test]
+fn every_signal_to_us_is_the_commands() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let names = ["HUP", "USR2", "ABRT", "PIPE", "ALRM", "STKFLT", "URG", "XCPU", "XFSZ"];
+    let others = ["VTALRM", "PROF", "IO", "PWR", "RTMIN", "RTMIN+3", "RTMAX"];
+    cmd("mkfifo", ["fifo"]).dir(&dir).run().succeeds();
+    for name in names.into_iter().chain(others) {
+        let ready = dir.join(name);
+        let text = format!(
+            "trap 'exit 42' {name}; : > {}; while :; do read -t 1 -u 9; done 9<>fifo",
+            ready.display()
+        );
+        let run = nearfirst(&state, &["run", "--", "bash", "-c", &text]).dir(&dir);
+        let mut child = run.into_command().spawn().expect("started");
+        until("it listens", || ready.exists());
+        cmd("bash", ["-c", "kill -$0 $1", name, &child.id().to_string()]).run().succeeds();
+        assert_eq!(child.wait().expect("ended").code(), Some(42), "{name}");
+    }
+}
+
+#[test]
+fn an_alarm_that_was_set_before_is_the_commands() {
+    skip_unless!(Facility::Tool("python3"));
+    let state = Dir::new();
+    let text = "import os, signal, sys\n\
+                signal.setitimer(signal.ITIMER_REAL, 0.2)\n\
+                os.execvp(sys.argv[1], sys.argv[1:])\n";
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let run = cmd("python3", ["-c", text, program, "run", "--", "sleep", "60"]);
+    let run = run.env("NEARFIRST_STATE", state.path()).into_command().status();
+    assert_eq!(run.expect("started").signal(), Some(Signal::ALARM.as_raw()));
 }

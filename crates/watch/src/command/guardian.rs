@@ -34,7 +34,7 @@ pub(super) fn stand_by(
 fn guard(start: &Start<'_>, reporter: &Reporter, work: impl FnOnce(&mut Observer, &Reporter)) {
     let Ok((to_us, ours)) = UnixStream::pair() else { return };
     let Ok(slot) = Slot::new() else { return };
-    let Ok(children) = Signals::hold(&[libc::SIGCHLD]) else { return };
+    let Ok(children) = Signals::hold_those_of_children() else { return };
     // Should the supervisor die, we come to know how the command ends.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let supervisor = match sys::fork() {

@@ -97,35 +97,13 @@ enum Parted {
 }
 
 fn part() -> io::Result<Parted> {
-    let signals = Signals::hold(&HELD)?;
+    let signals = Signals::hold_all()?;
     let (ours, theirs) = UnixStream::pair()?;
     Ok(match sys::fork()? {
         Forked::Child => Parted::Beside(theirs),
         Forked::Parent(_) => Parted::Waiting(ours, signals),
     })
 }
-
-/// Signals that are handed on to the command, not acted upon. Those by which a terminal stops a
-/// process are among them: we stop when the command has stopped, not before, since whoever waits
-/// for us then takes the terminal, from which the command may still be reading. Who is beside us holds
-/// them too, so that to write more than a file may have is an error there.
-const HELD: [i32; 15] = [
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGWINCH,
-    libc::SIGPIPE,
-    libc::SIGTSTP,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
-    libc::SIGCONT,
-    libc::SIGCHLD,
-    libc::SIGXFSZ,
-];
 
 /// Becomes the command, unobserved; returns only if that fails.
 pub fn replace(words: &[OsString]) -> io::Error {

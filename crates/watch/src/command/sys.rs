@@ -10,6 +10,8 @@ use std::process::Command;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::process::Pid;
+
 use super::filter::Instruction;
 use super::inherited;
 
@@ -238,6 +240,11 @@ pub(super) fn fork() -> io::Result<Forked> {
 #[derive(Debug)]
 pub(super) struct Signals(OwnedFd);
 
+/// Signals by which the kernel tells a program of its own faults: to hold them would end it. (Two more
+/// cannot be held.)
+const FAULTS: [i32; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
 /// Bytes of a word and a number.
 const LINE_BYTES: usize = 64;
 
@@ -284,27 +291,70 @@ impl Mask {
     }
 }
 
-/// A signal, and whether a process sent it (and not the terminal).
+/// A signal, and whether a process sent it (and not the kernel).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
     pub(super) signal: i32,
     pub(super) by_process: bool,
+    /// What was queued with it.
+    value: Option<u64>,
+}
+
+impl Sent {
+    /// Sends it to another process, if that is still there.
+    pub(super) fn send(self, process: Pid) {
+        let process = process.as_raw_nonzero().get();
+        // SAFETY: takes numbers only; what was queued is a number to us, whatever it is to others.
+        unsafe {
+            match self.value.and_then(|value| usize::try_from(value).ok()) {
+                Some(value) => {
+                    let value = libc::sigval { sival_ptr: ptr::without_provenance_mut(value) };
+                    libc::sigqueue(process, self.signal, value)
+                }
+                None => libc::kill(process, self.signal),
+            }
+        };
+    }
 }
 
 impl Signals {
-    /// Keeps these signals, in this thread and what is made of it, instead of acting on them.
+    /// Keeps all signals but those of faults, in this thread and what is made of it, instead of acting
+    /// on them. Those by which a terminal stops a process are among them: we stop when the command
+    /// has stopped, not before, since whoever waits for us then takes the terminal, from which the
+    /// command may still be reading. Who is beside us holds them, too, so that to write more than a
+    /// file may have is an error there.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn hold(signals: &[i32]) -> io::Result<Self> {
-        // SAFETY: an all-zero set is a value that `sigemptyset` overwrites.
-        let mut set = unsafe { std::mem::zeroed() };
+    pub(super) fn hold_all() -> io::Result<Self> {
+        // SAFETY: an all-zero set is a value that `sigfillset` overwrites, and lives across the calls.
+        Self::hold(unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigfillset(&raw mut set);
+            for signal in FAULTS {
+                libc::sigdelset(&raw mut set, signal);
+            }
+            set
+        })
+    }
+
+    /// Keeps what tells of children, likewise.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn hold_those_of_children() -> io::Result<Self> {
+        // SAFETY: an all-zero set is a value that `sigemptyset` overwrites, and lives across the calls.
+        Self::hold(unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGCHLD);
+            set
+        })
+    }
+
+    fn hold(set: libc::sigset_t) -> io::Result<Self> {
         // SAFETY: `set` is a set that lives across the calls; the old mask is not asked for.
         let fd = unsafe {
-            libc::sigemptyset(&raw mut set);
-            for &signal in signals {
-                libc::sigaddset(&raw mut set, signal);
-            }
             libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
             libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
         };
@@ -323,8 +373,12 @@ impl Signals {
         // SAFETY: the kernel writes no more than `bytes` into it.
         let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut info).cast(), bytes) };
         let signal = i32::try_from(info.ssi_signo).ok()?;
-        (usize::try_from(read) == Ok(bytes))
-            .then_some(Sent { signal, by_process: info.ssi_code <= 0 })
+        let value = (info.ssi_code == libc::SI_QUEUE).then_some(info.ssi_ptr);
+        (usize::try_from(read) == Ok(bytes)).then_some(Sent {
+            signal,
+            by_process: info.ssi_code <= 0,
+            value,
+        })
     }
 }
 

@@ -6,18 +6,29 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 use store::Clock;
 
 use super::report::Line;
 use super::run::{Ended, Outcome, Unobserved, let_go_of_streams};
-use super::sys::{self, Signals};
+use super::sys::{self, Sent, Signals};
 
 /// How long what was learned may take to be written down, once the command has ended.
 const WRITES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Signals by which a terminal stops its processes.
 const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+/// Signals that the kernel sends to all processes of a terminal, and so to the command.
+const TERMINALS: [i32; 8] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGHUP,
+    libc::SIGWINCH,
+    libc::SIGCONT,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
 /// How long it takes at most until it is told that the command has stopped. Of one that is stopped
 /// before it has become its program nobody tells.
 const STOPS_WITHIN: Duration = Duration::from_millis(200);
@@ -120,41 +131,35 @@ fn unobserved(error: i32) -> Outcome {
     })
 }
 
-/// Sends the command what was sent to us. What the terminal sends goes to its whole group, and so
+/// Sends the command what was sent to us, by an alarm, too, that was set before we began. What the terminal sends goes to its whole group, and so
 /// to the command, by itself, unless it came `early`, before there was one. Gives a signal that is
 /// to stop it.
 fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> {
-    let (mut stops, mut continues) = (None, false);
+    let (mut stops, mut continues) = (None, None::<Sent>);
     loop {
         // Who continues a whole group has continued the command. Where a later stop has stopped it
         // again, that has come to us, too, by the time that this is seen.
-        let is_left = continues && command.is_some_and(is_stopped);
+        let left = continues.filter(|_| command.is_some_and(is_stopped));
         let Some(sent) = signals.next() else {
-            if is_left {
-                send(libc::SIGCONT, command);
+            if let (Some(command), Some(left)) = (command, left) {
+                left.send(command);
             }
             return stops;
         };
-        let is_ours = sent.by_process || early;
+        if sent.signal == libc::SIGCHLD && !sent.by_process {
+            continue;
+        }
+        let is_ours = sent.by_process || early || !TERMINALS.contains(&sent.signal);
         if sent.signal == libc::SIGCONT {
-            continues = is_ours;
+            continues = is_ours.then_some(sent);
             continue;
         }
         if STOPS.contains(&sent.signal) {
-            (stops, continues) = (Some(sent.signal), false);
+            (stops, continues) = (Some(sent.signal), None);
         }
-        if is_ours {
-            send(sent.signal, command);
+        if let (true, Some(command)) = (is_ours, command) {
+            sent.send(command);
         }
-    }
-}
-
-fn send(signal: i32, command: Option<Pid>) {
-    let for_us = matches!(signal, libc::SIGCHLD | libc::SIGPIPE);
-    if let (false, Some(command), Some(signal)) = (for_us, command, Signal::from_named_raw(signal))
-    {
-        // It may have ended this moment.
-        let _ = kill_process(command, signal);
     }
 }
 
