@@ -1,6 +1,9 @@
 //! What a command is started with under `nearfirst run`: what it would be started with without.
 
-use testkit::{Dir, cmd};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+
+use testkit::{Dir, Facility, cmd, skip_unless};
 
 /// What a line of a shell does where `RUN` is nothing, and where it is us.
 #[track_caller]
@@ -39,4 +42,19 @@ fn a_closed_stream_is_closed() {
         does_the_same(&format!("{tells} {closed}"));
     }
     does_the_same("RUN /bin/echo lost >&-");
+}
+
+#[test]
+fn a_program_gains_what_it_would_gain_where_root_may_not_administer() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let gains = dir.join("gains");
+    fs::copy("/usr/bin/id", &gains).expect("readable");
+    chown(&gains, Some(65534), None).expect("ours");
+    fs::set_permissions(&gains, Permissions::from_mode(0o4755)).expect("ours");
+    for drops in [&[][..], &["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]] {
+        let run = cmd("setpriv", drops.iter().chain(&[env!("CARGO_BIN_EXE_nearfirst"), "run"]));
+        let run = run.arg("--").arg(&gains).arg("-u").env("NEARFIRST_STATE", state.path());
+        run.run().succeeds().prints("65534\n");
+    }
 }

@@ -62,9 +62,10 @@ enum Rules {
 
 const NOTES: &str = "\
 Limits:
-  A command is seen by a filter (seccomp) that all its programs inherit. Unless root runs it, no
-  program under it can gain privileges: sudo, su, ping and the like fail there. If CMD itself is
-  such a program it is run as if `nearfirst run` were not there. A program that filters others by
+  A command is seen by a filter (seccomp) that all its programs inherit. Unless root runs it
+  (with CAP_SYS_ADMIN, which root of a container often lacks), no program under it can gain
+  privileges: sudo, su, ping and the like fail there. If CMD itself is such a program it is run as
+  if `nearfirst run` were not there. A program that filters others by
   the same means (some container runtimes) cannot do so under `nearfirst run`.
   Each open of a file and each start of a program takes some microseconds longer: where all files
   are in memory already, that is all that comes of it.
