@@ -63,17 +63,9 @@ impl Trace {
     /// If it is of another version or a line is not as the format says; a cut trace lacks its end,
     /// which is no error unless the cut left half a line.
     pub fn parse(bytes: &[u8]) -> Result<Self, TraceError> {
-        let mut lines = bytes.split(|&byte| byte == b'\n').zip(1..);
-        if lines.next().is_none_or(|(first, _)| first != FIRST_LINE.as_bytes()) {
-            return Err(TraceError::Version);
-        }
-        let mut reader = Reader::default();
-        for (text, line) in lines {
-            if !text.is_empty() && text[0] != b'#' {
-                reader.line(text).map_err(|what| TraceError::Line { line, what })?;
-            }
-        }
-        Ok(Self { events: reader.events })
+        let mut events = Vec::new();
+        each(bytes, |at, event| events.push((at, event)))?;
+        Ok(Self { events })
     }
 
     /// The same with times cut to whole grains: finer ones say little of work that was slowed down
@@ -91,12 +83,33 @@ impl Trace {
     /// Writes the text form; [`Event::Fetched`] and [`Event::Refused`] are left out, as they are answers
     /// to predictions and no work.
     pub fn text(&self) -> String {
-        let mut writer = Writer { text: format!("{FIRST_LINE}\n"), ..Writer::default() };
+        let mut writer = Writer::default();
         for (at, event) in &self.events {
-            writer.event(*at, event);
+            writer.add(*at, event);
         }
         writer.text
     }
+}
+
+/// Reads the text form, an event at a time.
+///
+/// # Errors
+/// As [`Trace::parse`]; then the events before it were given.
+pub fn each(bytes: &[u8], mut to: impl FnMut(Duration, Event)) -> Result<(), TraceError> {
+    let mut lines = bytes.split(|&byte| byte == b'\n').zip(1..);
+    if lines.next().is_none_or(|(first, _)| first != FIRST_LINE.as_bytes()) {
+        return Err(TraceError::Version);
+    }
+    let mut reader = Reader::default();
+    for (text, line) in lines {
+        if !text.is_empty() && text[0] != b'#' {
+            let event = reader.line(text).map_err(|what| TraceError::Line { line, what })?;
+            if let Some(event) = event {
+                to(reader.now, event);
+            }
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug, Default)]
@@ -104,18 +117,19 @@ struct Reader {
     now: Duration,
     process: Option<Process>,
     files: Vec<File>,
-    events: Vec<(Duration, Event)>,
 }
 
 type Words<'a> = std::slice::Split<'a, u8, fn(&u8) -> bool>;
 
 impl Reader {
-    fn line(&mut self, text: &[u8]) -> Result<(), &'static str> {
+    /// What a line says happened, if it says that.
+    fn line(&mut self, text: &[u8]) -> Result<Option<Event>, &'static str> {
         let is_space: fn(&u8) -> bool = |&byte| byte == b' ';
         let mut words = text.split(is_space);
         let first = words.next().ok_or("a word")?;
         if first == b"file" {
-            return self.file(&mut words);
+            self.file(&mut words)?;
+            return Ok(None);
         }
         let step = Duration::from_micros(number(Some(first))?);
         let now = self.now.checked_add(step).ok_or("a time that can be counted")?;
@@ -124,8 +138,7 @@ impl Reader {
             return Err("no more words");
         }
         self.now = now;
-        self.events.push((now, event));
-        Ok(())
+        Ok(Some(event))
     }
 
     fn file(&mut self, words: &mut Words<'_>) -> Result<(), &'static str> {
@@ -244,25 +257,51 @@ fn name(word: Option<&[u8]>) -> Result<Arc<[u8]>, &'static str> {
 /// A file's path, identity and size.
 type Known = (Arc<[u8]>, Option<Identity>, Option<u64>);
 
-#[derive(Debug, Default)]
-struct Writer {
+/// Memory for a file beside its name in the text and in the table of files, about.
+const FILE_BYTES: usize = 128;
+
+/// The text form, made of one event after the other, so that nobody need keep the events.
+#[derive(Debug)]
+pub struct Writer {
     text: String,
     now: Duration,
     process: Option<Process>,
     files: HashMap<Known, usize>,
+    /// Memory of the table of files, about.
+    files_bytes: usize,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self {
+            text: format!("{FIRST_LINE}\n"),
+            now: Duration::ZERO,
+            process: None,
+            files: HashMap::new(),
+            files_bytes: 0,
+        }
+    }
 }
 
 impl Writer {
-    fn event(&mut self, at: Duration, event: &Event) {
+    /// The text of all that was added.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Memory, about.
+    pub fn bytes(&self) -> usize {
+        self.text.len() + self.files_bytes
+    }
+
+    /// Adds an event; answers to predictions are left out, as by [`Trace::text`].
+    pub fn add(&mut self, at: Duration, event: &Event) {
         let file = match event {
             Event::Executed { program: file, .. }
             | Event::Opened { file, .. }
             | Event::Touched { file, .. } => Some(self.file(file)),
             _ => None,
         };
-        // Whole microseconds since the start, so that what is cut off does not add up.
-        let step = at.as_micros().saturating_sub(self.now.as_micros());
-        self.now = self.now.max(at);
         let (verb, process) = match event {
             Event::Found { process, .. } => ("found", Some(process)),
             Event::Forked { parent, .. } => ("fork", Some(parent)),
@@ -274,28 +313,31 @@ impl Writer {
             Event::Lost { process } => ("lost", process.as_ref()),
             Event::Fetched { .. } | Event::Swept { .. } | Event::Refused { .. } => return,
         };
-        self.add(format_args!("{step} {verb} "));
+        // Whole microseconds since the start, so that what is cut off does not add up.
+        let step = at.as_micros().saturating_sub(self.now.as_micros());
+        self.now = self.now.max(at);
+        self.say(format_args!("{step} {verb} "));
         match process {
             Some(process) if self.process == Some(*process) => self.text.push('.'),
-            Some(process) => self.add(format_args!("{}", process.0)),
+            Some(process) => self.say(format_args!("{}", process.0)),
             None => self.text.push('-'),
         }
         self.process = process.copied().or(self.process);
         if let Some(file) = file {
-            self.add(format_args!(" {file}"));
+            self.say(format_args!(" {file}"));
         }
         self.more(event);
         self.text.push('\n');
     }
 
-    fn add(&mut self, words: std::fmt::Arguments<'_>) {
+    fn say(&mut self, words: std::fmt::Arguments<'_>) {
         self.text.write_fmt(words).expect("a string takes all");
     }
 
     fn more(&mut self, event: &Event) {
         match event {
-            Event::Found { user, .. } => self.add(format_args!(" {}", user.0)),
-            Event::Forked { child, .. } => self.add(format_args!(" {}", child.0)),
+            Event::Found { user, .. } => self.say(format_args!(" {}", user.0)),
+            Event::Forked { child, .. } => self.say(format_args!(" {}", child.0)),
             Event::Executed { arguments, folder, .. } => {
                 self.name(folder);
                 for argument in arguments {
@@ -304,7 +346,7 @@ impl Writer {
             }
             Event::Touched { extents, .. } => {
                 for extent in extents {
-                    self.add(format_args!(" {}-{}", extent.start, extent.end));
+                    self.say(format_args!(" {}-{}", extent.start, extent.end));
                 }
             }
             _ => {}
@@ -317,15 +359,16 @@ impl Writer {
             return known;
         }
         let next = self.files.len();
-        self.add(format_args!("file {next}"));
+        self.say(format_args!("file {next}"));
         self.name(&file.path);
         let size = file.size.map_or("-".to_owned(), |size| size.to_string());
         match file.identity {
-            Some(Identity { device, inode }) => self.add(format_args!(" {size} {device}:{inode}")),
-            None if file.size.is_some() => self.add(format_args!(" {size}")),
+            Some(Identity { device, inode }) => self.say(format_args!(" {size} {device}:{inode}")),
+            None if file.size.is_some() => self.say(format_args!(" {size}")),
             None => {}
         }
         self.text.push('\n');
+        self.files_bytes += FILE_BYTES + file.path.len();
         self.files.insert(key, next);
         next
     }
@@ -337,7 +380,7 @@ impl Writer {
         }
         for &byte in bytes {
             if byte <= b' ' || byte >= 0x7f || byte == b'%' {
-                self.add(format_args!("%{byte:02x}"));
+                self.say(format_args!("%{byte:02x}"));
             } else {
                 self.text.push(char::from(byte));
             }
