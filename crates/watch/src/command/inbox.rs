@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Calls kept for an observer that does not come: about 200 bytes each. Beyond it they are lost.
-const CALLS_MAX: usize = 1 << 17;
+/// Memory for calls that are kept for an observer that does not come. Beyond it they are lost.
+const CALLS_BYTES_MAX: usize = 32 << 20;
 /// Calls after which an observer that rests is woken though nothing is urgent.
 const CALLS_MANY: usize = 256;
 /// Calls that there is room for without asking for memory.
@@ -54,9 +54,26 @@ pub(super) struct Inbox {
     is_closed: AtomicBool,
 }
 
+impl Call {
+    /// Memory, about: some programs have names of some kilobytes, and many words.
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match &self.what {
+                What::Executes { whole, folder } => whole.len() + folder.len(),
+                What::Runs { program, arguments } => {
+                    let words = arguments.iter().map(|word| size_of::<Arc<[u8]>>() + word.len());
+                    program.as_ref().map_or(0, Vec::len) + words.sum::<usize>()
+                }
+                What::Opens { whole, .. } => whole.len(),
+                What::Met { .. } | What::ChangesRoot => 0,
+            }
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     calls: Vec<Call>,
+    calls_bytes: usize,
     lost: bool,
     gone: Vec<u32>,
 }
@@ -118,12 +135,16 @@ impl Inbox {
     pub(super) fn add(&self, calls: impl Iterator<Item = Call>) -> Added {
         let mut state = self.state();
         let before = state.calls.len();
-        state.calls.extend(calls);
-        if state.calls.len() > CALLS_MAX {
-            state.calls.truncate(CALLS_MAX);
-            state.lost = true;
+        for call in calls {
+            let bytes = state.calls_bytes + call.bytes();
+            if bytes > CALLS_BYTES_MAX {
+                state.lost = true;
+                break;
+            }
+            state.calls_bytes = bytes;
+            state.calls.push(call);
         }
-        let new = &state.calls[before.min(CALLS_MAX)..];
+        let new = &state.calls[before..];
         // A program that has begun is guessed for at once; one that is about to make place for
         // another needs nothing any more, and that one runs only when it makes a call itself.
         let has_begun = new.iter().any(|call| matches!(call.what, What::Runs { .. }));
@@ -161,7 +182,10 @@ impl Inbox {
     /// What a thread was about to do it did not do: nothing that it asked for since then counts.
     pub(super) fn take_back(&self, thread: u32, since: Duration) {
         let mut state = self.state();
-        while state.calls.pop_if(|call| call.thread == thread && call.at >= since).is_some() {}
+        while let Some(call) = state.calls.pop_if(|call| call.thread == thread && call.at >= since)
+        {
+            state.calls_bytes -= call.bytes();
+        }
     }
 
     /// Takes all calls into `calls`, whose room is used for the next; whether some were thrown away.
@@ -170,6 +194,7 @@ impl Inbox {
         calls.shrink_to(CALLS_ROOM);
         let mut state = self.state();
         std::mem::swap(&mut state.calls, calls);
+        state.calls_bytes = 0;
         std::mem::take(&mut state.lost)
     }
 
@@ -193,5 +218,35 @@ impl Inbox {
 impl Wake for Inbox {
     fn wake(self: Arc<Self>) {
         self.ring_bell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_by_the_lengths_of_names() {
+        let inbox = Inbox::new().expect("a bell");
+        let opens = |at| {
+            let what = What::Opens { whole: vec![b'x'; 4000], flags: 0 };
+            Call { at: Duration::from_micros(at), thread: 1, process: 1, what }
+        };
+        let many = (CALLS_BYTES_MAX / 4000) as u64;
+        for at in 0..many {
+            inbox.add([opens(at)].into_iter());
+        }
+        let mut taken = Vec::new();
+        assert!(inbox.take(&mut taken), "some are lost");
+        let bytes: usize = taken.iter().map(Call::bytes).sum();
+        assert!((CALLS_BYTES_MAX - 5000..=CALLS_BYTES_MAX).contains(&bytes), "{bytes}");
+        // What was taken, or taken back, takes no room.
+        for _ in 0..2 * many {
+            inbox.add([opens(1)].into_iter());
+            inbox.take_back(1, Duration::ZERO);
+        }
+        inbox.add([opens(2)].into_iter());
+        assert!(!inbox.take(&mut taken));
+        assert_eq!(taken.len(), 1);
     }
 }
