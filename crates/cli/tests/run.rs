@@ -232,26 +232,41 @@ fn broken_patterns_are_set_aside_and_said() {
 }
 
 #[test]
-fn two_runs_at_once_both_learn() {
+fn two_runs_at_once_both_learn_and_neither_waits_for_the_other() {
     let state = Dir::new();
     let dir = Dir::new();
     let gate = dir.join("gate");
     cmd("mkfifo", [&gate]).run().succeeds();
-    let waiting = format!("cat {} > /dev/null", gate.display());
-    let first = script(&dir, "first", &waiting);
+    let ready = dir.join("ready");
+    let text = format!(": > {}\ncat {} > /dev/null", ready.display(), gate.display());
+    let first = script(&dir, "first", &text);
     let second = script(&dir, "second", "cat /etc/passwd > /dev/null");
+    let third = script(&dir, "third", "cat /etc/passwd > /dev/null");
     let mut held =
         nearfirst(&state, &["run", "--"]).arg(&first).into_command().spawn().expect("started");
-    until("the first one holds the patterns", || {
-        File::open(state.join("trees.lock")).is_ok_and(|lock| lock.try_lock().is_err())
-    });
-    nearfirst(&state, &["run", "--"]).arg(&second).run().succeeds();
+    until("the first one runs", || ready.exists());
+    for short in [&second, &third] {
+        nearfirst(&state, &["run", "--"]).arg(short).run().succeeds().is_quiet();
+    }
+    // They are saved and can be forgotten while another runs.
+    let listed = || nearfirst(&state, &["trees"]).run().text();
+    assert!(listed().contains("/second") && listed().contains("/third"), "{}", listed());
+    nearfirst(&state, &["trees", "forget", "third"]).run().succeeds().is_quiet();
     fs::write(&gate, "go").expect("it reads");
     assert!(held.wait().expect("ended").success());
-    // What the second left is taken up by whoever comes next.
-    nearfirst(&state, &["run", "--", "true"]).run().succeeds();
-    let listed = nearfirst(&state, &["trees"]).run().text();
-    assert!(listed.contains("/first") && listed.contains("/second"), "{listed}");
+    assert!(listed().contains("/first") && listed().contains("/second"), "{}", listed());
+    assert!(!listed().contains("/third"), "{}", listed());
+    assert_eq!(names(&state), ["trees", "trees.lock"]);
+}
+
+/// The names of the files of patterns in a folder, in order.
+fn names(dir: &Dir) -> Vec<String> {
+    let listed = fs::read_dir(dir.path()).expect("ours");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("ours").file_name();
+    let mut names: Vec<_> = listed.map(|entry| name(entry).into_string().expect("text")).collect();
+    names.retain(|name| name.starts_with("trees"));
+    names.sort_unstable();
+    names
 }
 
 #[test]

@@ -1,25 +1,27 @@
 //! Patterns on disk: whole or not at all, private to their user, and nobody's lost to another's.
 //!
-//! One process at a time holds the patterns and replaces them. Who finds them held learns for
-//! itself, and learns the same again on top of what the other saved, once that is done; or leaves
-//! what it saw beside them, for who holds them next.
+//! Everybody reads them; one process at a time holds them, and replaces them. Who finds, once it
+//! holds them, that another has replaced what it read learns the same again on top of that. Who
+//! cannot have them leaves what it saw beside them, for who holds them next.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use store::Clock;
-use tree::replay::Trace;
-use tree::{DecodeError, Learner, Options, Patterns};
+use tree::replay::trace;
+use tree::{Learner, Options, Patterns};
 
 /// More than this are no patterns: learners keep theirs within a fraction of it.
 const BYTES_MAX: u64 = 1 << 30;
 /// How often a lock that another holds is asked for.
 const ASKS_EVERY: Duration = Duration::from_millis(5);
-/// What was seen and is left for another is absorbed in pieces of no more files than this.
-const LEFT_MAX: usize = 64;
+/// Files of what was seen that are left for another; beyond it, the oldest is lost.
+const LEFT_FILES_MAX: usize = 64;
+/// Their bytes, likewise: some seconds of learning.
+const LEFT_BYTES_MAX: u64 = 64 << 20;
 
 /// Something that a person should know and that stops nothing.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +35,7 @@ pub enum StoreWarning {
         /// Where they are now.
         kept_as: PathBuf,
         /// What is wrong with them.
-        source: DecodeError,
+        source: io::Error,
     },
     /// Patterns that could not be read or written.
     #[error("{path}: {source}", path = path.display())]
@@ -50,6 +52,10 @@ pub enum StoreWarning {
 pub struct PatternStore {
     folder: PathBuf,
 }
+
+/// Which patterns were read: those that replace them are others. `None` where there were none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version(Option<[i128; 5]>);
 
 /// The right to replace the patterns; given back when it is dropped.
 #[derive(Debug)]
@@ -81,28 +87,29 @@ impl PatternStore {
         self.folder.join("trees")
     }
 
-    /// What is saved. Where nothing is, no patterns; what is broken is set aside.
+    /// What is saved. Where nothing is, or what cannot be read, no patterns; it is left as it is.
     pub fn load(&self) -> (Patterns, Option<StoreWarning>) {
         let path = self.path();
-        let failed = |source| Some(StoreWarning::Io { path: path.clone(), source });
-        let bytes = match read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return (Patterns::default(), None);
-            }
-            Err(error) => return (Patterns::default(), failed(error)),
-        };
-        match Patterns::decode(&bytes) {
-            Ok(patterns) => (patterns, None),
-            Err(source) => {
-                let kept_as = path.with_extension("broken");
-                let warning = match fs::rename(&path, &kept_as) {
-                    Ok(()) => Some(StoreWarning::SetAside { path, kept_as, source }),
-                    Err(error) => failed(error),
-                };
-                (Patterns::default(), warning)
-            }
+        match self.read() {
+            Ok((patterns, _)) => (patterns, None),
+            Err(source) => (Patterns::default(), Some(StoreWarning::Io { path, source })),
         }
+    }
+
+    /// What is saved, and which it is.
+    pub(crate) fn read(&self) -> io::Result<(Patterns, Version)> {
+        let (bytes, version) = match read(&self.path(), BYTES_MAX) {
+            Ok((bytes, metadata)) => (bytes, Version::of(&metadata)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok((Patterns::default(), Version(None)));
+            }
+            Err(error) => return Err(error),
+        };
+        let patterns = Patterns::decode(&bytes);
+        Ok((
+            patterns.map_err(|source| io::Error::new(io::ErrorKind::InvalidData, source))?,
+            version,
+        ))
     }
 
     /// Asks for the right to replace the patterns, for no longer than `patience`; `None` if
@@ -129,16 +136,26 @@ impl PatternStore {
         }
     }
 
-    /// Leaves what was seen for who holds the patterns next.
+    /// Leaves what was seen, a trace, for who holds the patterns next.
     ///
     /// # Errors
     /// The system's, on a read-only or full disk: then it is lost.
-    pub fn leave(&self, seen: &Trace) -> io::Result<()> {
+    pub fn leave(&self, seen: &str) -> io::Result<()> {
         let (number, process) = (Clock::real().unix().as_nanos(), std::process::id());
-        write_whole(
-            &self.folder.join(format!("trees.seen.{number}-{process}")),
-            seen.text().as_bytes(),
-        )
+        let path = self.folder.join(format!("trees.seen.{number}-{process}"));
+        write_whole(&path, seen.as_bytes())?;
+        let mut left = self.left();
+        let sizes = left.iter().map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len()));
+        let mut bytes: u64 = sizes.sum();
+        left.pop();
+        let (mut files, mut oldest) = (left.len() + 1, left.into_iter());
+        while files > LEFT_FILES_MAX || bytes > LEFT_BYTES_MAX {
+            let Some(path) = oldest.next() else { break };
+            bytes -= fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            files -= 1;
+            drop(fs::remove_file(path));
+        }
+        Ok(())
     }
 
     /// What was left, oldest first.
@@ -150,12 +167,46 @@ impl PatternStore {
         };
         let mut left: Vec<_> = listed.flatten().map(|entry| entry.path()).filter(is_left).collect();
         left.sort_unstable();
-        left.truncate(LEFT_MAX);
         left
     }
 }
 
+impl Version {
+    fn of(file: &fs::Metadata) -> Self {
+        let changed =
+            |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Self(Some([
+            file.dev().into(),
+            file.ino().into(),
+            file.size().into(),
+            changed(file.mtime(), file.mtime_nsec()),
+            changed(file.ctime(), file.ctime_nsec()),
+        ]))
+    }
+}
+
 impl Held {
+    /// What is saved. Where nothing is, no patterns; what cannot be read is set aside.
+    pub fn load(&self) -> (Patterns, Option<StoreWarning>) {
+        let source = match self.store.read() {
+            Ok((patterns, _)) => return (patterns, None),
+            Err(source) => source,
+        };
+        let path = self.store.path();
+        let kept_as = path.with_extension("broken");
+        let warning = match fs::rename(&path, &kept_as) {
+            Ok(()) => StoreWarning::SetAside { path, kept_as, source },
+            Err(_) => StoreWarning::Io { path, source },
+        };
+        (Patterns::default(), Some(warning))
+    }
+
+    /// Whether what is saved is what was read then.
+    pub(crate) fn is_still(&self, version: &Version) -> bool {
+        let now = fs::metadata(self.store.path());
+        *version == now.map_or(Version(None), |metadata| Version::of(&metadata))
+    }
+
     /// Replaces the patterns: whole or not at all, also if the process is killed or the disk full.
     ///
     /// # Errors
@@ -178,27 +229,25 @@ impl Held {
         let mut patterns = patterns;
         for path in &left {
             // What cannot be read was damaged by who left it, and is of no use to anybody.
-            if let Ok(seen) = read(path).map(|bytes| Trace::parse(&bytes))
-                && let Ok(seen) = seen
-            {
+            if let Ok((seen, _)) = read(path, LEFT_BYTES_MAX) {
                 patterns = learned(patterns, &seen, options);
             }
         }
         self.save(&patterns)?;
-        for path in left {
-            drop(fs::remove_file(path));
-        }
+        left.into_iter().for_each(remove);
         Ok(patterns)
     }
 }
 
-/// Patterns after what was seen, as if it were seen now.
-pub(crate) fn learned(patterns: Patterns, seen: &Trace, options: &Options) -> Patterns {
+/// Patterns after what was seen, a trace, as if it were seen now; as far as it can be read.
+pub(crate) fn learned(patterns: Patterns, seen: &[u8], options: &Options) -> Patterns {
     let mut learner = Learner::new(options.clone(), patterns);
-    for (at, event) in &seen.events {
-        drop(learner.on(event.clone(), *at));
-    }
+    drop(trace::each(seen, |at, event| drop(learner.on(event, at))));
     learner.patterns().clone()
+}
+
+fn remove(path: PathBuf) {
+    drop(fs::remove_file(path));
 }
 
 /// For a file that is its user's alone.
@@ -208,20 +257,25 @@ fn private() -> fs::OpenOptions {
     options
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, fs::Metadata)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > BYTES_MAX {
-        return Err(io::Error::other("too large to be patterns, or no file"));
+    if !metadata.is_file() {
+        return Err(io::Error::other("no regular file"));
+    }
+    if metadata.len() > bytes_max {
+        return Err(io::Error::other("too large to be patterns"));
     }
     let mut bytes = Vec::new();
-    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok((bytes, metadata))
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_added_extension(format!("{}.part", std::process::id()));
-    let written = private().truncate(true).open(&part).and_then(|mut file| {
+    // One that was killed had this number.
+    drop(fs::remove_file(&part));
+    let written = private().create_new(true).open(&part).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });

@@ -1,25 +1,26 @@
 //! What is done beside an observed command: learning from it, and fetching for it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use store::Costs;
-use tree::replay::Trace;
+use tree::replay::trace::Writer;
 use tree::{Account, Event, Learner, Options, Patterns};
 
 use crate::command::{Observer, Reporter};
 use crate::large::Large;
-use crate::pattern_store::{Held, learned};
+use crate::pattern_store::{Held, StoreWarning, Version, learned};
 use crate::{Carried, Carrier, CarrierOptions, Driver, PatternStore};
 
 /// How long events are waited for at a time.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long another run that saves its patterns is waited for, while events gather.
-const HELD_FOR: Duration = Duration::from_millis(500);
-/// Events kept of a run, to be recorded or to be learned again; about 200 bytes each.
-const EVENTS_MAX: usize = 1 << 20;
+/// How long another run that saves its patterns is waited for when the command has ended.
+const HELD_FOR: Duration = Duration::from_millis(200);
+/// Memory for what was seen of a run, to be recorded or to be learned again: a million events and
+/// more.
+const SEEN_BYTES_MAX: usize = 32 << 20;
 
 /// How a command is attended to.
 #[derive(Debug, Default)]
@@ -54,27 +55,23 @@ pub fn attend(
     options: &SessionOptions,
 ) -> Attended {
     let costs = Arc::new(Costs::load());
-    let first = hold(store, HELD_FOR, reporter, &costs);
-    let patterns = begin(store, first.as_ref().ok().and_then(Option::as_ref), options, reporter);
-    // Where nothing can be written, that was said.
-    let (mut held, store) = first.map_or((None, None), |held| (held, store));
+    // What cannot be read is said when it would be replaced; another may be about to do so.
+    let begun = store.and_then(|store| store.read().ok());
+    let (patterns, version) =
+        begun.map_or_else(Default::default, |(patterns, version)| (patterns, Some(version)));
     let before = patterns.account();
     let mut learner = Learner::new(options.learning.clone(), patterns);
     let carrier = Carrier::new(Arc::clone(&costs), options.carrying);
     let mut driver = Driver::new(carrier);
     let mut large = Large::new(Arc::clone(&costs), observer.mapped());
-    let mut seen = Trace::default();
-    let keeps = options.record.is_some() || store.is_some() && held.is_none();
+    let mut seen = Seen::default();
+    let keeps = options.record.is_some() || store.is_some();
     while !observer.command_ended() && !observer.is_over() {
         let turned = driver.turn(observer, PATIENCE, |event, now| {
             let mut decisions = Vec::new();
             for event in large.before(&event).into_iter().chain([event]) {
-                let is_seen = !matches!(
-                    event,
-                    Event::Fetched { .. } | Event::Swept { .. } | Event::Refused { .. }
-                );
-                if keeps && is_seen && seen.events.len() < EVENTS_MAX {
-                    seen.events.push((now, event.clone()));
+                if keeps {
+                    seen.add(now, &event);
                 }
                 decisions.extend(learner.on(event, now));
             }
@@ -89,79 +86,125 @@ pub fn attend(
         account: learner.patterns().account().since(&before),
         carried: driver.carrier().counts(),
     };
-    if let Some(path) = &options.record
-        && let Err(error) = fs::write(path, seen.text())
-    {
-        reporter.say(format_args!("{}: {error}", path.display()));
+    if let Some(path) = &options.record {
+        record(path, &seen, reporter);
     }
-    if held.is_some() {
-        save(held.as_ref(), learner.patterns(), reporter);
-    } else if let Ok(again) = hold(store, HELD_FOR, reporter, &costs) {
-        held = again;
-        add(store, held.as_ref(), &seen, options, reporter);
+    if let Some(store) = store {
+        let learned =
+            Learned { patterns: learner.patterns(), version, seen, learning: &options.learning };
+        keep(store, learned, &costs, reporter);
     }
     // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
     drop(costs.save());
     attended
 }
 
-/// Nothing can be saved, and it was said why.
-struct Unwritable;
-
-/// Tries for the right to save; without a store what is learned is lost.
-fn hold(
-    store: Option<&PatternStore>,
-    patience: Duration,
-    reporter: &Reporter,
-    costs: &Costs,
-) -> Result<Option<Held>, Unwritable> {
-    let Some(store) = store else { return Ok(None) };
-    store.hold(patience, costs.clock()).map_err(|error| {
-        reporter.say(format_args!("{}: {error}", store.path().display()));
-        Unwritable
-    })
+/// What was seen, as a trace.
+#[derive(Default)]
+struct Seen {
+    trace: Writer,
+    is_cut: bool,
 }
 
-fn begin(
-    store: Option<&PatternStore>,
-    held: Option<&Held>,
-    options: &SessionOptions,
-    reporter: &Reporter,
-) -> Patterns {
-    let (patterns, warning) = store.map(PatternStore::load).unwrap_or_default();
-    if let Some(warning) = warning {
-        reporter.say(warning);
+impl Seen {
+    fn add(&mut self, now: Duration, event: &Event) {
+        self.is_cut |= self.trace.bytes() > SEEN_BYTES_MAX;
+        if !self.is_cut {
+            self.trace.add(now, event);
+        }
     }
-    let Some(held) = held else { return patterns };
-    let kept = patterns.clone();
-    held.absorb(patterns, &options.learning).unwrap_or_else(|warning| {
-        reporter.say(warning);
-        kept
-    })
-}
 
-fn save(held: Option<&Held>, patterns: &Patterns, reporter: &Reporter) {
-    if let Some(Err(warning)) = held.map(|held| held.save(patterns)) {
-        reporter.say(warning);
+    fn say_if_cut(&self, path: &Path, reporter: &Reporter) {
+        if self.is_cut {
+            let (path, mebibytes) = (path.display(), SEEN_BYTES_MAX >> 20);
+            reporter.say(format_args!(
+                "{path}: lacks the end of what was seen, of which {mebibytes} MiB are kept"
+            ));
+        }
     }
 }
 
-/// Adds what was seen to what another run saved meanwhile, or leaves it for the next.
-fn add(
-    store: Option<&PatternStore>,
-    held: Option<&Held>,
-    seen: &Trace,
-    options: &SessionOptions,
+fn record(path: &Path, seen: &Seen, reporter: &Reporter) {
+    match fs::write(path, seen.trace.text()) {
+        Ok(()) => seen.say_if_cut(path, reporter),
+        Err(error) => reporter.say(format_args!("{}: {error}", path.display())),
+    }
+}
+
+/// What was learned of a run.
+struct Learned<'a> {
+    patterns: &'a Patterns,
+    /// What it was learned on top of, if that could be read.
+    version: Option<Version>,
+    seen: Seen,
+    learning: &'a Options,
+}
+
+/// Saves what was learned, together with what others saved and left meanwhile; or leaves it for the
+/// next if another saves for too long.
+fn keep(store: &PatternStore, new: Learned<'_>, costs: &Costs, reporter: &Reporter) {
+    let path = store.path();
+    let failed = |error| reporter.say(format_args!("{}: {error}", path.display()));
+    match store.hold(HELD_FOR, costs.clock()) {
+        Ok(Some(held)) => {
+            save(&held, new, &path, reporter).unwrap_or_else(|warning| reporter.say(warning));
+        }
+        Ok(None) => {
+            new.seen.say_if_cut(&path, reporter);
+            store.leave(new.seen.trace.text()).unwrap_or_else(failed);
+        }
+        Err(error) => failed(error),
+    }
+}
+
+fn save(
+    held: &Held,
+    new: Learned<'_>,
+    path: &Path,
     reporter: &Reporter,
-) {
-    let Some(store) = store else { return };
-    if held.is_some() {
-        let (patterns, warning) = store.load();
+) -> Result<(), StoreWarning> {
+    let Learned { patterns, version, seen, learning } = new;
+    let patterns = if version.is_some_and(|version| held.is_still(&version)) {
+        // Patterns take much memory while they are written.
+        drop(seen);
+        patterns.clone()
+    } else {
+        let (patterns, warning) = held.load();
         if let Some(warning) = warning {
             reporter.say(warning);
         }
-        save(held, &learned(patterns, seen, &options.learning), reporter);
-    } else if let Err(error) = store.leave(seen) {
-        reporter.say(format_args!("{}: {error}", store.path().display()));
+        seen.say_if_cut(path, reporter);
+        learned(patterns, seen.trace.text().as_bytes(), learning)
+    };
+    // First, as the others may have left much.
+    held.save(&patterns)?;
+    held.absorb(patterns, learning).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use tree::replay::Trace;
+    use tree::{Access, File, Process};
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_by_the_lengths_of_names_and_is_a_trace() {
+        let mut seen = Seen::default();
+        let mut add = |name: usize| {
+            let path = format!("/{name:0>4000}").into_bytes().into();
+            let file = File { path, identity: None, size: None };
+            let event = Event::Opened { process: Process(1), file, access: Access::Read };
+            seen.add(Duration::ZERO, &event);
+            seen.is_cut
+        };
+        // Each takes its bytes in the text and in the table of names, but those that are known.
+        let fit = SEEN_BYTES_MAX / 8400;
+        assert!(!(0..fit).any(&mut add));
+        assert!(!(0..fit).any(&mut add));
+        assert!((fit..2 * fit).any(&mut add));
+        assert!(seen.trace.bytes() < SEEN_BYTES_MAX + 10_000);
+        let kept = Trace::parse(seen.trace.text().as_bytes()).expect("a trace");
+        assert!(kept.events.len() > 2 * fit);
     }
 }

@@ -183,7 +183,7 @@ fn forget(args: &Args, what: &Forget) {
     let held = match store.hold(HELD_FOR, &Clock::real()) {
         Ok(Some(held)) => held,
         Ok(None) => {
-            messages::error("a command runs whose patterns would be lost; try again when it ends");
+            messages::error("a command that has ended is being learned from; try again");
             return;
         }
         Err(error) => {
@@ -191,7 +191,7 @@ fn forget(args: &Args, what: &Forget) {
             return;
         }
     };
-    let (mut patterns, warning) = store.load();
+    let (mut patterns, warning) = held.load();
     if let Some(warning) = warning {
         messages::error(warning);
     }

@@ -48,7 +48,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     let store = PatternStore::at(&options.folder);
     let held = store.hold(HELD_FOR, costs.clock())?;
     let held = held.ok_or_else(|| io::Error::other("another process holds the patterns"))?;
-    let (patterns, warning) = store.load();
+    let (patterns, warning) = held.load();
     if let Some(warning) = warning {
         say(warning.to_string());
     }

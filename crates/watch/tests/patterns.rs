@@ -1,0 +1,58 @@
+//! Patterns on disk, and what is left beside them.
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use nearfirst_watch::PatternStore;
+use store::Clock;
+use testkit::Dir;
+use tree::Patterns;
+
+fn files(dir: &Dir) -> Vec<String> {
+    let listed = fs::read_dir(dir.path()).expect("ours");
+    let mut names: Vec<_> =
+        listed.map(|entry| entry.expect("ours").file_name().into_string().expect("text")).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn what_is_left_is_bounded_in_files_and_bytes_and_the_newest_stays() {
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    for at in 0..70 {
+        store.leave(&format!("nearfirst-trace 1\n# {at}\n")).expect("written");
+    }
+    let left = files(&dir);
+    let read = |name: &String| fs::read_to_string(dir.join(name)).expect("left");
+    assert_eq!(left.len(), 64);
+    assert!(read(&left[0]).ends_with("# 6\n") && read(&left[63]).ends_with("# 69\n"));
+    // Sparse, and older than all.
+    dir.create_sparse("trees.seen.1-1", 65 << 20);
+    store.leave("nearfirst-trace 1\n# the newest\n").expect("written");
+    let left = files(&dir);
+    assert_eq!(left.len(), 64);
+    assert!(read(&left[63]).ends_with("# the newest\n"));
+    let newest = dir.join(&left[63]);
+    File::options().write(true).open(newest).and_then(|file| file.set_len(65 << 20)).expect("ours");
+    store.leave("nearfirst-trace 1\n# small\n").expect("written");
+    let left = files(&dir);
+    assert_eq!(left.len(), 1);
+    assert!(read(&left[0]).ends_with("# small\n"));
+}
+
+#[test]
+fn damaged_patterns_are_set_aside_by_who_holds_them_alone() {
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    dir.create("trees", "what nobody saved");
+    let (_, warning) = store.load();
+    assert!(warning.expect("damaged").to_string().contains("no patterns"));
+    assert_eq!(files(&dir), ["trees"]);
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    let (_, warning) = held.load();
+    assert!(warning.expect("damaged").to_string().contains("set aside as"));
+    assert_eq!(files(&dir), ["trees.broken", "trees.lock"]);
+    held.save(&Patterns::default()).expect("writable");
+    assert!(held.load().1.is_none());
+}
