@@ -259,6 +259,25 @@ fn two_runs_at_once_both_learn_and_neither_waits_for_the_other() {
     assert_eq!(names(&state), ["trees", "trees.lock"]);
 }
 
+#[test]
+fn who_shows_patterns_waits_for_no_fifo_and_changes_nothing_that_is_damaged() {
+    let state = Dir::new();
+    state.create("trees", "not what anybody saved");
+    let show = ["list", "stats", "show"].map(|what| {
+        let args = if what == "show" { vec!["trees", "show", "cat"] } else { vec!["trees", what] };
+        nearfirst(&state, &args)
+    });
+    for shown in show {
+        shown.run().ends_with(1).complains("no patterns of nearfirst");
+    }
+    assert_eq!(names(&state), ["trees"]);
+    fs::remove_file(state.join("trees")).expect("ours");
+    cmd("mkfifo", [state.join("trees")]).run().succeeds();
+    nearfirst(&state, &["trees"]).run().ends_with(1).complains("trees: no regular file");
+    nearfirst(&state, &["run", "--", "true"]).run().succeeds().complains("set aside as");
+    nearfirst(&state, &["trees"]).run().succeeds().is_quiet();
+}
+
 /// The names of the files of patterns in a folder, in order.
 fn names(dir: &Dir) -> Vec<String> {
     let listed = fs::read_dir(dir.path()).expect("ours");

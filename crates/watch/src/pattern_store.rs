@@ -258,7 +258,9 @@ fn private() -> fs::OpenOptions {
 }
 
 fn read(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, fs::Metadata)> {
-    let file = File::open(path)?;
+    // To open a FIFO would wait for who writes to it.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("no regular file"));
