@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use store::Clock;
 use tree::replay::trace;
@@ -22,6 +22,8 @@ const ASKS_EVERY: Duration = Duration::from_millis(5);
 const LEFT_FILES_MAX: usize = 64;
 /// Their bytes, likewise: some seconds of learning.
 const LEFT_BYTES_MAX: u64 = 64 << 20;
+/// Who has not written on what it leaves for so long was killed.
+const PART_ENDS: Duration = Duration::from_hours(1);
 
 /// Something that a person should know and that stops nothing.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +146,7 @@ impl PatternStore {
         let (number, process) = (Clock::real().unix().as_nanos(), std::process::id());
         let path = self.folder.join(format!("trees.seen.{number}-{process}"));
         write_whole(&path, seen.as_bytes())?;
-        let mut left = self.left();
+        let mut left = self.files(Kind::Left);
         let sizes = left.iter().map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len()));
         let mut bytes: u64 = sizes.sum();
         left.pop();
@@ -158,16 +160,38 @@ impl PatternStore {
         Ok(())
     }
 
-    /// What was left, oldest first.
-    fn left(&self) -> Vec<PathBuf> {
+    /// The files of a kind, oldest first if their names tell.
+    fn files(&self, kind: Kind) -> Vec<PathBuf> {
         let Ok(listed) = fs::read_dir(&self.folder) else { return Vec::new() };
-        let is_left = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with("trees.seen.") && path.extension().is_none_or(|end| end != "part")
-        };
-        let mut left: Vec<_> = listed.flatten().map(|entry| entry.path()).filter(is_left).collect();
-        left.sort_unstable();
-        left
+        let is_wanted = |path: &PathBuf| Kind::of(path) == Some(kind);
+        let mut files: Vec<_> =
+            listed.flatten().map(|entry| entry.path()).filter(is_wanted).collect();
+        files.sort_unstable();
+        files
+    }
+}
+
+/// What a file of the folder is, beside the patterns and their lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What was seen and left for another.
+    Left,
+    /// The same while it is written.
+    PartLeft,
+    /// Patterns while they are written, by who holds them.
+    Part,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.strip_prefix("trees.")?;
+        let is_part = path.extension().is_some_and(|end| end == "part");
+        match (name.starts_with("seen."), is_part) {
+            (true, false) => Some(Self::Left),
+            (true, true) => Some(Self::PartLeft),
+            (false, true) => Some(Self::Part),
+            (false, false) => None,
+        }
     }
 }
 
@@ -217,12 +241,18 @@ impl Held {
     }
 
     /// Learns, on top of `patterns`, what others saw and left, and forgets that they did once it
-    /// is saved.
+    /// is saved. What those who were killed left in part is removed.
     ///
     /// # Errors
     /// As [`Held::save`]; then it is still left.
     pub fn absorb(&self, patterns: Patterns, options: &Options) -> Result<Patterns, StoreWarning> {
-        let left = self.store.left();
+        self.store.files(Kind::Part).into_iter().for_each(remove);
+        let is_old = |path: &PathBuf| {
+            let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+            written.is_ok_and(|at| at + PART_ENDS < SystemTime::UNIX_EPOCH + Clock::real().unix())
+        };
+        self.store.files(Kind::PartLeft).into_iter().filter(is_old).for_each(remove);
+        let left = self.store.files(Kind::Left);
         if left.is_empty() {
             return Ok(patterns);
         }

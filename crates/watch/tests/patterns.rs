@@ -1,12 +1,12 @@
 //! Patterns on disk, and what is left beside them.
 
 use std::fs::{self, File};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nearfirst_watch::PatternStore;
 use store::Clock;
 use testkit::Dir;
-use tree::Patterns;
+use tree::{Options, Patterns};
 
 fn files(dir: &Dir) -> Vec<String> {
     let listed = fs::read_dir(dir.path()).expect("ours");
@@ -39,6 +39,21 @@ fn what_is_left_is_bounded_in_files_and_bytes_and_the_newest_stays() {
     let left = files(&dir);
     assert_eq!(left.len(), 1);
     assert!(read(&left[0]).ends_with("# small\n"));
+}
+
+#[test]
+fn what_the_killed_left_in_part_is_removed_and_what_is_being_written_is_not() {
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    for part in ["trees.7.part", "trees.seen.1-7.7.part", "trees.seen.2-8.8.part", "other.7.part"] {
+        dir.create(part, "a part");
+    }
+    let killed = File::options().write(true).open(dir.join("trees.seen.1-7.7.part"));
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    killed.and_then(|file| file.set_modified(long_ago)).expect("ours");
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    held.absorb(Patterns::default(), &Options::default()).expect("nothing is left");
+    assert_eq!(files(&dir), ["other.7.part", "trees.lock", "trees.seen.2-8.8.part"]);
 }
 
 #[test]
