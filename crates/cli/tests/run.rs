@@ -260,6 +260,36 @@ fn two_runs_at_once_both_learn_and_neither_waits_for_the_other() {
 }
 
 #[test]
+fn what_is_learned_while_another_saves_is_taken_up_later_or_forgotten_with_the_rest() {
+    let state = Dir::new();
+    let dir = Dir::new();
+    let script = script(&dir, "left", "cat /etc/passwd > /dev/null");
+    let leave = || {
+        let lock = File::create(state.join("trees.lock")).expect("ours");
+        lock.lock().expect("nobody has it");
+        nearfirst(&state, &["run", "--"]).arg(&script).run().succeeds().is_quiet();
+        assert!(names(&state).iter().any(|name| name.starts_with("trees.seen.")));
+    };
+    let is_known = || nearfirst(&state, &["trees"]).run().text().contains("/left");
+    leave();
+    nearfirst(&state, &["run", "--", "true"]).run().succeeds().is_quiet();
+    assert!(is_known());
+    assert_eq!(names(&state), ["trees", "trees.lock"]);
+    leave();
+    nearfirst(&state, &["trees", "forget", "left"]).run().succeeds().is_quiet();
+    nearfirst(&state, &["run", "--", "true"]).run().succeeds().is_quiet();
+    assert!(!is_known());
+    leave();
+    for part in ["trees.7.part", "trees.seen.1-1.7.part", "trees.broken"] {
+        state.create(part, "names of files");
+    }
+    nearfirst(&state, &["trees", "forget", "--all"]).run().succeeds().is_quiet();
+    assert_eq!(names(&state), ["trees.lock"]);
+    nearfirst(&state, &["run", "--", "true"]).run().succeeds().is_quiet();
+    assert!(!is_known());
+}
+
+#[test]
 fn who_shows_patterns_waits_for_no_fifo_and_changes_nothing_that_is_damaged() {
     let state = Dir::new();
     state.create("trees", "not what anybody saved");

@@ -180,6 +180,8 @@ enum Kind {
     PartLeft,
     /// Patterns while they are written, by who holds them.
     Part,
+    /// What was set aside.
+    Broken,
 }
 
 impl Kind {
@@ -190,7 +192,7 @@ impl Kind {
             (true, false) => Some(Self::Left),
             (true, true) => Some(Self::PartLeft),
             (false, true) => Some(Self::Part),
-            (false, false) => None,
+            (false, false) => (name == "broken").then_some(Self::Broken),
         }
     }
 }
@@ -266,6 +268,24 @@ impl Held {
         self.save(&patterns)?;
         left.into_iter().for_each(remove);
         Ok(patterns)
+    }
+
+    /// Forgets everything: the patterns, what others saw and left, and what was set aside.
+    ///
+    /// # Errors
+    /// The first file that cannot be removed; the others are.
+    pub fn forget(&self) -> Result<(), StoreWarning> {
+        let kinds = [Kind::Left, Kind::PartLeft, Kind::Part, Kind::Broken];
+        let files = kinds.into_iter().flat_map(|kind| self.store.files(kind));
+        let mut failed = None;
+        for path in files.chain([self.store.path()]) {
+            match fs::remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => failed = failed.or(Some(StoreWarning::Io { path, source })),
+            }
+        }
+        failed.map_or(Ok(()), Err)
     }
 }
 

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nearfirst::Clock;
-use tree::{Listed, Patterns};
+use tree::{Listed, Options, Patterns};
 use watch::PatternStore;
 
 use crate::{human, json, messages, outcome};
@@ -191,13 +191,22 @@ fn forget(args: &Args, what: &Forget) {
             return;
         }
     };
-    let (mut patterns, warning) = held.load();
+    if what.all {
+        held.forget().unwrap_or_else(messages::error);
+        return;
+    }
+    let (patterns, warning) = held.load();
     if let Some(warning) = warning {
         messages::error(warning);
     }
-    if what.all {
-        patterns = Patterns::default();
-    }
+    // What was seen and is not learned yet would come back.
+    let mut patterns = match held.absorb(patterns, &Options::default()) {
+        Ok(patterns) => patterns,
+        Err(warning) => {
+            messages::error(warning);
+            return;
+        }
+    };
     for program in &what.programs {
         let found = named(&patterns, program);
         if found.is_empty() {
