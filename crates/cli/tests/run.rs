@@ -260,6 +260,23 @@ fn two_runs_at_once_both_learn_and_neither_waits_for_the_other() {
 }
 
 #[test]
+fn what_predictions_were_worth_is_known_though_another_run_saved_meanwhile() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (slow, _dir, script) = reader();
+    let state = Dir::new();
+    assert!(finish(begin(&state, &[], &script)).status.success());
+    forget_pages(&slow);
+    let child = begin(&state, &[], &script);
+    let whole = ((FILES + 1) * 20_000) as u64;
+    until("the files are fetched", || slow.stats().total.read_bytes >= whole);
+    nearfirst(&state, &["run", "--", "true"]).run().succeeds().is_quiet();
+    assert!(finish(child).status.success());
+    let stats = nearfirst(&state, &["trees", "stats", "--json"]).run().text();
+    let stats: serde_json::Value = serde_json::from_str(&stats).expect(&stats);
+    assert!(stats["fetched_bytes"].as_u64() >= Some(whole - 20_000), "{stats}");
+}
+
+#[test]
 fn what_is_learned_while_another_saves_is_taken_up_later_or_forgotten_with_the_rest() {
     let state = Dir::new();
     let dir = Dir::new();

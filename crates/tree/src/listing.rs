@@ -97,6 +97,15 @@ impl Patterns {
         Some(branches)
     }
 
+    /// Replaces what is known to have come of a program's predictions, if the program is known.
+    pub fn set_account(&mut self, user: User, program: &[u8], account: Account) {
+        let Some(habits) = self.users.get_mut(&user) else { return };
+        let known = habits.names.find(program).and_then(|name| habits.programs.get_mut(&name));
+        if let Some(known) = known {
+            known.account = account;
+        }
+    }
+
     /// Forgets a program; whether it was known.
     pub fn forget(&mut self, user: User, program: &[u8]) -> bool {
         let Some(habits) = self.users.get_mut(&user) else { return false };

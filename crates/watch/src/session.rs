@@ -1,5 +1,6 @@
 //! What is done beside an observed command: learning from it, and fetching for it.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use store::Costs;
 use tree::replay::trace::Writer;
-use tree::{Account, Event, Learner, Options, Patterns};
+use tree::{Account, Event, Learner, Options, Patterns, User};
 
 use crate::command::{Observer, Reporter};
 use crate::large::Large;
@@ -59,7 +60,7 @@ pub fn attend(
     let begun = store.and_then(|store| store.read().ok());
     let (patterns, version) =
         begun.map_or_else(Default::default, |(patterns, version)| (patterns, Some(version)));
-    let before = patterns.account();
+    let (before, programs) = (patterns.account(), accounts(&patterns));
     let mut learner = Learner::new(options.learning.clone(), patterns);
     let carrier = Carrier::new(Arc::clone(&costs), options.carrying);
     let mut driver = Driver::new(carrier);
@@ -90,8 +91,8 @@ pub fn attend(
         record(path, &seen, reporter);
     }
     if let Some(store) = store {
-        let learned =
-            Learned { patterns: learner.patterns(), version, seen, learning: &options.learning };
+        let (patterns, learning) = (learner.patterns(), &options.learning);
+        let learned = Learned { patterns, version, before: programs, seen, learning };
         keep(store, learned, &costs, reporter);
     }
     // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
@@ -131,11 +132,21 @@ fn record(path: &Path, seen: &Seen, reporter: &Reporter) {
     }
 }
 
+/// What came of the predictions of programs, by user and path.
+type Accounts = HashMap<(User, Arc<[u8]>), Account>;
+
+fn accounts(patterns: &Patterns) -> Accounts {
+    let programs = patterns.programs().into_iter();
+    programs.map(|listed| ((listed.user, listed.name), listed.account)).collect()
+}
+
 /// What was learned of a run.
 struct Learned<'a> {
     patterns: &'a Patterns,
     /// What it was learned on top of, if that could be read.
     version: Option<Version>,
+    /// What had come of its programs' predictions then.
+    before: Accounts,
     seen: Seen,
     learning: &'a Options,
 }
@@ -163,18 +174,26 @@ fn save(
     path: &Path,
     reporter: &Reporter,
 ) -> Result<(), StoreWarning> {
-    let Learned { patterns, version, seen, learning } = new;
+    let Learned { patterns, version, before, seen, learning } = new;
     let patterns = if version.is_some_and(|version| held.is_still(&version)) {
         // Patterns take much memory while they are written.
         drop(seen);
         patterns.clone()
     } else {
-        let (patterns, warning) = held.load();
+        let (saved, warning) = held.load();
         if let Some(warning) = warning {
             reporter.say(warning);
         }
         seen.say_if_cut(path, reporter);
-        learned(patterns, seen.trace.text().as_bytes(), learning)
+        let others = accounts(&saved);
+        let mut both = learned(saved, seen.trace.text().as_bytes(), learning);
+        // What would be predicted by now was not, and nothing came of it.
+        for (program, account) in accounts(patterns) {
+            let mut sum = others.get(&program).copied().unwrap_or_default();
+            sum += account.since(&before.get(&program).copied().unwrap_or_default());
+            both.set_account(program.0, &program.1, sum);
+        }
+        both
     };
     // First, as the others may have left much.
     held.save(&patterns)?;

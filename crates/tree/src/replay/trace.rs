@@ -472,6 +472,16 @@ mod tests {
     }
 
     #[test]
+    fn the_time_before_what_is_left_out_is_not() {
+        let at = Duration::from_millis;
+        let exited = |process| Event::Exited { process: Process(process) };
+        let swept = Event::Swept { prediction: crate::PredictionId(1) };
+        let trace = Trace { events: vec![(at(1), exited(1)), (at(2), swept), (at(4), exited(2))] };
+        let read = Trace::parse(trace.text().as_bytes()).unwrap();
+        assert_eq!(read.events, [(at(1), exited(1)), (at(4), exited(2))]);
+    }
+
+    #[test]
     fn errors_say_which_line_and_what_was_expected() {
         let error = |text: &str| {
             let text = format!("nearfirst-trace 1\n{text}\n");
