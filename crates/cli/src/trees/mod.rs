@@ -183,7 +183,9 @@ fn forget(args: &Args, what: &Forget) {
     let held = match store.hold(HELD_FOR, &Clock::real()) {
         Ok(Some(held)) => held,
         Ok(None) => {
-            messages::error("a command that has ended is being learned from; try again");
+            messages::error(
+                "another process holds the patterns, a run that saves or the service; try again when it ends",
+            );
             return;
         }
         Err(error) => {
