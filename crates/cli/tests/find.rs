@@ -159,6 +159,8 @@ fn names_types_and_links() {
         ".",
         "t t/x",
         "-L t",
+        "-L t/sub",
+        "-L t/sub -depth",
         "-H t/to-x",
         "-P t/to-x",
         "-H t/broken",

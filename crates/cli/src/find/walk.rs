@@ -274,7 +274,10 @@ impl<'a> Walk<'a> {
             return None;
         }
         let is_directory = kind == b'd';
-        if is_directory && via_link && self.closes_loop(&mut entry, session) {
+        if is_directory
+            && (via_link || self.is_below_link())
+            && self.closes_loop(&mut entry, session)
+        {
             return None;
         }
         let wanted = entry.depth >= self.parsed.min_depth;
@@ -319,7 +322,14 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Whether a directory reached through a link is one that the walk is inside of.
+    /// Whether a link led the walk to where it is. One to a start point closes no loop.
+    fn is_below_link(&self) -> bool {
+        self.parsed.follow == Follow::Always
+            && self.stack.iter().skip(1).any(|frame| frame.via_link)
+    }
+
+    /// Whether a directory, which a link has led to or to one above it, is one that the walk is
+    /// inside of.
     fn closes_loop(&self, entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool {
         let Ok(meta) = entry.meta(session) else { return false };
         let own = (meta.stx_dev_major, meta.stx_dev_minor, meta.stx_ino);
@@ -367,6 +377,12 @@ impl<'a> Walk<'a> {
         self.directories += 1;
         frame.number = self.directories;
         self.stack.push(frame);
+        if self.is_below_link() {
+            // Each folder below is compared with all above it.
+            for frame in self.stack.iter_mut().rev().take_while(|frame| frame.identity.is_none()) {
+                frame.identify();
+            }
+        }
         if self.stack.len() - self.first_open > OPEN_MAX {
             self.close_outermost();
         }
