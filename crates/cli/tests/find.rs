@@ -503,6 +503,20 @@ fn delete_removes_contents_first() {
 }
 
 #[test]
+fn a_folder_that_was_deleted_has_its_properties_yet() {
+    let deletes_and_shows = |program: &str| {
+        let tree = Tree::new();
+        fs::create_dir_all(tree.at("gone/x")).unwrap();
+        tree.run(program, &split("gone -delete ! -links 99 -printf %p␣%m␣%n\\n"))
+    };
+    let ours = deletes_and_shows(env!("CARGO_BIN_EXE_nearfirst"));
+    assert_eq!((ours.out.len(), ours.err.len(), ours.code), (2, 0, Some(0)), "{ours:?}");
+    if has_gnu() {
+        assert_eq!(ours, deletes_and_shows(GNU));
+    }
+}
+
+#[test]
 fn start_points_from_a_file() {
     let tree = Tree::new();
     fs::write(tree.at("starts"), "t/x\0t/void\0\0nope\0").unwrap();

@@ -91,6 +91,15 @@ impl Entry<'_> {
         found
     }
 
+    /// Keeps the properties for when the file is gone; who asks for them is told why they are not
+    /// there.
+    pub(crate) fn look_ahead(&mut self, session: &mut Session<'_>) {
+        if self.known.meta.is_none() && self.reaches(session).is_ok() {
+            session.stats.looks += 1;
+            self.known.meta = stat(self.directory, self.name, self.follow).ok().map(Ok);
+        }
+    }
+
     /// The file's properties with links treated the other way round.
     pub(crate) fn other_meta(&self, session: &mut Session<'_>) -> Result<Statx, Errno> {
         self.reaches(session)?;

@@ -162,6 +162,10 @@ fn delete(entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool {
     if entry.name == c"." {
         return true;
     }
+    if entry.known.listed_kind == b'd' {
+        // GNU find knows a folder's properties from its walk, and what comes next may use them.
+        entry.look_ahead(session);
+    }
     let unlink = |flags| rustix::fs::unlinkat(entry.directory, entry.name, flags);
     let result = match entry.known.listed_kind {
         b'd' => unlink(AtFlags::REMOVEDIR),
