@@ -1,7 +1,8 @@
-//! Mounts that may not answer: asked in bounded time before the walk looks at what lies on them.
+//! Mounts that may not answer: asked in bounded time before a walk looks at what lies on them, or
+//! looked at in bounded time.
 //!
-//! Where none is mounted, nothing is ever asked. One that dies between the question and the look
-//! is not noticed.
+//! Where none is mounted, nothing is ever asked. One that dies between the question and a look that
+//! is not bounded itself is not noticed.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -32,6 +33,11 @@ impl Reach {
         let points: Vec<PathBuf> = wary.map(|mount| mount.point.clone()).collect();
         let names = points.iter().map(|point| name(point)).collect();
         Self { local, names, points }
+    }
+
+    /// The file systems that it is wary of.
+    pub(crate) fn local(&self) -> &Local {
+        &self.local
     }
 
     /// Whether what may not answer is above one of these folders, or below it. Links in them are
@@ -66,6 +72,22 @@ impl Reach {
     /// That it did not answer.
     pub(crate) fn ask(&self, path: &[u8]) -> Result<(), Error> {
         self.local.answers(Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// Makes a call about a path, in bounded time where its mount may not answer.
+    ///
+    /// # Errors
+    /// That it did not answer, now or a while ago.
+    pub(crate) fn bounded<T: Send + 'static>(
+        &self,
+        path: &[u8],
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        if self.is_wary() {
+            self.local.bounded(Path::new(OsStr::from_bytes(path)), call)
+        } else {
+            Ok(call())
+        }
     }
 
     /// Asks the mounts that the links of a folder lead to, if they may not answer.

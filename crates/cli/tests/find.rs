@@ -18,6 +18,7 @@ use std::process::{Command, Output, Stdio};
 
 use proptest::prelude::*;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use testkit::{Dir, Facility, Program, SlowDir, skip_unless};
 
 const GNU: &str = "/usr/bin/find";
 
@@ -636,6 +637,28 @@ fn stats_and_help_come_first() {
     for word in ["-latency", "-device", "-newerXY", "%{latency}", "-execdir", "-files0-from"] {
         assert!(help.out.iter().any(|line| line.contains(word)), "{word}");
     }
+}
+
+#[test]
+fn a_file_that_hangs_is_not_waited_for_longer_than_asked() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (slow, sound) = (SlowDir::new(slowfs::Options::default()), Dir::new());
+    let (hangs, found) = (slow.create("hangs", "text"), sound.create("sound", "text"));
+    slow.mount().set_rules(vec!["hangs: hang=true".parse().unwrap()]);
+    let state = Dir::new();
+    let finds = |words: &[&OsStr], names: &str| {
+        let words = [&["find", "--wait-max=2"].map(OsStr::new), words].concat();
+        let find = Program::at(env!("CARGO_BIN_EXE_nearfirst")).cmd(words);
+        let output = find.env("NEARFIRST_STATE", state.path()).run();
+        output.ends_with(1).complains(&format!("{}’: ", hangs.display())).prints(names);
+    };
+    let (far, near) = (slow.path().as_os_str(), sound.path().as_os_str());
+    let tests = ["-type", "f", "-size", "1"].map(OsStr::new);
+    finds(&[&[far, near], &tests[..]].concat(), &format!("{}\n", found.display()));
+    for word in ["-newer", "-fprint"] {
+        finds(&[near, OsStr::new(word), hangs.as_os_str()], "");
+    }
+    slow.mount().set_rules(Vec::new());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use nearfirst::{Device, Name, Plan, Sled};
-use rustix::fd::AsRawFd as _;
+use rustix::fd::{AsFd as _, AsRawFd as _};
 use rustix::fs::{Statx, StatxFlags};
 
 use super::entry::Entry;
@@ -175,6 +175,6 @@ fn reachable(entry: &Entry<'_>) -> PathBuf {
     if entry.path.len() < PATH_MAX {
         return Path::new(OsStr::from_bytes(entry.path)).to_owned();
     }
-    let directory = format!("/proc/self/fd/{}", entry.directory.as_raw_fd());
+    let directory = format!("/proc/self/fd/{}", entry.directory.as_fd().as_raw_fd());
     Path::new(&directory).join(OsStr::from_bytes(entry.name.to_bytes()))
 }

@@ -4,9 +4,10 @@
 //! get by with the name and the type, which the listing gives for nothing.
 
 use std::ffi::{CStr, CString};
+use std::sync::Arc;
 
-use rustix::fd::BorrowedFd;
-use rustix::fs::{AtFlags, Statx, StatxFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 use rustix::io::Errno;
 
 use super::expr::Stamp;
@@ -15,6 +16,26 @@ use super::quote::quoted;
 use super::session::Session;
 use super::time::SECOND;
 use crate::messages;
+
+/// A directory that calls go through. It stays open for a call that was given up.
+#[derive(Debug, Clone)]
+pub(crate) enum Directory {
+    Current,
+    Open(Arc<OwnedFd>),
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Current => CWD,
+            Self::Open(descriptor) => descriptor.as_fd(),
+        }
+    }
+}
+
+/// That a mount did not answer, which was told.
+#[derive(Debug)]
+pub(crate) struct Stalled;
 
 /// A file and where it was met.
 #[derive(Debug)]
@@ -25,7 +46,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) start_len: usize,
     pub(crate) depth: usize,
     /// The directory that `name` is in: system calls go through it, so no path is too long.
-    pub(crate) directory: BorrowedFd<'a>,
+    pub(crate) directory: &'a Directory,
     /// Tells directories apart: two entries with the same number are in the same one.
     pub(crate) directory_number: u64,
     pub(crate) name: &'a CStr,
@@ -74,53 +95,97 @@ impl Entry<'_> {
         if let Some(known) = self.known.meta {
             return known;
         }
-        if let Err(error) = self.reaches(session) {
-            self.known.meta = Some(Err(error));
-            return Err(error);
-        }
         session.stats.looks += 1;
-        let mut found = stat(self.directory, self.name, self.follow);
+        let mut found = self.stat(session, self.follow).map_err(|Stalled| Errno::TIMEDOUT)?;
         if let Err(error) = found {
             self.report(session, error);
             // The link itself is better than nothing, unless it leads back to itself.
             if self.follow && self.depth > 0 && error != Errno::LOOP {
-                found = stat(self.directory, self.name, false);
+                found = self.stat(session, false).map_err(|Stalled| Errno::TIMEDOUT)?;
             }
         }
         self.known.meta = Some(found);
         found
     }
 
+    fn stat(
+        &mut self,
+        session: &Session<'_>,
+        follow: bool,
+    ) -> Result<Result<Statx, Errno>, Stalled> {
+        self.call(session, move |directory, name| stat(directory, name, follow))
+    }
+
     /// Keeps the properties for when the file is gone; who asks for them is told why they are not
     /// there.
     pub(crate) fn look_ahead(&mut self, session: &mut Session<'_>) {
-        if self.known.meta.is_none() && self.reaches(session).is_ok() {
+        if self.known.meta.is_none() {
             session.stats.looks += 1;
-            self.known.meta = stat(self.directory, self.name, self.follow).ok().map(Ok);
+            if let Ok(Ok(found)) = self.stat(session, self.follow) {
+                self.known.meta = Some(Ok(found));
+            }
         }
     }
 
     /// The file's properties with links treated the other way round.
-    pub(crate) fn other_meta(&self, session: &mut Session<'_>) -> Result<Statx, Errno> {
-        self.reaches(session)?;
+    pub(crate) fn other_meta(
+        &mut self,
+        session: &mut Session<'_>,
+    ) -> Result<Result<Statx, Errno>, Stalled> {
         session.stats.looks += 1;
         let flags = if self.follow { QUIET | AtFlags::SYMLINK_NOFOLLOW } else { QUIET };
-        rustix::fs::statx(self.directory, self.name, flags, WANTED)
+        let look = move |directory: BorrowedFd<'_>, name: &CStr| {
+            rustix::fs::statx(directory, name, flags, WANTED)
+        };
+        if self.follow { self.call(session, look) } else { self.call_behind(session, look) }
     }
 
-    /// Whether the file's mount answers; that it does not is told.
-    pub(crate) fn reaches(&self, session: &Session<'_>) -> Result<(), Errno> {
-        if let Some(Err(Errno::TIMEDOUT)) = self.known.meta {
-            return Err(Errno::TIMEDOUT);
+    /// Makes a call on the file, in bounded time where its mount may not answer. Once one did not,
+    /// no other is made.
+    pub(crate) fn call<T: Send + 'static>(
+        &mut self,
+        session: &Session<'_>,
+        call: impl FnOnce(BorrowedFd<'_>, &CStr) -> T + Send + 'static,
+    ) -> Result<T, Stalled> {
+        let follows = self.follow && self.may_be_link();
+        if self.may_stall || follows || self.is_mount(session) {
+            self.bounded(session, call)
+        } else {
+            Ok(call(self.directory.as_fd(), self.name))
         }
-        let follows = self.follow && matches!(self.known.listed_kind, b'l' | 0);
-        let reach = &session.reach;
-        if !reach.is_wary() || !(self.may_stall || follows || self.is_mount(session)) {
-            return Ok(());
+    }
+
+    /// As [`Entry::call`], of a call that follows a link.
+    pub(crate) fn call_behind<T: Send + 'static>(
+        &mut self,
+        session: &Session<'_>,
+        call: impl FnOnce(BorrowedFd<'_>, &CStr) -> T + Send + 'static,
+    ) -> Result<T, Stalled> {
+        if self.may_be_link() { self.bounded(session, call) } else { self.call(session, call) }
+    }
+
+    fn may_be_link(&self) -> bool {
+        matches!(self.known.listed_kind, b'l' | 0)
+    }
+
+    /// In bounded time where the mount that the path leads to may not answer.
+    fn bounded<T: Send + 'static>(
+        &mut self,
+        session: &Session<'_>,
+        call: impl FnOnce(BorrowedFd<'_>, &CStr) -> T + Send + 'static,
+    ) -> Result<T, Stalled> {
+        if !session.reach.is_wary() {
+            return Ok(call(self.directory.as_fd(), self.name));
         }
-        reach.ask(self.path).map_err(|error| {
+        if matches!(self.known.meta, Some(Err(Errno::TIMEDOUT))) {
+            return Err(Stalled);
+        }
+        let (directory, name) = (self.directory.clone(), self.name.to_owned());
+        let answer = session.reach.bounded(self.path, move || call(directory.as_fd(), &name));
+        answer.map_err(|error| {
             messages::error(format_args!("{}: {}", quoted(self.path), error.reason()));
-            Errno::TIMEDOUT
+            self.known.meta.get_or_insert(Err(Errno::TIMEDOUT));
+            Stalled
         })
     }
 
@@ -152,8 +217,11 @@ impl Entry<'_> {
     }
 
     /// What a symbolic link says; `None` for what is none.
-    pub(crate) fn link_target(&self) -> Option<CString> {
-        rustix::fs::readlinkat(self.directory, self.name, Vec::new()).ok()
+    pub(crate) fn link_target(&mut self, session: &Session<'_>) -> Option<CString> {
+        let read = |directory: BorrowedFd<'_>, name: &CStr| {
+            rustix::fs::readlinkat(directory, name, Vec::new())
+        };
+        self.call(session, read).ok()?.ok()
     }
 
     /// Says on stderr what went wrong with this file.

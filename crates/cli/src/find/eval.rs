@@ -1,10 +1,12 @@
 //! Answers an expression for one file.
 
-use rustix::fd::AsFd as _;
+use std::ffi::CStr;
+
+use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Statx};
 use rustix::io::Errno;
 
-use super::entry::{Entry, time_of};
+use super::entry::{Entry, Stalled, time_of};
 use super::expr::{Access, Action, Expr, Moment, Owner, Same, Test};
 use super::mode;
 use super::session::Session;
@@ -37,11 +39,11 @@ fn passes(test: &Test, entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool
         Test::Regex(regex) => regex.is_match(entry.path),
         Test::LinkTarget(glob) => {
             entry.kind(session) == b'l'
-                && entry.link_target().is_some_and(|target| glob.matches(target.to_bytes()))
+                && entry.link_target(session).is_some_and(|target| glob.matches(target.to_bytes()))
         }
         Test::Type(types) => types.has(entry.kind(session)),
         Test::OtherType(types) => types.has(print::other_kind(entry, session)),
-        Test::Access(access) => entry.reaches(session).is_ok() && may(entry, *access),
+        Test::Access(access) => may(entry, *access, session),
         Test::Empty => is_empty(entry, session),
         Test::FsType(name) => entry
             .meta(session)
@@ -97,13 +99,16 @@ fn passes_by(test: &Test, meta: &Statx, session: &mut Session<'_>) -> bool {
 }
 
 /// What `access(2)` says, for the real user.
-fn may(entry: &Entry<'_>, access: Access) -> bool {
+fn may(entry: &mut Entry<'_>, access: Access, session: &Session<'_>) -> bool {
     let access = match access {
         Access::Read => rustix::fs::Access::READ_OK,
         Access::Write => rustix::fs::Access::WRITE_OK,
         Access::Execute => rustix::fs::Access::EXEC_OK,
     };
-    rustix::fs::accessat(entry.directory, entry.name, access, AtFlags::empty()).is_ok()
+    let ask = move |directory: BorrowedFd<'_>, name: &CStr| {
+        rustix::fs::accessat(directory, name, access, AtFlags::empty())
+    };
+    matches!(entry.call_behind(session, ask), Ok(Ok(())))
 }
 
 fn is_empty(entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool {
@@ -111,22 +116,23 @@ fn is_empty(entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool {
         b'f' => entry.meta(session).is_ok_and(|meta| meta.stx_size == 0),
         // A directory that cannot be looked at is told of once, not again for every attempt.
         b'd' if entry.meta(session).is_err() => false,
-        b'd' => match has_no_names(entry) {
-            Ok(empty) => empty,
-            Err(error) => {
+        b'd' => match entry.call(session, has_no_names) {
+            Ok(Ok(empty)) => empty,
+            Ok(Err(error)) => {
                 entry.report(session, error);
                 false
             }
+            Err(Stalled) => false,
         },
         _ => false,
     }
 }
 
-fn has_no_names(entry: &Entry<'_>) -> Result<bool, Errno> {
+fn has_no_names(directory: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let open = rustix::fs::openat(entry.directory, entry.name, flags, Mode::empty())?;
+    let open = rustix::fs::openat(directory, name, flags, Mode::empty())?;
     let mut buffer = Vec::with_capacity(4096);
-    let mut listing = RawDir::new(open.as_fd(), buffer.spare_capacity_mut());
+    let mut listing = RawDir::new(&open, buffer.spare_capacity_mut());
     while let Some(found) = listing.next() {
         let found = found?;
         if found.file_name() != c"." && found.file_name() != c".." {
@@ -166,18 +172,22 @@ fn delete(entry: &mut Entry<'_>, session: &mut Session<'_>) -> bool {
         // GNU find knows a folder's properties from its walk, and what comes next may use them.
         entry.look_ahead(session);
     }
-    let unlink = |flags| rustix::fs::unlinkat(entry.directory, entry.name, flags);
-    let result = match entry.known.listed_kind {
-        b'd' => unlink(AtFlags::REMOVEDIR),
-        _ => match unlink(AtFlags::empty()) {
-            Err(Errno::ISDIR) => unlink(AtFlags::REMOVEDIR),
-            result => result,
-        },
-    };
-    match result {
-        Ok(()) => true,
-        Err(Errno::NOENT) if session.parsed.vanishing_is_fine => true,
-        Err(error) => {
+    let listed_kind = entry.known.listed_kind;
+    let deleted = entry.call(session, move |directory, name| {
+        let unlink = |flags| rustix::fs::unlinkat(directory, name, flags);
+        match listed_kind {
+            b'd' => unlink(AtFlags::REMOVEDIR),
+            _ => match unlink(AtFlags::empty()) {
+                Err(Errno::ISDIR) => unlink(AtFlags::REMOVEDIR),
+                result => result,
+            },
+        }
+    });
+    match deleted {
+        Ok(Ok(())) => true,
+        Ok(Err(Errno::NOENT)) if session.parsed.vanishing_is_fine => true,
+        Err(Stalled) => false,
+        Ok(Err(error)) => {
             crate::messages::error(format_args!(
                 "cannot delete {}: {}",
                 super::quote::quoted(entry.path),

@@ -182,7 +182,8 @@ fn find(
     }
     let calendar = Calendar::local();
     let now = session::now();
-    resolve::resolve(&mut parsed.expr, &calendar, now)?;
+    let reach = Reach::new(asking.local());
+    resolve::resolve(&mut parsed.expr, &reach, &calendar, now)?;
     if parsed.runs_in_directories {
         resolve::check_path("-execdir")?;
     }
@@ -192,10 +193,9 @@ fn find(
             messages::note(format_args!("warning: {}", warning.text));
         }
     }
-    let local = asking.local();
-    let with_kind = |start: OsString| (sets::needs_engine(&local, &start), start);
-    let starts: Vec<(bool, OsString)> = starts(&parsed)?.into_iter().map(with_kind).collect();
-    let reach = Reach::new(local);
+    let with_kind = |start: OsString| (sets::needs_engine(reach.local(), &start), start);
+    let starts: Vec<(bool, OsString)> =
+        starts(&parsed, &reach)?.into_iter().map(with_kind).collect();
     let costs = Costs::new(asking.clone());
     let session = Session::new(&parsed, calendar, now, reach, costs);
     let mut session = session.map_err(|error| error.to_string())?;
@@ -223,9 +223,9 @@ fn find(
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn starts(parsed: &Parsed) -> Result<Vec<OsString>, String> {
+fn starts(parsed: &Parsed, reach: &Reach) -> Result<Vec<OsString>, String> {
     match &parsed.starts_from {
-        Some(file) => resolve::starts_from(file, parsed.asks),
+        Some(file) => resolve::starts_from(file, parsed.asks, reach),
         None if parsed.starts.is_empty() => Ok(vec![OsString::from(".")]),
         None => Ok(parsed.starts.clone()),
     }

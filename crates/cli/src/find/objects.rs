@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nearfirst::{Costs, Error, Glob, Name, Order, Set, SetOptions, Sled, Spec};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 
-use super::entry::{Entry, Known};
+use super::entry::{Directory, Entry, Known};
 use super::expr::{Action, Expr, Stamp, Test};
 use super::printf::{Field, Piece};
 use super::session::Session;
@@ -162,7 +162,7 @@ impl Objects {
             path,
             start_len,
             depth,
-            directory: CWD,
+            directory: &Directory::Current,
             directory_number: 0,
             name: &name,
             follow: false,

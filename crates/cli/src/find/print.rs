@@ -1,12 +1,14 @@
 //! Shows files: `-print`, `-printf`, `-ls`.
 
 use std::borrow::Cow;
+use std::ffi::CStr;
 
+use rustix::fd::BorrowedFd;
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
 use super::cost;
-use super::entry::{Entry, time_of};
+use super::entry::{Entry, Stalled, stat_target, time_of};
 use super::expr::Stamp;
 use super::mode;
 use super::printf::{Field, Layout, Piece};
@@ -158,12 +160,13 @@ pub(crate) fn other_kind(entry: &mut Entry<'_>, session: &mut Session<'_>) -> u8
         return entry.kind(session);
     }
     match entry.other_meta(session) {
-        Ok(meta) => mode::type_letter(meta.stx_mode.into()),
-        Err(Errno::NOENT | Errno::NOTDIR) => b'l',
-        Err(error) => {
+        Ok(Ok(meta)) => mode::type_letter(meta.stx_mode.into()),
+        Ok(Err(Errno::NOENT | Errno::NOTDIR)) => b'l',
+        Ok(Err(error)) => {
             entry.report(session, error);
             0
         }
+        Err(Stalled) => 0,
     }
 }
 
@@ -208,7 +211,8 @@ fn by_name<'a>(letter: u8, entry: &mut Entry<'a>, session: &mut Session<'_>) -> 
         }
         b'd' => Value::number(entry.depth.to_string(), Number::Decimal),
         b'l' => {
-            let target = if entry.kind(session) == b'l' { entry.link_target() } else { None };
+            let target =
+                if entry.kind(session) == b'l' { entry.link_target(session) } else { None };
             Value::name(target.map_or_else(Vec::new, std::ffi::CString::into_bytes))
         }
         b'y' => Value::text(char::from(match entry.kind(session) {
@@ -217,16 +221,22 @@ fn by_name<'a>(letter: u8, entry: &mut Entry<'a>, session: &mut Session<'_>) -> 
         })),
         b'Y' => Value::text(char::from(target_kind(entry, session))),
         b'Z' => {
-            let mut label = vec![0; LABEL_BYTES_MAX];
-            let len = rustix::fs::lgetxattr(path, "security.selinux", &mut label[..]);
-            if let Err(error) = len {
+            let asked = path.to_vec();
+            let read = move |_: BorrowedFd<'_>, _: &CStr| {
+                let mut label = vec![0; LABEL_BYTES_MAX];
+                let len = rustix::fs::lgetxattr(asked, "security.selinux", &mut label[..])?;
+                label.truncate(len);
+                Ok::<_, Errno>(label)
+            };
+            let label = entry.call(session, read).unwrap_or(Ok(Vec::new()));
+            if let Err(error) = label {
                 crate::messages::error(format_args!(
                     "getfilecon failed: {}: {}",
                     super::quote::quoted(path),
                     crate::messages::reason(&error.into())
                 ));
             }
-            label.truncate(len.unwrap_or(0));
+            let mut label = label.unwrap_or_default();
             label.retain(|&byte| byte != 0);
             Value::name(label)
         }
@@ -239,14 +249,15 @@ fn target_kind(entry: &mut Entry<'_>, session: &mut Session<'_>) -> u8 {
         return entry.kind(session);
     }
     session.stats.looks += 1;
-    match super::entry::stat_target(entry.directory, entry.name) {
-        Ok(meta) => mode::type_letter(meta.stx_mode.into()),
-        Err(Errno::NOENT | Errno::NOTDIR) => b'N',
-        Err(Errno::LOOP) => b'L',
-        Err(error) => {
+    match entry.call_behind(session, stat_target) {
+        Ok(Ok(meta)) => mode::type_letter(meta.stx_mode.into()),
+        Ok(Err(Errno::NOENT | Errno::NOTDIR)) => b'N',
+        Ok(Err(Errno::LOOP)) => b'L',
+        Ok(Err(error)) => {
             entry.report(session, error);
             b'?'
         }
+        Err(Stalled) => b'?',
     }
 }
 
@@ -363,7 +374,7 @@ pub(crate) fn list(output: usize, entry: &mut Entry<'_>, session: &mut Session<'
     .into_bytes();
     line.extend_from_slice(&escaped(entry.path));
     if mode::type_letter(mode) == b'l'
-        && let Some(target) = entry.link_target()
+        && let Some(target) = entry.link_target(session)
     {
         line.extend_from_slice(b" -> ");
         line.extend_from_slice(&escaped(target.to_bytes()));

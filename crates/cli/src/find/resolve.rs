@@ -15,25 +15,36 @@ use super::expr::{Expr, Moment, Owner, Same, Stamp, Test};
 use super::quote::quoted;
 use super::time::Calendar;
 use crate::messages;
+use crate::reach::Reach;
 
 /// Replaces every name in the expression by what it stands for. The error is a whole message.
-pub(crate) fn resolve(expr: &mut Expr, calendar: &Calendar, now: i128) -> Result<(), String> {
+pub(crate) fn resolve(
+    expr: &mut Expr,
+    reach: &Reach,
+    calendar: &Calendar,
+    now: i128,
+) -> Result<(), String> {
     match expr {
-        Expr::Test(test) => resolve_test(test, calendar, now),
+        Expr::Test(test) => resolve_test(test, reach, calendar, now),
         Expr::Action(_) => Ok(()),
-        Expr::Not(inner) => resolve(inner, calendar, now),
+        Expr::Not(inner) => resolve(inner, reach, calendar, now),
         Expr::And(items) | Expr::Or(items) | Expr::List(items) => {
-            items.iter_mut().try_for_each(|item| resolve(item, calendar, now))
+            items.iter_mut().try_for_each(|item| resolve(item, reach, calendar, now))
         }
     }
 }
 
-fn resolve_test(test: &mut Test, calendar: &Calendar, now: i128) -> Result<(), String> {
+fn resolve_test(
+    test: &mut Test,
+    reach: &Reach,
+    calendar: &Calendar,
+    now: i128,
+) -> Result<(), String> {
     match test {
-        Test::Newer(_, moment) => *moment = Moment::At(at(moment, calendar, now)?),
+        Test::Newer(_, moment) => *moment = Moment::At(at(moment, reach, calendar, now)?),
         Test::SameFile(same) => {
             if let Same::File { path, follow } = same {
-                let meta = look(path, *follow)?;
+                let meta = look(path, *follow, reach)?;
                 let device = (meta.stx_dev_major, meta.stx_dev_minor);
                 *same = Same::Is { device, inode: meta.stx_ino };
             }
@@ -51,18 +62,21 @@ fn resolve_test(test: &mut Test, calendar: &Calendar, now: i128) -> Result<(), S
     Ok(())
 }
 
-fn look(path: &OsStr, follow: bool) -> Result<Statx, String> {
+fn look(path: &OsStr, follow: bool, reach: &Reach) -> Result<Statx, String> {
     let failed =
         |error: Errno| format!("{}: {}", quoted(path.as_bytes()), messages::reason(&error.into()));
     let name = CString::new(path.as_bytes()).map_err(|_| failed(Errno::INVAL))?;
-    stat(CWD, &name, follow).map_err(failed)
+    let found = reach.bounded(path.as_bytes(), move || stat(CWD, &name, follow));
+    found
+        .map_err(|error| format!("{}: {}", quoted(path.as_bytes()), error.reason()))?
+        .map_err(failed)
 }
 
-fn at(moment: &Moment, calendar: &Calendar, now: i128) -> Result<i128, String> {
+fn at(moment: &Moment, reach: &Reach, calendar: &Calendar, now: i128) -> Result<i128, String> {
     match moment {
         Moment::At(nanoseconds) => Ok(*nanoseconds),
         Moment::File { path, stamp, follow } => {
-            let meta = look(path, *follow)?;
+            let meta = look(path, *follow, reach)?;
             time_of(&meta, *stamp).ok_or_else(|| {
                 debug_assert_eq!(*stamp, Stamp::Birth);
                 format!("cannot determine birth time of file {}", quoted(path.as_bytes()))
@@ -93,7 +107,11 @@ fn owner_id(
 
 /// Start points from a file of NUL-terminated names, or from stdin for `-`. With `asks`, stdin is
 /// for the answers and nothing else. The error is a whole message.
-pub(crate) fn starts_from(file: &OsStr, asks: bool) -> Result<Vec<OsString>, String> {
+pub(crate) fn starts_from(
+    file: &OsStr,
+    asks: bool,
+    reach: &Reach,
+) -> Result<Vec<OsString>, String> {
     let stdin = io::stdin();
     let mut bytes = Vec::new();
     let (name, read) = if file == "-" {
@@ -105,9 +123,12 @@ pub(crate) fn starts_from(file: &OsStr, asks: bool) -> Result<Vec<OsString>, Str
         (quoted(b"(standard input)"), stdin.lock().read_to_end(&mut bytes))
     } else {
         let name = quoted(file.as_bytes());
-        let mut opened = File::open(file).map_err(|error| {
-            format!("cannot open {name} for reading: {}", messages::reason(&error))
-        })?;
+        let failed = |reason: String| format!("cannot open {name} for reading: {reason}");
+        let path = file.to_owned();
+        let mut opened = reach
+            .bounded(file.as_bytes(), move || File::open(path))
+            .map_err(|error| failed(error.reason()))?
+            .map_err(|error| failed(messages::reason(&error)))?;
         if asks && same_file(&opened, &stdin) {
             return Err(format!(
                 "option -files0-from: standard input must not refer to the same file when combined \

@@ -2,8 +2,10 @@
 //! commands, counts.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use rustix::fd::AsFd as _;
@@ -83,10 +85,7 @@ impl<'a> Session<'a> {
             let file = match index {
                 STDOUT => File::from(io::stdout().as_fd().try_clone_to_owned()?),
                 STDERR => File::from(io::stderr().as_fd().try_clone_to_owned()?),
-                _ => File::create(path).map_err(|error| {
-                    let path = quoted(path.as_encoded_bytes());
-                    io::Error::new(error.kind(), format!("{path}: {}", messages::reason(&error)))
-                })?,
+                _ => created(path, &reach)?,
             };
             let name = match index {
                 STDOUT => quoted(b"standard output"),
@@ -169,6 +168,18 @@ impl<'a> Session<'a> {
             messages::error(format_args!("{}: {}", output.name, messages::reason(error)));
         }
     }
+}
+
+/// Opens an output, in bounded time where its mount may not answer.
+fn created(path: &OsStr, reach: &Reach) -> io::Result<File> {
+    let name = quoted(path.as_bytes());
+    let of = path.to_owned();
+    let created = reach
+        .bounded(path.as_bytes(), move || File::create(of))
+        .map_err(|error| io::Error::other(format!("{name}: {}", error.reason())))?;
+    created.map_err(|error| {
+        io::Error::new(error.kind(), format!("{name}: {}", messages::reason(&error)))
+    })
 }
 
 /// Names of users and groups, each looked up once.

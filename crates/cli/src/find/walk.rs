@@ -3,17 +3,19 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 
-use super::entry::{Entry, Known};
+use super::entry::{Directory, Entry, Known, Stalled};
 use super::eval;
 use super::parse::{Follow, Parsed};
 use super::quote::quoted;
 use super::session::Session;
 use crate::messages;
+use crate::reach::Reach;
 
 /// Directories kept open at once; above this the outermost are closed and opened again on the way
 /// back. Far below the usual limit of 1,024 descriptors, far above usual depths.
@@ -29,15 +31,12 @@ type Identity = (u32, u32, u64);
 #[derive(Debug)]
 struct Frame {
     /// Closed while too many others are open.
-    descriptor: Option<OwnedFd>,
+    descriptor: Option<Directory>,
     /// Known from when the descriptor was first needed for more than reading.
     identity: Option<Identity>,
     number: u64,
-    /// Names of the listing so far, each with a NUL.
-    names: Vec<u8>,
-    items: Vec<Item>,
+    listing: Listing,
     next: usize,
-    listed: bool,
     /// How much of the walk's path is this directory.
     path_len: usize,
     /// What is known of the directory itself, for when its contents come first.
@@ -46,6 +45,16 @@ struct Frame {
     via_link: bool,
     /// Whether it lies on a mount that may not answer.
     may_stall: bool,
+}
+
+/// What a directory was found to hold.
+#[derive(Debug, Default)]
+struct Listing {
+    /// Names so far, each with a NUL.
+    names: Vec<u8>,
+    items: Vec<Item>,
+    /// Whether these are all that can be had.
+    ended: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +67,7 @@ struct Item {
 
 impl Frame {
     fn name(&self, item: Item) -> &CStr {
-        CStr::from_bytes_with_nul(&self.names[item.start..item.start + item.len])
+        CStr::from_bytes_with_nul(&self.listing.names[item.start..item.start + item.len])
             .expect("a listed name ends with its only NUL")
     }
 
@@ -69,33 +78,61 @@ impl Frame {
         self.identity
     }
 
-    /// Reads the next names; false at the end.
-    fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<bool, Errno> {
-        self.names.clear();
-        self.items.clear();
+    /// Reads the next names; false at the end. The error is a reason in words.
+    fn fill(&mut self, path: &[u8], buffer: &mut Vec<u8>, reach: &Reach) -> Result<bool, String> {
+        self.listing.names.clear();
+        self.listing.items.clear();
         self.next = 0;
-        while !self.listed && self.items.is_empty() {
-            self.read_on(buffer)?;
+        while !self.listing.ended && self.listing.items.is_empty() {
+            self.read_on(path, buffer, reach)?;
         }
-        Ok(!self.items.is_empty())
+        Ok(!self.listing.items.is_empty())
     }
 
     /// Adds one call's worth of names.
-    fn read_on(&mut self, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+    fn read_on(&mut self, path: &[u8], buffer: &mut Vec<u8>, reach: &Reach) -> Result<(), String> {
         let Some(descriptor) = &self.descriptor else {
-            self.listed = true;
+            self.listing.ended = true;
             return Ok(());
         };
-        let mut listing = RawDir::new(descriptor, buffer.spare_capacity_mut());
+        let read = if self.may_stall {
+            let descriptor = descriptor.clone();
+            let read = reach.bounded(path, move || {
+                let mut more = Listing::default();
+                let mut buffer = Vec::with_capacity(LISTING_BYTES);
+                let read = more.read_on(descriptor.as_fd(), &mut buffer);
+                (more, read)
+            });
+            match read {
+                Ok((more, read)) => {
+                    self.listing.append(more);
+                    read
+                }
+                Err(error) => {
+                    self.listing.ended = true;
+                    return Err(error.reason());
+                }
+            }
+        } else {
+            self.listing.read_on(descriptor.as_fd(), buffer)
+        };
+        read.map_err(|error| messages::reason(&error.into()))
+    }
+}
+
+impl Listing {
+    /// Adds one call's worth of names.
+    fn read_on(&mut self, directory: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+        let mut listing = RawDir::new(directory, buffer.spare_capacity_mut());
         loop {
             match listing.next() {
                 None => {
-                    self.listed = true;
+                    self.ended = true;
                     return Ok(());
                 }
                 Some(Err(Errno::INTR)) => {}
                 Some(Err(error)) => {
-                    self.listed = true;
+                    self.ended = true;
                     return Err(error);
                 }
                 Some(Ok(found)) => {
@@ -113,6 +150,14 @@ impl Frame {
             }
         }
     }
+
+    fn append(&mut self, more: Self) {
+        let start = self.names.len();
+        self.names.extend_from_slice(&more.names);
+        let moved = |item: Item| Item { start: start + item.start, ..item };
+        self.items.extend(more.items.into_iter().map(moved));
+        self.ended = more.ended;
+    }
 }
 
 fn letter(kind: FileType) -> u8 {
@@ -129,7 +174,9 @@ fn letter(kind: FileType) -> u8 {
 }
 
 fn identity(directory: BorrowedFd<'_>) -> Option<Identity> {
-    let meta = rustix::fs::statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::INO).ok()?;
+    // It does not change, so that no server needs to be asked.
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let meta = rustix::fs::statx(directory, c"", flags, StatxFlags::INO).ok()?;
     Some((meta.stx_dev_major, meta.stx_dev_minor, meta.stx_ino))
 }
 
@@ -152,7 +199,7 @@ pub(crate) struct Walk<'a> {
     /// The first frame that is still open; those below were closed to save descriptors.
     first_open: usize,
     /// Emptied frames' memory.
-    spare: Vec<(Vec<u8>, Vec<Item>)>,
+    spare: Vec<Listing>,
     buffer: Vec<u8>,
     directories: u64,
 }
@@ -189,7 +236,7 @@ impl<'a> Walk<'a> {
         self.start_device = Some((meta.stx_dev_major, meta.stx_dev_minor));
         let entry = self.start_entry(&name, known);
         if let Some(frame) = self.consider(entry, session) {
-            self.push(frame);
+            self.push(frame, session);
         }
         while !session.quits && !self.stack.is_empty() {
             self.step(&name, session);
@@ -201,7 +248,7 @@ impl<'a> Walk<'a> {
             path: &self.path,
             start_len: self.start_len,
             depth: 0,
-            directory: CWD,
+            directory: &Directory::Current,
             directory_number: 0,
             name,
             follow: self.parsed.follow != Follow::Never,
@@ -217,7 +264,7 @@ impl<'a> Walk<'a> {
             path: &self.path,
             start_len: self.start_len,
             depth: self.stack.len(),
-            directory: frame.descriptor.as_ref()?.as_fd(),
+            directory: frame.descriptor.as_ref()?,
             directory_number: frame.number,
             name: frame.name(item),
             follow: self.parsed.follow == Follow::Always,
@@ -229,39 +276,28 @@ impl<'a> Walk<'a> {
     /// Takes the next item of the innermost directory, or leaves it.
     fn step(&mut self, start: &CStr, session: &mut Session<'_>) {
         let Some(frame) = self.stack.last_mut() else { return };
-        if frame.next == frame.items.len() {
-            if frame.may_stall
-                && let Err(error) = session.reach.ask(&self.path[..frame.path_len])
-            {
-                let path = quoted(&self.path[..frame.path_len]);
-                messages::error(format_args!("{path}: {}", error.reason()));
-                return self.leave(start, session);
-            }
-            match frame.fill(&mut self.buffer) {
+        if frame.next == frame.listing.items.len() {
+            let path = &self.path[..frame.path_len];
+            match frame.fill(path, &mut self.buffer, &session.reach) {
                 Ok(true) => {}
                 Ok(false) => return self.leave(start, session),
-                Err(error) => {
-                    let path = &self.path[..frame.path_len];
-                    messages::error(format_args!(
-                        "{}: {}",
-                        quoted(path),
-                        messages::reason(&error.into())
-                    ));
+                Err(reason) => {
+                    messages::error(format_args!("{}: {reason}", quoted(path)));
                     return;
                 }
             }
         }
-        let item = frame.items[frame.next];
+        let item = frame.listing.items[frame.next];
         frame.next += 1;
         self.path.truncate(frame.path_len);
         if self.path.last() != Some(&b'/') {
             self.path.push(b'/');
         }
-        self.path.extend_from_slice(&frame.names[item.start..item.start + item.len - 1]);
+        self.path.extend_from_slice(&frame.listing.names[item.start..item.start + item.len - 1]);
         let known = Known { listed_kind: item.kind, ..Known::default() };
         let Some(entry) = self.inner_entry(item, known) else { return };
         if let Some(frame) = self.consider(entry, session) {
-            self.push(frame);
+            self.push(frame, session);
         }
     }
 
@@ -291,20 +327,18 @@ impl<'a> Walk<'a> {
             && !session.prunes
             && !session.quits
             && !self.crosses(&mut entry, session);
-        if descends && entry.reaches(session).is_ok() {
+        if descends {
             let may_stall = (entry.may_stall || via_link || entry.is_mount(session))
                 && session.reach.may_stall(entry.path);
             session.stats.opens += 1;
-            match open(entry.directory, entry.name, via_link) {
-                Ok(descriptor) => {
+            match entry.call(session, move |directory, name| open(directory, name, via_link)) {
+                Ok(Ok(descriptor)) => {
                     return Some(Frame {
-                        descriptor: Some(descriptor),
+                        descriptor: Some(Directory::Open(Arc::new(descriptor))),
                         identity: None,
                         number: 0,
-                        names: Vec::new(),
-                        items: Vec::new(),
+                        listing: Listing::default(),
                         next: 0,
-                        listed: false,
                         path_len: self.path.len(),
                         known: entry.known,
                         via_link,
@@ -312,8 +346,9 @@ impl<'a> Walk<'a> {
                     });
                 }
                 // Already told when its properties were asked for.
-                Err(_) if matches!(entry.known.meta, Some(Err(_))) => {}
-                Err(error) => entry.report(session, error),
+                Ok(Err(_)) if matches!(entry.known.meta, Some(Err(_))) => {}
+                Ok(Err(error)) => entry.report(session, error),
+                Err(Stalled) => {}
             }
         }
         if wanted && first {
@@ -362,17 +397,23 @@ impl<'a> Walk<'a> {
             if !entry.follow {
                 flags |= AtFlags::SYMLINK_NOFOLLOW;
             }
-            rustix::fs::statx(entry.directory, entry.name, flags, StatxFlags::TYPE)
-                .ok()
-                .map(|meta| (meta.stx_dev_major, meta.stx_dev_minor))
+            let look = move |directory: BorrowedFd<'_>, name: &CStr| {
+                rustix::fs::statx(directory, name, flags, StatxFlags::TYPE)
+            };
+            let found = if entry.may_stall {
+                entry.call(session, look)
+            } else {
+                Ok(look(entry.directory.as_fd(), entry.name))
+            };
+            let Ok(found) = found else { return true };
+            found.ok().map(|meta| (meta.stx_dev_major, meta.stx_dev_minor))
         };
         device != self.start_device
     }
 
-    fn push(&mut self, mut frame: Frame) {
-        if let Some((names, items)) = self.spare.pop() {
-            frame.names = names;
-            frame.items = items;
+    fn push(&mut self, mut frame: Frame, session: &Session<'_>) {
+        if let Some(spare) = self.spare.pop() {
+            frame.listing = Listing { ended: false, ..spare };
         }
         self.directories += 1;
         frame.number = self.directories;
@@ -384,18 +425,17 @@ impl<'a> Walk<'a> {
             }
         }
         if self.stack.len() - self.first_open > OPEN_MAX {
-            self.close_outermost();
+            self.close_outermost(session);
         }
     }
 
     /// Closes the outermost open directory, after reading the rest of its names.
-    fn close_outermost(&mut self) {
+    fn close_outermost(&mut self, session: &Session<'_>) {
         let Some(frame) = self.stack.get_mut(self.first_open) else { return };
         frame.identify();
-        while !frame.listed {
-            if let Err(error) = frame.read_on(&mut self.buffer) {
-                let path = &self.path[..frame.path_len];
-                let reason = messages::reason(&error.into());
+        let path = &self.path[..frame.path_len];
+        while !frame.listing.ended {
+            if let Err(reason) = frame.read_on(path, &mut self.buffer, &session.reach) {
                 messages::error(format_args!("{}: {reason}", quoted(path)));
             }
         }
@@ -408,17 +448,17 @@ impl<'a> Walk<'a> {
         let Some(mut left) = self.stack.pop() else { return };
         self.path.truncate(left.path_len);
         if self.stack.len() <= self.first_open && !self.stack.is_empty() {
-            self.reopen(start, left.descriptor.as_ref());
+            self.reopen(start, left.descriptor.as_ref(), session);
         }
         let known = std::mem::take(&mut left.known);
         drop(left.descriptor.take());
-        self.spare.push((std::mem::take(&mut left.names), std::mem::take(&mut left.items)));
+        self.spare.push(std::mem::take(&mut left.listing));
         if !self.parsed.contents_first || self.stack.len() < self.parsed.min_depth {
             return;
         }
         session.prunes = false;
         if let Some(above) = self.stack.last() {
-            let item = above.items[above.next - 1];
+            let item = above.listing.items[above.next - 1];
             if let Some(mut entry) = self.inner_entry(item, known) {
                 eval::evaluate(&mut entry, session);
             }
@@ -429,14 +469,14 @@ impl<'a> Walk<'a> {
 
     /// Opens the innermost directory again: through `..`, or down from the start where that leads
     /// elsewhere because a link was followed or a directory moved.
-    fn reopen(&mut self, start: &CStr, below: Option<&OwnedFd>) {
+    fn reopen(&mut self, start: &CStr, below: Option<&Directory>, session: &Session<'_>) {
         let index = self.stack.len() - 1;
         let wanted = self.stack[index].identity;
         let again = below
-            .and_then(|below| open(below.as_fd(), c"..", false).ok())
+            .and_then(|below| self.open_again(below, c"..", &self.stack[index], session))
             .filter(|found| wanted.is_some() && identity(found.as_fd()) == wanted)
             .or_else(|| {
-                self.descend_again(start).filter(|found| identity(found.as_fd()) == wanted)
+                self.descend_again(start, session).filter(|found| identity(found.as_fd()) == wanted)
             });
         self.first_open = index;
         let frame = &mut self.stack[index];
@@ -445,17 +485,38 @@ impl<'a> Walk<'a> {
                 "failed to restore working directory after searching {}",
                 quoted(&self.path[..frame.path_len])
             ));
-            frame.next = frame.items.len();
+            frame.next = frame.listing.items.len();
         }
         frame.descriptor = again;
     }
 
-    fn descend_again(&self, start: &CStr) -> Option<OwnedFd> {
-        let mut open_now = open(CWD, start, self.parsed.follow != Follow::Never).ok()?;
+    fn descend_again(&self, start: &CStr, session: &Session<'_>) -> Option<Directory> {
+        let mut open_now =
+            self.open_again(&Directory::Current, start, self.stack.first()?, session)?;
         for pair in self.stack.windows(2) {
-            let item = pair[0].items[pair[0].next - 1];
-            open_now = open(open_now.as_fd(), pair[0].name(item), pair[1].via_link).ok()?;
+            let item = pair[0].listing.items[pair[0].next - 1];
+            open_now = self.open_again(&open_now, pair[0].name(item), &pair[1], session)?;
         }
         Some(open_now)
+    }
+
+    /// Opens what is to be the directory of `frame`, in bounded time if it lies where that was not
+    /// sure to answer.
+    fn open_again(
+        &self,
+        directory: &Directory,
+        name: &CStr,
+        frame: &Frame,
+        session: &Session<'_>,
+    ) -> Option<Directory> {
+        let follow = frame.via_link && name != c"..";
+        let opened = if frame.may_stall {
+            let (directory, name) = (directory.clone(), name.to_owned());
+            let open = move || open(directory.as_fd(), &name, follow);
+            session.reach.bounded(&self.path[..frame.path_len], open).ok()?
+        } else {
+            open(directory.as_fd(), name, follow)
+        };
+        opened.ok().map(|descriptor| Directory::Open(Arc::new(descriptor)))
     }
 }

@@ -99,25 +99,54 @@ impl Local {
             return use_it(opened?).map_err(failed);
         }
         let whole = absolute(path).map_err(failed)?;
-        let mount = table.behind(&whole);
+        let target = path.to_owned();
+        let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
+        let used = move || open().and_then(use_it);
+        self.call_on(table.behind(&whole), path, &whole, used)?.map_err(failed)
+    }
+
+    /// Makes a call about `path`: at once where the mount that it leads to cannot stall, otherwise
+    /// given up after [`Local::wait_max`], and that mount is left alone for a while.
+    ///
+    /// A call that was given up may still be made, or come to its end.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`]; [`Error::Io`] if no thread can be had, or there is no current folder that
+    /// a relative path could begin at.
+    pub fn bounded<T: Send + 'static>(
+        &self,
+        path: &Path,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let whole = absolute(path).map_err(|source| Error::io(path, source))?;
+        let table = self.mount_table();
+        match table.behind(&whole) {
+            Some(mount) if !mount.backing.may_stall() => Ok(call()),
+            mount => self.call_on(mount, path, &whole, call),
+        }
+    }
+
+    /// Makes a call about `path`, which is `whole` and leads to `mount`, in bounded time.
+    fn call_on<T: Send + 'static>(
+        &self,
+        mount: Option<&Mount>,
+        path: &Path,
+        whole: &Path,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
         let left_behind = canary::LEFT_BEHIND.load(Ordering::Relaxed);
         let id = if left_behind {
             self.not_silent(path, mount)?
         } else {
-            self.asked(path, &whole, mount)?
+            self.asked(path, whole, mount)?
         };
-        let target = path.to_owned();
-        let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
-        let used = move || open().and_then(use_it);
-        let used = bounded::within(self.wait_max, used).map_err(failed)?;
-        // Of a file that is only looked up the kernel may have remembered all.
-        if used.is_none() || !left_behind {
-            self.canaries.note(id, used.is_some(), &self.clock);
+        let failed = |source: io::Error| Error::io(path, source);
+        let answer = bounded::within(self.wait_max, call).map_err(failed)?;
+        // The kernel may have remembered all that was asked for.
+        if answer.is_none() || !left_behind {
+            self.canaries.note(id, answer.is_some(), &self.clock);
         }
-        if let Some(used) = used {
-            return used.map_err(failed);
-        }
-        Err(self.stalled(path, mount))
+        answer.ok_or_else(|| self.stalled(path, mount))
     }
 
     /// The number of `mount`, if it may not answer.
