@@ -19,6 +19,12 @@ const ENTRY_BYTES: usize = size_of::<u64>();
 /// Pages that are asked about at a time.
 const ENTRIES: usize = 1 << 13;
 
+/// Bytes of address space that are looked through of one process, which takes a millisecond: a program
+/// may have mapped a small file over terabytes, and others wait meanwhile.
+const LOOKED_BYTES_MAX: u64 = 1 << 30;
+/// Mappings of one process that are looked at, for the same reason.
+const MAPPINGS_MAX: usize = 4096;
+
 /// Parts of one file beyond which those that touch are made one: a thousand processes may come to the
 /// same ones.
 const PARTS_MAX: usize = 4096;
@@ -101,10 +107,16 @@ impl Mapped {
         let Ok(maps) = Opened::open(format!("/proc/{thread}/maps")) else { return };
         let Ok(pages) = Opened::open(format!("/proc/{thread}/pagemap")) else { return };
         let page = rustix::param::page_size() as u64;
+        let mut left = LOOKED_BYTES_MAX;
         let mut files = self.files();
-        for line in BufReader::new(maps).split(b'\n').map_while(Result::ok) {
-            let Some((path, mapping)) = Mapping::parse(&line) else { continue };
+        for line in BufReader::new(maps).split(b'\n').map_while(Result::ok).take(MAPPINGS_MAX) {
+            let Some((path, mut mapping)) = Mapping::parse(&line) else { continue };
             let Some(parts) = files.get_mut(path) else { continue };
+            mapping.end = mapping.end.min(mapping.start.saturating_add(left));
+            left -= mapping.end - mapping.start;
+            if mapping.start == mapping.end {
+                break;
+            }
             parts.mapped.push(mapping.offset..mapping.offset + (mapping.end - mapping.start));
             touched(&mapping, &pages, page, &mut parts.touched);
             parts.bound();
