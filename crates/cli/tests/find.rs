@@ -518,6 +518,18 @@ fn a_folder_that_was_deleted_has_its_properties_yet() {
 }
 
 #[test]
+fn operators_of_regular_expressions_without_an_operand() {
+    let tree = Tree::new();
+    for kind in ["posix-egrep", "posix-awk", "gnu-awk", "posix-extended", "posix-basic", "grep"] {
+        for pattern in
+            ["(*t/a.c)", "{1}a", "t/x|+", "t/x$*", "(t|*)", r"\{1\}", r".*\{1\}x", "t/{x", "t/x{}"]
+        {
+            tree.same_words(&["t", "-regextype", kind, "-regex", pattern].map(OsString::from));
+        }
+    }
+}
+
+#[test]
 fn start_points_from_a_file() {
     let tree = Tree::new();
     fs::write(tree.at("starts"), "t/x\0t/void\0\0nope\0").unwrap();

@@ -19,6 +19,14 @@ enum Written {
 }
 use Written::{Backslashed, Bare, Never};
 
+/// What an operator is that has nothing to repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lone {
+    Literal,
+    Ignored,
+    Invalid,
+}
+
 /// A kind of regular expression: what `-regextype` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "kinds differ in so many independent points")]
@@ -33,6 +41,12 @@ pub(crate) struct Syntax {
     gnu_escapes: bool,
     /// `^` and `$` are anchors and `*` an operator everywhere.
     anchors_anywhere: bool,
+    lone_operators: Lone,
+    lone_intervals: Lone,
+    /// What was repeated is not repeated again by `*` or an interval.
+    repeats_once: bool,
+    /// A brace that begins no interval is a literal.
+    braces_may_be_literal: bool,
 }
 
 const EMACS: Syntax = Syntax {
@@ -45,36 +59,65 @@ const EMACS: Syntax = Syntax {
     backslash_in_brackets: false,
     gnu_escapes: true,
     anchors_anywhere: false,
+    lone_operators: Lone::Literal,
+    lone_intervals: Lone::Literal,
+    repeats_once: false,
+    braces_may_be_literal: false,
 };
 const BASIC: Syntax = Syntax {
     plus_and_question: Backslashed,
     braces: Backslashed,
     dot_takes_newline: true,
+    lone_intervals: Lone::Invalid,
+    repeats_once: true,
     ..EMACS
 };
+/// As [`BASIC`], and GNU's leave to repeat.
+const LENIENT_BASIC: Syntax =
+    Syntax { lone_intervals: Lone::Literal, repeats_once: false, ..BASIC };
 const EXTENDED: Syntax = Syntax {
     groups: Bare,
     bars: Bare,
     plus_and_question: Bare,
     braces: Bare,
     anchors_anywhere: true,
+    lone_operators: Lone::Invalid,
+    repeats_once: false,
     ..BASIC
 };
-const POSIX_AWK: Syntax = Syntax { backslash_in_brackets: true, gnu_escapes: false, ..EXTENDED };
+const EGREP: Syntax = Syntax {
+    newline_is_bar: true,
+    lone_operators: Lone::Ignored,
+    lone_intervals: Lone::Ignored,
+    braces_may_be_literal: true,
+    ..EXTENDED
+};
+const POSIX_AWK: Syntax = Syntax {
+    backslash_in_brackets: true,
+    gnu_escapes: false,
+    braces_may_be_literal: true,
+    ..EXTENDED
+};
+const GNU_AWK: Syntax = Syntax {
+    gnu_escapes: true,
+    lone_operators: Lone::Literal,
+    lone_intervals: Lone::Literal,
+    ..POSIX_AWK
+};
 
 const NAMES: &[(&str, Syntax)] = &[
     ("findutils-default", Syntax { dot_takes_newline: true, ..EMACS }),
     ("ed", BASIC),
     ("emacs", EMACS),
-    ("gnu-awk", Syntax { gnu_escapes: true, ..POSIX_AWK }),
-    ("grep", Syntax { newline_is_bar: true, ..BASIC }),
+    ("gnu-awk", GNU_AWK),
+    ("grep", Syntax { newline_is_bar: true, ..LENIENT_BASIC }),
     ("posix-awk", POSIX_AWK),
-    ("awk", Syntax { braces: Never, ..POSIX_AWK }),
+    ("awk", Syntax { gnu_escapes: false, braces: Never, ..GNU_AWK }),
     ("posix-basic", BASIC),
-    ("posix-egrep", Syntax { newline_is_bar: true, ..EXTENDED }),
-    ("egrep", Syntax { newline_is_bar: true, ..EXTENDED }),
+    ("posix-egrep", EGREP),
+    ("egrep", EGREP),
     ("posix-extended", EXTENDED),
-    ("posix-minimal-basic", Syntax { bars: Never, plus_and_question: Never, ..BASIC }),
+    ("posix-minimal-basic", Syntax { bars: Never, plus_and_question: Never, ..LENIENT_BASIC }),
     ("sed", BASIC),
 ];
 
@@ -120,12 +163,16 @@ const CLASSES: &[&str] = &[
     "print", "graph",
 ];
 
+const NOT_TO_REPEAT: &str = "Invalid preceding regular expression";
+
 struct Translation<'a> {
     syntax: Syntax,
     rest: std::str::Chars<'a>,
     out: String,
     /// Where the last complete atom begins in `out`; none at the start of a branch.
     atom: Option<usize>,
+    /// Where the last repetition ends in `out`.
+    repeated: Option<usize>,
     /// Where the open groups begin in `out`.
     open: Vec<usize>,
 }
@@ -149,7 +196,14 @@ enum Piece {
 
 impl<'a> Translation<'a> {
     fn new(syntax: Syntax, pattern: &'a str) -> Self {
-        Self { syntax, rest: pattern.chars(), out: String::new(), atom: None, open: Vec::new() }
+        Self {
+            syntax,
+            rest: pattern.chars(),
+            out: String::new(),
+            atom: None,
+            repeated: None,
+            open: Vec::new(),
+        }
     }
 
     fn run(mut self) -> Result<String, String> {
@@ -248,13 +302,28 @@ impl<'a> Translation<'a> {
                 self.out.push('|');
                 self.atom = None;
             }
-            Piece::Repeat(operator) => self.repeat(operator, operator.encode_utf8(&mut [0; 4]))?,
-            Piece::Brace => self.interval()?,
-            Piece::Start => self.out.push_str(r"\A"),
-            Piece::End => self.out.push_str(r"\z"),
-            Piece::Assertion(text) => self.out.push_str(text),
+            Piece::Repeat('*') | Piece::Brace if self.is_repeated() => {
+                return Err(NOT_TO_REPEAT.to_owned());
+            }
+            Piece::Repeat(operator) => match self.atom {
+                Some(start) => self.repeat(start, operator.encode_utf8(&mut [0; 4])),
+                None => self.lone(operator, self.syntax.lone_operators)?,
+            },
+            Piece::Brace => match self.atom {
+                Some(start) => self.interval(start)?,
+                None => self.lone('{', self.syntax.lone_intervals)?,
+            },
+            Piece::Start => self.assertion(r"\A"),
+            Piece::End => self.assertion(r"\z"),
+            Piece::Assertion(text) => self.assertion(text),
         }
         Ok(())
+    }
+
+    /// An assertion is nothing that could be repeated.
+    fn assertion(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.atom = None;
     }
 
     fn atom_text(&mut self, text: &str) {
@@ -267,48 +336,61 @@ impl<'a> Translation<'a> {
         self.atom_text(&text);
     }
 
-    /// Repeats the last atom; without one the operator is a literal, or an error where POSIX's
-    /// extended syntax makes it one.
-    fn repeat(&mut self, operator: char, text: &str) -> Result<(), String> {
-        let Some(start) = self.atom else {
-            if self.syntax.anchors_anywhere && !self.syntax.backslash_in_brackets {
-                return Err("Invalid preceding regular expression".to_owned());
-            }
-            self.literal(operator);
-            return Ok(());
-        };
+    /// Repeats the atom that begins at `start`.
+    fn repeat(&mut self, start: usize, text: &str) {
         self.out.insert_str(start, "(?:");
         self.out.push(')');
         self.out.push_str(text);
+        self.repeated = Some(self.out.len());
+    }
+
+    /// Whether what comes next follows a repetition that may not be repeated.
+    fn is_repeated(&self) -> bool {
+        self.syntax.repeats_once && self.repeated == Some(self.out.len())
+    }
+
+    fn lone(&mut self, operator: char, lone: Lone) -> Result<(), String> {
+        match lone {
+            Lone::Literal => self.literal(operator),
+            Lone::Ignored if self.rest.as_str().starts_with(')') => {
+                // GNU's parser is past the point where it would close a group.
+                self.rest.next();
+                self.literal(')');
+            }
+            Lone::Ignored => {}
+            Lone::Invalid => return Err(NOT_TO_REPEAT.to_owned()),
+        }
         Ok(())
     }
 
-    fn interval(&mut self) -> Result<(), String> {
+    /// Repeats the atom that begins at `start` as often as the rest of an interval says.
+    fn interval(&mut self, start: usize) -> Result<(), String> {
         let close = if self.syntax.braces == Bare { "}" } else { "\\}" };
         let rest = self.rest.as_str();
         let parsed = rest.find(close).and_then(|end| {
             let (low, high) = rest[..end].split_once(',').unwrap_or((&rest[..end], &rest[..end]));
-            let number = |text: &str| text.parse::<u16>().ok();
-            let low = if low.is_empty() && rest[..end].contains(',') { 0 } else { number(low)? };
-            let high = if high.is_empty() { None } else { Some(number(high)?) };
-            Some((end, low, high))
+            let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            (is_number(low) && is_number(high)).then_some((end, low, high))
         });
         let Some((end, low, high)) = parsed else {
-            if self.syntax.braces == Bare {
+            if self.syntax.braces_may_be_literal {
                 self.literal('{');
                 return Ok(());
             }
+            let is_closed = rest.contains(close);
+            let why = if is_closed { "Invalid content of \\{\\}" } else { "Unmatched \\{" };
+            return Err(why.to_owned());
+        };
+        let times = |text: &str| text.parse::<u16>().ok();
+        let low = if low.is_empty() && end > 0 { Some(0) } else { times(low) };
+        let valid =
+            low.filter(|low| high.is_empty() || times(high).is_some_and(|high| *low <= high));
+        let Some(low) = valid else {
             return Err("Invalid content of \\{\\}".to_owned());
         };
-        if high.is_some_and(|high| high < low) {
-            return Err("Invalid content of \\{\\}".to_owned());
-        }
         self.rest = rest[end + close.len()..].chars();
-        let text = match high {
-            Some(high) => format!("{{{low},{high}}}"),
-            None => format!("{{{low},}}"),
-        };
-        self.repeat('{', &text)
+        self.repeat(start, &format!("{{{low},{high}}}"));
+        Ok(())
     }
 
     fn bracket(&mut self) -> Result<(), String> {
@@ -413,6 +495,27 @@ mod tests {
         assert!(matches("posix-extended", "a{2}b+(c|d)?", "aabbd"));
         assert!(matches("posix-basic", "*a^b$c", "*a^b$c"));
         assert!(matches("posix-minimal-basic", r"a\|b", "a|b"));
+    }
+
+    #[test]
+    fn an_operator_without_an_operand_is_what_its_kind_says() {
+        for pattern in ["+", "*a", "{1}a", "(+a)", "a|*b", "^*"] {
+            for (kind, is_valid) in [
+                ("posix-egrep", true),
+                ("egrep", true),
+                ("awk", true),
+                ("gnu-awk", true),
+                ("posix-awk", false),
+                ("posix-extended", false),
+            ] {
+                let compiled = Syntax::named(kind.as_bytes())
+                    .expect("a known kind")
+                    .compile(pattern.as_bytes(), false);
+                assert_eq!(compiled.is_ok(), is_valid, "{kind} {pattern}");
+            }
+        }
+        assert!(matches("egrep", "(*a)|{1}b", "a") && matches("egrep", "(*a)|{1}b", "1}b"));
+        assert!(matches("gnu-awk", "(*a)|{1}b", "*a") && matches("gnu-awk", "{1}b", "{1}b"));
     }
 
     #[test]
