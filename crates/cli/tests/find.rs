@@ -518,6 +518,22 @@ fn a_folder_that_was_deleted_has_its_properties_yet() {
 }
 
 #[test]
+fn warnings_are_said_from_where_they_are_asked_for() {
+    let tree = Tree::new();
+    for line in [
+        "t -nouser -warn -maxdepth 1",
+        "t ! -warn -maxdepth 1 -print",
+        "t -warn ( -mount )",
+        "t -warn -name x -noleaf -nowarn -depth",
+        "t -maxdepth 1 -name x -warn",
+        "t -warn -name a/b",
+        "t -name a/b -warn -d",
+    ] {
+        tree.same(line);
+    }
+}
+
+#[test]
 fn operators_of_regular_expressions_without_an_operand() {
     let tree = Tree::new();
     for kind in ["posix-egrep", "posix-awk", "gnu-awk", "posix-extended", "posix-basic", "grep"] {

@@ -180,7 +180,9 @@ pub(super) struct Reader<'a> {
     pub(super) syntax: Syntax,
     pub(super) from_day_start: bool,
     /// The first word that is not an option, for the warning about global options after it.
-    first_test: Option<String>,
+    first_argument: Option<String>,
+    /// What the last `-warn` or `-nowarn` says.
+    warns: Option<bool>,
     depth_asked: bool,
     prunes: bool,
     deletes: bool,
@@ -212,7 +214,8 @@ impl<'a> Reader<'a> {
             parsed,
             syntax: Syntax::default(),
             from_day_start: false,
-            first_test: None,
+            first_argument: None,
+            warns: None,
             depth_asked: false,
             prunes: false,
             deletes: false,
@@ -271,6 +274,10 @@ impl<'a> Reader<'a> {
     }
 
     fn token(&mut self, word: &[u8], text: &str) -> Result<Kind> {
+        if self.option(word, text)? {
+            return Ok(Kind::Primary(Expr::Test(Test::Constant(true))));
+        }
+        self.first_argument.get_or_insert_with(|| text.to_owned());
         Ok(match word {
             b"(" => Kind::Open,
             b")" => Kind::Close,
@@ -278,14 +285,10 @@ impl<'a> Reader<'a> {
             b"-a" | b"-and" => Kind::And,
             b"-o" | b"-or" => Kind::Or,
             b"," => Kind::Comma,
-            _ if self.option(word, text)? => Kind::Primary(Expr::Test(Test::Constant(true))),
-            _ => {
-                self.first_test.get_or_insert_with(|| text.to_owned());
-                Kind::Primary(match self.test(word, text)? {
-                    Some(test) => Expr::Test(test),
-                    None => Expr::Action(self.action(word, text)?),
-                })
-            }
+            _ => Kind::Primary(match self.test(word, text)? {
+                Some(test) => Expr::Test(test),
+                None => Expr::Action(self.action(word, text)?),
+            }),
         })
     }
 
@@ -301,7 +304,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn warn(&mut self, text: String) {
-        self.parsed.warnings.push(Warning { text, always: false });
+        if self.warns != Some(false) {
+            let always = self.warns == Some(true);
+            self.parsed.warnings.push(Warning { text, always });
+        }
     }
 
     pub(super) fn warn_always(&mut self, text: String) {
@@ -325,8 +331,11 @@ impl<'a> Reader<'a> {
                     )
                 })?;
             }
-            b"-warn" | b"-nowarn" | b"-noleaf" => {}
+            b"-warn" => self.warns = Some(true),
+            b"-nowarn" => self.warns = Some(false),
+            b"-noleaf" => self.global(text),
             b"-depth" | b"-d" => {
+                self.global(text);
                 if word == b"-d" {
                     self.warn(
                         "the -d option is deprecated; please use -depth instead, because the \
@@ -334,7 +343,6 @@ impl<'a> Reader<'a> {
                             .to_owned(),
                     );
                 }
-                self.global(text);
                 self.depth_asked = true;
                 self.parsed.contents_first = true;
             }
@@ -374,9 +382,9 @@ impl<'a> Reader<'a> {
     }
 
     fn global(&mut self, text: &str) {
-        if let Some(test) = self.first_test.clone() {
+        if let Some(first) = self.first_argument.clone() {
             self.warn(format!(
-                "you have specified the global option {text} after the argument {test}, but global \
+                "you have specified the global option {text} after the argument {first}, but global \
                  options are not positional, i.e., {text} affects tests specified before it as well \
                  as those specified after it.  Please specify global options before other arguments."
             ));
