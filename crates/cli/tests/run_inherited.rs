@@ -58,3 +58,31 @@ fn a_program_gains_what_it_would_gain_where_root_may_not_administer() {
         run.run().succeeds().prints("65534\n");
     }
 }
+
+#[test]
+fn the_folder_of_a_command_that_has_left_it_can_be_unmounted() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    // Who is left running keeps those who observe it.
+    let leaves = "cd /; sleep 60 > /dev/null 2>&1 < /dev/null & echo $!";
+    let text = format!(
+        "mount -t tmpfs none {0} && cd {0} && left=$({program} run -- sh -c '{leaves}') && \
+         cd / && umount {0}; code=$?; kill $left; exit $code",
+        dir.path().display()
+    );
+    let run = cmd("unshare", ["-m", "bash", "-c", &text]);
+    run.env("NEARFIRST_STATE", state.path()).run().succeeds().is_quiet();
+}
+
+#[test]
+fn a_state_that_is_named_from_the_folder_lies_there() {
+    let dir = Dir::new();
+    let run = || {
+        let run = cmd(env!("CARGO_BIN_EXE_nearfirst"), ["run", "--", "sh", "-c", "exit 3"]);
+        run.dir(&dir).env("NEARFIRST_STATE", "state").run().ends_with(3).is_quiet();
+    };
+    run();
+    assert!(dir.join("state/trees").exists());
+    run();
+}

@@ -62,7 +62,9 @@ impl Default for TableFiles {
     /// `~/.local/state`). `$NEARFIRST_STATE`, a folder, stands in for both.
     fn default() -> Self {
         if let Some(folder) = std::env::var_os("NEARFIRST_STATE").filter(|path| !path.is_empty()) {
-            return Self { system: Path::new(&folder).join("devices.toml"), user: None };
+            // Who leaves this folder still finds them.
+            let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
+            return Self { system: folder.join("devices.toml"), user: None };
         }
         let state = std::env::var_os("XDG_STATE_HOME")
             .map(PathBuf::from)

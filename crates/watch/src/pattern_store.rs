@@ -77,7 +77,7 @@ impl PatternStore {
     pub fn own() -> Option<Self> {
         let set = |name| std::env::var_os(name).map(PathBuf::from);
         if let Some(folder) = set("NEARFIRST_STATE").filter(|path| !path.as_os_str().is_empty()) {
-            return Some(Self::at(folder));
+            return Some(Self::at(std::path::absolute(&folder).unwrap_or(folder)));
         }
         let state = set("XDG_STATE_HOME").filter(|path| path.is_absolute());
         let state = state.or_else(|| Some(set("HOME")?.join(".local/state")))?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::Costs;
+use store::{Clock, Costs, Local, TableFiles};
 use tree::replay::trace::Writer;
 use tree::{Account, Event, Learner, Options, Patterns, User};
 
@@ -30,6 +30,8 @@ pub struct SessionOptions {
     pub fetches: bool,
     /// Where to write what was seen, as a trace.
     pub record: Option<PathBuf>,
+    /// Where devices' tables are.
+    pub tables: TableFiles,
     /// How to learn.
     pub learning: Options,
     /// What fetching may use.
@@ -55,7 +57,7 @@ pub fn attend(
     store: Option<&PatternStore>,
     options: &SessionOptions,
 ) -> Attended {
-    let costs = Arc::new(Costs::load());
+    let costs = Arc::new(Costs::with(Local::default(), options.tables.clone(), Clock::real()));
     // What cannot be read is said when it would be replaced; another may be about to do so.
     let begun = store.and_then(|store| store.read().ok());
     let (patterns, version) =

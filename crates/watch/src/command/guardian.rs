@@ -14,7 +14,7 @@ use rustix::process::{
 use super::Observer;
 use super::listener::is_over;
 use super::report::{self, Line, Reporter};
-use super::run::{Start, let_go_of_streams};
+use super::run::{Start, let_go_of_folder, let_go_of_streams};
 use super::supervisor::{self, Told};
 use super::sys::{self, Forked, Signals, Slot};
 
@@ -53,6 +53,7 @@ fn guard(start: &Start<'_>, reporter: &Reporter, work: impl FnOnce(&mut Observer
     drop(to_us);
     sys::close_inherited(start.inherited);
     let_go_of_streams(true);
+    let_go_of_folder();
     // A terminal's signals are not for us.
     let _ = rustix::process::setsid();
     let Some(supervisor) = Pid::from_raw(supervisor) else { return };

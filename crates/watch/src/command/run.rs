@@ -154,6 +154,11 @@ fn found(word: &OsStr) -> Option<PathBuf> {
     })
 }
 
+/// Leaves the folder that the caller is in: its file system could not be unmounted.
+pub(super) fn let_go_of_folder() {
+    let _ = rustix::process::chdir("/");
+}
+
 /// Leaves nothing of the caller's open but stderr.
 pub(super) fn let_go_of_streams(with_stderr: bool) {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null");

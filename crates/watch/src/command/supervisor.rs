@@ -15,7 +15,7 @@ use store::Clock;
 use super::inbox::Inbox;
 use super::listener::{Listener, is_over};
 use super::report::{self, Line, Reporter};
-use super::run::{Start, let_go_of_streams};
+use super::run::{Start, let_go_of_folder, let_go_of_streams};
 use super::sys::{self, Slot};
 use super::{Observer, filter, guardian};
 use crate::mapped::Mapped;
@@ -96,6 +96,7 @@ pub(super) fn supervise(
     drop(guardian);
     sys::close_inherited(start.inherited);
     let_go_of_streams(true);
+    let_go_of_folder();
     // A terminal's signals are not for us.
     let _ = rustix::process::setsid();
     let reaping = reporter.clone();
