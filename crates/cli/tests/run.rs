@@ -370,3 +370,29 @@ fn a_command_that_is_not_observed_has_its_descriptors_all_the_same() {
     let text = format!("echo in | {program} run -- sh -c 'cat <&5' 5<&0 </dev/null");
     nearfirst(&state, &["run", "--", "bash", "-c", &text]).run().succeeds().prints("in\n");
 }
+
+#[test]
+fn a_recording_goes_where_its_name_leads_before_the_run() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let run = || nearfirst(&state, &["run", "--record"]).dir(&dir);
+    let words = ["--", "sh", "-c", "echo said; cat /etc/passwd > /dev/null; exit 3"];
+    let streamed = words.iter().fold(run().arg("/dev/stdout"), testkit::Cmd::arg).run();
+    streamed.ends_with(3).is_quiet();
+    assert!(streamed.text().starts_with("said\n"), "{}", streamed.text());
+    assert!(streamed.text().contains("/etc/passwd\n"), "{}", streamed.text());
+    dir.create("trace", "of an earlier run");
+    words.iter().fold(run().arg("trace"), testkit::Cmd::arg).run().ends_with(3);
+    let trace = fs::read_to_string(dir.join("trace")).expect("written");
+    assert!(trace.contains("/etc/passwd\n") && !trace.contains("earlier"), "{trace}");
+    let nowhere = words.iter().fold(run().arg("no/folder"), testkit::Cmd::arg).run();
+    nowhere.ends_with(3).complains("no/folder: No such file or directory; not recorded");
+    // Whoever reads it sees its end though a descendant lives.
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let text = format!(
+        "mkfifo fifo; {program} run --record fifo -- sh -c 'sleep 60 > /dev/null 2>&1 < /dev/null & \
+         echo $! > left' & cat fifo; kill $(cat left)"
+    );
+    let read = cmd("bash", ["-c", &text]).dir(&dir).env("NEARFIRST_STATE", state.path()).run();
+    read.succeeds();
+    assert!(!read.text().is_empty());
+}

@@ -1,7 +1,8 @@
 //! What is done beside an observed command: learning from it, and fetching for it.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,13 +30,42 @@ pub struct SessionOptions {
     /// Whether to fetch what is predicted; if not, only to learn.
     pub fetches: bool,
     /// Where to write what was seen, as a trace.
-    pub record: Option<PathBuf>,
+    pub record: Option<Record>,
     /// Where devices' tables are.
     pub tables: TableFiles,
     /// How to learn.
     pub learning: Options,
     /// What fetching may use.
     pub carrying: CarrierOptions,
+}
+
+/// A file that a trace is written to.
+#[derive(Debug)]
+pub struct Record {
+    path: PathBuf,
+    file: File,
+}
+
+impl Record {
+    /// Makes the file, or empties it. To be called before the command is run: beside that, what the
+    /// name stands for may be closed.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create(path: PathBuf) -> io::Result<Self> {
+        // Of a stream that the command writes to as well, nothing is overwritten.
+        let file = File::options().append(true).create(true).open(&path)?;
+        // What is no file has no length.
+        drop(file.set_len(0));
+        Ok(Self { path, file })
+    }
+
+    fn write(mut self, seen: &Seen, reporter: &Reporter) {
+        match self.file.write_all(seen.trace.text().as_bytes()) {
+            Ok(()) => seen.say_if_cut(&self.path, reporter),
+            Err(error) => reporter.say(format_args!("{}: {error}", self.path.display())),
+        }
+    }
 }
 
 /// What came of attending to a command.
@@ -55,7 +85,7 @@ pub fn attend(
     observer: &mut Observer,
     reporter: &Reporter,
     store: Option<&PatternStore>,
-    options: &SessionOptions,
+    mut options: SessionOptions,
 ) -> Attended {
     let costs = Arc::new(Costs::with(Local::default(), options.tables.clone(), Clock::real()));
     // What cannot be read is said when it would be replaced; another may be about to do so.
@@ -89,8 +119,8 @@ pub fn attend(
         account: learner.patterns().account().since(&before),
         carried: driver.carrier().counts(),
     };
-    if let Some(path) = &options.record {
-        record(path, &seen, reporter);
+    if let Some(record) = options.record.take() {
+        record.write(&seen, reporter);
     }
     if let Some(store) = store {
         let (patterns, learning) = (learner.patterns(), &options.learning);
@@ -124,13 +154,6 @@ impl Seen {
                 "{path}: lacks the end of what was seen, of which {mebibytes} MiB are kept"
             ));
         }
-    }
-}
-
-fn record(path: &Path, seen: &Seen, reporter: &Reporter) {
-    match fs::write(path, seen.trace.text()) {
-        Ok(()) => seen.say_if_cut(path, reporter),
-        Err(error) => reporter.say(format_args!("{}: {error}", path.display())),
     }
 }
 

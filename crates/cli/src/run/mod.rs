@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use tree::{Matching, Options};
 use watch::command::{self, Ended, Outcome, Unobserved};
-use watch::{Attended, PatternStore, SessionOptions};
+use watch::{Attended, PatternStore, Record, SessionOptions};
 
 use crate::{human, messages};
 
@@ -84,7 +84,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let store = PatternStore::own();
     let options = SessionOptions {
         fetches: !args.no_fetch,
-        record: args.record.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone())),
+        record: args.record.as_ref().and_then(|path| {
+            let record = Record::create(path.clone());
+            let failed = |error: &_| {
+                let name = human::name(path.as_os_str());
+                messages::error(format_args!("{name}: {}; not recorded", messages::reason(error)));
+            };
+            record.inspect_err(failed).ok()
+        }),
         learning: Options {
             matching: match args.rules {
                 Rules::Ours => Matching::Ours,
@@ -94,8 +101,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         },
         ..SessionOptions::default()
     };
-    let outcome = command::run(&args.words, |observer, reporter| {
-        let attended = watch::attend(observer, reporter, store.as_ref(), &options);
+    let outcome = command::run(&args.words, move |observer, reporter| {
+        let attended = watch::attend(observer, reporter, store.as_ref(), options);
         if args.stats {
             for line in summary(&attended) {
                 reporter.say(line);

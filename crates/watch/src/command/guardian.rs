@@ -50,7 +50,7 @@ fn guard(start: &Start<'_>, reporter: &Reporter, work: impl FnOnce(&mut Observer
             return;
         }
     };
-    drop(to_us);
+    drop((to_us, work));
     sys::close_inherited(start.inherited);
     let_go_of_streams(true);
     let_go_of_folder();

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::thread::CapabilitySet;
@@ -81,7 +81,10 @@ pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> i
         Ok(Parted::Beside(waiter)) => {
             guardian::stand_by(&Start { words, inherited: &inherited, mask }, waiter, work)
         }
-        Ok(Parted::Waiting(stream, signals)) => waiter::wait(stream, &signals, &inherited),
+        Ok(Parted::Waiting(stream, signals)) => {
+            drop(work);
+            waiter::wait(stream, &signals, &inherited)
+        }
         Err(error) => Ok(Outcome::Unobserved(Unobserved::Refused(error))),
     };
     if !matches!(outcome, Ok(Outcome::Ended { .. })) {
@@ -121,10 +124,8 @@ pub fn replace(words: &[OsString]) -> io::Error {
 fn descriptors() -> Vec<RawFd> {
     let Ok(listed) = std::fs::read_dir("/proc/self/fd") else { return Vec::new() };
     let numbers = listed.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut numbers: Vec<RawFd> = numbers.filter(|fd| *fd > 2).collect();
-    // The one of the listing itself is closed by now.
-    numbers.retain(|fd| Path::new(&format!("/proc/self/fd/{fd}")).exists());
-    numbers
+    // What was opened here is not inherited in turn.
+    numbers.filter(|fd| *fd > 2 && sys::is_inherited(*fd)).collect()
 }
 
 /// The file of a program that is there to gain privileges, if this word stands for one.

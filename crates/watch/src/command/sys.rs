@@ -432,6 +432,13 @@ pub(super) fn release_signals(mask: Mask) {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const mask.0, ptr::null_mut()) };
 }
 
+/// Whether a descriptor is open, and stays so where another program is run: all that this one opens
+/// does not.
+pub(super) fn is_inherited(fd: RawFd) -> bool {
+    // SAFETY: takes numbers, and changes nothing.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) == 0 }
+}
+
 /// Closes descriptors that this process was started with.
 pub(super) fn close_inherited(descriptors: &[RawFd]) {
     for &fd in descriptors {
