@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::sys;
+
 /// Threads and processes that made calls.
 #[derive(Debug, Default)]
 pub(super) struct Known {
@@ -23,7 +25,9 @@ pub(super) struct Remembered {
 impl Known {
     /// The process that a thread belongs to, if that is known.
     pub(super) fn process_of(&self, thread: u32) -> Option<u32> {
-        self.processes.get(&thread).copied()
+        let process = self.processes.get(&thread).copied()?;
+        // Nobody tells when a thread ends, and its number may be given to another.
+        (process == thread || sys::has_thread(process, thread)).then_some(process)
     }
 
     /// Remembers a thread; whether its process is new.
@@ -42,24 +46,48 @@ impl Known {
     /// A process is gone; its number may be given to another.
     pub(super) fn forget(&mut self, process: u32) {
         for thread in self.of.remove(&process).into_iter().flat_map(|known| known.threads) {
-            self.processes.remove(&thread);
+            // Its number may be another's by now.
+            if self.processes.get(&thread) == Some(&process) {
+                self.processes.remove(&thread);
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::parent_id;
+    use std::process;
+
     use super::*;
+
+    fn own_thread() -> u32 {
+        rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+    }
 
     #[test]
     fn a_process_is_forgotten_with_all_its_threads() {
+        let (own, thread) = (process::id(), own_thread());
         let mut known = Known::default();
-        assert!(known.meet(7, 7));
-        assert!(!known.meet(8, 7), "a thread of a process that is known");
-        assert_eq!(known.process_of(8), Some(7));
-        known.forget(7);
-        assert_eq!((known.process_of(7), known.process_of(8)), (None, None));
-        assert!(known.of(7).is_none());
-        assert!(known.meet(8, 8), "its number was given to another");
+        assert!(known.meet(own, own));
+        assert!(!known.meet(thread, own), "a thread of a process that is known");
+        assert_eq!(known.process_of(thread), Some(own));
+        known.forget(own);
+        assert_eq!((known.process_of(own), known.process_of(thread)), (None, None));
+        assert!(known.of(own).is_none());
+        assert!(known.meet(own, own), "its number was given to another");
+    }
+
+    #[test]
+    fn a_number_that_a_thread_had_may_be_of_another_process() {
+        let (own, thread, before) = (process::id(), own_thread(), parent_id());
+        let mut known = Known::default();
+        assert!(known.meet(before, before));
+        assert!(!known.meet(thread, before));
+        assert_eq!(known.process_of(thread), None, "that thread has ended");
+        assert!(known.meet(thread, own));
+        assert_eq!(known.process_of(thread), Some(own));
+        known.forget(before);
+        assert_eq!(known.process_of(thread), Some(own));
     }
 }

@@ -98,6 +98,15 @@ pub(super) fn parent(process: &OwnedFd) -> Option<u32> {
     (result == 0).then_some(info.parent)
 }
 
+/// Whether a process has a thread of this number.
+pub(super) fn has_thread(process: u32, thread: u32) -> bool {
+    let none = 0;
+    // SAFETY: takes numbers only, and sends nothing.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, none) };
+    // One that is not ours to signal is there.
+    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
 /// A call that waits to go on.
 pub(super) type Told = libc::seccomp_notif;
 
