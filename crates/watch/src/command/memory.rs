@@ -1,4 +1,11 @@
 //! Strings in the memory of a program that waits.
+//!
+//! What is not in memory yet is not read where a program may have to bring it: that program may wait
+//! for us.
+
+use std::fs::File as Opened;
+use std::io::{self, BufRead as _, BufReader};
+use std::os::unix::fs::FileExt as _;
 
 use super::sys;
 
@@ -6,19 +13,31 @@ use super::sys;
 const NAME_MAX: usize = 4096;
 
 /// Where a string is read to.
-pub(super) type Text = [u8; NAME_MAX];
+pub(super) struct Text {
+    bytes: [u8; NAME_MAX],
+    tables: [Option<Table>; TABLES],
+}
+/// Page tables kept open, each in the place of its thread's number: to open one costs as much as
+/// to answer a call.
+const TABLES: usize = 64;
 /// Bytes read first: most names are shorter.
 const FIRST_BYTES: usize = 256;
 /// Memory comes and ends in pages of this size or of a multiple.
 const PAGE: usize = 4096;
 
+/// Of a page in `/proc/PID/pagemap`: it is in memory.
+const PRESENT: u64 = 1 << 63;
+/// Mappings among which one is looked for: a program can have millions, and others wait meanwhile.
+const MAPPINGS_MAX: usize = 1024;
+
 /// Room for a string.
 pub(super) fn text() -> Box<Text> {
-    Box::new([0; NAME_MAX])
+    Box::new(Text { bytes: [0; NAME_MAX], tables: [const { None }; TABLES] })
 }
 
 /// A string without the NUL that ends it; `None` if it is not there, or longer than a name can be.
 pub(super) fn string(thread: u32, at: u64, text: &mut Text) -> Option<&[u8]> {
+    let Text { bytes, tables } = text;
     let mut length = 0;
     while length < NAME_MAX {
         let from = at.checked_add(length as u64)?;
@@ -26,9 +45,12 @@ pub(super) fn string(thread: u32, at: u64, text: &mut Text) -> Option<&[u8]> {
         let page_left = PAGE - usize::try_from(from).ok()? % PAGE;
         let most = if length == 0 { page_left.min(FIRST_BYTES) } else { page_left };
         let end = NAME_MAX.min(length + most);
-        let read = sys::read_memory(thread, from, &mut text[length..end]).ok()?;
-        if let Some(last) = text[length..length + read].iter().position(|&byte| byte == 0) {
-            return Some(&text[..length + last]);
+        if !can_be_read(thread, from, tables) {
+            return None;
+        }
+        let read = sys::read_memory(thread, from, &mut bytes[length..end]).ok()?;
+        if let Some(last) = bytes[length..length + read].iter().position(|&byte| byte == 0) {
+            return Some(&bytes[..length + last]);
         }
         if read == 0 {
             return None;
@@ -41,7 +63,73 @@ pub(super) fn string(thread: u32, at: u64, text: &mut Text) -> Option<&[u8]> {
 /// A word.
 pub(super) fn word(thread: u32, at: u64) -> Option<u64> {
     let mut bytes = [0; 8];
+    let last = at.checked_add(bytes.len() as u64 - 1)?;
+    if ![at, last].into_iter().all(|at| can_be_read(thread, at, &mut [])) {
+        return None;
+    }
     (sys::read_memory(thread, at, &mut bytes).ok()? == 8).then(|| u64::from_ne_bytes(bytes))
+}
+
+/// Which pages a program has.
+#[derive(Debug)]
+struct Table {
+    thread: u32,
+    entries: Opened,
+}
+
+impl Table {
+    fn open(thread: u32) -> io::Result<Self> {
+        Ok(Self { thread, entries: Opened::open(format!("/proc/{thread}/pagemap"))? })
+    }
+
+    fn has(&self, at: u64) -> bool {
+        let mut entry = [0; size_of::<u64>()];
+        let entry_at = at / rustix::param::page_size() as u64 * entry.len() as u64;
+        let is_told = self.entries.read_exact_at(&mut entry, entry_at).is_ok();
+        is_told && u64::from_ne_bytes(entry) & PRESENT != 0
+    }
+}
+
+/// Whether what a program has at `at` is in memory, or comes from a disk.
+fn can_be_read(thread: u32, at: u64, tables: &mut [Option<Table>]) -> bool {
+    let place = (thread as usize).checked_rem(tables.len());
+    let mut kept = place.map(|place| &mut tables[place]);
+    let known = kept.as_deref().and_then(Option::as_ref);
+    if known.is_some_and(|table| table.thread == thread && table.has(at)) {
+        return true;
+    }
+    // A table is that of the program which the thread ran when it was opened.
+    let table = match Table::open(thread) {
+        Ok(table) => table,
+        // A kernel without such tables, or a program that is gone.
+        Err(error) => return error.kind() == io::ErrorKind::NotFound,
+    };
+    let has = table.has(at);
+    if let Some(kept) = &mut kept {
+        **kept = Some(table);
+    }
+    has || is_on_disk(thread, at)
+}
+
+/// Whether a file of a block device is mapped there: names that are part of a program are read from
+/// it when they are first used. Other file systems, and programs that handle page faults, may need a
+/// program that waits for us, or never answer.
+fn is_on_disk(thread: u32, at: u64) -> bool {
+    let Ok(maps) = Opened::open(format!("/proc/{thread}/maps")) else { return false };
+    let mut lines = BufReader::new(maps).split(b'\n').map_while(Result::ok).take(MAPPINGS_MAX);
+    let major = lines.find_map(|line| device(&String::from_utf8_lossy(&line), at));
+    major.is_some_and(|major| major != 0)
+}
+
+/// The major number of the device whose file is mapped at `at` by this line of `/proc/PID/maps`:
+/// `START-END PERMISSIONS OFFSET MAJOR:MINOR INODE PATH`. It is 0 where there is no device.
+fn device(line: &str, at: u64) -> Option<u32> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let is_there = (number(start)?..number(end)?).contains(&at);
+    let (major, _) = words.nth(2)?.split_once(':')?;
+    is_there.then(|| u32::from_str_radix(major, 16).ok())?
 }
 
 #[cfg(test)]
@@ -68,5 +156,23 @@ mod tests {
             assert!(string(own(), long.as_ptr().addr() as u64, &mut room).is_none(), "{length}");
         }
         assert_eq!(string(own(), 8, &mut room), None, "nothing is there");
+    }
+
+    #[test]
+    fn what_is_not_in_memory_is_not_waited_for() {
+        // So much comes from the system, and nobody touches its middle.
+        let untouched = Vec::<u8>::with_capacity(64 << 20);
+        let at = untouched.as_ptr().addr() as u64 + (32 << 20);
+        assert_eq!(string(own(), at, &mut text()), None);
+        assert_eq!(word(own(), at), None);
+    }
+
+    #[test]
+    fn only_files_of_devices_are_waited_for() {
+        let of = |device: &str| format!("1000-3000 r--p 00000000 {device} 12  /usr/bin/a b");
+        assert_eq!(device(&of("fd:01"), 0x2fff), Some(0xfd));
+        assert_eq!(device(&of("00:2c"), 0x1000), Some(0));
+        assert_eq!(device(&of("fd:01"), 0x3000), None, "beyond it");
+        assert_eq!(device("", 0), None);
     }
 }
