@@ -171,6 +171,31 @@ fn a_run_ends_though_a_thread_of_it_cannot() {
 }
 
 #[test]
+fn a_set_goes_on_beyond_a_member_whose_reads_hang() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let dead = slow.create("dead", lines(8 << 20, 3));
+    let folder = Dir::new();
+    let alive = folder.create("alive", "needle\n");
+    let state = Dir::new();
+    let to = folder.path().join("to");
+    std::fs::create_dir(&to).expect("a folder");
+    // The first reads are answered: its reader has begun.
+    let hang = || slow.mount().set_rules(vec!["dead: stall=3:forever".parse().expect("a rule")]);
+    hang();
+    let cat = nearfirst(&state, ["cat", "--wait-max", "0.2"]).arg(&dead).arg(&alive).run();
+    cat.ends_with(1).complains("dead: no answer for 0.2 s");
+    assert!(cat.text().ends_with("needle\n"), "what follows is written");
+    slow.mount().set_rules(Vec::new());
+    evict(&dead);
+    hang();
+    let cmd = nearfirst(&state, ["cp", "--wait-max", "0.2"]).arg(&dead).arg(&alive).arg(&to);
+    cmd.run().ends_with(1).complains("dead: no answer for 0.2 s");
+    assert_eq!(std::fs::read(to.join("alive")).expect("copied"), b"needle\n");
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn grep_passes_over_a_dead_mount() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow =

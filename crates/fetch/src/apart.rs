@@ -1,7 +1,7 @@
 //! Calls on a file whose mount may not answer, made by a thread that can be left behind.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,9 @@ use std::time::Duration;
 use store::Costs;
 
 use crate::sync::{Mutex, lock, mpsc};
+
+/// Bytes of one bounded read: a slow mount that answers has the whole limit for each.
+const READ_BYTES_MAX: usize = 512 << 10;
 
 type Call = Box<dyn FnOnce() + Send>;
 
@@ -28,7 +31,12 @@ impl Apart {
     /// # Errors
     /// Where no thread or descriptor can be had.
     pub(crate) fn new(name: &str, file: &File, costs: &Costs) -> io::Result<Self> {
-        let file = Arc::new(file.try_clone()?);
+        Self::of(name, file.try_clone()?, costs)
+    }
+
+    /// As [`Apart::new`]. Who drops it while a call hangs leaves closing the file to the thread.
+    pub(crate) fn of(name: &str, file: File, costs: &Costs) -> io::Result<Self> {
+        let file = Arc::new(file);
         let (calls, inbox) = mpsc::channel::<Call>();
         let serve = move || inbox.into_iter().for_each(|call| call());
         std::thread::Builder::new().name(name.into()).spawn(serve)?;
@@ -74,6 +82,22 @@ impl Apart {
         bytes_max: usize,
         first: impl FnOnce(&File) + Send + 'static,
     ) -> io::Result<usize> {
+        self.fill(buffer, bytes_max, move |file, space| {
+            first(file);
+            file.read_at(space, offset)
+        })
+    }
+
+    /// Fills `buffer`, no more than `bytes_max` of it, by `read`; returns how much.
+    ///
+    /// # Errors
+    /// As [`Apart::call`].
+    fn fill(
+        &self,
+        buffer: &mut [u8],
+        bytes_max: usize,
+        read: impl FnOnce(&File, &mut [u8]) -> io::Result<usize> + Send + 'static,
+    ) -> io::Result<usize> {
         // Kept from read to read: new memory for each would have to be mapped and cleared.
         let mut space = std::mem::take(&mut *lock(&self.space));
         let wanted = buffer.len().min(bytes_max);
@@ -81,13 +105,72 @@ impl Apart {
             space.resize(wanted, 0);
         }
         let (found, space) = self.call(move |file| {
-            first(file);
-            let read = file.read_at(&mut space[..wanted], offset)?;
+            let read = read(file, &mut space[..wanted])?;
             Ok((read, space))
         })?;
         buffer[..found].copy_from_slice(&space[..found]);
         *lock(&self.space) = space;
         Ok(found)
+    }
+}
+
+/// An open file whose calls are bounded where its mount may not answer.
+pub(crate) enum Calls {
+    Here(File),
+    Apart(Apart),
+}
+
+impl Calls {
+    /// # Errors
+    /// Where no thread can be had for them.
+    pub(crate) fn new(name: &str, file: File, costs: &Costs, may_stall: bool) -> io::Result<Self> {
+        if may_stall { Apart::of(name, file, costs).map(Self::Apart) } else { Ok(Self::Here(file)) }
+    }
+
+    /// Its descriptor. Calls on it are not bounded.
+    pub(crate) fn file(&self) -> &File {
+        match self {
+            Self::Here(file) => file,
+            Self::Apart(apart) => &apart.file,
+        }
+    }
+
+    /// Makes `call`.
+    ///
+    /// # Errors
+    /// As [`Apart::call`].
+    pub(crate) fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        match self {
+            Self::Here(file) => call(file),
+            Self::Apart(apart) => apart.call(call),
+        }
+    }
+
+    /// Reads on into `buffer`.
+    ///
+    /// # Errors
+    /// As [`Apart::call`].
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Here(file) => (&*file).read(buffer),
+            Self::Apart(apart) => {
+                apart.fill(buffer, READ_BYTES_MAX, |mut file, space| file.read(space))
+            }
+        }
+    }
+
+    /// Reads into `buffer` from `offset` on.
+    ///
+    /// # Errors
+    /// As [`Apart::call`].
+    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Here(file) => file.read_at(buffer, offset),
+            Self::Apart(apart) => apart.read_at(offset, buffer, READ_BYTES_MAX, |_| {}),
+        }
     }
 }
 
@@ -103,7 +186,11 @@ impl<T> Answer<T> {
     /// # Errors
     /// The call's own; `TimedOut` if it has not returned within the limit: it may be waited for again.
     pub(crate) fn wait(&self) -> io::Result<T> {
-        wait_for(&self.answers, self.limit).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        wait_for(&self.answers, self.limit).unwrap_or_else(|_| {
+            let limit = self.limit.as_secs_f32();
+            let reason = format!("no answer for {limit} s; its mount may be unreachable");
+            Err(io::Error::new(io::ErrorKind::TimedOut, reason))
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fetch::engine::Near;
+use fetch::engine::{FileReader, Near};
 use store::{Entry, Error, Name};
 
 /// Bytes of a remote member up to which its descriptor is memory; larger ones lie in a file.
@@ -30,7 +30,7 @@ enum Content {
     Near(Near),
     /// A near file that is being read; it stays near until that ends.
     Opened {
-        file: File,
+        file: FileReader,
         /// Bytes to its end: who knows it need not ask the system, which may
         /// ask a server. `None` of what told no size, and once others have the file.
         left: Option<u64>,
@@ -186,17 +186,18 @@ impl Member {
     }
 
     /// The open file behind it, if there is one.
-    fn opened(&mut self) -> io::Result<Option<&mut File>> {
+    fn opened(&mut self) -> io::Result<Option<&File>> {
         if let Content::Near(Near::File(near)) = &self.content {
-            let file = near.open().map_err(|error| io::Error::other(Arc::new(error)))?;
+            let file = near.reader().map_err(|error| io::Error::other(Arc::new(error)))?;
             let held = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
             let Content::Near(near) = held else { unreachable!("it was near above") };
             // A size of 0 may be that of a file that is made as it is read.
             let left = self.entry.size.filter(|&size| size > 0);
             self.content = Content::Opened { file, left, near };
         }
-        Ok(match &mut self.content {
-            Content::Opened { file, .. } | Content::Kept(file) => Some(file),
+        Ok(match &self.content {
+            Content::Opened { file, .. } => Some(file.file()),
+            Content::Kept(file) => Some(file),
             Content::Near(_) | Content::Held(_) => None,
         })
     }
@@ -256,7 +257,8 @@ impl Read for Member {
         match &mut self.content {
             Content::Near(Near::Bytes(reader)) => reader.read(buffer),
             Content::Held(held) => held.read(buffer),
-            Content::Kept(file) | Content::Opened { file, left: None, .. } => file.read(buffer),
+            Content::Kept(file) => file.read(buffer),
+            Content::Opened { file, left: None, .. } => file.read(buffer),
             Content::Opened { file, left: Some(left), .. } => {
                 let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
                 if most == 0 {
@@ -264,7 +266,7 @@ impl Read for Member {
                 }
                 let read = file.read(&mut buffer[..most])?;
                 // Files of the kernel end before the size that they tell, and go on telling it.
-                if read == 0 && Some(file.metadata()?.len()) != self.entry.size {
+                if read == 0 && Some(file.size()?) != self.entry.size {
                     let name = self.entry.name.clone();
                     return Err(io::Error::other(Arc::new(Error::Changed { name })));
                 }

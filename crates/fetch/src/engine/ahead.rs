@@ -7,7 +7,6 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use super::Inner;
 use super::files::{Cancelled, open_wanted};
 use super::item::Item;
 use crate::advise;
+use crate::apart::Calls;
 use crate::scheduler::{AttemptId, Contact, DeviceId, Event};
 use crate::sync::lock;
 
@@ -44,6 +44,7 @@ pub(super) fn read_ahead(
         Some(file) => file.map_err(failed)?,
         None => open_wanted(engine, &mut engine.costs.opener(), item, path)?.0,
     };
+    let file = Calls::new("ahead", file, &engine.costs, item.may_stall()).map_err(failed)?;
     let clock = engine.costs.clock();
     let began = clock.now();
     let mut asking = Asking::new(engine, attempt, item, &range);
@@ -53,11 +54,14 @@ pub(super) fn read_ahead(
         asking.ask(&file, at);
         let step = if at == range.start { FIRST_BYTES } else { STEP_BYTES };
         let wanted = usize::try_from(step.min(range.end - at)).expect("at most STEP_BYTES");
-        let read = match file.read_at(&mut buffer[..wanted], at) {
+        let read = match file.read_at(at, &mut buffer[..wanted]) {
             Ok(0) => return Err(Error::Changed { name: item.entry().name }),
             Ok(read) => read as u64,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(failed(error)),
+            Err(error) => {
+                leave_behind(error.kind(), file, item);
+                return Err(failed(error));
+            }
         };
         if at == range.start
             && let Some(contact) = item.contact()
@@ -81,9 +85,23 @@ pub(super) fn read_ahead(
 
 /// Has the kernel know a file's attributes, which its own reader may ask for before it reads: some
 /// file systems (FUSE) take them to be outdated by our reading.
-fn refresh(file: &File) {
+fn refresh(file: &Calls) {
     // If it fails, its reader will hear why.
-    drop(file.metadata());
+    drop(file.call(File::metadata));
+}
+
+/// After a read that hangs, has the thread that makes it close the descriptor that is kept for the
+/// reader, too: closing may ask the mount.
+fn leave_behind(kind: io::ErrorKind, file: Calls, item: &Item) {
+    if let Calls::Apart(apart) = file
+        && kind == io::ErrorKind::TimedOut
+        && let Some(kept) = item.take_file()
+    {
+        drop(apart.begin(move |_| {
+            drop(kept);
+            Ok(())
+        }));
+    }
 }
 
 /// Asks a device for a range, a little ahead of who waits for it.
@@ -118,13 +136,14 @@ impl<'a> Asking<'a> {
     }
 
     /// Asks for what is soon to be read from `at` on.
-    fn ask(&mut self, file: &File, at: u64) {
+    fn ask(&mut self, file: &Calls, at: u64) {
         let goal = at.saturating_add(ASKED_BYTES).min(self.end);
         let Some(from) = self.to.filter(|to| *to < goal) else { return };
         // The first bytes by themselves, or they would come no sooner than the others.
         let first = if from == at { goal.min(at + FIRST_BYTES) } else { from };
-        let asked =
-            advise::fetch(file, from..first).and_then(|()| advise::fetch(file, first..goal));
+        let asked = file.call(move |file| {
+            advise::fetch(file, from..first).and_then(|()| advise::fetch(file, first..goal))
+        });
         self.to = asked.is_ok().then_some(goal);
         if self.to == Some(self.end) && self.head.is_some() {
             self.engine.post([Event::Submitted { attempt: self.attempt }]);

@@ -31,7 +31,7 @@ use files::Pool;
 use state::{After, State};
 
 pub use feed::{Arrival, Feed, Turn};
-pub use near::{BytesReader, Near, NearFile};
+pub use near::{BytesReader, FileReader, Near, NearFile};
 pub use pump::Want;
 
 /// Threads that carry remote attempts: they wait for most of their time.

@@ -11,6 +11,7 @@ use store::Error;
 
 use super::Inner;
 use super::item::{Item, Source};
+use crate::apart::Calls;
 use crate::scheduler::{Event, MemberId};
 use crate::sync::lock;
 
@@ -107,6 +108,48 @@ impl NearFile {
             Some(file) => Ok(file),
             None => Ok(self.hold.engine.costs.open_regular(path)?.0),
         }
+    }
+
+    /// A reader of it, at the beginning.
+    ///
+    /// # Errors
+    /// As opening a file.
+    pub fn reader(&self) -> Result<FileReader, Error> {
+        let path = self.hold.item.path().expect("it is a file");
+        let (file, costs) = (self.open()?, &self.hold.engine.costs);
+        let calls = Calls::new("member", file, costs, self.may_stall());
+        calls.map(FileReader).map_err(|source| Error::io(path, source))
+    }
+}
+
+/// Reads a file from its beginning on. Where its mount may not answer, no call waits longer than
+/// that may take.
+pub struct FileReader(Calls);
+
+impl fmt::Debug for FileReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FileReader").field(self.0.file()).finish()
+    }
+}
+
+impl FileReader {
+    /// Its descriptor, calls on which are not bounded; what reads it moves this reader, too.
+    pub fn file(&self) -> &File {
+        self.0.file()
+    }
+
+    /// Bytes that it has.
+    ///
+    /// # Errors
+    /// The system's; `TimedOut` where the mount does not answer.
+    pub fn size(&self) -> io::Result<u64> {
+        self.0.call(|file| Ok(file.metadata()?.len()))
+    }
+}
+
+impl Read for FileReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
     }
 }
 
