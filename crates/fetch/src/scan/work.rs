@@ -154,20 +154,21 @@ impl<'a> Shared<'a> {
                 },
                 Work::Far(piece, mut far) => {
                     let read = self.read_far(&piece, &mut far, &mut buffer);
-                    let is_needed = {
-                        let mut state = lock(&self.state);
-                        state.far = Some(far);
-                        state.stopped |= piece.offset >= state.limit;
-                        self.wake(&state);
-                        piece.offset < state.limit
+                    let mut state = lock(&self.state);
+                    state.far = Some(far);
+                    state.stopped |= piece.offset >= state.limit;
+                    let read = match read {
+                        Ok(range) => (piece.offset < state.limit).then_some(range),
+                        Err(error) => {
+                            // With the same lock: who takes a reader that hangs waits as long again.
+                            state.failed.get_or_insert(error);
+                            None
+                        }
                     };
-                    if !is_needed && read.is_ok() {
-                        continue;
-                    }
-                    match read {
-                        Ok(range) => (range, false),
-                        Err(error) => return self.fail(error),
-                    }
+                    self.wake(&state);
+                    drop(state);
+                    let Some(range) = read else { continue };
+                    (range, false)
                 }
             };
             let length = range.end - range.start;
