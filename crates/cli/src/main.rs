@@ -34,6 +34,7 @@ mod wc;
 mod windows;
 
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -141,11 +142,14 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
             }
             ExitCode::from(exit)
         }
-        Err(shown) => {
-            // Who closed the output has read enough of the help.
-            drop(shown.print());
-            ExitCode::SUCCESS
-        }
+        // Who closed the output has read enough of the help.
+        Err(shown) => match shown.print().and_then(|()| io::stdout().flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                messages::error(format_args!("write error: {}", messages::reason(&error)));
+                ExitCode::from(exit)
+            }
+            _ => ExitCode::SUCCESS,
+        },
     }
 }
 

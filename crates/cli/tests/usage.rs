@@ -64,3 +64,20 @@ fn a_command_called_by_name_names_itself_in_its_usage() {
     assert_eq!((help.code, &*help.stderr), (Some(0), ""));
     assert!(help.stdout.contains("Usage: wc [OPTIONS] [FILE]..."), "{}", help.stdout);
 }
+
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    for (words, code) in [
+        (&["wc", "--help"][..], 1),
+        (&["find", "--help"], 1),
+        (&["grep", "--version"], 2),
+        (&["cat", "--help"], 2),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nearfirst"));
+        let output = command.args(words).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        assert!(said.ends_with("write error: No space left on device\n"), "{words:?}: {said}");
+    }
+}
