@@ -7,6 +7,8 @@ use std::fs::File as Opened;
 use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 
+use store::Mounts;
+
 use super::sys;
 
 /// The longest name the kernel takes, with the NUL that ends it.
@@ -111,25 +113,33 @@ fn can_be_read(thread: u32, at: u64, tables: &mut [Option<Table>]) -> bool {
     has || is_on_disk(thread, at)
 }
 
-/// Whether a file of a block device is mapped there: names that are part of a program are read from
-/// it when they are first used. Other file systems, and programs that handle page faults, may need a
-/// program that waits for us, or never answer.
+/// Whether a file is mapped there whose mount answers: names that are part of a program are read from
+/// it when they are first used. Of other mounts, and where programs handle page faults, another
+/// program may have to bring it, which waits for us or never answers.
 fn is_on_disk(thread: u32, at: u64) -> bool {
     let Ok(maps) = Opened::open(format!("/proc/{thread}/maps")) else { return false };
     let mut lines = BufReader::new(maps).split(b'\n').map_while(Result::ok).take(MAPPINGS_MAX);
-    let major = lines.find_map(|line| device(&String::from_utf8_lossy(&line), at));
-    major.is_some_and(|major| major != 0)
+    match lines.find_map(|line| device(&String::from_utf8_lossy(&line), at)) {
+        None => false,
+        // Some file systems tell another number than their mount has: they are on disks.
+        Some(device) => Mounts::read().is_ok_and(|mounts| {
+            let mut own = mounts.all().iter().filter(|mount| mount.major_minor == device);
+            !own.any(|mount| mount.backing.may_stall())
+        }),
+    }
 }
 
-/// The major number of the device whose file is mapped at `at` by this line of `/proc/PID/maps`:
-/// `START-END PERMISSIONS OFFSET MAJOR:MINOR INODE PATH`. It is 0 where there is no device.
-fn device(line: &str, at: u64) -> Option<u32> {
+/// The number of the device whose file is mapped at `at` by this line of `/proc/PID/maps`:
+/// `START-END PERMISSIONS OFFSET MAJOR:MINOR INODE PATH`; the inode is 0 where there is no file.
+fn device(line: &str, at: u64) -> Option<(u32, u32)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let number = |text| u64::from_str_radix(text, 16).ok();
     let is_there = (number(start)?..number(end)?).contains(&at);
-    let (major, _) = words.nth(2)?.split_once(':')?;
-    is_there.then(|| u32::from_str_radix(major, 16).ok())?
+    let (major, minor) = words.nth(2)?.split_once(':')?;
+    let has_file = words.next()? != "0";
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    if is_there && has_file { Some((number(major)?, number(minor)?)) } else { None }
 }
 
 #[cfg(test)]
@@ -168,11 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn only_files_of_devices_are_waited_for() {
+    fn the_device_of_a_mapped_file_is_told() {
         let of = |device: &str| format!("1000-3000 r--p 00000000 {device} 12  /usr/bin/a b");
-        assert_eq!(device(&of("fd:01"), 0x2fff), Some(0xfd));
-        assert_eq!(device(&of("00:2c"), 0x1000), Some(0));
+        assert_eq!(device(&of("fd:01"), 0x2fff), Some((0xfd, 1)));
+        assert_eq!(device(&of("00:2c"), 0x1000), Some((0, 0x2c)));
         assert_eq!(device(&of("fd:01"), 0x3000), None, "beyond it");
+        assert_eq!(device("1000-3000 rw-p 00000000 00:00 0", 0x1000), None, "no file");
         assert_eq!(device("", 0), None);
     }
 }
