@@ -21,7 +21,7 @@ pub(super) struct Text {
 }
 /// Page tables kept open, each in the place of its thread's number: to open one costs as much as
 /// to answer a call.
-const TABLES: usize = 64;
+const TABLES: usize = 8;
 /// Bytes read first: most names are shorter.
 const FIRST_BYTES: usize = 256;
 /// Memory comes and ends in pages of this size or of a multiple.
