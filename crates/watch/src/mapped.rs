@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::ranges::{joined, without};
 
 /// Of a page in `/proc/PID/pagemap`: it is in memory, and the process came to it.
-const PRESENT: u64 = 1 << 63;
+pub(crate) const PRESENT: u64 = 1 << 63;
 const ENTRY_BYTES: usize = size_of::<u64>();
 /// Pages that are asked about at a time.
 const ENTRIES: usize = 1 << 13;
@@ -126,22 +126,27 @@ impl Mapped {
 
 /// Where a part of a file is mapped.
 #[derive(Debug, PartialEq, Eq)]
-struct Mapping {
-    start: u64,
-    end: u64,
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
     offset: u64,
+    /// Number of the device of the file, as its mount has it.
+    pub(crate) device: (u32, u32),
 }
 
 impl Mapping {
     /// A line of `/proc/PID/maps`, if it is of a file: `START-END PERMISSIONS OFFSET DEVICE INODE PATH`.
-    fn parse(line: &[u8]) -> Option<(&[u8], Self)> {
+    pub(crate) fn parse(line: &[u8]) -> Option<(&[u8], Self)> {
         let path_at = line.iter().position(|&byte| byte == b'/')?;
         let (numbers, path) = line.split_at(path_at);
         let mut words = str::from_utf8(numbers).ok()?.split_ascii_whitespace();
         let (start, end) = words.next()?.split_once('-')?;
         let number = |text| u64::from_str_radix(text, 16).ok();
         let (start, end, offset) = (number(start)?, number(end)?, number(words.nth(1)?)?);
-        (start < end).then_some((path, Self { start, end, offset }))
+        let (major, minor) = words.next()?.split_once(':')?;
+        let number = |text| u32::from_str_radix(text, 16).ok();
+        let device = (number(major)?, number(minor)?);
+        (start < end).then_some((path, Self { start, end, offset, device }))
     }
 }
 
@@ -232,7 +237,8 @@ mod tests {
     #[test]
     fn lines_of_files_are_understood_and_others_are_not() {
         let line = b"7f01a000-7f01c000 r-xp 00003000 fd:01 1234      /usr/lib/a b.so";
-        let mapping = Mapping { start: 0x7f01_a000, end: 0x7f01_c000, offset: 0x3000 };
+        let (start, end, offset, device) = (0x7f01_a000, 0x7f01_c000, 0x3000, (0xfd, 1));
+        let mapping = Mapping { start, end, offset, device };
         assert_eq!(Mapping::parse(line), Some((&b"/usr/lib/a b.so"[..], mapping)));
         for line in [&b"7f01a000-7f01c000 rw-p 00000000 00:00 0 [heap]"[..], b"", b"x/y", b"1-/y"] {
             assert_eq!(Mapping::parse(line), None);

@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <sets.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum { FILES = 24 };
@@ -288,7 +289,8 @@ int main(void) {
     make_files();
     CHECK(nf_sleds_get_path("files/00.txt", &sled, 1) == 1);
     /* Where openat2 is not known, as to valgrind, a thread asked, which ends soon. */
-    for (int tries = 0; tries < 500 && threads_of_this() != 1; tries++)
+    int is_apart = syscall(SYS_openat2, -1, "", NULL, 0) == -1 && errno == ENOSYS;
+    for (int tries = 0; is_apart && tries < 500 && threads_of_this() != 1; tries++)
         usleep(10000);
     CHECK(threads_of_this() == 1);
     members_have_names_and_sizes();

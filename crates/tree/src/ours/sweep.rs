@@ -48,7 +48,7 @@ impl Sweep {
         names: &Names,
         at: Duration,
         opened: &NumberSet<Name>,
-    ) -> (Evidence, Vec<(Name, Duration)>) {
+    ) -> Option<(Evidence, Vec<(Name, Duration)>)> {
         let path = names.path(file);
         let folder = folder_of(path);
         let ending = ending(path);
@@ -56,12 +56,11 @@ impl Sweep {
             let new = Folder { read: 0, since: at, ending: Some(ending.into()) };
             self.folders.insert(folder.into(), new);
         }
-        let none = (Evidence::of_sweep(0, false), Vec::new());
-        let Some(known) = self.folders.get_mut(folder) else { return none };
+        let known = self.folders.get_mut(folder)?;
         known.read += 1;
         known.ending.take_if(|known| **known != *ending);
         if known.read < READ_MIN || !known.read.is_power_of_two() {
-            return none;
+            return None;
         }
         let left = names.within(folder).filter(|&other| {
             !opened.contains(&other)
@@ -70,14 +69,15 @@ impl Sweep {
         });
         let mut left: Vec<Name> = left.take(LEFT_MAX + 1).collect();
         if left.len() > LEFT_MAX || self.awaited.len() + left.len() > AWAITED_MAX {
-            return none;
+            return None;
         }
         left.sort_unstable();
         let evidence = Evidence::of_sweep(known.read / READ_MIN, known.ending.is_some());
         self.awaited.extend(left.iter().map(|&other| (other, evidence)));
         let reads = u32::try_from(known.read).unwrap_or(u32::MAX);
         let each = at.saturating_sub(known.since) / reads;
-        (evidence, left.into_iter().zip((1..).map(|steps| at + each * steps)).collect())
+        let others = left.into_iter().zip((1..).map(|steps| at + each * steps)).collect();
+        Some((evidence, others))
     }
 
     /// What has not come, and why it should have.
@@ -122,7 +122,8 @@ mod tests {
         for (&file, ms) in files.iter().zip(1..) {
             opened.insert(file);
             sweep.came(file);
-            others = sweep.others(file, names, Duration::from_millis(ms), &opened).1;
+            let found = sweep.others(file, names, Duration::from_millis(ms), &opened);
+            others = found.map_or_else(Vec::new, |(_, others)| others);
         }
         others
     }

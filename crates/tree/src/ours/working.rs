@@ -358,11 +358,11 @@ impl Working {
         } else if !expected || self.failed {
             self.strays += usize::from(!near);
             advice.fetch = self.follow(memory, file, at, opened, options);
-            let (evidence, others) = self.sweep.others(file, names, at, opened);
-            let chance = memory.beliefs.chance(self.program, evidence);
-            if chance >= options.chance_min {
+            if let Some((evidence, others)) = self.sweep.others(file, names, at, opened) {
+                let chance = memory.beliefs.chance(self.program, evidence);
                 let guess = |(file, at)| Guess { file, at, order: 0, chance, below: false };
-                advice.fetch.extend(others.into_iter().map(guess));
+                let others = others.into_iter().filter(|_| chance >= options.chance_min);
+                advice.fetch.extend(others.map(guess));
             }
         }
         advice.withdraw = self.fails(options);

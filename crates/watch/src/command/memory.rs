@@ -7,9 +7,10 @@ use std::fs::File as Opened;
 use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 
-use store::Mounts;
+use store::{Mount, Mounts};
 
 use super::sys;
+use crate::mapped::{Mapping, PRESENT};
 
 /// The longest name the kernel takes, with the NUL that ends it.
 const NAME_MAX: usize = 4096;
@@ -19,6 +20,7 @@ pub(super) struct Text {
     bytes: [u8; NAME_MAX],
     tables: [Option<Table>; TABLES],
 }
+
 /// Page tables kept open, each in the place of its thread's number: to open one costs as much as
 /// to answer a call.
 const TABLES: usize = 8;
@@ -27,8 +29,6 @@ const FIRST_BYTES: usize = 256;
 /// Memory comes and ends in pages of this size or of a multiple.
 const PAGE: usize = 4096;
 
-/// Of a page in `/proc/PID/pagemap`: it is in memory.
-const PRESENT: u64 = 1 << 63;
 /// Mappings among which one is looked for: a program can have millions, and others wait meanwhile.
 const MAPPINGS_MAX: usize = 1024;
 
@@ -119,27 +119,18 @@ fn can_be_read(thread: u32, at: u64, tables: &mut [Option<Table>]) -> bool {
 fn is_on_disk(thread: u32, at: u64) -> bool {
     let Ok(maps) = Opened::open(format!("/proc/{thread}/maps")) else { return false };
     let mut lines = BufReader::new(maps).split(b'\n').map_while(Result::ok).take(MAPPINGS_MAX);
-    match lines.find_map(|line| device(&String::from_utf8_lossy(&line), at)) {
+    let device_at = |line: Vec<u8>| {
+        let (_, mapping) = Mapping::parse(&line)?;
+        (mapping.start..mapping.end).contains(&at).then_some(mapping.device)
+    };
+    match lines.find_map(device_at) {
         None => false,
         // Some file systems tell another number than their mount has: they are on disks.
         Some(device) => Mounts::read().is_ok_and(|mounts| {
-            let mut own = mounts.all().iter().filter(|mount| mount.major_minor == device);
-            !own.any(|mount| mount.backing.may_stall())
+            let stalls = |mount: &Mount| mount.major_minor == device && mount.backing.may_stall();
+            !mounts.all().iter().any(stalls)
         }),
     }
-}
-
-/// The number of the device whose file is mapped at `at` by this line of `/proc/PID/maps`:
-/// `START-END PERMISSIONS OFFSET MAJOR:MINOR INODE PATH`; the inode is 0 where there is no file.
-fn device(line: &str, at: u64) -> Option<(u32, u32)> {
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    let is_there = (number(start)?..number(end)?).contains(&at);
-    let (major, minor) = words.nth(2)?.split_once(':')?;
-    let has_file = words.next()? != "0";
-    let number = |text| u32::from_str_radix(text, 16).ok();
-    if is_there && has_file { Some((number(major)?, number(minor)?)) } else { None }
 }
 
 #[cfg(test)]
@@ -175,15 +166,5 @@ mod tests {
         let at = untouched.as_ptr().addr() as u64 + (32 << 20);
         assert_eq!(string(own(), at, &mut text()), None);
         assert_eq!(word(own(), at), None);
-    }
-
-    #[test]
-    fn the_device_of_a_mapped_file_is_told() {
-        let of = |device: &str| format!("1000-3000 r--p 00000000 {device} 12  /usr/bin/a b");
-        assert_eq!(device(&of("fd:01"), 0x2fff), Some((0xfd, 1)));
-        assert_eq!(device(&of("00:2c"), 0x1000), Some((0, 0x2c)));
-        assert_eq!(device(&of("fd:01"), 0x3000), None, "beyond it");
-        assert_eq!(device("1000-3000 rw-p 00000000 00:00 0", 0x1000), None, "no file");
-        assert_eq!(device("", 0), None);
     }
 }

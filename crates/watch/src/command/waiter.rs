@@ -131,9 +131,9 @@ fn unobserved(error: i32) -> Outcome {
     })
 }
 
-/// Sends the command what was sent to us, by an alarm, too, that was set before we began. What the terminal sends goes to its whole group, and so
-/// to the command, by itself, unless it came `early`, before there was one. Gives a signal that is
-/// to stop it.
+/// Sends the command what was sent to us, by an alarm, too, that was set before we began. What the
+/// terminal sends goes to its whole group, and so to the command, by itself, unless it came `early`,
+/// before there was one. Gives a signal that is to stop it.
 fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> {
     let (mut stops, mut continues) = (None, None::<Sent>);
     loop {
