@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::progress;
+use crate::{progress, stdout};
 
 static PROGRAM: OnceLock<String> = OnceLock::new();
 static ERRORS: AtomicU64 = AtomicU64::new(0);
@@ -43,7 +43,11 @@ pub(crate) fn any() -> bool {
 
 /// The reason of an I/O error as the GNU tools give it: without the number.
 pub(crate) fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
+    let text = if stdout::is_closed(error) {
+        std::io::Error::from_raw_os_error(libc::EBADF).to_string()
+    } else {
+        error.to_string()
+    };
     match text.find(" (os error ") {
         Some(at) => text[..at].to_owned(),
         None => text,

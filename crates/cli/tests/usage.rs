@@ -81,3 +81,34 @@ fn help_that_cannot_be_written_is_an_error() {
         assert!(said.ends_with("write error: No space left on device\n"), "{words:?}: {said}");
     }
 }
+
+#[test]
+fn what_is_written_to_a_closed_stdout_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "a line\n").unwrap();
+    let closed = |line: &str| {
+        let script = format!("exec \"$0\" {line} >&-");
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", &script, env!("CARGO_BIN_EXE_nearfirst")]).arg(&file);
+        let output = command.env("NEARFIRST_STATE", folder.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (line, code) in [
+        ("wc \"$1\"", 1),
+        ("find \"$1\"", 1),
+        ("grep a \"$1\"", 2),
+        ("cat \"$1\"", 2),
+        ("ls \"$1\"", 2),
+        ("sleds --json \"$1\"", 2),
+        ("order \"$1\"", 2),
+        ("--help", 2),
+    ] {
+        let (ours, stderr) = closed(line);
+        assert_eq!(ours, Some(code), "{line}: {stderr}");
+        assert!(stderr.contains(": Bad file descriptor\n"), "{line}: {stderr}");
+    }
+    // Who writes nothing misses nothing.
+    assert_eq!(closed("grep -q a \"$1\""), (Some(0), String::new()));
+    assert_eq!(closed("grep -q b \"$1\""), (Some(1), String::new()));
+}

@@ -39,6 +39,11 @@ extern "C" fn note() {
     }
 }
 
+/// Whether this process was started without its standard output; what stands there now is nothing.
+pub fn lacks_stdout() -> bool {
+    CLOSED[1].load(Ordering::Relaxed)
+}
+
 /// Has children be waited for: of those that are ignored nobody learns how they ended.
 pub(super) fn mind_children() {
     // SAFETY: no handler is called.

@@ -25,6 +25,7 @@ mod supervisor;
 mod sys;
 mod waiter;
 
+pub use inherited::lacks_stdout;
 pub use observer::Observer;
 pub use report::Reporter;
 pub use run::{Ended, Outcome, Unobserved, replace, run};
