@@ -387,6 +387,24 @@ fn a_full_disk_is_an_error() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+#[test]
+fn what_is_all_in_memory_needs_no_device_table_but_for_times() {
+    let state = Dir::new();
+    state.create("devices.toml", "this is no table");
+    // What lies there is always in memory.
+    let mut file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+    file.write_all(&b"a line\n".repeat(1 << 18)).unwrap();
+    let counted = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nearfirst"));
+        let command = command.args(arguments).arg(file.path());
+        command.env("NEARFIRST_STATE", state.path()).output().unwrap()
+    };
+    assert_eq!(stderr(&counted(&["wc", "-l"])), "");
+    assert_eq!(stderr(&counted(&["grep", "-c", "line"])), "");
+    let told = counted(&["wc", "-l", "--stats"]);
+    assert!(stderr(&told).contains("devices.toml"), "{}", stderr(&told));
+}
+
 fn contents() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         "[ -~\t\n]{0,40}".prop_map(String::into_bytes),

@@ -217,7 +217,8 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         PlanFlag::Best => Plan::Best,
         PlanFlag::Linear => Plan::Linear,
     };
-    let options = ScanOptions { plan, ..ScanOptions::with_jobs(threads) };
+    let estimates = args.reading.stats;
+    let options = ScanOptions { plan, estimates, ..ScanOptions::with_jobs(threads) };
     let reader = Reader::new(Task { wanted, encoding, costs: &costs, options });
     let only_total = args.total == Total::Only;
     let mut report = Report::new(shown, 1, encoding, !only_total);

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use sled::{Place, Plan, Sled, pull_edges};
+use sled::{DeviceTable, Place, Plan, Sled, pull_edges};
 use store::Status;
 
 use super::{ScanOptions, Source};
@@ -38,7 +38,13 @@ pub(super) fn located(
     size: u64,
     holes: &[Range<u64>],
 ) -> io::Result<Vec<Sled>> {
-    let mut sleds = source.costs.file_sleds(source.file)?;
+    let located = source.costs.local().locate(source.file)?;
+    let is_near = located.extents.iter().all(|extent| extent.place == Place::Near);
+    let mut sleds = if is_near && !options.estimates {
+        sled::describe(located.extents, &DeviceTable::default())
+    } else {
+        source.costs.describe(located)
+    };
     // The file may have grown since its size was pinned.
     sleds.retain(|sled| sled.offset < size);
     if let Some(last) = sleds.last_mut() {

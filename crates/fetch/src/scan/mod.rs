@@ -64,6 +64,10 @@ pub struct ScanOptions {
     /// save time worth it. By default so; not for a search that may stop
     /// before it needs any.
     pub ahead: bool,
+    /// Whether to estimate what is told of times ([`ScanReport::told`], [`ScanReport::saved_s`]). By
+    /// default so; of a file that is all in memory nothing else needs the device tables, and to load
+    /// them may take as long as to count 32 MiB.
+    pub estimates: bool,
 }
 
 impl Default for ScanOptions {
@@ -75,7 +79,8 @@ impl Default for ScanOptions {
 impl ScanOptions {
     /// With so many threads, and all else by default: to ask how many there may be takes 0.1 ms.
     pub fn with_jobs(jobs: usize) -> Self {
-        Self { chunk_bytes: CHUNK_BYTES, separator: None, jobs, plan: Plan::Best, ahead: true }
+        let (separator, plan) = (None, Plan::Best);
+        Self { chunk_bytes: CHUNK_BYTES, separator, jobs, plan, ahead: true, estimates: true }
     }
 }
 
@@ -105,13 +110,15 @@ pub struct ScanReport {
     pub far_bytes: u64,
     /// Bytes that were in memory and so did not have to be read from the file's device.
     pub saved_bytes: u64,
-    /// Seconds that reading those from the device was estimated to take, median; `None`: unknown.
+    /// Seconds that reading those from the device was estimated to take, median; `None`: unknown, or
+    /// not asked for.
     pub saved_s: Option<f64>,
     /// Time that reads of far bytes took, much of it beside computation.
     pub waited: Duration,
     /// Time in all.
     pub elapsed: Duration,
-    /// What reading all of it but large holes, by the plan, was estimated to take.
+    /// What reading all of it but large holes, by the plan, was estimated to take; of what is all in
+    /// memory only where it was asked for.
     pub told: DeliveryTime,
     /// Whether it ended before the end of the file because it was told to.
     pub stopped: bool,
@@ -211,7 +218,8 @@ where
         far.finish_stream();
         state.waited = far.waited();
     }
-    let (saved_bytes, saved_s) = saved(source, &entry, state.near_bytes - state.hole_bytes);
+    let saved_bytes = saved(&entry, state.near_bytes - state.hole_bytes);
+    let saved_s = options.estimates.then(|| reading_s(source, &entry, saved_bytes)).flatten();
     match state.failed {
         Some(error) => Err(error),
         None => Ok(ScanReport {
@@ -239,16 +247,22 @@ fn is_worth_fetching_ahead(near: u64, told: &DeliveryTime) -> bool {
     near as f64 / COMPUTED_PER_S >= AHEAD_GAIN_MIN * told.p50
 }
 
-/// Of `near` bytes those that lie on a device, too, and the seconds it would take to read them.
-fn saved(source: &Source<'_>, entry: &Status, near: u64) -> (u64, Option<f64>) {
-    if matches!(entry.backing, Backing::Memory | Backing::Pseudo) {
-        return (0, Some(0.0));
+/// Of `near` bytes those that lie on a device, too.
+fn saved(entry: &Status, near: u64) -> u64 {
+    match entry.backing {
+        Backing::Memory | Backing::Pseudo => 0,
+        // Small holes are near, but on no device.
+        _ => near.min(entry.allocated),
     }
-    // Small holes are near, but on no device.
-    let length = near.min(entry.allocated);
+}
+
+/// The seconds it would take to read so many bytes from the device of a file.
+fn reading_s(source: &Source<'_>, entry: &Status, length: u64) -> Option<f64> {
+    if length == 0 {
+        return Some(0.0);
+    }
     let device = entry.device.clone();
-    let on_device = Extent { offset: 0, length, device, place: Place::Far };
-    let extents = if length > 0 { vec![on_device] } else { Vec::new() };
+    let extents = vec![Extent { offset: 0, length, device, place: Place::Far }];
     let sleds = source.costs.describe(Located { extents, ..Located::default() });
-    (length, sled::delivery_time(&sleds, Plan::Best).known().map(|time| time.p50))
+    sled::delivery_time(&sleds, Plan::Best).known().map(|time| time.p50)
 }

@@ -284,6 +284,7 @@ impl Run<'_> {
                 PlanFlag::Linear => Plan::Linear,
             },
             ahead: !may_stop,
+            estimates: false,
         }
     }
 }
