@@ -173,6 +173,27 @@ def test_a_function_that_uses_its_set_is_told_off(folder: Path) -> None:
         len(members.filter(lambda _: len(members)))
 
 
+ENDS = """
+import sys, threading, time, nearfirst
+began = threading.Event()
+def keep(entry):
+    began.set()
+    for _ in range(200):
+        time.sleep(0.001)
+    print("returned", flush=True)
+    return True
+members = nearfirst.open(sys.argv[1]).filter(keep)
+threading.Thread(target=members.__len__, daemon=True).start()
+began.wait()
+"""
+
+
+def test_python_ends_after_a_function_that_is_under_way(folder: Path) -> None:
+    command = [sys.executable, "-c", ENDS, f"{folder}/a.txt"]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    assert told.stdout == b"returned\n"
+
+
 def test_a_closed_set_says_so(folder: Path) -> None:
     with nearfirst.open(f"{folder}/*.txt") as members:
         member = next(members)

@@ -5,13 +5,73 @@
 //! the GIL.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict as _;
 
 use crate::entry::Entry;
 use crate::kept::{Kept, Reference};
+use crate::wait::SLICE;
+
+/// Calls that are under way. No locks: a fork would have them as they were.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+/// Python ends: no more calls are begun.
+static OVER: AtomicBool = AtomicBool::new(false);
+
+/// A call, until it returns.
+struct UnderWay;
+
+impl UnderWay {
+    /// `None` once Python ends.
+    fn begun() -> Option<Self> {
+        // In this order: who ends Python sees it, or it sees that.
+        UNDER_WAY.fetch_add(1, Ordering::SeqCst);
+        let begun = Self;
+        (!OVER.load(Ordering::SeqCst)).then_some(begun)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        // Of a fork within a call, it is the parent's.
+        let less = |calls: usize| Some(calls.saturating_sub(1));
+        let _before = UNDER_WAY.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+    }
+}
+
+/// Begins no more calls, and waits for those that are under way: a thread that runs Python's code
+/// when Python ends is ended by it in the middle of that, which takes the process with it.
+///
+/// # Errors
+/// What a signal handler raises.
+#[pyfunction]
+fn python_ends(py: Python<'_>) -> PyResult<()> {
+    OVER.store(true, Ordering::SeqCst);
+    while UNDER_WAY.load(Ordering::SeqCst) > 0 {
+        py.detach(|| std::thread::park_timeout(SLICE));
+        py.check_signals()?;
+    }
+    Ok(())
+}
+
+/// In a fork: the threads that make calls are its parent's.
+#[pyfunction]
+fn forked() {
+    UNDER_WAY.store(0, Ordering::SeqCst);
+    OVER.store(false, Ordering::SeqCst);
+}
+
+/// Has the end of Python wait for calls.
+pub(crate) fn end_with_python(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    py.import("atexit")?.getattr("register")?.call1((wrap_pyfunction!(python_ends, module)?,))?;
+    let in_child = [("after_in_child", wrap_pyfunction!(forked, module)?)].into_py_dict(py)?;
+    py.import("os")?.getattr("register_at_fork")?.call((), Some(&in_child))?;
+    Ok(())
+}
 
 thread_local! {
     static CALLING: Cell<bool> = const { Cell::new(false) };
@@ -51,13 +111,19 @@ impl Callback {
         Ok((Self { function, trouble: Arc::clone(trouble) }, kept))
     }
 
-    /// Calls it with an entry; `None` if it raised, its sets are gone, or Python ends.
+    /// Calls it with an entry; `None` if it raised, its sets are gone, or Python ends, which who
+    /// waits for them is told as well.
     fn call<T>(
         &self,
         entry: &nearfirst::Entry,
         answer: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> Option<T> {
         let called = || {
+            let Some(_under_way) = UnderWay::begun() else {
+                let ends = "Python ends: rank and filter functions are not called any more";
+                self.trouble.keep(PyRuntimeError::new_err(ends));
+                return None;
+            };
             Python::try_attach(|py| {
                 let function = self.function.get(py)?;
                 CALLING.set(true);

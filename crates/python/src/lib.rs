@@ -35,6 +35,8 @@ use pyo3::prelude::*;
 /// Sets and sleds; use them through the package `nearfirst`.
 #[pymodule]
 mod _nearfirst {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::bell::Bell;
     #[pymodule_export]
@@ -55,4 +57,9 @@ mod _nearfirst {
     use crate::spec::Spec;
     #[pymodule_export]
     use crate::waiting::Waiting;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::callback::end_with_python(module)
+    }
 }
