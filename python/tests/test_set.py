@@ -194,6 +194,12 @@ def test_python_ends_after_a_function_that_is_under_way(folder: Path) -> None:
     assert told.stdout == b"returned\n"
 
 
+def test_names_that_have_ended_stay_ended(folder: Path) -> None:
+    known = nearfirst.open(f"{folder}/*.txt").names()
+    assert len(list(known)) == 3
+    assert list(known) == list(known) == []
+
+
 def test_a_closed_set_says_so(folder: Path) -> None:
     with nearfirst.open(f"{folder}/*.txt") as members:
         member = next(members)

@@ -136,7 +136,8 @@ impl Open {
 
     /// The names of a set, as they become known.
     fn listing(self: &Arc<Self>) -> PyResult<Arc<Owned<Mutex<Listing>>>> {
-        let entries = self.set()?.entries().boxed();
+        // Who asks once more after the end is told so again.
+        let entries = self.set()?.entries().fuse().boxed();
         let listing = Listing { open: Some(Arc::clone(self)), entries: Some(entries) };
         let listing = Arc::new(Owned::new(Mutex::new(listing)));
         let mut listings = locked(&self.listings);
