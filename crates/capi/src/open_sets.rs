@@ -78,7 +78,7 @@ impl OpenSet {
     /// What is known of the `index`-th member, waiting for it; `None` past the last.
     pub(crate) fn known(&self, index: u64) -> Option<Known> {
         let mut digest = lock(&self.digest);
-        let is_ahead = digest.as_ref().is_some_and(|digest| digest.taken > index + 1);
+        let is_ahead = digest.as_ref().is_some_and(|digest| digest.taken.saturating_sub(1) > index);
         if digest.is_none() || is_ahead {
             let rest = Box::new(self.set.digest());
             *digest = Some(Digest { rest, taken: 0, last: None });

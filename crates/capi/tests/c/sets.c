@@ -157,6 +157,7 @@ static void digests_have_every_name_once(void) {
     CHECK(nf_set_digest(set, 3, name, 4, &known) == 12 && strcmp(name, "fil") == 0);
     CHECK(nf_set_digest(set, 3, NULL, 0, NULL) == 12);
     CHECK(nf_set_digest(set, FILES, name, sizeof name, &known) == 0);
+    CHECK(nf_set_digest(set, UINT64_MAX, name, sizeof name, &known) == 0);
     CHECK(taken(set) == 0xffffff && setClose(set) == 0);
 }
 
