@@ -1,19 +1,52 @@
-//! The costs of this process: loaded at the first call, shared by all threads.
+//! The costs of this process: loaded at the first question, shared by all threads.
 
-#![expect(unsafe_code, reason = "C symbols are exported")]
+#![expect(
+    unsafe_code,
+    reason = "C symbols are exported, and a pointer to what is never freed is read"
+)]
 
 use std::ffi::{c_char, c_int};
-use std::sync::{Arc, OnceLock};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use nearfirst::Costs;
+use nearfirst::{Clock, Costs, Local, TableFiles};
 
 use crate::error::answer;
 use crate::memory::put_text;
 
-/// The costs that all calls ask.
+/// Costs, and the process that asks them.
+struct Own {
+    process: u32,
+    costs: Arc<Costs>,
+}
+
+/// The costs that all calls ask. A fork has its own: of its parent's it has a
+/// copy with locks that a thread, which it has no copy of, may have held.
 pub(crate) fn costs() -> &'static Arc<Costs> {
-    static COSTS: OnceLock<Arc<Costs>> = OnceLock::new();
-    COSTS.get_or_init(|| Arc::new(Costs::load()))
+    static OWN: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
+    let process = std::process::id();
+    let mut known = OWN.load(Ordering::Acquire);
+    loop {
+        // SAFETY: null, or leaked below, and not changed after.
+        if let Some(own) = unsafe { known.as_ref() }
+            && own.process == process
+        {
+            return &own.costs;
+        }
+        // Threads that meet here make several, of which one is kept and loads the tables.
+        let costs =
+            Costs::not_loaded(Local::default(), TableFiles::default(), Clock::real(), |_| ());
+        let made = Box::into_raw(Box::new(Own { process, costs: Arc::new(costs) }));
+        match OWN.compare_exchange(known, made, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => known = made,
+            Err(now) => {
+                // SAFETY: made above, and nobody else knows it.
+                drop(unsafe { Box::from_raw(made) });
+                known = now;
+            }
+        }
+    }
 }
 
 /// Writes down what `nf_device_fill` set in the device table on disk: root's

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <sleds.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 static void write_file(const char *name, off_t size) {
     int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -135,6 +136,26 @@ static void integers_that_are_too_small(void) {
     CHECK(sleds_pick_finish(fd) == 0 && close(fd) == 0 && unlink("large.data") == 0);
 }
 
+/* A fork has costs of its own: a thread that it lacks may have held the locks of its parent's. */
+static void a_fork_asks_for_itself(void) {
+    struct nf_estimate estimate;
+    CHECK(nf_device_fill("disk:parent", 1, 1) == 0);
+    CHECK(nf_device_estimate("disk:parent", 1, &estimate) == 1);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(nf_device_estimate("disk:parent", 1, &estimate) == 0);
+        CHECK(nf_device_fill("disk:parent", 2, 2) == 0);
+        CHECK(nf_device_estimate("disk:parent", 1, &estimate) == 1);
+        /* Valgrind calls lost what is the parent's alone. */
+        execl("/bin/true", "true", (char *)NULL);
+        _exit(1);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(nf_device_estimate("disk:parent", 1, &estimate) == 1 && estimate.latency.p50 == 1);
+}
+
 int main(void) {
     CHECK(strcmp(nf_last_error(), "") == 0);
     CHECK(strlen(nf_version()) >= 5);
@@ -147,6 +168,7 @@ int main(void) {
     CHECK(close(fd) == 0);
     a_number_used_again();
     integers_that_are_too_small();
+    a_fork_asks_for_itself();
 
     /* An empty file has no sleds and no pieces. */
     struct nf_piece piece;
