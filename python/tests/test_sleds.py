@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,25 @@ def test_a_delivery_time_covers_what_is_known(file: Path) -> None:
     assert 0 <= best.p50 <= linear.p50
     assert best.is_known == (best.unknown_bytes == 0)
     assert best.cold_bytes == 0
+
+
+LARGE = """
+import resource, sys, nearfirst
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+try:
+    next(nearfirst.pick(sys.argv[1], size=8 << 30))
+except nearfirst.Refused as error:
+    print(error.reason)
+"""
+
+
+def test_a_piece_that_memory_has_no_room_for_is_an_error(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.touch()
+    os.truncate(large, 8 << 30)
+    command = [sys.executable, "-c", LARGE, str(large)]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    assert b"no memory" in told.stdout
 
 
 def test_each_byte_is_picked_once(file: Path) -> None:

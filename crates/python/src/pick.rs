@@ -87,11 +87,22 @@ impl Picked {
             }
         };
         let Some(piece) = piece else { return Ok(None) };
-        let too_large = |_| Error::refused(self.name.clone(), "a record is larger than memory");
-        let mut bytes = vec![0; usize::try_from(piece.length).map_err(too_large)?];
+        let mut bytes = zeroed(piece.length).ok_or_else(|| {
+            let reason = format!("there is no memory for a piece of {} bytes", piece.length);
+            Error::refused(self.name.clone(), reason)
+        })?;
         self.read(piece.offset, &mut bytes)?;
         Ok(Some((piece, bytes)))
     }
+}
+
+/// Bytes to be filled; `None` without memory for them.
+fn zeroed(length: u64) -> Option<Vec<u8>> {
+    let length = usize::try_from(length).ok()?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).ok()?;
+    bytes.resize(length, 0);
+    Some(bytes)
 }
 
 impl Pieces {
