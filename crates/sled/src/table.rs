@@ -197,6 +197,25 @@ impl DeviceTable {
         }
     }
 
+    /// Forgets what was learned about longest ago, until at most `most` devices are left; stores, of
+    /// whose names there is no end, before the devices of this machine.
+    pub fn keep_latest(&mut self, most: usize) {
+        let excess = self.entries.len().saturating_sub(most);
+        if excess == 0 {
+            return;
+        }
+        let here = |device: &Device| !device.name().contains("://");
+        let mut by_age: Vec<_> = self
+            .entries
+            .iter()
+            .map(|(device, entry)| (here(device), entry.updated, device.clone()))
+            .collect();
+        by_age.sort_unstable();
+        for (_, _, device) in &by_age[..excess] {
+            self.entries.remove(device);
+        }
+    }
+
     /// Reads the text form.
     ///
     /// # Errors

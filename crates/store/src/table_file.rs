@@ -11,6 +11,9 @@ use sled::{DeviceTable, TableError};
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
 /// A table is small; more than this is not one.
 const BYTES_MAX: u64 = 16 << 20;
+/// Devices that a table keeps: a set of web pages may come from any number of servers, and every run
+/// that asks what something costs reads them all, 70 in a millisecond.
+const DEVICES_MAX: usize = 128;
 
 /// Something that a person should know and that stops nothing.
 #[derive(Debug)]
@@ -111,6 +114,7 @@ impl TableFiles {
         lock.lock()?;
         let mut merged = read(path).unwrap_or_default();
         merged.merge(table.clone());
+        merged.keep_latest(DEVICES_MAX);
         let part = folder.join(format!("devices.toml.{}", std::process::id()));
         let written = File::create(&part).and_then(|mut file| {
             file.write_all(merged.to_toml().as_bytes())?;
@@ -185,6 +189,28 @@ mod tests {
         assert!(warnings[0].to_string().contains("devices.toml.broken"), "{}", warnings[0]);
         assert!(!files.own().exists());
         assert!(files.load().1.is_empty());
+    }
+
+    #[test]
+    fn a_table_keeps_the_devices_here_and_the_latest_of_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let mut table = DeviceTable::default();
+        let mut learn = |name: &str, at| {
+            let device = Device::new(name);
+            table.fill(&device, 1.0, 1.0);
+            table.set_updated(&device, at);
+        };
+        learn("disk:a", 1);
+        for server in 0..1000 {
+            learn(&format!("https://server-{server}"), 2 + server % 500);
+        }
+        files.save(&table).expect("saved");
+        let (kept, _) = files.load();
+        assert_eq!(kept.devices().count(), DEVICES_MAX);
+        let is_kept = |name: &str| kept.updated(&Device::new(name)) > 0;
+        assert!(is_kept("disk:a") && is_kept("https://server-999"));
+        assert!(is_kept("https://server-499") && !is_kept("https://server-500"));
     }
 
     #[test]
