@@ -4,12 +4,13 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::{progress, stdout};
+use crate::progress;
 
 static PROGRAM: OnceLock<String> = OnceLock::new();
 static ERRORS: AtomicU64 = AtomicU64::new(0);
+static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Sets the name that opens every message; the first call counts.
 pub(crate) fn set_program(name: &OsStr) {
@@ -41,13 +42,18 @@ pub(crate) fn any() -> bool {
     ERRORS.load(Ordering::Relaxed) > 0
 }
 
+/// Has [`reason`] know that the standard output is closed.
+pub(crate) fn stdout_is_closed() {
+    STDOUT_IS_CLOSED.store(true, Ordering::Relaxed);
+}
+
 /// The reason of an I/O error as the GNU tools give it: without the number.
 pub(crate) fn reason(error: &std::io::Error) -> String {
-    let text = if stdout::is_closed(error) {
-        std::io::Error::from_raw_os_error(libc::EBADF).to_string()
-    } else {
-        error.to_string()
-    };
+    let is_of_stdout = error.kind() == std::io::ErrorKind::NotConnected;
+    if is_of_stdout && STDOUT_IS_CLOSED.load(Ordering::Relaxed) {
+        return "Bad file descriptor".to_owned();
+    }
+    let text = error.to_string();
     match text.find(" (os error ") {
         Some(at) => text[..at].to_owned(),
         None => text,

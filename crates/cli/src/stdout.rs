@@ -5,6 +5,8 @@ use std::io::{self, StdoutLock, Write};
 use rustix::net::{AddressFamily, SocketType, socket};
 use watch::command::lacks_stdout;
 
+use crate::messages;
+
 /// Writes each piece at once, and as it is: the standard library's keeps what follows the last line
 /// end, which of binary data makes two writes of each.
 #[derive(Debug)]
@@ -31,17 +33,12 @@ impl Write for Unbuffered {
 ///
 /// The language's start-up puts `/dev/null` there, in which what is written is lost without a word,
 /// and the standard library takes the error of a bad descriptor for success. A socket that leads
-/// nowhere takes nothing, and [`crate::messages::reason`] knows what it says.
+/// nowhere takes nothing.
 pub(crate) fn fail_if_closed() {
     if lacks_stdout()
         && let Ok(nowhere) = socket(AddressFamily::UNIX, SocketType::STREAM, None)
+        && rustix::stdio::dup2_stdout(nowhere).is_ok()
     {
-        // Where that fails, all is as the start-up left it.
-        let _placed = rustix::stdio::dup2_stdout(nowhere);
+        messages::stdout_is_closed();
     }
-}
-
-/// Whether an error is that of writing to a standard output that is closed.
-pub(crate) fn is_closed(error: &io::Error) -> bool {
-    lacks_stdout() && error.kind() == io::ErrorKind::NotConnected
 }
