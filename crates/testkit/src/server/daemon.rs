@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{self, UnixDatagram};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -38,6 +40,8 @@ pub(crate) struct Daemon {
     port: u16,
     /// Asks it to end by itself; without one it is killed.
     farewell: Option<Signal>,
+    /// While it is held, no other process of tests takes the port, and its server for this one.
+    _claim: UnixDatagram,
 }
 
 impl Daemon {
@@ -53,7 +57,7 @@ impl Daemon {
     ) -> Self {
         let log = dir.join("server.log");
         for _ in 0..STARTS_MAX {
-            let port = free_port();
+            let (port, claim) = free_port();
             let mut command = command(port);
             let line = format!("{command:?}");
             let file = File::create(&log).unwrap_or_else(|e| panic!("{}: {e}", log.display()));
@@ -61,7 +65,7 @@ impl Daemon {
             command.stdin(Stdio::null()).stdout(file).stderr(copy).process_group(0);
             let child = spawn(command).unwrap_or_else(|e| panic!("{line}: {e}"));
             let ended = pidfd_open(pid(&child), PidfdFlags::empty()).expect("Linux 5.3 or later");
-            let daemon = Self { child, ended, port, farewell: None };
+            let daemon = Self { child, ended, port, farewell: None, _claim: claim };
             for _ in 0..STARTS_WITHIN_MS / LOOKS_EVERY_MS {
                 if answers(daemon.address()) {
                     return daemon;
@@ -178,7 +182,8 @@ fn spawn(command: Command) -> io::Result<Child> {
     child.recv().expect("the thread never ends")
 }
 
-fn free_port() -> u16 {
+/// A port that nobody listens at, and the claim to it, which other processes of tests respect.
+fn free_port() -> (u16, UnixDatagram) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let count = PORTS.end - PORTS.start;
     // Tests run in several processes at a time: each begins elsewhere.
@@ -186,8 +191,13 @@ fn free_port() -> u16 {
     for _ in PORTS {
         let next = first + NEXT.fetch_add(1, Ordering::Relaxed);
         let port = u16::try_from(PORTS.start + next % count).expect("the range ends before 65536");
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
+        let name = net::SocketAddr::from_abstract_name(format!("nearfirst test server {port}"));
+        let claim = name.and_then(|name| UnixDatagram::bind_addr(&name));
+        let is_free = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        if let Ok(claim) = claim
+            && is_free
+        {
+            return (port, claim);
         }
     }
     panic!("no port of {PORTS:?} is free")
