@@ -83,6 +83,21 @@ fn what_was_saved_is_known_after_being_killed() {
 }
 
 #[test]
+fn users_reach_their_patterns_whatever_mask_the_service_was_started_with() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state) = (Ground::new(), state());
+    let plain = command(ground.disk.path(), &state);
+    let mut masked = Command::new("sh");
+    masked.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(plain.get_program());
+    masked.args(plain.get_args()).env("NEARFIRST_STATE", state.path());
+    let watch = Watch::start_by(masked, &state, &[]);
+    ground.run(&watch, NOBODY);
+    let patterns = watch.patterns(NOBODY);
+    let said = watch.end("TERM");
+    assert!(patterns.exists(), "{said}");
+}
+
+#[test]
 fn a_second_one_is_refused_and_leaves_the_first_alone() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());

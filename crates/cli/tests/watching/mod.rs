@@ -32,10 +32,13 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn start(on: &Path, state: &Dir, options: &[&str]) -> Self {
+        Self::start_by(command(on, state), state, options)
+    }
+
+    pub(crate) fn start_by(mut command: Command, state: &Dir, options: &[&str]) -> Self {
         let apart = Dir::new();
         let said = apart.join("said");
         let output = fs::File::create(&said).expect("the machine allows it");
-        let mut command = command(on, state);
         command.args(options).stderr(output).stdin(Stdio::null());
         let watch = Self {
             child: command.spawn().expect("the machine allows it"),

@@ -46,8 +46,9 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     rights::become_user(user)?;
     let costs = Arc::new(Costs::load());
     let store = PatternStore::at(&options.folder);
-    let held = store.hold(HELD_FOR, costs.clock())?;
-    let held = held.ok_or_else(|| io::Error::other("another process holds the patterns"))?;
+    let named = |error| io::Error::other(format!("{}: {error}", options.folder.display()));
+    let held = store.hold(HELD_FOR, costs.clock()).map_err(named)?;
+    let held = held.ok_or_else(|| named(io::Error::other("another process holds the patterns")))?;
     let (patterns, warning) = held.load();
     if let Some(warning) = warning {
         say(warning.to_string());

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::Mode;
 use store::Costs;
 use tree::Event;
 
@@ -133,14 +134,19 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
 
 /// Makes the folder of all users' patterns, and takes the place of the one service that has it.
 fn lock(folder: &Path) -> Result<File, ServiceError> {
-    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| ServiceError::State { path, source }
     };
+    // A service manager's mask would keep users from the way to their folders; what is private is
+    // made so by its own mode.
+    rustix::process::umask(Mode::WGRP | Mode::WOTH);
     // Users reach their own folder in it, and see no others.
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o711).create(folder).map_err(failed(folder))?;
+    let open = fs::Permissions::from_mode(0o711);
+    fs::set_permissions(folder, open).map_err(failed(folder))?;
     let path = folder.join("watch.lock");
     let mut opening = File::options();
     opening.write(true).create(true).truncate(false).mode(0o600);
