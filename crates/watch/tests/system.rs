@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -185,6 +186,49 @@ fn names_of_any_bytes_are_told_as_they_are() {
     let mut system = system(&tmpfs);
     shell.run([b"cat '", name.as_bytes(), b"'"].concat());
     assert_eq!(shell.opened(&mut system)[0].1, Path::new(name));
+}
+
+#[test]
+fn what_root_opened_before_it_became_a_user_is_not_told_as_that_users() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("perl"));
+    const SECRETS: usize = 5000;
+    let disk = LoopDisk::new(FileSystem::Ext4, 0);
+    let folder = disk.path().join("secret");
+    std::fs::create_dir(&folder).expect("the machine allows it");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700))
+        .expect("the machine allows it");
+    let first = folder.join("first");
+    std::fs::write(&first, "x").expect("the machine allows it");
+    // More, by their names, than are taken in one look, in which the change of user is told, too.
+    for number in 0..SECRETS {
+        std::fs::hard_link(&first, folder.join(format!("{number:0200}")))
+            .expect("the machine allows it");
+    }
+    let mut shell = Shell::new(&disk);
+    let mut system = system(&disk);
+    shell.run(
+        "perl -e 'opendir D, q(secret); for (readdir D) { open F, qq(secret/$_); close F } \
+         $> = 65534; exec q(true)'; : > done",
+    );
+    until("it has run", || disk.path().join("done").exists());
+    let mut users = HashMap::new();
+    let mut told: Vec<User> = Vec::new();
+    for event in shell.told(&mut system) {
+        match event {
+            Event::Found { process, user } => drop(users.insert(process, user)),
+            Event::Forked { parent, child } => {
+                users.extend(users.get(&parent).copied().map(|user| (child, user)));
+            }
+            Event::Opened { process, file, .. }
+                if file.path.windows(8).any(|p| p == b"/secret/") =>
+            {
+                told.extend(users.get(&process).copied().filter(|user| *user != User(0)));
+            }
+            _ => {}
+        }
+    }
+    assert!(users.values().any(|user| *user == User(65534)), "it became that user");
+    assert!(told.is_empty(), "{} files", told.len());
 }
 
 #[test]

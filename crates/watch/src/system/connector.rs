@@ -182,7 +182,11 @@ fn change(message: &[u8]) -> Option<Change> {
             (thread == child).then_some(Change::Forked { parent: pid(1)?, child })
         }
         EXEC => Some(Change::Executed { pid: pid(1)? }),
-        UID => Some(Change::BecameUser { pid: pid(1)?, user: data(3)? }),
+        UID => {
+            // A thread that serves another user for a while does not make the process that user's.
+            let (thread, process) = (pid(0)?, pid(1)?);
+            (thread == process).then_some(Change::BecameUser { pid: process, user: data(3)? })
+        }
         EXIT => {
             let (thread, process) = (pid(0)?, pid(1)?);
             (thread == process).then_some(Change::Exited { pid: process })
@@ -214,6 +218,7 @@ mod tests {
     fn a_user_is_the_effective_one() {
         let became = change(&message(UID, &[5, 5, 0, 1000]));
         assert_eq!(became, Some(Change::BecameUser { pid: 5, user: 1000 }));
+        assert_eq!(change(&message(UID, &[6, 5, 0, 1000])), None);
     }
 
     #[test]

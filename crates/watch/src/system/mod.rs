@@ -11,6 +11,7 @@ mod opens;
 mod order;
 mod places;
 mod processes;
+mod turned;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -34,6 +35,7 @@ use opens::{Batch, Open, Resolver};
 use order::{Step, ordered};
 use places::Place;
 use processes::{Processes, Running};
+use turned::Turned;
 
 pub use places::Scope;
 
@@ -101,6 +103,7 @@ pub struct System {
     unnamed: Vec<Pid>,
     /// What was opened to be run by programs that are not told yet.
     loading: Vec<Open>,
+    turned: Turned,
 }
 
 /// What one look into all queues gave.
@@ -140,6 +143,7 @@ impl System {
             over: Vec::new(),
             unnamed: Vec::new(),
             loading: Vec::new(),
+            turned: Turned::default(),
         };
         system.processes.add(std::process::id().cast_signed(), User(0), true);
         match system.listen_to_places() {
@@ -263,8 +267,10 @@ impl System {
             self.ended.clear();
             self.unnamed.clear();
             self.loading.clear();
+            self.turned.lost();
             events.push(Event::Lost { process: None });
         }
+        self.turned.look(&seen.changes, &self.processes);
         // Opens are looked at first: what is told of a process that ends in this look, it may have
         // opened since.
         if seen.opens_emptied {
@@ -304,6 +310,7 @@ impl System {
                         self.unnamed.push(pid);
                     }
                 }
+                Step::Opened(open) if self.is_secret(&open) => {}
                 Step::Opened(open) => self.opened(open, &mut events),
                 Step::Changed(Change::Executed { .. } | Change::Exited { .. }) => {}
             }
@@ -315,6 +322,7 @@ impl System {
             self.exited(pid, &mut events);
         }
         self.ended.extend(ends);
+        self.turned.end_look(seen.opens_emptied);
         events
     }
 
@@ -383,6 +391,14 @@ impl System {
         };
         events.push(Event::Executed { process, program, arguments, folder });
         true
+    }
+
+    /// Whether it may be another user's, who alone may know of it; root may know of all. A mount that may not answer is not asked.
+    fn is_secret(&self, open: &Open) -> bool {
+        let path = Path::new(OsStr::from_bytes(&open.file.path));
+        let may_ask = || !self.apart.keys().any(|point| path.starts_with(point));
+        let is_roots = || self.processes.get(open.pid).is_some_and(|known| known.user == User(0));
+        self.turned.has(open.pid) && !is_roots() && !(may_ask() && opens::is_everybodys(path))
     }
 
     fn opened(&mut self, open: Open, events: &mut Vec<Event>) {

@@ -163,6 +163,15 @@ fn is_at(path: &[u8], file: &OwnedFd) -> bool {
     there.is_ok_and(|there| this.is_ok_and(|this| identity(there) == identity(this)))
 }
 
+/// Whether everybody may read a file, and reach it by its path.
+pub(crate) fn is_everybodys(path: &Path) -> bool {
+    let allows = |path: &Path, right: Mode| {
+        let stat = sysfs::statx(sysfs::CWD, path, UNWAITED, StatxFlags::MODE);
+        stat.is_ok_and(|stat| Mode::from_raw_mode(stat.stx_mode.into()).contains(right))
+    };
+    allows(path, Mode::ROTH) && path.ancestors().skip(1).all(|folder| allows(folder, Mode::XOTH))
+}
+
 /// The path of an open file.
 pub(crate) fn link(file: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;

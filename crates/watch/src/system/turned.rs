@@ -1,0 +1,58 @@
+//! Whose opens may be another user's: of a queue that tells of changes of user, and one that tells of
+//! opens, nobody knows which open came before the change.
+//!
+//! What others may not reach is told of nobody then: a user must not learn of it that it is there.
+
+use std::collections::HashSet;
+
+use super::connector::{Change, Pid};
+use super::processes::Processes;
+
+/// Who took on another user's rights, until all that was opened before has been taken.
+#[derive(Debug, Default)]
+pub(crate) struct Turned {
+    /// Told in this look, in which opens were taken first: some from before are taken in the next one.
+    lately: Who,
+    earlier: Who,
+}
+
+#[derive(Debug, Default)]
+struct Who {
+    pids: HashSet<Pid>,
+    /// Anybody: changes were lost.
+    are_all: bool,
+}
+
+impl Turned {
+    /// Takes what was told; processes are as they were before that.
+    pub(crate) fn look(&mut self, changes: &[Change], processes: &Processes) {
+        let turns = |change: &Change| match *change {
+            Change::BecameUser { pid, user } => {
+                processes.get(pid).is_none_or(|known| known.user.0 != user).then_some(pid)
+            }
+            _ => None,
+        };
+        self.lately.pids.extend(changes.iter().filter_map(turns));
+    }
+
+    /// Some changes were not told.
+    pub(crate) fn lost(&mut self) {
+        self.lately.are_all = true;
+    }
+
+    /// Whether what this process is told to have opened may be another user's.
+    pub(crate) fn has(&self, pid: Pid) -> bool {
+        [&self.lately, &self.earlier].iter().any(|who| who.are_all || who.pids.contains(&pid))
+    }
+
+    /// A look is over; whether it took all that was opened before it.
+    pub(crate) fn end_look(&mut self, opens_emptied: bool) {
+        let lately = std::mem::take(&mut self.lately);
+        if opens_emptied {
+            self.earlier = lately;
+            return;
+        }
+        self.earlier.pids.extend(lately.pids);
+        self.earlier.are_all |= lately.are_all;
+    }
+}
