@@ -4,8 +4,9 @@ mod watching;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use testkit::{Facility, skip_unless, until};
 use watching::{FILES, Ground, NOBODY, Watch, command, state};
@@ -95,6 +96,28 @@ fn users_reach_their_patterns_whatever_mask_the_service_was_started_with() {
     let patterns = watch.patterns(NOBODY);
     let said = watch.end("TERM");
     assert!(patterns.exists(), "{said}");
+}
+
+#[test]
+fn of_more_users_than_are_attended_to_none_is_given_up_for_another() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    const FIRST: u32 = 4000;
+    let (ground, state) = (Ground::new(), state());
+    let watch = Watch::start(ground.disk.path(), &state, &[]);
+    let reads = |user| {
+        let mut cat = Command::new("cat");
+        cat.arg(ground.file(0)).uid(user).gid(user).stdout(Stdio::null());
+        assert!(cat.status().expect("the machine allows it").success());
+    };
+    reads(FIRST);
+    watch.has_learned(FIRST);
+    let first = watch.attendant(FIRST);
+    assert!(first.is_some());
+    (FIRST + 1..FIRST + 40).for_each(reads);
+    reads(FIRST + 1);
+    watch.has_learned(FIRST + 1);
+    assert_eq!(watch.attendant(FIRST), first);
+    watch.end("TERM");
 }
 
 #[test]

@@ -118,7 +118,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         for asked in asked {
             match asked {
                 Asked::End => {
-                    users.end();
+                    users.end(&clock);
                     return Ok(());
                 }
                 Asked::Save => users.tell_all(&Message::Save),

@@ -12,17 +12,21 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use store::Clock;
 use tree::{Event, Process, User};
 
 use super::wire::{Message, put};
 
-/// Attendants at a time: beyond it the one that was idle for longest ends.
+/// Attendants at a time: beyond it the one that was idle for longest ends, if it was idle for a while.
 const ATTENDANTS_MAX: usize = 32;
+/// Who was told something since is not ended for another user, who would be ended for the next.
+const SPARED: Duration = Duration::from_secs(30);
 /// An attendant of a user whose programs do nothing for so long saves and ends.
 const IDLE_MAX: Duration = Duration::from_mins(10);
 /// How long one that ended by itself is not started again.
 const PAUSE: Duration = Duration::from_mins(1);
-/// How long attendants may take to save when the service ends: less than a service manager's patience.
+/// How long attendants may take in all to save when the service ends: less than a service manager's
+/// patience. One that its user has stopped takes all of it.
 const END_WITHIN: Duration = Duration::from_secs(20);
 /// What a pipe holds, and what waits to go into it: about 10,000 events each.
 const PIPE_BYTES: usize = 1 << 20;
@@ -103,12 +107,13 @@ impl Users {
                 continue;
             }
             let Some(user) = self.owner(&event) else { continue };
-            if !self.attendants.contains_key(&user)
-                && !self.is_paused(user, now)
-                && let Err(failed) = self.start(user, now)
-            {
-                self.paused.insert(user, now + PAUSE);
-                error = Err(failed);
+            if !self.attendants.contains_key(&user) && !self.is_paused(user, now) {
+                let has_room = self.makes_room(now);
+                let started = if has_room { self.start(user, now) } else { Ok(()) };
+                if started.is_err() || !has_room {
+                    self.paused.insert(user, now + PAUSE);
+                }
+                error = error.and(started);
             }
             if let Some(attendant) = self.attendants.get_mut(&user) {
                 attendant.active = now;
@@ -158,12 +163,21 @@ impl Users {
         self.paused.contains_key(&user)
     }
 
-    fn start(&mut self, user: User, now: Duration) -> io::Result<()> {
-        if self.attendants.len() >= ATTENDANTS_MAX
-            && let Some(idlest) = self.idlest()
-        {
-            self.end_one(idlest);
+    /// Whether another attendant may be started; ends one for it if need be.
+    fn makes_room(&mut self, now: Duration) -> bool {
+        if self.attendants.len() < ATTENDANTS_MAX {
+            return true;
         }
+        let idlest = self.attendants.iter().min_by_key(|(_, attendant)| attendant.active);
+        let Some((user, attendant)) = idlest else { return true };
+        let is_idle = now.saturating_sub(attendant.active) >= SPARED;
+        if is_idle {
+            self.end_one(*user);
+        }
+        is_idle
+    }
+
+    fn start(&mut self, user: User, now: Duration) -> io::Result<()> {
         let folder = folder_of(&self.starting.folder, user)?;
         let (program, arguments) =
             self.starting.command.split_first().expect("a command has a program");
@@ -187,11 +201,6 @@ impl Users {
         }
         self.attendants.insert(user, attendant);
         Ok(())
-    }
-
-    fn idlest(&self) -> Option<User> {
-        let idlest = self.attendants.iter().min_by_key(|(_, attendant)| attendant.active);
-        idlest.map(|(user, _)| *user)
     }
 
     /// Closes an attendant's pipe: it saves and ends.
@@ -222,7 +231,7 @@ impl Users {
     }
 
     /// Has all attendants save and end; those that do not in time are left behind.
-    pub(crate) fn end(mut self) {
+    pub(crate) fn end(mut self, clock: &Clock) {
         for attendant in self.attendants.values_mut() {
             attendant.flush().ok();
         }
@@ -230,17 +239,18 @@ impl Users {
         for user in users {
             self.end_one(user);
         }
+        let until = clock.now() + END_WITHIN;
         for child in &mut self.ending {
-            wait(child);
+            wait(child, until.saturating_sub(clock.now()));
         }
     }
 }
 
 /// Waits for a child that is about to end.
-fn wait(child: &mut Child) {
+fn wait(child: &mut Child, within: Duration) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let Some(Ok(ends)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
-    let within = Timespec::try_from(END_WITHIN).ok();
+    let within = Timespec::try_from(within).ok();
     let mut ready = [PollFd::new(&ends, PollFlags::IN)];
     if matches!(poll(&mut ready, within.as_ref()), Ok(1)) {
         child.wait().ok();
