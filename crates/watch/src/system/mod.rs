@@ -43,6 +43,9 @@ pub use places::Scope;
 const CHANGES_MAX: usize = 4096;
 /// Files kept that were opened to be run by programs that are not told yet: as many as begin at a time.
 const LOADING_MAX: usize = 4096;
+/// How long who looks at a mount apart may take to tell of an open: a process that ended is told of
+/// after that, so that its opens are still its own.
+const APART_TELLS_WITHIN: Duration = Duration::from_millis(20);
 /// Reads of a queue of opens at a time, each of some hundred.
 const READS_MAX: usize = 16;
 
@@ -94,8 +97,8 @@ pub struct System {
     mount_table: Option<File>,
     bell: Option<OwnedFd>,
     processes: Processes,
-    /// Ended, but opens of theirs may still be in a queue.
-    ended: Vec<Pid>,
+    /// Ended, and when that was told; opens of theirs may still be in a queue.
+    ended: Vec<(Pid, Duration)>,
     /// Ended, and none are.
     over: Vec<Pid>,
     /// Those that executed a program and were gone before anyone looked; what was loaded for it may
@@ -260,7 +263,12 @@ impl System {
         Ok(seen)
     }
 
-    fn tell(&mut self, seen: Seen) -> Vec<Event> {
+    /// How long it may take until what was opened is found in a queue.
+    fn opens_take(&self) -> Duration {
+        if self.apart.is_empty() { Duration::ZERO } else { APART_TELLS_WITHIN }
+    }
+
+    fn tell(&mut self, seen: Seen, now: Duration) -> Vec<Event> {
         let mut events = Vec::new();
         if seen.lost {
             self.processes.clear();
@@ -274,7 +282,9 @@ impl System {
         // Opens are looked at first: what is told of a process that ends in this look, it may have
         // opened since.
         if seen.opens_emptied {
-            self.over.append(&mut self.ended);
+            let late = self.opens_take();
+            let over = self.ended.extract_if(.., |(_, at)| now.saturating_sub(*at) >= late);
+            self.over.extend(over.map(|(pid, _)| pid));
         }
         let mut ends = HashSet::new();
         for change in &seen.changes {
@@ -285,8 +295,8 @@ impl System {
                 _ => {}
             }
         }
-        let ended: HashSet<Pid> =
-            ends.iter().chain(&self.ended).chain(&self.over).copied().collect();
+        let ended = self.ended.iter().map(|(pid, _)| pid);
+        let ended: HashSet<Pid> = ends.iter().chain(ended).chain(&self.over).copied().collect();
         let unnamed = std::mem::take(&mut self.unnamed);
         let mut late = unnamed.len();
         let unnamed = unnamed.into_iter().map(|pid| Change::Executed { pid });
@@ -321,7 +331,7 @@ impl System {
         for pid in std::mem::take(&mut self.over) {
             self.exited(pid, &mut events);
         }
-        self.ended.extend(ends);
+        self.ended.extend(ends.into_iter().map(|pid| (pid, now)));
         self.turned.end_look(seen.opens_emptied);
         events
     }
@@ -344,7 +354,7 @@ impl System {
     fn forked(&mut self, parent: Pid, child: Pid, events: &mut Vec<Event>) {
         if self.processes.get(child).is_some() {
             // The pid is used again.
-            self.ended.retain(|&pid| pid != child);
+            self.ended.retain(|&(pid, _)| pid != child);
             self.over.retain(|&pid| pid != child);
             self.exited(child, events);
         }
@@ -416,14 +426,15 @@ impl System {
 impl Source for System {
     fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>> {
         // What is told of those that ended lies in the queues already.
-        let patience = if self.ended.is_empty() { patience } else { Duration::ZERO };
+        let patience =
+            if self.ended.is_empty() { patience } else { patience.min(self.opens_take()) };
         if self.wait(patience)? {
             // What was asked for and is gone is listened to when it comes back.
             drop(self.listen_to_places());
         }
         let seen = self.look()?;
         let now = self.costs.clock().now();
-        Ok(self.tell(seen).into_iter().map(|event| (now, event)).collect())
+        Ok(self.tell(seen, now).into_iter().map(|event| (now, event)).collect())
     }
 }
 
