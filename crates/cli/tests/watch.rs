@@ -98,10 +98,12 @@ fn users_reach_their_patterns_whatever_mask_the_service_was_started_with() {
     assert!(patterns.exists(), "{said}");
 }
 
+/// The first of users of whom nobody has heard.
+const FIRST: u32 = 4000;
+
 #[test]
 fn of_more_users_than_are_attended_to_none_is_given_up_for_another() {
     skip_unless!(Facility::Root, Facility::Loop);
-    const FIRST: u32 = 4000;
     let (ground, state) = (Ground::new(), state());
     let watch = Watch::start(ground.disk.path(), &state, &[]);
     let reads = |user| {
@@ -174,4 +176,14 @@ fn a_place_that_is_not_there_is_refused() {
         command(Path::new("/no/such/place"), &state).output().expect("the machine allows it");
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/place"));
+}
+
+#[test]
+fn why_it_cannot_begin_is_said_once() {
+    skip_unless!(Facility::Root);
+    let state = state();
+    state.create("trees", "no folder");
+    let output = command(state.path(), &state).output().expect("the machine allows it");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.matches("os error").count()), (Some(2), 1), "{said}");
 }

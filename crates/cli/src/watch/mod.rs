@@ -90,7 +90,9 @@ fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     let excluded = args.exclude.iter().map(absolute).collect::<Result<_, _>>()?;
     let scope = Scope { on: args.on, excluded };
     let state = std::path::absolute(&args.state)?;
-    Ok(service::serve(ServiceOptions { scope, state, attendant }, say)?)
+    // Its errors say what the system said themselves: not again, as their sources.
+    let served = service::serve(ServiceOptions { scope, state, attendant }, say);
+    served.map_err(|error| anyhow::Error::msg(error.to_string()))
 }
 
 fn attend(of: &[OsString], dry_run: bool, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
