@@ -191,7 +191,6 @@ fn names_of_any_bytes_are_told_as_they_are() {
 #[test]
 fn what_root_opened_before_it_became_a_user_is_not_told_as_that_users() {
     skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("perl"));
-    const SECRETS: usize = 5000;
     let disk = LoopDisk::new(FileSystem::Ext4, 0);
     let folder = disk.path().join("secret");
     std::fs::create_dir(&folder).expect("the machine allows it");
@@ -200,7 +199,7 @@ fn what_root_opened_before_it_became_a_user_is_not_told_as_that_users() {
     let first = folder.join("first");
     std::fs::write(&first, "x").expect("the machine allows it");
     // More, by their names, than are taken in one look, in which the change of user is told, too.
-    for number in 0..SECRETS {
+    for number in 0..5000 {
         std::fs::hard_link(&first, folder.join(format!("{number:0200}")))
             .expect("the machine allows it");
     }
@@ -252,11 +251,14 @@ fn what_is_excluded_and_what_is_no_file_is_not_told() {
     let tmpfs = Tmpfs::new(1 << 20);
     std::fs::create_dir(tmpfs.path().join("private")).expect("the machine allows it");
     std::fs::write(tmpfs.path().join("private/a"), "x").expect("the machine allows it");
+    std::fs::create_dir(tmpfs.path().join("linked")).expect("the machine allows it");
+    std::fs::write(tmpfs.path().join("linked/a"), "x").expect("the machine allows it");
+    std::os::unix::fs::symlink("linked", tmpfs.path().join("link")).expect("the machine allows it");
     std::fs::write(tmpfs.path().join("b"), "x").expect("the machine allows it");
     let mut shell = Shell::new(&tmpfs);
-    let excluded = vec![tmpfs.path().join("private")];
+    let excluded = vec![tmpfs.path().join("private"), tmpfs.path().join("link")];
     let mut system = system_of(Scope { on: vec![tmpfs.path().to_owned()], excluded });
-    shell.run("mkfifo fifo; cat private/a b; echo x > fifo & cat fifo; wait");
+    shell.run("mkfifo fifo; cat private/a link/a b; echo x > fifo & cat fifo; wait");
     assert_eq!(names(&shell.opened(&mut system)), ["b"]);
 }
 

@@ -124,7 +124,8 @@ impl System {
     ///
     /// # Errors
     /// [`Error`]; of file systems that nobody named, those that cannot be listened to are passed over.
-    pub fn new(scope: Scope, costs: Arc<Costs>) -> Result<Self, Error> {
+    pub fn new(mut scope: Scope, costs: Arc<Costs>) -> Result<Self, Error> {
+        scope.excluded = places::excluded(&scope, &costs);
         let points = places::points(&scope, &costs).map_err(|path| Error::NoPlace { path })?;
         let refused = |what| move |source| Error::Refused { what, source };
         let connector = Connector::new().map_err(refused("processes"))?;

@@ -41,6 +41,16 @@ pub(crate) fn points(scope: &Scope, costs: &Costs) -> Result<Vec<PathBuf>, PathB
     scope.on.iter().map(|path| point(path).map_err(|_| path.clone())).collect()
 }
 
+/// What a scope excludes, by the names it was given and by those that the kernel tells, without links; on
+/// a mount that may not answer nobody asks for these.
+pub(crate) fn excluded(scope: &Scope, costs: &Costs) -> Vec<PathBuf> {
+    let may_ask = |path: &&PathBuf| {
+        costs.local().backing_by_name(path).is_some_and(|backing| !backing.may_stall())
+    };
+    let real = scope.excluded.iter().filter(may_ask).filter_map(|path| path.canonicalize().ok());
+    scope.excluded.iter().cloned().chain(real).collect()
+}
+
 /// The places of a scope: those mounted at `points`, or without any all that are worth it. Of all
 /// other local disks, programs are told: what is read on a place is read by programs that lie elsewhere.
 pub(crate) fn places(
