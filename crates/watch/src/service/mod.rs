@@ -156,9 +156,8 @@ fn lock(folder: &Path) -> Result<File, ServiceError> {
         Err(fs::TryLockError::WouldBlock) => return Err(ServiceError::Runs { lock: path }),
         Err(fs::TryLockError::Error(source)) => return Err(failed(&path)(source)),
     }
-    // For people who ask who holds it.
-    let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    written.map_err(failed(&path))?;
+    // For people who ask who holds it; on a full disk they are not told.
+    drop(file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())));
     Ok(file)
 }
 
