@@ -404,12 +404,17 @@ impl System {
         true
     }
 
-    /// Whether it may be another user's, who alone may know of it; root may know of all. A mount that may not answer is not asked.
+    /// Whether it may be another user's, and is nothing that its process's user may know of; root may
+    /// know of all. A mount that may not answer is not asked.
     fn is_secret(&self, open: &Open) -> bool {
+        if !self.turned.has(open.pid) {
+            return false;
+        }
+        let known = self.processes.get(open.pid).map(|known| known.user);
+        let Some(user) = known.or_else(|| processes::user(open.pid)) else { return true };
         let path = Path::new(OsStr::from_bytes(&open.file.path));
-        let may_ask = || !self.apart.keys().any(|point| path.starts_with(point));
-        let is_roots = || self.processes.get(open.pid).is_some_and(|known| known.user == User(0));
-        self.turned.has(open.pid) && !is_roots() && !(may_ask() && opens::is_everybodys(path))
+        let may_ask = !self.apart.keys().any(|point| path.starts_with(point));
+        user != User(0) && !(may_ask && opens::is_open_to(user, path))
     }
 
     fn opened(&mut self, open: Open, events: &mut Vec<Event>) {

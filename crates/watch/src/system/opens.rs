@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, Statx, StatxFlags};
 use store::{Mount, Mounts};
-use tree::{Access, Identity};
+use tree::{Access, Identity, User};
 
 use super::connector::Pid;
 use super::fanotify::{Deeds, FileSystemId, Handle, Record, What, Where, open_folder};
@@ -163,13 +163,20 @@ fn is_at(path: &[u8], file: &OwnedFd) -> bool {
     there.is_ok_and(|there| this.is_ok_and(|this| identity(there) == identity(this)))
 }
 
-/// Whether everybody may read a file, and reach it by its path.
-pub(crate) fn is_everybodys(path: &Path) -> bool {
-    let allows = |path: &Path, right: Mode| {
-        let stat = sysfs::statx(sysfs::CWD, path, UNWAITED, StatxFlags::MODE);
-        stat.is_ok_and(|stat| Mode::from_raw_mode(stat.stx_mode.into()).contains(right))
+/// Whether a user may read a file, and reach it by its path, as its owner or as everybody may; of groups
+/// nothing is known.
+pub(crate) fn is_open_to(user: User, path: &Path) -> bool {
+    let allows = |path: &Path, (owners, others): (Mode, Mode)| {
+        let wanted = StatxFlags::MODE | StatxFlags::UID;
+        let stat = sysfs::statx(sysfs::CWD, path, UNWAITED, wanted);
+        stat.is_ok_and(|stat| {
+            let right = if stat.stx_uid == user.0 { owners } else { others };
+            Mode::from_raw_mode(stat.stx_mode.into()).contains(right)
+        })
     };
-    allows(path, Mode::ROTH) && path.ancestors().skip(1).all(|folder| allows(folder, Mode::XOTH))
+    let mut folders = path.ancestors().skip(1);
+    allows(path, (Mode::RUSR, Mode::ROTH))
+        && folders.all(|folder| allows(folder, (Mode::XUSR, Mode::XOTH)))
 }
 
 /// The path of an open file.

@@ -1,7 +1,7 @@
 //! Whose opens may be another user's: of a queue that tells of changes of user, and one that tells of
 //! opens, nobody knows which open came before the change.
 //!
-//! What others may not reach is told of nobody then: a user must not learn of it that it is there.
+//! What a user may not reach is not told of that user then, who must not learn that it is there.
 
 use std::collections::HashSet;
 
