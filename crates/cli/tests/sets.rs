@@ -154,6 +154,25 @@ fn cp_replaces_only_what_it_is_told_to() {
 }
 
 #[test]
+fn cp_neither_waits_for_nor_writes_through_what_lies_where_it_notes_a_version() {
+    let ground = ground();
+    let kept = ground.create("kept", "mine");
+    ground.create("to/.a.txt.nearfirst-part", "half");
+    let noted = ground.path().join("to/.a.txt.nearfirst-version");
+    std::os::unix::fs::symlink(&kept, &noted).unwrap();
+    let output = ground.run(&["cp", "a.txt", "to"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read(&kept).unwrap(), b"mine");
+    ground.create("to/.b.txt.nearfirst-part", "half");
+    let noted = ground.path().join("to/.b.txt.nearfirst-version");
+    rustix::fs::mknodat(rustix::fs::CWD, &noted, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    let output = ground.run(&["cp", "b.txt", "to"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read(ground.path().join("to/b.txt")).unwrap(), b"in b.txt\n");
+}
+
+#[test]
 fn cp_refuses_two_objects_of_one_name_and_shows_what_it_would_do() {
     let ground = ground();
     ground.create("e/c.txt", "other");

@@ -32,10 +32,23 @@ pub(super) fn is_ours(name: &[u8]) -> bool {
 
 /// How much of a file is here from an earlier run, of the same version.
 pub(super) fn resumable(dest: &Path, version: &Version, size: Option<u64>) -> u64 {
-    let known =
-        fs::read(beside(dest, VERSION)).is_ok_and(|known| known == version.as_str().as_bytes());
+    let known = noted(dest).is_ok_and(|known| known == version.as_str().as_bytes());
     let length = fs::symlink_metadata(beside(dest, PART)).map_or(0, |about| about.len());
     if known && size.is_none_or(|size| length <= size) { length } else { 0 }
+}
+
+/// The version that was noted of a part.
+fn noted(dest: &Path) -> io::Result<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    // Others may have put a FIFO there, of which opening for reading would never return.
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = options.open(beside(dest, VERSION))?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut version = Vec::new();
+    file.take(VERSION_BYTES_MAX + 1).read_to_end(&mut version)?;
+    Ok(version)
 }
 
 /// Whether an earlier run has left a part.
@@ -87,14 +100,16 @@ impl Part {
 
     fn note(&self, version: Option<&Version>) -> io::Result<()> {
         let path = beside(&self.dest, VERSION);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         match version {
+            // Made anew: what others have linked there is not written through.
             Some(version) if version.as_str().len() as u64 <= VERSION_BYTES_MAX => {
-                fs::write(path, version.as_str())
+                File::create_new(path)?.write_all(version.as_str().as_bytes())
             }
-            _ => match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            },
+            _ => Ok(()),
         }
     }
 
