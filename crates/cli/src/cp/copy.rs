@@ -14,7 +14,7 @@ use super::part::{self, Part};
 use super::plan::{Plan, Task};
 use crate::sets::flags::Patience;
 use crate::sets::{self, Tally, interrupt};
-use crate::{messages, progress};
+use crate::{human, messages, progress};
 
 /// With so many bytes more here, attempts at the rest are counted anew.
 const PROGRESS_BYTES: u64 = 256 << 10;
@@ -379,7 +379,7 @@ impl<'a> Copier<'a> {
             }
             Err(Trouble::Source(reason)) => reason,
             Err(Trouble::Target(error)) => {
-                format!("{}: {}", task.dest.display(), messages::reason(&error))
+                format!("{}: {}", shown(&task.dest), messages::reason(&error))
             }
             Err(Trouble::Wrong(None)) => {
                 "what came is not what its ETag is the MD5 sum of; nothing was kept".to_owned()
@@ -395,7 +395,7 @@ impl<'a> Copier<'a> {
 
     fn say(&self, name: &dyn Display, dest: &Path) {
         progress::wipe();
-        let line = format!("{name} -> {}\n", dest.display());
+        let line = format!("{name} -> {}\n", shown(dest));
         let said = io::stdout().lock().write_all(line.as_bytes());
         if said.is_err() {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -409,3 +409,8 @@ enum Read {
     Failed(Error),
     Target(io::Error),
 }
+/// A path for people, on one line.
+pub(super) fn shown(path: &Path) -> String {
+    human::name(path.as_os_str()).to_string()
+}
+

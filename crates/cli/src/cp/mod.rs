@@ -24,7 +24,7 @@ use crate::sets::recall::{Recalls, Turn};
 use crate::sets::{self, Sets, Tally, progress};
 use crate::{messages, outcome};
 
-use copy::Copier;
+use copy::{Copier, shown};
 use place::Target;
 use plan::{Existing, Plan};
 
@@ -125,7 +125,7 @@ fn target(specs: &[Spec], dest: &Path) -> Result<Target, String> {
         return Ok(Target::File(dest.to_owned()));
     }
     if is_file {
-        return Err(format!("{}: not a folder, and several objects may come", dest.display()));
+        return Err(format!("{}: not a folder, and several objects may come", shown(dest)));
     }
     Ok(Target::Folder(dest.to_owned()))
 }
@@ -137,7 +137,7 @@ fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
         match entry {
             Ok(entry) => {
                 if let Some(task) = plan.take(&entry.name) {
-                    writeln!(out, "{} -> {}", sets::shown(&entry.name), task.dest.display())?;
+                    writeln!(out, "{} -> {}", sets::shown(&entry.name), shown(&task.dest))?;
                 }
             }
             Err(error) => sets::say_of(&error.name(), error.reason()),
@@ -145,12 +145,7 @@ fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
     }
     for (entry, task) in plan.resumed() {
         let from = task.resume_at;
-        writeln!(
-            out,
-            "{} -> {} (from byte {from})",
-            sets::shown(&entry.name),
-            task.dest.display()
-        )?;
+        writeln!(out, "{} -> {} (from byte {from})", sets::shown(&entry.name), shown(&task.dest))?;
     }
     out.flush()
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::{StreamExt as _, stream};
 use nearfirst::{Cursor, Entries, Entry, Error, Name, Spec, Stores};
 
+use super::copy::shown;
 use super::part;
 use super::place::{self, Base, Target};
 
@@ -157,7 +158,7 @@ impl Plan {
             return Ok(false);
         }
         if let Some(other) = state.dests.get(dest) {
-            let reason = format!("{} would be that of {other}, too", dest.display());
+            let reason = format!("{} would be that of {other}, too", shown(dest));
             return Err(Error::refused(name.clone(), reason));
         }
         state.dests.insert(dest.to_owned(), name.clone());
@@ -172,7 +173,7 @@ impl Plan {
         // What a link leads to counts: /dev/stdout is one.
         let is_special = fs::metadata(dest).is_ok_and(|at| !at.is_file() && !at.is_dir());
         if is_special && self.existing != Existing::Leave {
-            let reason = format!("{} is no file to replace; cat writes to it", dest.display());
+            let reason = format!("{} is no file to replace; cat writes to it", shown(dest));
             return Err(Error::refused(entry.name.clone(), reason));
         }
         match self.existing {
@@ -189,7 +190,7 @@ impl Plan {
             Existing::Refuse => {
                 let reason = format!(
                     "{} is there: --force replaces it, --skip-existing leaves it",
-                    dest.display()
+                    shown(dest)
                 );
                 Err(Error::refused(entry.name.clone(), reason))
             }
