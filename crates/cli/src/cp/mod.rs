@@ -118,7 +118,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 /// Where copies go.
 fn target(specs: &[Spec], dest: &Path) -> Result<Target, String> {
-    let ends_as_folder = dest.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let last = dest.as_os_str().as_encoded_bytes().rsplit(|&byte| byte == b'/').next();
+    // No file can be called any of these.
+    let ends_as_folder = last.is_none_or(|last| matches!(last, b"" | b"." | b".."));
     let is_file = std::fs::metadata(dest).is_ok_and(|about| !about.is_dir());
     let one_name = matches!(specs, [spec] if place::is_one_name(spec));
     if one_name && !dest.is_dir() && !ends_as_folder {
