@@ -166,12 +166,13 @@ impl Plan {
     }
 
     fn is_replaced(&self, entry: &Entry, dest: &Path, there: &fs::Metadata) -> Result<bool, Error> {
-        if there.is_dir() {
-            let reason = format!("{} is a folder", dest.display());
+        // What a link leads to counts: it may be a folder, or /dev/stdout.
+        let at = fs::metadata(dest).unwrap_or_else(|_| there.clone());
+        if at.is_dir() {
+            let reason = format!("{} is a folder", shown(dest));
             return Err(Error::refused(entry.name.clone(), reason));
         }
-        // What a link leads to counts: /dev/stdout is one.
-        let is_special = fs::metadata(dest).is_ok_and(|at| !at.is_file() && !at.is_dir());
+        let is_special = !at.is_file() && !at.is_symlink();
         if is_special && self.existing != Existing::Leave {
             let reason = format!("{} is no file to replace; cat writes to it", shown(dest));
             return Err(Error::refused(entry.name.clone(), reason));
@@ -180,8 +181,8 @@ impl Plan {
             Existing::Replace => Ok(true),
             Existing::Leave => Ok(false),
             Existing::ReplaceOlder => {
-                let same_size = entry.size.is_none_or(|size| size == there.len());
-                let newer = match (entry.modified, there.modified()) {
+                let same_size = entry.size.is_none_or(|size| size == at.len());
+                let newer = match (entry.modified, at.modified()) {
                     (Some(object), Ok(file)) => object > file,
                     _ => true,
                 };
