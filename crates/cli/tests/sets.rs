@@ -4,6 +4,7 @@ mod ground;
 
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::process::Stdio;
 
 use ground::{Ground, objects, stderr, stdout};
@@ -159,7 +160,7 @@ fn cp_neither_waits_for_nor_writes_through_what_lies_where_it_notes_a_version() 
     let kept = ground.create("kept", "mine");
     ground.create("to/.a.txt.nearfirst-part", "half");
     let noted = ground.path().join("to/.a.txt.nearfirst-version");
-    std::os::unix::fs::symlink(&kept, &noted).unwrap();
+    symlink(&kept, &noted).unwrap();
     let output = ground.run(&["cp", "a.txt", "to"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(fs::read(&kept).unwrap(), b"mine");
@@ -170,6 +171,60 @@ fn cp_neither_waits_for_nor_writes_through_what_lies_where_it_notes_a_version() 
     let output = ground.run(&["cp", "b.txt", "to"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(fs::read(ground.path().join("to/b.txt")).unwrap(), b"in b.txt\n");
+}
+
+#[test]
+fn cp_lets_nobody_read_more_than_before() {
+    let ground = ground();
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(ground.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = |name: &str| ground.path().join(name).metadata().unwrap().mode() & 0o7777;
+    set_mode("a.txt", 0o400);
+    set_mode("b.txt", 0o4700);
+    let output = ground.run(&["cp", "a.txt", "b.txt", "to"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!((mode("to/a.txt"), mode("to/b.txt")), (0o400, 0o700));
+}
+
+#[test]
+fn cp_leaves_a_file_that_is_its_own_target() {
+    let ground = ground();
+    fs::hard_link(ground.path().join("a.txt"), ground.path().join("d/a.txt")).unwrap();
+    for to in [".", "d"] {
+        let output = ground.run(&["cp", "--force", "a.txt", to]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).ends_with("a.txt is the same file\n"), "{}", stderr(&output));
+    }
+    assert_eq!(ground.path().join("a.txt").metadata().unwrap().nlink(), 2);
+}
+
+#[test]
+fn cp_looks_at_what_a_link_leads_to() {
+    let ground = ground();
+    let link = |to: &str, at: &str| symlink(to, ground.path().join(at)).unwrap();
+    ground.create("to/other/x", "x");
+    link("other", "to/a.txt");
+    link("../b.txt", "to/b.txt");
+    let output = ground.run(&["cp", "--force", "a.txt", "to"]);
+    assert_eq!(stderr(&output), "nearfirst cp: a.txt: to/a.txt is a folder\n");
+    let output = ground.run(&["cp", "--update", "--verbose", "b.txt", "to"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""));
+    assert!(ground.path().join("to/b.txt").is_symlink(), "what it leads to is not older");
+}
+
+#[test]
+fn cp_names_each_file_on_one_line_and_makes_the_folder_of_a_dot() {
+    let ground = Ground::new();
+    ground.create("a\n\x1bb", "x");
+    let output = ground.run(&["cp", "--verbose", "a*", "new/."]);
+    assert_eq!(stdout(&output), "a\\n\\x1bb -> new/./a\\n\\x1bb\n", "{}", stderr(&output));
+    let output = ground.run(&["cp", "a*", "new"]);
+    assert!(stderr(&output).contains(": new/a\\n\\x1bb is there: "), "{}", stderr(&output));
+    ground.create("b", "x");
+    let output = ground.run(&["cp", "b", "other/."]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read(ground.path().join("other/b")).unwrap(), b"x");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Moves the bytes of members to their files, in several threads.
 
 use std::fmt::Display;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +20,8 @@ use crate::{human, messages, progress};
 
 /// With so many bytes more here, attempts at the rest are counted anew.
 const PROGRESS_BYTES: u64 = 256 << 10;
+/// Permission bits of a file whose object has none, less those that the umask takes.
+const MODE_NEW: u32 = 0o666;
 
 /// Copies for several threads.
 #[derive(Debug)]
@@ -119,7 +123,7 @@ impl<'a> Copier<'a> {
     }
 
     fn made(&self, mut member: Member, entry: &Entry, task: &Task) -> Result<(), Trouble> {
-        let mut part = Part::open(&task.dest, entry.version.as_ref(), entry.size)?;
+        let mut part = self.part(entry, task)?;
         // Not before it is ours: another run may be writing it.
         let _useless = entry.version.is_none().then(|| {
             let dest = task.dest.clone();
@@ -157,7 +161,7 @@ impl<'a> Copier<'a> {
     }
 
     fn rest(&self, entry: &Entry, task: &Task) -> Result<(), Trouble> {
-        let mut part = Part::open(&task.dest, entry.version.as_ref(), entry.size)?;
+        let mut part = self.part(entry, task)?;
         self.tally.expects(entry.size.unwrap_or(0).saturating_sub(part.length()?));
         let mut sum = self.sum_of(entry);
         part.reread(|bytes| {
@@ -167,6 +171,27 @@ impl<'a> Copier<'a> {
         })?;
         let read = self.fetch_rest(&mut part, entry, &mut sum);
         self.ended(part, read, entry, task, sum)
+    }
+
+    /// The part of an object: what is here of it, or nothing yet.
+    fn part(&self, entry: &Entry, task: &Task) -> Result<Part, Trouble> {
+        let there = fs::metadata(&task.dest).ok();
+        let source = self.file_of(entry).and_then(|file| file.metadata().ok());
+        if let (Some(source), Some(there)) = (&source, &there)
+            && (source.dev(), source.ino()) == (there.dev(), there.ino())
+        {
+            let reason = format!("{} is the same file", shown(&task.dest));
+            return Err(Trouble::Source(reason));
+        }
+        // Who may read it is never more than who may read what it was copied from, or replaces.
+        let mode = source.or(there).map_or(MODE_NEW, |about| about.mode() & 0o777);
+        Ok(Part::open(&task.dest, entry.version.as_ref(), entry.size, mode)?)
+    }
+
+    /// The file of this machine that an object is, if it is one.
+    fn file_of(&self, entry: &Entry) -> Option<File> {
+        let path = self.engine.stores().of(&entry.name).ok()?.file(&entry.name)?;
+        self.engine.costs().local().open(&path).ok()
     }
 
     /// A sum to check an object by: of its tag, or asked of its store, where that keeps one.
@@ -296,10 +321,7 @@ impl<'a> Copier<'a> {
         task: &Task,
         sum: Option<Sum>,
     ) -> Result<(), Trouble> {
-        if let Err(trouble) = read {
-            part.leave();
-            return Err(trouble);
-        }
+        read?;
         let length = part.length()?;
         if let Some(size) = entry.size.filter(|&size| size != length) {
             part.discard();
@@ -311,10 +333,7 @@ impl<'a> Copier<'a> {
                 part.discard();
                 return Err(trouble);
             }
-            Err(trouble) => {
-                part.leave();
-                return Err(trouble);
-            }
+            Err(trouble) => return Err(trouble),
         };
         part.finish(entry.modified, task.replaces)?;
         let count = if is_checked { &self.verified } else { &self.unchecked };
@@ -404,13 +423,13 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// Why reading on ended early.
-enum Read {
-    Failed(Error),
-    Target(io::Error),
-}
 /// A path for people, on one line.
 pub(super) fn shown(path: &Path) -> String {
     human::name(path.as_os_str()).to_string()
 }
 
+/// Why reading on ended early.
+enum Read {
+    Failed(Error),
+    Target(io::Error),
+}

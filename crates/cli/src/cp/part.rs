@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -61,7 +61,11 @@ pub(super) fn is_left(dest: &Path) -> bool {
 pub(super) struct Part {
     file: File,
     dest: PathBuf,
+    /// Permission bits of the file that it becomes, less those that the umask takes.
+    mode: u32,
+    /// Whether what is here is of use to the next run, of which bytes there must be some.
     keeps: bool,
+    is_finished: bool,
 }
 
 impl Part {
@@ -73,12 +77,14 @@ impl Part {
         dest: &Path,
         version: Option<&Version>,
         size: Option<u64>,
+        mode: u32,
     ) -> io::Result<Self> {
         if let Some(folder) = dest.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder)?;
         }
-        let file = locked(&beside(dest, PART))?;
-        let mut part = Self { file, dest: dest.to_owned(), keeps: version.is_some() };
+        let file = locked(&beside(dest, PART), mode)?;
+        let keeps = version.is_some();
+        let mut part = Self { file, dest: dest.to_owned(), mode, keeps, is_finished: false };
         if version.is_none_or(|version| resumable(dest, version, size) == 0) {
             part.file.set_len(0)?;
             part.note(version)?;
@@ -150,7 +156,8 @@ impl Part {
     ///
     /// # Errors
     /// The system's; [`io::ErrorKind::AlreadyExists`] if a file is there and may not be replaced.
-    pub(super) fn finish(self, modified: Option<SystemTime>, replaces: bool) -> io::Result<()> {
+    pub(super) fn finish(mut self, modified: Option<SystemTime>, replaces: bool) -> io::Result<()> {
+        self.narrow()?;
         if let Some(modified) = modified {
             self.file.set_modified(modified)?;
         }
@@ -161,6 +168,7 @@ impl Part {
         } else {
             rename_new(&part, &self.dest)?;
         }
+        self.is_finished = true;
         drop(fs::remove_file(beside(&self.dest, VERSION)));
         let folder = self.dest.parent().filter(|folder| !folder.as_os_str().is_empty());
         // Not every file system lets a folder be synced; the file itself is.
@@ -168,24 +176,40 @@ impl Part {
         Ok(())
     }
 
-    /// Ends without the rest: what is here stays if the next run can use it.
-    pub(super) fn leave(self) {
-        let is_of_use = self.keeps && self.length().is_ok_and(|length| length > 0);
-        if !is_of_use {
-            self.discard();
+    /// Takes away what its writer needed and the file is not to have.
+    fn narrow(&self) -> io::Result<()> {
+        let mut permissions = self.file.metadata()?.permissions();
+        let mode = permissions.mode();
+        if mode & 0o777 & !self.mode != 0 {
+            permissions.set_mode(mode & self.mode);
+            // Not every file system keeps them.
+            drop(self.file.set_permissions(permissions));
         }
+        Ok(())
     }
 
     /// Removes what is here.
-    pub(super) fn discard(self) {
-        remove(&self.dest);
+    pub(super) fn discard(mut self) {
+        self.keeps = false;
+    }
+}
+
+impl Drop for Part {
+    /// What is here stays if the next run can use it.
+    fn drop(&mut self) {
+        let is_of_use = self.keeps && self.length().is_ok_and(|length| length > 0);
+        if !self.is_finished && !is_of_use {
+            remove(&self.dest);
+        }
     }
 }
 
 /// Opens a part for one writer.
-fn locked(path: &Path) -> io::Result<File> {
+fn locked(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).custom_flags(libc::O_NOFOLLOW);
+    // The next run is to write it, too.
+    options.mode(mode | 0o600);
     for _ in 0..OPENS_MAX {
         let file = options.open(path)?;
         // Where locks are not known, two runs at once are the user's to avoid.
@@ -256,14 +280,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let dest = folder.path().join("a");
         let (one, two) = (Version::new("1"), Version::new("2"));
-        let mut part = Part::open(&dest, Some(&one), Some(8)).expect("opened");
+        let mut part = Part::open(&dest, Some(&one), Some(8), 0o666).expect("opened");
         part.write(b"half").expect("written");
-        assert!(Part::open(&dest, Some(&one), Some(8)).is_err(), "one writer at a time");
-        part.leave();
+        assert!(Part::open(&dest, Some(&one), Some(8), 0o666).is_err(), "one writer at a time");
+        drop(part);
         assert_eq!(resumable(&dest, &one, Some(8)), 4);
         assert_eq!(resumable(&dest, &two, Some(8)), 0);
         assert_eq!(resumable(&dest, &one, Some(3)), 0, "longer than the object");
-        let mut part = Part::open(&dest, Some(&one), Some(8)).expect("opened");
+        let mut part = Part::open(&dest, Some(&one), Some(8), 0o666).expect("opened");
         part.write(b"half").expect("written");
         part.finish(None, false).expect("finished");
         assert_eq!(
@@ -276,15 +300,15 @@ mod tests {
     fn what_another_run_has_finished_since_it_was_opened_is_no_part() {
         let folder = tempfile::tempdir().expect("a folder");
         let dest = folder.path().join("a");
-        let mut part = Part::open(&dest, None, None).expect("opened");
+        let mut part = Part::open(&dest, None, None, 0o666).expect("opened");
         part.write(b"whole").expect("written");
         let late = File::open(beside(&dest, PART)).expect("opened before it was locked");
         assert!(is_at(&late, &beside(&dest, PART)).expect("known"));
         part.finish(None, false).expect("finished");
         assert!(!is_at(&late, &beside(&dest, PART)).expect("known"));
-        let next = Part::open(&dest, None, None).expect("opened");
+        let next = Part::open(&dest, None, None, 0o666).expect("opened");
         assert!(!is_at(&late, &beside(&dest, PART)).expect("another"));
-        next.leave();
+        drop(next);
         assert_eq!(fs::read(&dest).expect("there"), b"whole");
     }
 
@@ -293,13 +317,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let dest = folder.path().join("n".repeat(250));
         fs::write(&dest, "old").expect("written");
-        let mut part = Part::open(&dest, None, None).expect("opened");
+        let mut part = Part::open(&dest, None, None, 0o666).expect("opened");
         part.write(b"new").expect("written");
         let error = part.finish(None, false).expect_err("it is there");
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&dest).expect("there"), b"old");
-        let part = Part::open(&dest, None, None).expect("opened");
-        part.leave();
+        assert_eq!(names(folder.path()).len(), 1, "no version is known of the part");
+        let part = Part::open(&dest, None, None, 0o666).expect("opened");
+        drop(part);
         assert_eq!(names(folder.path()).len(), 1);
     }
 }
