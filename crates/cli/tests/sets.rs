@@ -46,6 +46,10 @@ fn ls_long_and_json_tell_size_time_and_version() {
     fs::File::open(ground.path().join("b.txt")).unwrap().set_modified(at).unwrap();
     let [object] = &objects(&ground.run(&["ls", "--json", "b.txt"]))[..] else { panic!("one") };
     assert_eq!(object["modified_unix_s"], 1_700_000_000.25);
+    let at = std::time::UNIX_EPOCH - std::time::Duration::from_millis(1500);
+    fs::File::open(ground.path().join("b.txt")).unwrap().set_modified(at).unwrap();
+    let [object] = &objects(&ground.run(&["ls", "--json", "b.txt"]))[..] else { panic!("one") };
+    assert_eq!(object["modified_unix_s"], -1.5);
 }
 
 #[test]

@@ -33,15 +33,19 @@ pub(super) fn entry(entry: &Entry) -> EntryRecord<'_> {
         r#type: "object",
         name: Name::new(OsStr::from_bytes(entry.name.as_bytes())),
         bytes: entry.size,
-        modified_unix_s: entry.modified.and_then(unix_s),
+        modified_unix_s: entry.modified.map(unix_s),
         tier,
         class: class.map(AsRef::as_ref),
-        restored_until_unix_s: until.and_then(unix_s),
+        restored_until_unix_s: until.map(unix_s),
         version: entry.version.as_ref().map(nearfirst::Version::as_str),
         device: entry.device.as_ref().map(nearfirst::Device::name),
     }
 }
 
-fn unix_s(at: SystemTime) -> Option<f64> {
-    at.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs_f64())
+/// Negative before 1970.
+fn unix_s(at: SystemTime) -> f64 {
+    match at.duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_secs_f64(),
+        Err(before) => -before.duration().as_secs_f64(),
+    }
 }
