@@ -40,9 +40,11 @@ impl Line {
         let Some(next) = self.next else { return };
         let now = self.clock.now();
         if now >= next {
-            let text = what();
+            // A line that is wider than the terminal ends at its edge: a second one would stay. In
+            // one write, so that a run which is killed leaves the terminal as it was.
+            let line = format!("\r\x1b[K\x1b[?7l{}\x1b[?7h", what());
             let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
-            drop(write!(io::stderr().lock(), "\r\x1b[K{text}"));
+            drop(io::stderr().lock().write_all(line.as_bytes()));
             *shown = true;
             self.next = Some(now + PAUSE);
         }
