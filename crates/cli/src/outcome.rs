@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use crate::messages;
+use crate::{messages, sets};
 
 /// The exit codes, for the long help of commands that use [`exit_code`].
 pub(crate) const EXIT_CODES: &str = "\
@@ -28,6 +28,10 @@ pub(crate) fn exit_code(written: io::Result<()>) -> ExitCode {
 
 /// Of a run that cannot begin.
 pub(crate) fn cannot_begin(error: &anyhow::Error) -> ExitCode {
-    messages::error(format_args!("{error:#}"));
+    match error.downcast_ref::<nearfirst::Error>() {
+        // It tells of its source itself.
+        Some(error) => sets::say_of(&error.name(), error.reason()),
+        None => messages::error(format_args!("{error:#}")),
+    }
     ExitCode::from(2)
 }

@@ -264,6 +264,15 @@ fn each_runs_a_command_on_every_member_and_groups_its_output() {
 }
 
 #[test]
+fn each_says_once_why_it_cannot_begin() {
+    let ground = ground();
+    let mut command = ground.command(&["each", "a.txt", "--", "cat"]);
+    let output = command.env("TMPDIR", "/missing").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stderr(&output), "nearfirst each: /missing: No such file or directory\n");
+}
+
+#[test]
 fn each_says_which_command_failed_and_can_stop_there() {
     let ground = ground();
     let output = ground.run(&["each", "a.txt", "b.txt", "--", "grep", "b"]);
