@@ -215,6 +215,13 @@ fn cp_looks_at_what_a_link_leads_to() {
     let output = ground.run(&["cp", "--update", "--verbose", "b.txt", "to"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""));
     assert!(ground.path().join("to/b.txt").is_symlink(), "what it leads to is not older");
+    ground.create("c.txt", "before");
+    link("../c.txt", "to/c.txt");
+    ground.create("new/c.txt", "after");
+    let output = ground.run(&["cp", "--force", "new/c.txt", "to"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(ground.path().join("to/c.txt").is_symlink());
+    assert_eq!(fs::read(ground.path().join("c.txt")).unwrap(), b"after");
 }
 
 #[test]

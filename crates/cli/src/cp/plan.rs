@@ -116,6 +116,7 @@ impl Plan {
         }
         let dest = place::dest(&self.target, base, &entry.name)
             .map_err(|reason| Error::refused(entry.name.clone(), reason))?;
+        let dest = if self.replaces() { behind_links(dest) } else { dest };
         if !self.claims(&entry.name, &dest)? {
             return Ok(None);
         }
@@ -140,8 +141,7 @@ impl Plan {
             }
             _ => 0,
         };
-        let replaces = self.existing != Existing::Refuse && self.existing != Existing::Leave;
-        let task = Task { dest, replaces, resume_at };
+        let task = Task { dest, replaces: self.replaces(), resume_at };
         let mut state = self.state();
         if resume_at > 0 {
             state.resumed.push((entry, task));
@@ -149,6 +149,10 @@ impl Plan {
         }
         state.fetched.insert(entry.name.clone(), task);
         Ok(Some(entry))
+    }
+
+    fn replaces(&self) -> bool {
+        matches!(self.existing, Existing::Replace | Existing::ReplaceOlder)
     }
 
     /// Keeps a file for a name; `false` for a name that was met before.
@@ -202,4 +206,14 @@ impl Plan {
         let store = self.stores.of(&entry.name)?;
         store.stat(&entry.name).await
     }
+}
+
+/// The file to be replaced: a link to one stays, as it does for GNU cp; `/dev/stdout` is one, and every
+/// program's.
+fn behind_links(dest: PathBuf) -> PathBuf {
+    let is_link = fs::symlink_metadata(&dest).is_ok_and(|there| there.is_symlink());
+    if !is_link || !fs::metadata(&dest).is_ok_and(|at| at.is_file()) {
+        return dest;
+    }
+    fs::canonicalize(&dest).unwrap_or(dest)
 }
