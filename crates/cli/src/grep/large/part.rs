@@ -368,7 +368,8 @@ fn look_at_start(
     part: &mut Part,
 ) -> io::Result<()> {
     part.marked = method.sniff && begins_with_mark(bytes);
-    if !part.marked && method.nul == Nul::Report && method.format.kind.shows_lines() {
+    let matters = method.format.kind.shows_lines() || method.format.stats;
+    if !part.marked && method.nul == Nul::Report && matters {
         part.head_nul = head_nul(source, bytes)?;
     }
     Ok(())
