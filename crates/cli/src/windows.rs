@@ -2,7 +2,7 @@
 //!
 //! Some processors see by themselves that memory is read in order, but only to the end of a page: who
 //! looks through mapped text as fast as memory gives it waits at the start of each. Of Intel's (Xeon)
-//! bringing saves 10 to 20 % of the time; on AMD's (EPYC), which see further, it costs 20 to 50 %.
+//! bringing saves 10 to 20 % of the time; on AMD's (EPYC) it costs 20 to 50 %.
 
 use std::fs::File;
 use std::hint::black_box;
