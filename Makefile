@@ -6,6 +6,8 @@ CARGO   ?= cargo
 
 # rustup puts cargo here, which a shell that began before does not know.
 export PATH := $(PATH):$(HOME)/.cargo/bin
+# Scripts look for what is built in this place, wherever the user has cargo put it otherwise.
+export CARGO_TARGET_DIR := $(CURDIR)/target
 # What only tests need; several clones can share one.
 export NEARFIRST_PEERS ?= $(CURDIR)/target/peers
 export NEARFIRST_RG ?= $(NEARFIRST_PEERS)/bin/rg
