@@ -33,6 +33,19 @@ fn ls_streams_names_and_says_what_is_not_there() {
 }
 
 #[test]
+fn all_below_a_folder_is_its_files_once() {
+    let ground = ground();
+    let all = ["a.txt", "b.txt", "d/c.txt"];
+    assert_eq!(stdout(&ground.run(&["ls", "**"])).lines().collect::<Vec<_>>(), all);
+    let output = ground.run(&["grep", "-c", "in", "**"]);
+    let counted = all.map(|name| format!("{name}:1"));
+    assert_eq!(stdout(&output).lines().collect::<Vec<_>>(), counted, "{}", stderr(&output));
+    let output = ground.run(&["cp", "**", "copies"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert!(all.iter().all(|name| ground.path().join("copies").join(name).is_file()));
+}
+
+#[test]
 fn ls_long_and_json_tell_size_time_and_version() {
     let ground = ground();
     let output = ground.run(&["ls", "-l", "a.txt"]);

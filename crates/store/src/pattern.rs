@@ -18,9 +18,10 @@ const COMPONENTS_MAX: usize = 127;
 ///
 /// `*`, `?` and `[a-z]` (`[^a-z]`, `[!a-z]`) stay within a component, and `*`
 /// is at least one byte where it is the whole of it; `**` as a component is
-/// any number of folders, also none, and at the end everything below. A
-/// component that begins with a dot is met only by one that is written with
-/// it. A backslash quotes the byte after it. A pattern that ends in `/`
+/// any number of folders, also none, and at the end everything below (of a
+/// tree of folders, all files: [`Pattern::is_all_below`]). A component that
+/// begins with a dot is met only by one that is written with it. A backslash
+/// quotes the byte after it. A pattern that ends in `/`
 /// matches only names that do.
 ///
 /// A store that lists by prefix asks it three things: from where on to list
@@ -144,6 +145,15 @@ impl Pattern {
     /// Whether names of any depth match.
     pub fn is_recursive(&self) -> bool {
         self.components.iter().any(|component| matches!(component, Component::AnyFolders))
+    }
+
+    /// Whether it ends in `**` or `**/*`: where it matches a folder, it matches all in it.
+    pub fn is_all_below(&self) -> bool {
+        let ends = self.components.as_slice();
+        let [.., Component::AnyFolders, Component::Matching { matcher, .. }] = ends else {
+            return false;
+        };
+        matcher.glob().glob() == "*"
     }
 
     /// What the components must be, from the first.
@@ -285,6 +295,15 @@ mod tests {
 
     fn pattern(text: &str) -> Pattern {
         Pattern::new(text.as_bytes()).expect("well formed")
+    }
+
+    #[test]
+    fn a_pattern_of_all_below_ends_in_any_name_in_any_folder() {
+        let is = |text: &str| Pattern::new(text.as_bytes()).expect("a pattern").is_all_below();
+        assert!(["**", "a/**", "a/**/*", "a/**/", "**/b/**/**"].into_iter().all(is));
+        assert!(
+            !["a", "*", "a/*", "**/a", "**/*.c", "**/.*", "**/?*", "a/**/b/*"].into_iter().any(is)
+        );
     }
 
     #[test]

@@ -184,7 +184,11 @@ mod tests {
         assert_eq!(found(&folder, "{b,a}.log"), ["b.log", "a.log"]);
         assert_eq!(found(&folder, "{d/e,zz}.log"), ["d/e.log", "zz.log"]);
         assert_eq!(found(&folder, "**/*.log"), ["a.log", "b.log", "d/e.log", "d/f/g.log"]);
-        assert_eq!(found(&folder, "d/**"), ["d/e.log", "d/f", "d/f/g.log"]);
+        for all in ["d/**", "d/**/*"] {
+            assert_eq!(found(&folder, all), ["d/e.log", "d/f/g.log"]);
+        }
+        assert_eq!(found(&folder, "d/*"), ["d/e.log", "d/f"]);
+        assert_eq!(found(&folder, "d/**/"), ["d/f/"]);
         assert_eq!(found(&folder, "*/e.log"), ["d/e.log"]);
         assert_eq!(found(&folder, "*/"), ["d/"]);
     }

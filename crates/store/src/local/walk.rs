@@ -34,11 +34,14 @@ enum Task {
 /// The walk of one pattern: each folder's names are sorted, in batches where they are many.
 ///
 /// Symbolic links to folders are followed where the pattern names a component,
-/// not by `**`. A path without wildcards is given if something is there.
+/// not by `**`. A path without wildcards is given if something is there. A pattern
+/// of all below ([`Pattern::is_all_below`]) gives no folders: who looks into them, too, would
+/// meet all twice.
 #[derive(Debug)]
 pub struct Walk {
     parts: Vec<Part>,
     only_folders: bool,
+    no_folders: bool,
     tasks: Vec<Task>,
 }
 
@@ -62,7 +65,9 @@ impl Walk {
             parts.push(Part::Literal(literal));
         }
         let tasks = vec![Task::Match { base: PathBuf::new(), part: 0 }];
-        Self { parts, only_folders: pattern.only_folders(), tasks }
+        let only_folders = pattern.only_folders();
+        let no_folders = pattern.is_all_below() && !only_folders;
+        Self { parts, only_folders, no_folders, tasks }
     }
 
     /// The next path, or a folder that could not be read; folders are opened
@@ -163,9 +168,11 @@ impl Walk {
     fn meets(&self, part: usize, name: &[u8], kind: FileType) -> bool {
         let Part::Names(component) = &self.parts[part] else { return false };
         let may_be_folder = matches!(kind, FileType::Directory | FileType::Symlink);
-        let wants_folder = part + 1 < self.parts.len() || self.only_folders;
+        let is_last = part + 1 == self.parts.len();
+        let wants_folder = !is_last || self.only_folders;
         let fits = match component {
             Component::AnyFolders => kind == FileType::Directory,
+            _ if is_last && self.no_folders => kind != FileType::Directory,
             _ => may_be_folder || !wants_folder,
         };
         fits && component.matches(name)
