@@ -13,7 +13,9 @@ use grep::cli::{CommandReaderBuilder, DecompressionReader, DecompressionReaderBu
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
 use nearfirst::{Backing, Clock, Place};
+use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, fadvise};
+use rustix::io::retry_on_intr;
 
 use super::asked::Context;
 use super::output::FileOutput;
@@ -443,13 +445,19 @@ impl WholeFile<'_> {
 }
 
 /// Reads a file to its end; `size` is what it was said to be.
-fn read_whole(mut file: &File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
+fn read_whole(file: &File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
     buffer.clear();
     let expected = usize::try_from(size).unwrap_or(usize::MAX);
     // One byte more, so that the end shows without another call.
     buffer.try_reserve(expected.saturating_add(1))?;
-    file.read_to_end(buffer)?;
-    Ok(())
+    loop {
+        let read = retry_on_intr(|| rustix::io::read(file, spare_capacity(buffer)))?;
+        let has_room = buffer.len() < buffer.capacity();
+        if read == 0 || (buffer.len() == expected && has_room) {
+            return Ok(());
+        }
+        buffer.try_reserve(BUFFER_BYTES)?;
+    }
 }
 
 /// Whether a line ends where ripgrep looks for a mark: what lies there is searched before it is
