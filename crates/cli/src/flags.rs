@@ -1,6 +1,7 @@
 //! Flags that several commands share, each defined once.
 
 use std::num::NonZeroUsize;
+use std::sync::OnceLock;
 
 use clap::{Args, ValueEnum};
 
@@ -32,8 +33,15 @@ pub(crate) struct ReadFlags {
 impl ReadFlags {
     /// The number of threads to use.
     pub(crate) fn threads(&self) -> usize {
-        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+        self.jobs.map_or_else(processors, NonZeroUsize::get)
     }
+}
+
+/// How many threads can run at once. To find out takes a dozen calls, as a control group may say.
+pub(crate) fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    let count = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    *PROCESSORS.get_or_init(count)
 }
 
 /// `--plan`.

@@ -63,7 +63,7 @@ fn passes_by(test: &Test, meta: &Statx, session: &mut Session<'_>) -> bool {
     match test {
         Test::Size(number, unit) => number.holds(meta.stx_size.div_ceil(*unit)),
         Test::Age(stamp, age) => time_of(meta, *stamp).is_some_and(|time| {
-            let from = if age.from_day_start { session.end_of_day } else { session.now };
+            let from = if age.from_day_start { session.end_of_day() } else { session.now };
             age.holds(from - time)
         }),
         Test::Newer(stamp, than) => match (time_of(meta, *stamp), than) {

@@ -1,6 +1,7 @@
 //! What lasts as long as one run: outputs, looked-up names, gathered
 //! commands, counts.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -30,7 +31,7 @@ pub(crate) struct Session<'a> {
     pub(crate) calendar: Calendar,
     /// When the run began, in nanoseconds since the epoch.
     pub(crate) now: i128,
-    pub(crate) end_of_day: i128,
+    end_of_day: OnceCell<i128>,
     pub(crate) owners: Owners,
     pub(crate) reach: Reach,
     pub(crate) costs: Costs,
@@ -112,7 +113,7 @@ impl<'a> Session<'a> {
             parsed,
             outputs,
             routes,
-            end_of_day: calendar.end_of_day(now),
+            end_of_day: OnceCell::new(),
             calendar,
             now,
             owners: Owners::default(),
@@ -125,6 +126,11 @@ impl<'a> Session<'a> {
             quits: false,
             failed: false,
         })
+    }
+
+    /// The end of the day on which the run began, in nanoseconds since the epoch.
+    pub(crate) fn end_of_day(&self) -> i128 {
+        *self.end_of_day.get_or_init(|| self.calendar.end_of_day(self.now))
     }
 
     pub(crate) fn expr(&self) -> &'a Expr {

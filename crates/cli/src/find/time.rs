@@ -1,5 +1,7 @@
 //! Dates: how a file's times are shown, and what words mean as a time.
 
+use std::cell::LazyCell;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -17,24 +19,25 @@ const RECENT_SECONDS: i128 = 6 * 30 * 86_400;
 /// Shows times in one zone.
 #[derive(Debug)]
 pub(crate) struct Calendar {
-    zone: TimeZone,
+    /// Found when a time is first shown or read: that takes a look through all zones there are.
+    zone: LazyCell<TimeZone>,
 }
 
 impl Calendar {
     /// In the zone of `TZ` or of the system.
     pub(crate) fn local() -> Self {
-        Self { zone: TimeZone::system() }
+        Self { zone: LazyCell::new(TimeZone::system) }
     }
 
     #[cfg(test)]
     fn utc() -> Self {
-        Self { zone: TimeZone::UTC }
+        Self { zone: LazyCell::new(|| TimeZone::UTC) }
     }
 
     /// A time through a `strftime` pattern; as a number when no calendar reaches it.
     fn show(&self, nanoseconds: i128, pattern: &str) -> String {
         match Timestamp::from_nanosecond(nanoseconds) {
-            Ok(stamp) => stamp.to_zoned(self.zone.clone()).strftime(pattern).to_string(),
+            Ok(stamp) => stamp.to_zoned(TimeZone::clone(&self.zone)).strftime(pattern).to_string(),
             Err(_) => nanoseconds.div_euclid(SECOND).to_string(),
         }
     }
@@ -71,13 +74,13 @@ impl Calendar {
     /// The end of the day that holds `now`: where `-daystart` counts from.
     pub(crate) fn end_of_day(&self, now: i128) -> i128 {
         let Ok(stamp) = Timestamp::from_nanosecond(now) else { return now };
-        let zoned = stamp.to_zoned(self.zone.clone());
+        let zoned = stamp.to_zoned(TimeZone::clone(&self.zone));
         zoned.start_of_day().map_or(now, |start| start.timestamp().as_nanosecond() + DAY)
     }
 
     /// What words such as `2024-02-03 10:00`, `@17` or `2 days ago` mean, seen from `now`.
     pub(crate) fn read(&self, text: &str, now: i128) -> Option<i128> {
-        let now = Timestamp::from_nanosecond(now).ok()?.to_zoned(self.zone.clone());
+        let now = Timestamp::from_nanosecond(now).ok()?.to_zoned(TimeZone::clone(&self.zone));
         let parsed = parse_datetime::parse_datetime_at_date(now, text).ok()?;
         parsed.as_zoned().map(|zoned| zoned.timestamp().as_nanosecond())
     }

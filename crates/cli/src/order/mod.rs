@@ -13,6 +13,7 @@ use std::sync::Arc;
 use nearfirst::{Costs, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time};
 
 use crate::asking::AskFlags;
+use crate::flags::processors;
 use crate::sets::flags::StoreFlags;
 use crate::sets::listing::{self, Item};
 use crate::sets::{self, Sets};
@@ -65,11 +66,17 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> ExitCode {
     let costs = Arc::new(args.ask.costs());
     let out = BufWriter::new(io::stdout().lock());
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let end = if args.null { 0 } else { b'\n' };
     let Args { specs, stores, .. } = args;
-    let mut run =
-        Run { costs: &costs, stores, sets: None, end, threads, queue: Queue::default(), out };
+    let mut run = Run {
+        costs: &costs,
+        stores,
+        sets: None,
+        end,
+        threads: processors(),
+        queue: Queue::default(),
+        out,
+    };
     outcome::exit_code(run.all(specs))
 }
 

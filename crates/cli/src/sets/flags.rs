@@ -13,6 +13,7 @@ use nearfirst::{
 
 use super::recall::RecallFlags;
 use crate::asking::{AskFlags, seconds};
+use crate::flags::processors;
 
 /// Flags of commands that are about sets and nothing else.
 #[derive(Args, Debug, Clone)]
@@ -177,7 +178,7 @@ impl JobFlags {
     }
 
     pub(crate) fn jobs(&self) -> usize {
-        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+        self.jobs.map_or_else(processors, NonZeroUsize::get)
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
+
+/// Bytes that the table of mounts is expected to take.
+const TABLE_BYTES: usize = 16 << 10;
 
 /// What stands behind a file system, by how it must be treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +86,10 @@ impl Mounts {
     /// # Errors
     /// If `/proc` is not there.
     pub fn read() -> io::Result<Self> {
-        Ok(Self::parse(&std::fs::read("/proc/self/mountinfo")?))
+        // Its size is not known before; most tables need no more room.
+        let mut text = Vec::with_capacity(TABLE_BYTES);
+        File::open("/proc/self/mountinfo")?.read_to_end(&mut text)?;
+        Ok(Self::parse(&text))
     }
 
     /// Reads the text of a `mountinfo` file; lines it does not understand are passed over.
