@@ -9,6 +9,7 @@ mod calibrate;
 mod cat;
 mod cp;
 mod devices;
+mod divide;
 mod each;
 mod find;
 mod flags;

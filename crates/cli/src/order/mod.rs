@@ -13,7 +13,7 @@ use std::sync::Arc;
 use nearfirst::{Costs, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time};
 
 use crate::asking::AskFlags;
-use crate::flags::processors;
+use crate::divide::divided;
 use crate::sets::flags::StoreFlags;
 use crate::sets::listing::{self, Item};
 use crate::sets::{self, Sets};
@@ -68,15 +68,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let out = BufWriter::new(io::stdout().lock());
     let end = if args.null { 0 } else { b'\n' };
     let Args { specs, stores, .. } = args;
-    let mut run = Run {
-        costs: &costs,
-        stores,
-        sets: None,
-        end,
-        threads: processors(),
-        queue: Queue::default(),
-        out,
-    };
+    let mut run = Run { costs: &costs, stores, sets: None, end, queue: Queue::default(), out };
     outcome::exit_code(run.all(specs))
 }
 
@@ -86,7 +78,6 @@ struct Run<'a, W: Write> {
     /// Begun by the first name that needs it.
     sets: Option<Sets>,
     end: u8,
-    threads: usize,
     queue: Queue,
     out: BufWriter<W>,
 }
@@ -209,21 +200,11 @@ impl<W: Write> Run<'_, W> {
 
     /// Asks about names, prints those of what is near, and keeps the others.
     fn ask(&mut self, names: &[&[u8]]) -> io::Result<()> {
-        let share = names.len().div_ceil(self.threads).max(NAMES_PER_THREAD_MIN);
         let costs = self.costs;
         let ask = |names: &[&[u8]]| -> Vec<Option<Cost>> {
             names.iter().map(|name| cost(costs, name)).collect()
         };
-        let mut shares = names.chunks(share);
-        let first = shares.next().unwrap_or_default();
-        let found: Vec<Option<Cost>> = std::thread::scope(|scope| {
-            let others: Vec<_> = shares.map(|names| scope.spawn(move || ask(names))).collect();
-            let mut found = ask(first);
-            for other in others {
-                found.extend(other.join().expect("asking does not panic"));
-            }
-            found
-        });
+        let found = divided(names, NAMES_PER_THREAD_MIN, ask).into_iter().flatten();
         for (name, cost) in names.iter().zip(found) {
             match cost {
                 None => {}

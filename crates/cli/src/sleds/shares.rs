@@ -31,6 +31,13 @@ impl Shares {
         *share = share.saturating_add(bytes);
     }
 
+    /// Adds those of others.
+    pub(super) fn merge(&mut self, others: &Self) {
+        for (place, bytes) in others.by_place() {
+            self.add(place, bytes);
+        }
+    }
+
     pub(super) fn total(&self) -> u64 {
         self.by_place().iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }

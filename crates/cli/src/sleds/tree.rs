@@ -6,15 +6,20 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nearfirst::{Costs, DeliveryTime, Device, Error, Place, Plan, Reason, Sled, delivery_time};
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 
 use super::shares::Shares;
+use crate::divide::divided;
 use crate::{human, messages, progress};
 
-/// Names of one folder in memory at once.
+/// Names of one folder in memory at once, and files asked about together.
 const BATCH: usize = 4096;
+/// With fewer files, a thread costs more than it saves.
+const FILES_PER_THREAD_MIN: usize = 64;
 
 /// The sums.
 #[derive(Debug, Default)]
@@ -55,10 +60,30 @@ impl Tree {
         self.linear += delivery_time(sleds, Plan::Linear);
         self.best += delivery_time(sleds, Plan::Best);
         if let Some(reason) = reason {
-            match self.reasons.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, files)) => *files += 1,
-                None => self.reasons.push((reason, 1)),
-            }
+            self.add_reason(reason, 1);
+        }
+    }
+
+    fn add_reason(&mut self, reason: Reason, files: u64) {
+        match self.reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, known)) => *known += files,
+            None => self.reasons.push((reason, files)),
+        }
+    }
+
+    /// Adds the files of another tree.
+    fn merge(&mut self, other: Self) {
+        let Self { files, shares, devices, linear, best, unmeasured, reasons } = other;
+        self.files += files;
+        self.shares.merge(&shares);
+        for (device, bytes) in devices {
+            *self.devices.entry(device).or_default() += bytes;
+        }
+        self.linear += linear;
+        self.best += best;
+        self.unmeasured.extend(unmeasured);
+        for (reason, files) in reasons {
+            self.add_reason(reason, files);
         }
     }
 }
@@ -79,12 +104,9 @@ pub(super) fn sum_up(
     other_mounts: bool,
     line: &mut progress::Line,
 ) -> Tree {
-    let mut tree = Tree::default();
-    let mut walk =
-        Walk { costs, below: HashSet::new(), tasks: vec![Task::Folder(root.to_owned())] };
-    if !other_mounts {
-        walk.below = mounts_below(costs, root);
-    }
+    let below = if other_mounts { HashSet::new() } else { mounts_below(costs, root) };
+    let tasks = vec![Task::Folder(root.to_owned())];
+    let mut walk = Walk { costs, below, tasks, files: Vec::new(), tree: Tree::default() };
     while let Some(task) = walk.tasks.pop() {
         let (at, outcome) = match task {
             Task::Folder(path) => {
@@ -93,21 +115,30 @@ pub(super) fn sum_up(
                     .open(&path)
                     .and_then(|folder| Dir::new(folder).map_err(|error| Error::io(&path, error)));
                 match opened {
-                    Ok(folder) => (path.clone(), walk.batch(folder, path, &mut tree, line)),
+                    Ok(folder) => (path.clone(), walk.batch(folder, path)),
                     Err(error) => (path, Err(error)),
                 }
             }
-            Task::Rest(folder, path) => (path.clone(), walk.batch(folder, path, &mut tree, line)),
+            Task::Rest(folder, path) => (path.clone(), walk.batch(folder, path)),
         };
+        let found = walk.tree.files + walk.files.len() as u64;
+        line.show(|| progress(found, walk.tree.shares.total(), &at));
         if let Err(error) = outcome {
+            let stalls = matches!(error, Error::Stalled { .. });
             messages::error(format_args!("{}: {}", human::name(&at), error.reason()));
-            if matches!(error, Error::Stalled { .. }) {
+            if stalls {
                 // The rest lies on the same mount, and would be waited for as long, name by name.
-                break;
+                walk.tasks.clear();
             }
         }
+        if (walk.files.len() >= BATCH || walk.tasks.is_empty())
+            && let Err((at, error)) = walk.ask(line)
+        {
+            messages::error(format_args!("{}: {}", human::name(&at), error.reason()));
+            break;
+        }
     }
-    tree
+    walk.tree
 }
 
 struct Walk<'a> {
@@ -115,26 +146,30 @@ struct Walk<'a> {
     /// Mount points below the root, as paths that begin with the root.
     below: HashSet<PathBuf>,
     tasks: Vec<Task>,
+    /// Found, and not asked about yet: about a batch.
+    files: Vec<PathBuf>,
+    tree: Tree,
 }
 
 impl Walk<'_> {
-    /// Adds the files among a batch of names, and leaves the folders and the rest for later.
-    fn batch(
-        &mut self,
-        mut folder: Dir,
-        path: PathBuf,
-        tree: &mut Tree,
-        line: &mut progress::Line,
-    ) -> Result<(), Error> {
+    /// Takes the files among a batch of names, and leaves the folders and the rest for later.
+    fn batch(&mut self, mut folder: Dir, path: PathBuf) -> Result<(), Error> {
         let mut files: Vec<OsString> = Vec::new();
         let mut folders: Vec<OsString> = Vec::new();
-        let mut ended = false;
+        let (mut ended, mut outcome) = (false, Ok(()));
         while files.len() + folders.len() < BATCH && !ended {
             let Some(entry) = folder.read() else {
                 ended = true;
                 continue;
             };
-            let entry = entry.map_err(|error| Error::io(&path, error))?;
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    outcome = Err(Error::io(&path, error));
+                    ended = true;
+                    continue;
+                }
+            };
             let name = entry.file_name();
             let mut kind = entry.file_type();
             if kind == FileType::Unknown
@@ -150,43 +185,82 @@ impl Walk<'_> {
             };
             list.push(OsStr::from_bytes(name.to_bytes()).to_owned());
         }
-        let mut file = path.join("");
-        for name in files {
-            file.push(&name);
-            if !self.below.contains(&file) {
-                self.add_file(&file, tree)?;
-            }
-            file.pop();
-            line.show(|| {
-                let bytes = human::bytes(tree.shares.total());
-                format!("{}, {bytes}: {}", human::counted(tree.files, "file"), human::name(&path))
-            });
-        }
+        let files = files.into_iter().map(|name| path.join(name));
+        self.files.extend(files.filter(|file| !self.below.contains(file)));
         let folders = folders.into_iter().map(|name| path.join(name));
         let folders: Vec<_> = folders.filter(|folder| !self.below.contains(folder)).collect();
         if !ended {
             self.tasks.push(Task::Rest(folder, path));
         }
         self.tasks.extend(folders.into_iter().map(Task::Folder));
-        Ok(())
+        outcome
     }
 
-    fn add_file(&self, path: &Path, tree: &mut Tree) -> Result<(), Error> {
-        match self.costs.path_located(path) {
-            Ok(located) => {
-                let reason = located.reason;
-                tree.add(&self.costs.describe(located), reason);
-                Ok(())
+    /// Adds the files that were found; the error comes with the folder of the file that stalled.
+    fn ask(&mut self, line: &mut progress::Line) -> Result<(), (PathBuf, Error)> {
+        let files = std::mem::take(&mut self.files);
+        let asking = Asking {
+            costs: self.costs,
+            before: (self.tree.files, self.tree.shares.total()),
+            asked: AtomicU64::new(0),
+            stalled: AtomicBool::new(false),
+            line: Mutex::new(line),
+        };
+        let mut outcome = Ok(());
+        for (tree, stalled) in divided(&files, FILES_PER_THREAD_MIN, |files| asking.sum_up(files)) {
+            self.tree.merge(tree);
+            outcome = outcome.and(stalled);
+        }
+        outcome
+    }
+}
+
+/// What threads that ask about files share.
+struct Asking<'a> {
+    costs: &'a Costs,
+    /// Files and bytes that are summed up already.
+    before: (u64, u64),
+    asked: AtomicU64,
+    stalled: AtomicBool,
+    line: Mutex<&'a mut progress::Line>,
+}
+
+impl Asking<'_> {
+    /// Sums up files, until one stalls, here or elsewhere.
+    fn sum_up(&self, files: &[PathBuf]) -> (Tree, Result<(), (PathBuf, Error)>) {
+        let mut tree = Tree::default();
+        for path in files {
+            if self.stalled.load(Ordering::Relaxed) {
+                break;
             }
-            Err(error @ Error::Stalled { .. }) => Err(error),
-            // Deleted since its folder was read.
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => {
-                messages::error(format_args!("{}: {}", human::name(path), error.reason()));
-                Ok(())
+            let folder = path.parent().unwrap_or(path);
+            match self.costs.path_located(path) {
+                Ok(located) => {
+                    let reason = located.reason;
+                    tree.add(&self.costs.describe(located), reason);
+                }
+                Err(error @ Error::Stalled { .. }) => {
+                    self.stalled.store(true, Ordering::Relaxed);
+                    return (tree, Err((folder.to_owned(), error)));
+                }
+                // Deleted since its folder was read.
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    messages::error(format_args!("{}: {}", human::name(path), error.reason()));
+                }
+            }
+            let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+            if let Ok(mut line) = self.line.try_lock() {
+                line.show(|| progress(self.before.0 + asked, self.before.1, folder));
             }
         }
+        (tree, Ok(()))
     }
+}
+
+fn progress(files: u64, bytes: u64, folder: &Path) -> String {
+    let files = human::counted(files, "file");
+    format!("{files}, {}: {}", human::bytes(bytes), human::name(folder))
 }
 
 /// The mount points below `root`, as the walk will meet them.
