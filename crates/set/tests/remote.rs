@@ -204,6 +204,27 @@ fn what_changes_in_mid_read_is_an_error_and_not_a_mixture() {
 }
 
 #[test]
+fn what_has_no_version_is_read_anew_and_is_never_a_mixture() {
+    let server = Misbehaving::new();
+    let (old, new) = (pattern(600_000, 4), pattern(600_000, 5));
+    let of = |bytes: &[u8]| Answer::bytes(bytes).etag("");
+    let stream = |bytes: &[u8]| of(bytes).chunked().ignores_ranges();
+    server.answers("/between_parts", [of(&old), of(&new)]);
+    server.answers("/broken", [of(&old), of(&old).ends_after(300_000), of(&old)]);
+    server.answers("/other", [of(&old), of(&old).ends_after(300_000), of(&new)]);
+    server.answers("/streamed", [stream(&old).ends_after(300_000), stream(&new)]);
+    server.answers("/shorter", [stream(&old).ends_after(300_000), stream(&old[..200_000])]);
+    let engine = engine(small(), &[]);
+    let read = |path: &str| only(&set(&engine, [server.url(path)])).and_then(Member::read);
+    assert!(read("/between_parts").expect("one of them is whole") == new);
+    assert!(read("/broken").expect("what came again was the same") == old);
+    for path in ["/other", "/streamed", "/shorter"] {
+        let error = read(path).expect_err("it is another's from somewhere on");
+        assert!(matches!(*error.cause, Error::Changed { .. }), "{error}");
+    }
+}
+
+#[test]
 fn what_cannot_be_read_says_why_and_keeps_nobody_waiting() {
     let server = Misbehaving::new();
     server.answer("/good", Answer::bytes(b"good"));

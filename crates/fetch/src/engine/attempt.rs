@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use sled::{Device, Observation};
-use store::{Error, Reading, Store};
+use store::{Entry, Error, Reading, Store};
 use tokio::sync::Notify;
 
 use super::Inner;
+use super::beginning::Prefix;
 use super::item::Item;
 use crate::scheduler::{AttemptId, Contact, Event, Failure};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, lock};
@@ -94,14 +95,10 @@ async fn bring(
     let clock = engine.costs.clock();
     let began = clock.now();
     let entry = item.entry();
-    let is_endless = entry.size.is_none() && item.contact().is_some();
-    // Where it ends is told by its end alone: nothing behind a part of it would be asked for.
-    let range = if is_endless { range.start..u64::MAX } else { range };
-    let reading = store.read(&entry, range).await?;
+    let reading = met(item, store, &entry, range).await?;
     let Reading { entry: found, range: covers, headers, mut bytes } = reading;
-    item.pin(&found)?;
     item.set_headers(headers);
-    let size = item.entry().size;
+    let Entry { size, version, .. } = item.entry();
     if size.is_none() && covers.end < u64::MAX {
         return Err(Error::refused(entry.name, "a part of it came, and not where it ends"));
     }
@@ -114,6 +111,8 @@ async fn bring(
     engine.post([Event::Contacted { attempt, contact }]);
     let first_byte = clock.now().saturating_sub(began);
     let mut at = covers.start;
+    let mut read = version.is_none().then(Prefix::default);
+    let changed = || Error::Changed { name: entry.name.clone() };
     while let Some(chunk) = bytes.next().await {
         let mut chunk = chunk?;
         if chunk.len() as u64 > covers.end - at {
@@ -126,7 +125,12 @@ async fn bring(
             }
             let room = allowed.beyond(at).await - at;
             let fits = usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len());
-            item.buffer.insert(at, chunk.split_to(fits));
+            let mut piece = chunk.split_to(fits);
+            let known = match &mut read {
+                Some(read) => item.beginning.take(read, &piece).ok_or_else(changed)?,
+                None => 0,
+            };
+            item.buffer.insert(at + known as u64, piece.split_off(known));
             at += fits as u64;
             *unreported += fits as u64;
         }
@@ -135,6 +139,9 @@ async fn bring(
         }
     }
     if covers.end == u64::MAX {
+        if read.is_some_and(|read| !item.beginning.is_all(&read)) {
+            return Err(changed());
+        }
         item.buffer.set_end(at);
     } else if at < covers.end {
         let reason = format!("the answer ended {} bytes early", covers.end - at);
@@ -142,6 +149,39 @@ async fn bring(
     }
     observe(engine, &device, at - covers.start, first_byte, clock.now().saturating_sub(began));
     Ok(())
+}
+
+/// The answer to a request for `range`, of what was met before; wider where a part alone could not be
+/// told from one of another content.
+async fn met(
+    item: &Item,
+    store: &dyn Store,
+    entry: &Entry,
+    range: Range<u64>,
+) -> Result<Reading, Error> {
+    let was_met = item.contact().is_some();
+    let range = match &entry.version {
+        None if was_met => 0..u64::MAX,
+        // Where it ends is told by its end alone: nothing behind a part of it would be asked for.
+        Some(_) if was_met && entry.size.is_none() => range.start..u64::MAX,
+        _ => range,
+    };
+    let reading = store.read(entry, range).await?;
+    item.pin(&reading.entry)?;
+    let Entry { size, version, .. } = item.entry();
+    let is_whole =
+        |covers: &Range<u64>| covers.start == 0 && covers.end >= size.unwrap_or(u64::MAX);
+    if version.is_some() || is_whole(&reading.range) {
+        return Ok(reading);
+    }
+    drop(reading);
+    let reading = store.read(&item.entry(), 0..u64::MAX).await?;
+    item.pin(&reading.entry)?;
+    if !is_whole(&reading.range) {
+        let reason = "its server sends parts of it only, and nothing by which these could be told from parts of another version";
+        return Err(Error::refused(entry.name.clone(), reason));
+    }
+    Ok(reading)
 }
 
 fn contact(engine: &Inner, device: &Device, size: Option<u64>, covers: &Range<u64>) -> Contact {

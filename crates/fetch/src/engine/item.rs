@@ -8,6 +8,7 @@ use std::sync::Arc;
 use sled::Device;
 use store::{Entry, Name, Store};
 
+use super::beginning::Beginning;
 use super::buffer::Buffer;
 use crate::scheduler::{Contact, DeviceId, Kind, Origin};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
@@ -21,6 +22,8 @@ pub(crate) struct Item {
     /// The device that it lies on, as far as its name tells.
     pub(crate) device: Option<(Device, DeviceId)>,
     pub(crate) buffer: Buffer,
+    /// What attempts must have in common, of an object without a version.
+    pub(crate) beginning: Beginning,
     /// The parts of a file that are wanted, in file order; empty: the whole.
     pub(crate) parts: Vec<Range<u64>>,
     /// Whether nobody asked for it: then what is opened is known to be harmless first.
@@ -87,8 +90,9 @@ impl Item {
             headers: Vec::new(),
             may_stall: false,
         });
-        let (buffer, parts, is_guess) = (Buffer::default(), Vec::new(), false);
-        Self { tag, source, device, buffer, parts, is_guess, known }
+        let (buffer, beginning) = (Buffer::default(), Beginning::default());
+        let (parts, is_guess) = (Vec::new(), false);
+        Self { tag, source, device, buffer, beginning, parts, is_guess, known }
     }
 
     /// Of these parts, and for whom.
@@ -141,7 +145,8 @@ impl Item {
         if differs && (was_met || entry.version.is_some()) {
             return Err(store::Error::Changed { name: entry.name.clone() });
         }
-        if found.version.is_some() {
+        // What was read of it before had none: this one need not be the version of that.
+        if found.version.is_some() && !was_met {
             entry.version.clone_from(&found.version);
         }
         entry.size = found.size.or(entry.size);

@@ -6,6 +6,7 @@
 mod ahead;
 mod arrivals;
 mod attempt;
+mod beginning;
 mod buffer;
 mod devices;
 mod feed;
