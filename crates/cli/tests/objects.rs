@@ -546,3 +546,25 @@ fn a_bad_member_is_named_and_the_others_are_read() {
     assert_eq!(fs::read(ground.path().join("to/good")).unwrap(), b"good\n");
     assert!(!ground.path().join("to/short").exists() && !ground.path().join("to/gone").exists());
 }
+
+#[test]
+fn a_password_in_a_url_is_in_no_message() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    server.answer("/gone", Answer::status(404));
+    let url = server.url("/gone").replace("http://", "http://me:secret@");
+    let page = format!("{url}\\a\\");
+    for arguments in [
+        &["cat", "--stats", &url][..],
+        &["wc", "--stats", &url],
+        &["grep", "--stats", "x", &url],
+        &["ls", &url],
+        &["ls", &page],
+        &["cp", &url, "here/"],
+        &["sleds", &url],
+        &["order", &url],
+        &["each", &url, "--", "echo"],
+    ] {
+        let told = stderr(&ground.run(arguments));
+        assert!(told.contains("//me@") && !told.contains("secret"), "{arguments:?}: {told}");
+    }
+}

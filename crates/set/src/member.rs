@@ -53,7 +53,7 @@ pub struct MemberError {
 
 impl fmt::Display for MemberError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.cause.reason())
+        write!(f, "{}: {}", self.name.redacted(), self.cause.reason())
     }
 }
 

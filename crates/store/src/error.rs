@@ -10,6 +10,8 @@ use std::time::Duration;
 use crate::Name;
 
 /// Why an object could not be listed, asked about or read.
+///
+/// As text it names the object without the password that a URL may hold.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -48,13 +50,13 @@ pub enum Error {
         bytes_min: u64,
     },
     /// There is no such object (any more).
-    #[error("{name}: not found")]
+    #[error("{}: not found", name.redacted())]
     NotFound {
         /// The object.
         name: Name,
     },
     /// The server does not let this user read it: no credentials, or not these.
-    #[error("{name}: access denied: {reason}")]
+    #[error("{}: access denied: {reason}", name.redacted())]
     Denied {
         /// The object.
         name: Name,
@@ -62,7 +64,7 @@ pub enum Error {
         reason: String,
     },
     /// The server asks for patience (429, 503, `SlowDown`).
-    #[error("{name}: the server is busy: {reason}")]
+    #[error("{}: the server is busy: {reason}", name.redacted())]
     Busy {
         /// The object.
         name: Name,
@@ -72,7 +74,7 @@ pub enum Error {
         reason: String,
     },
     /// The connection broke or stalled, or the server failed; another attempt may do.
-    #[error("{name}: {reason}")]
+    #[error("{}: {reason}", name.redacted())]
     Interrupted {
         /// The object.
         name: Name,
@@ -80,13 +82,13 @@ pub enum Error {
         reason: String,
     },
     /// It is not the version any more that reading it began with.
-    #[error("{name}: changed while it was read")]
+    #[error("{}: changed while it was read", name.redacted())]
     Changed {
         /// The object.
         name: Name,
     },
     /// It must be recalled from a cold tier before it can be read.
-    #[error("{name}: in cold storage ({class}): it must be restored before it can be read")]
+    #[error("{}: in cold storage ({class}): it must be restored before it can be read", name.redacted())]
     Cold {
         /// The object.
         name: Name,
@@ -94,7 +96,7 @@ pub enum Error {
         class: String,
     },
     /// This store cannot do that.
-    #[error("{name}: {reason}")]
+    #[error("{}: {reason}", name.redacted())]
     Unsupported {
         /// What was asked for.
         name: Name,
@@ -103,7 +105,7 @@ pub enum Error {
     },
     /// It will fail again if tried again: a bad query, a bad name, a bad
     /// certificate, an answer that is none.
-    #[error("{name}: {reason}")]
+    #[error("{}: {reason}", name.redacted())]
     Refused {
         /// What was asked for.
         name: Name,
@@ -258,6 +260,24 @@ fn io_again(error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_error_shows_a_password() {
+        let name = || Name::from("https://me:secret@host/a");
+        for error in [
+            Error::NotFound { name: name() },
+            Error::Denied { name: name(), reason: String::new() },
+            Error::Busy { name: name(), retry_after: None, reason: String::new() },
+            Error::Changed { name: name() },
+            Error::Cold { name: name(), class: String::new() },
+            Error::interrupted(name(), ""),
+            Error::unsupported(name(), ""),
+            Error::refused(name(), ""),
+        ] {
+            assert!(error.to_string().starts_with("https://me@host/a: "), "{error}");
+            assert_eq!(error.name(), name(), "to be used again");
+        }
+    }
 
     #[test]
     fn who_gets_an_error_again_gets_its_cause() {

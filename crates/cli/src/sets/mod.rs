@@ -240,9 +240,9 @@ pub(crate) fn say_of(name: &Name, reason: impl std::fmt::Display) {
     messages::error(format_args!("{}: {reason}", shown(name)));
 }
 
-/// A name for people, on one line.
+/// A name for people, on one line and without a password.
 pub(crate) fn shown(name: &Name) -> String {
-    human::name(OsStr::from_bytes(name.as_bytes())).to_string()
+    human::name(OsStr::from_bytes(name.redacted().as_bytes())).to_string()
 }
 
 /// An error met while reading a member through [`std::io::Read`], as the member's.

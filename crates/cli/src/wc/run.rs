@@ -8,11 +8,11 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use super::count::{Counts, Encoding};
 use super::files::Input;
-use super::objects::{Content, Object};
+use super::objects::{Content, Object, complaint};
 use super::print::{self, Shown};
 use super::quote;
 use super::read::Reader;
-use crate::{messages, sets};
+use crate::messages;
 
 /// Inputs counted ahead of the one whose turn it is to be printed: bounds what is held.
 const AHEAD_MAX: usize = 1024;
@@ -212,8 +212,7 @@ fn counted(object: Object, reader: &Reader<'_>, buffer: &mut Vec<u8>) -> Outcome
     match reader.count_member(member, buffer) {
         Ok(counts) => Outcome { name: Some(name), messages: Vec::new(), counts: Some(counts) },
         Err(error) => {
-            let name = quote::quoted(&name, reader.task.encoding);
-            let messages = vec![format!("{name}: {}", sets::reason(&error.cause))];
+            let messages = vec![complaint(&name, &error.cause, reader.task.encoding)];
             Outcome { name: None, messages, counts: None }
         }
     }
