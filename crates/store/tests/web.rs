@@ -346,6 +346,30 @@ async fn links_are_given_while_a_page_hangs_and_before_it_breaks() {
 }
 
 #[tokio::test]
+async fn a_page_that_hangs_ends_in_an_error_behind_its_links() {
+    let server = Misbehaving::new();
+    let page = "<a href=x>x</a>";
+    server.answer("/hangs", Answer::html(&page.repeat(2)).stalls_after(page.len() as u64));
+    let impatient = Web::new(false, Duration::from_millis(200));
+    let prefix = Name::from(server.url("/hangs"));
+    let links = listed(impatient.list(&Query::Ask { prefix, text: String::new() })).await;
+    assert_eq!(links.len(), 2, "{links:?}");
+    assert_eq!(links[0], server.url("/x"));
+    assert!(links[1].ends_with("no more of the page came for 0.2 s"), "{links:?}");
+}
+
+#[tokio::test]
+async fn a_page_in_an_encoding_that_nobody_knows_is_an_error_and_not_empty() {
+    let server = Misbehaving::new();
+    let encoded = |coding| Answer::html("<a href=x>x</a>").header("Content-Encoding", coding);
+    server.answer("/packed", encoded("x-compress"));
+    server.answer("/mistaken", encoded("utf-8"));
+    let said = listed(ask(&server.url("/packed"), "")).await;
+    assert!(said.len() == 1 && said[0].contains("encoded as x-compress"), "{said:?}");
+    assert_eq!(listed(ask(&server.url("/mistaken"), "")).await, [server.url("/x")]);
+}
+
+#[tokio::test]
 async fn a_name_lists_itself_and_a_pattern_is_told_of_pages() {
     let name = "http://h.example/search?q=*";
     assert_eq!(listed(web().list(&Query::Glob(Name::from(name)))).await, [name]);

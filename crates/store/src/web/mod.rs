@@ -18,9 +18,12 @@ use std::time::Duration;
 
 pub(crate) use self::local::{Pages, is_page};
 
-use futures::stream;
+use bytes::Bytes;
+use futures::stream::{self, Stream};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
-use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE};
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE,
+};
 use reqwest::{Client, Method, Response, StatusCode};
 use sled::Device;
 use url::Url;
@@ -211,10 +214,15 @@ impl Servers {
             let reason = format!("only a page of text has links, and this is {kind}");
             return Err(Error::refused(name.clone(), reason));
         }
+        // What the client has decoded is not said any more.
+        if let Some(coding) = text(headers, &CONTENT_ENCODING).filter(|coding| is_packed(coding)) {
+            let reason = format!("the page came encoded as {coding}, which is not understood");
+            return Err(Error::refused(name.clone(), reason));
+        }
         let base = Base::of_url(response.url().clone(), Arc::clone(&self.hosts));
-        let name = name.clone();
-        let bytes = response.bytes_stream();
-        Ok((base, bytes.map(move |bytes| bytes.map_err(|error| broken(&name, &error))).boxed()))
+        let of = name.clone();
+        let bytes = response.bytes_stream().map_err(move |error| broken(&of, &error));
+        Ok((base, unless_silent(name.clone(), self.answer_max, bytes)))
     }
 
     /// A name that was told lists itself.
@@ -239,6 +247,28 @@ fn plain() -> HeaderMap {
 fn accepting() -> HeaderMap {
     let kinds = HeaderValue::from_static("text/html, application/xhtml+xml, */*;q=0.5");
     HeaderMap::from_iter([(ACCEPT, kinds)])
+}
+
+/// Whether text would be taken from what is none. Of other words, such as `utf-8`, servers mean no encoding.
+fn is_packed(coding: &str) -> bool {
+    let coding = coding.to_ascii_lowercase();
+    ["gzip", "compress", "deflate", "br", "zstd"].iter().any(|known| coding.contains(known))
+}
+
+/// A page as it comes, given up when nothing has come for so long.
+fn unless_silent<S>(name: Name, limit: Duration, bytes: S) -> ByteStream
+where
+    S: Stream<Item = Result<Bytes, Error>> + Send + 'static,
+{
+    stream::unfold(Some((name, bytes.boxed())), move |rest| async move {
+        let (name, mut bytes) = rest?;
+        if let Ok(next) = tokio::time::timeout(limit, bytes.next()).await {
+            return Some((next?, Some((name, bytes))));
+        }
+        let reason = format!("no more of the page came for {} s", limit.as_secs_f32());
+        Some((Err(Error::interrupted(name, reason)), None))
+    })
+    .boxed()
 }
 
 fn is_hypertext(kind: &str) -> bool {
