@@ -353,3 +353,20 @@ fn what_cannot_be_understood_is_usage() {
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "in a.txt\n"));
     assert!(stderr(&output).contains("no store knows the scheme"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_program_that_lists_names_ends_with_a_run_that_is_broken_off() {
+    let ground = Ground::new();
+    let number = ground.path().join("number");
+    ground.create("list.sh", "trap '' TERM\necho $$ > new; mv new number\nsleep 600\n");
+    let mut command = ground.command(&["ls", "--allow-programs", "./%sh list.sh%"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("it runs", || number.exists());
+    let program = fs::read_to_string(number).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let stat = format!("/proc/{}/stat", program.trim());
+    // Whoever adopted it may not have waited for it yet.
+    let is_gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z"));
+    until("it has ended", is_gone);
+}

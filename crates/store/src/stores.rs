@@ -56,7 +56,7 @@ pub struct Stores {
     schemes: HashMap<String, Arc<dyn Store>>,
     #[cfg(feature = "object")]
     objects: crate::object::Objects,
-    programs: Arc<dyn Store>,
+    programs: Arc<crate::Programs>,
     #[cfg(feature = "sql")]
     sql: Arc<dyn Store>,
     #[cfg(feature = "web")]
@@ -105,6 +105,12 @@ impl Stores {
         }
     }
 
+    /// Ends the programs that list names, for who will not live to drop their listings; they may
+    /// tidy up for half a second, which this waits for.
+    pub fn end_programs(&self) {
+        self.programs.end_all();
+    }
+
     /// Which stores answer questions to folders.
     pub fn bindings(&self) -> &Bindings {
         &self.bindings
@@ -126,7 +132,7 @@ impl Stores {
                 Ok(Arc::clone(&self.sql))
             }
             Query::Ask { prefix, .. } => self.of(prefix),
-            Query::Run { .. } => Ok(Arc::clone(&self.programs)),
+            Query::Run { .. } => Ok(Arc::clone(&self.programs) as Arc<dyn Store>),
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::{human, messages};
 
 use flags::{FetchFlags, SetFlags, StoreFlags};
 use futures::StreamExt as _;
+use interrupt::Prepared;
 use recall::{Recalls, Turn};
 pub(crate) use stats::say as say_stats;
 pub(crate) use tally::Tally;
@@ -66,6 +67,7 @@ pub(crate) const HELP_WITH_LIST: &str =
 pub(crate) struct Sets {
     engine: Engine,
     recalls: Option<Recalls>,
+    _programs_ended: Prepared,
 }
 
 impl Sets {
@@ -114,7 +116,9 @@ impl Sets {
         let costs = Arc::clone(costs);
         let engine = Engine::new(stores, costs, options).context("no threads can be started")?;
         interrupt::watch(engine.handle());
-        Ok(Self { engine, recalls: None })
+        let stores = Arc::clone(engine.stores());
+        let programs_ended = interrupt::prepare(move || stores.end_programs());
+        Ok(Self { engine, recalls: None, _programs_ended: programs_ended })
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -10,13 +10,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 
 use futures::{FutureExt as _, StreamExt as _, future, stream};
 use sled::Device;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStdout, Command};
 
-use self::group::Group;
+use self::group::{Group, Running as Groups};
 use self::names::{NAME_BYTES_MAX, Names};
 use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store};
 
@@ -34,12 +35,18 @@ const READ_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Programs {
     is_allowed: bool,
+    groups: Arc<Groups>,
 }
 
 impl Programs {
     /// That are run, or refused.
     pub fn new(is_allowed: bool) -> Self {
-        Self { is_allowed }
+        Self { is_allowed, groups: Arc::default() }
+    }
+
+    /// Ends those that run, and starts no more.
+    pub(crate) fn end_all(&self) {
+        self.groups.end_all();
     }
 }
 
@@ -67,8 +74,8 @@ impl Store for Programs {
             );
             return failed(Error::refused(folder.clone(), reason));
         }
-        let (folder, words) = (folder.clone(), words.clone());
-        let started = async move { Running::start(folder, &words) };
+        let (folder, words, groups) = (folder.clone(), words.clone(), Arc::clone(&self.groups));
+        let started = async move { Running::start(folder, &words, &groups) };
         let listed = started.map(|started| match started {
             Ok(running) => running.entries(),
             Err(error) => failed(error),
@@ -101,7 +108,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(folder: Name, words: &[OsString]) -> Result<Self, Error> {
+    fn start(folder: Name, words: &[OsString], groups: &Arc<Groups>) -> Result<Self, Error> {
         let (program, arguments) = words
             .split_first()
             .ok_or_else(|| Error::refused(folder.clone(), "no program is named"))?;
@@ -113,17 +120,17 @@ impl Running {
             )
         })?;
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         if !path.as_os_str().is_empty() {
             command.current_dir(path);
         }
         let name = Name::from(Path::new(program));
-        let mut child = command.spawn().map_err(|error| not_started(&name, program, &error))?;
-        let printed = child.stdout.take().expect("it was asked for");
+        let started = Group::start(&mut command, groups);
+        let (group, printed) = started.map_err(|error| not_started(&name, program, &error))?;
         Ok(Self {
             folder,
             program: name,
-            group: Group::led_by(child),
+            group,
             printed,
             buffer: vec![0; READ_BYTES].into(),
             names: Names::default(),
