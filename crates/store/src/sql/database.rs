@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use futures::SinkExt as _;
 use futures::channel::mpsc::Sender;
 use sled::Device;
 use sqlx::mysql::MySqlConnectOptions;
@@ -13,6 +14,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{MySql, Postgres, Sqlite};
 use url::Url;
 
+use super::question;
 use super::rows::{Question, ask};
 use crate::{Entry, Error, Name};
 
@@ -89,9 +91,19 @@ impl Database {
         self,
         text: String,
         answer_max: Duration,
-        rows: Sender<Result<Entry, Error>>,
+        mut rows: Sender<Result<Entry, Error>>,
     ) {
         let Self { label, kind } = self;
+        let objection = question::objection(&text).or_else(|| match kind {
+            Kind::Sqlite { .. } => question::objection_to_more(&text),
+            Kind::MySql(_) => question::objection_to_files(&text),
+            Kind::Postgres(_) => None,
+        });
+        if let Some(reason) = objection {
+            // Nobody may be left to tell.
+            drop(rows.send(Err(Error::refused(label, reason))).await);
+            return;
+        }
         let question = Question { label, text, answer_max, rows };
         match kind {
             Kind::Sqlite { file, folder } => {

@@ -1,9 +1,12 @@
 //! Databases as stores that answer queries with names: `SQLite`, `PostgreSQL`, `MySQL` and `MariaDB`.
 //!
-//! Read-only throughout. The objects that the names are of belong to other stores.
+//! Read-only throughout: single queries, on connections that only read. What functions do that a query
+//! calls is for the rights of the user it is asked as, where a server does not count it as writing: those
+//! of an administrator may change files and send queries elsewhere. The objects that the names are of belong to other stores.
 
 mod database;
 mod engine;
+mod question;
 mod rows;
 
 use std::ops::Range;
