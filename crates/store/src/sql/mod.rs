@@ -40,7 +40,7 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    /// Which is given so long to connect, and then to find the first row.
+    /// Which is given so long to connect, and then to find each row.
     pub(crate) fn new(answer_max: Duration) -> Self {
         Self { answer_max }
     }

@@ -21,7 +21,7 @@ pub(super) struct Question {
     pub(super) label: Name,
     /// The query.
     pub(super) text: String,
-    /// How long connecting may take, and then the first row.
+    /// How long connecting may take, and then each row.
     pub(super) answer_max: Duration,
     /// What takes the names.
     pub(super) rows: Sender<Result<Entry, Error>>,
@@ -125,7 +125,8 @@ where
         {
             return Ok(());
         }
-        next = rows.next().await;
+        let further = timeout(question.answer_max, rows.next()).await;
+        next = further.map_err(|_| question.is_late("no further row"))?;
     }
     Ok(())
 }

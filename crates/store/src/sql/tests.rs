@@ -132,6 +132,19 @@ async fn rows_come_before_the_answer_ends_and_dropping_it_ends_the_query() {
 }
 
 #[tokio::test]
+async fn a_query_that_finds_no_further_row_is_given_up() {
+    let (_folder, path) = sqlite("create table t (n)").await;
+    let never = "with recursive c (i) as (select 0 union all select i + 1 from c)
+                 select '/' || i from c where i = 0 or i < 0";
+    let query = Query::Ask { prefix: Name::from(&*path), text: never.to_owned() };
+    let store = stores(Duration::from_secs(2)).answering(&query).unwrap();
+    let told: Vec<_> = store.list(&query).collect().await;
+    let [Ok(first), Err(error @ Error::Interrupted { .. })] = &*told else { panic!("{told:?}") };
+    assert_eq!(first.name, Name::from("/0"));
+    assert!(error.reason().starts_with("no further row after 2 s"), "{error}");
+}
+
+#[tokio::test]
 async fn a_query_without_a_first_row_is_given_up_and_ended() {
     let (_folder, path) = sqlite("create table t (n); insert into t values (1)").await;
     let busy = "with recursive n(i) as (select 0 union all select i + 1 from n) \
