@@ -1,15 +1,16 @@
 //! Moves the bytes of members to their files, in several threads.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
-use nearfirst::{Algorithm, Checksum, Engine, Entry, Error, Member, Set};
+use nearfirst::{Algorithm, Checksum, Engine, Entry, Error, Member, Set, Version};
 
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
@@ -20,6 +21,10 @@ use crate::{human, messages, progress};
 
 /// With so many bytes more here, attempts at the rest are counted anew.
 const PROGRESS_BYTES: u64 = 256 << 10;
+/// Smaller objects are begun anew after a break: to note of each what would let it go on takes longer.
+const RESUMED_BYTES_MIN: u64 = 256 << 10;
+/// Folders with new names kept until they are synced.
+const FOLDERS_MAX: usize = 1024;
 /// Permission bits of a file whose object has none, less those that the umask takes.
 const MODE_NEW: u32 = 0o666;
 
@@ -35,6 +40,8 @@ pub(super) struct Copier<'a> {
     resumed: AtomicU64,
     verified: AtomicU64,
     unchecked: AtomicU64,
+    /// Folders whose new names are not on disk yet.
+    folders: Mutex<HashSet<PathBuf>>,
     written: Mutex<io::Result<()>>,
 }
 
@@ -72,6 +79,7 @@ impl<'a> Copier<'a> {
             resumed: AtomicU64::new(0),
             verified: AtomicU64::new(0),
             unchecked: AtomicU64::new(0),
+            folders: Mutex::default(),
             written: Mutex::new(Ok(())),
         }
     }
@@ -91,8 +99,12 @@ impl<'a> Copier<'a> {
         self.unchecked.load(Ordering::Relaxed)
     }
 
-    /// Whether what was said on stdout could be.
-    pub(super) fn into_written(self) -> io::Result<()> {
+    /// Has all new names on disk; whether what was said on stdout could be.
+    pub(super) fn end(self) -> io::Result<()> {
+        let folders = self.folders.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for folder in folders {
+            part::sync_folder(&folder);
+        }
         self.written.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,11 +137,13 @@ impl<'a> Copier<'a> {
     fn made(&self, mut member: Member, entry: &Entry, task: &Task) -> Result<(), Trouble> {
         let mut part = self.part(entry, task)?;
         // Not before it is ours: another run may be writing it.
-        let _useless = entry.version.is_none().then(|| {
+        let _useless = noted_version(entry).is_none().then(|| {
             let dest = task.dest.clone();
             interrupt::prepare(move || part::remove(&dest))
         });
-        part.begin_anew(entry.version.as_ref())?;
+        if part.length()? > 0 {
+            part.begin_anew(noted_version(entry))?;
+        }
         self.tally.expects(entry.size.unwrap_or(0));
         let mut sum = self.sum_of(entry);
         let read = loop {
@@ -185,7 +199,7 @@ impl<'a> Copier<'a> {
         }
         // Who may read it is never more than who may read what it was copied from, or replaces.
         let mode = source.or(there).map_or(MODE_NEW, |about| about.mode() & 0o777);
-        Ok(Part::open(&task.dest, entry.version.as_ref(), entry.size, mode)?)
+        Ok(Part::open(&task.dest, noted_version(entry), entry.size, mode)?)
     }
 
     /// The file of this machine that an object is, if it is one.
@@ -336,9 +350,25 @@ impl<'a> Copier<'a> {
             Err(trouble) => return Err(trouble),
         };
         part.finish(entry.modified, task.replaces)?;
+        self.has_new_name(task.dest.parent().unwrap_or(Path::new("")));
         let count = if is_checked { &self.verified } else { &self.unchecked };
         count.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// A folder is synced once for many files: that takes as long as to sync a file.
+    fn has_new_name(&self, folder: &Path) {
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if !folders.contains(folder) {
+            folders.insert(folder.to_owned());
+        }
+        if folders.len() > FOLDERS_MAX {
+            let full = std::mem::take(&mut *folders);
+            drop(folders);
+            for folder in full {
+                part::sync_folder(&folder);
+            }
+        }
     }
 
     /// Checks what is here by its sum; whether that is one.
@@ -381,7 +411,7 @@ impl<'a> Copier<'a> {
 
     /// Reads an object once more: whether the bytes are the same as before.
     fn is_same_again(&self, part: &mut Part, entry: &Entry, first: &[u8]) -> Result<bool, Trouble> {
-        part.begin_anew(entry.version.as_ref())?;
+        part.begin_anew(noted_version(entry))?;
         let mut sum = self.sums.of_tag(entry);
         self.fetch_rest(part, entry, &mut sum)?;
         Ok(sum.is_none_or(|sum| sum.end().1 == first))
@@ -421,6 +451,12 @@ impl<'a> Copier<'a> {
             *written = said;
         }
     }
+}
+
+/// The version by which what is here of an object is known to be of it, where that is worth a note.
+fn noted_version(entry: &Entry) -> Option<&Version> {
+    let is_small = entry.size.is_some_and(|size| size < RESUMED_BYTES_MIN);
+    entry.version.as_ref().filter(|_| !is_small)
 }
 
 /// A path for people, on one line.

@@ -12,6 +12,7 @@ mod plan;
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use std::sync::Arc;
 use clap::ValueHint;
 use nearfirst::{Order, Set, SetOptions, Spec};
 
-use crate::sets::flags::{JobFlags, SetFlags};
+use crate::flags::processors;
+use crate::sets::flags::SetFlags;
 use crate::sets::recall::{Recalls, Turn};
 use crate::sets::{self, Sets, Tally, progress};
 use crate::{messages, outcome};
@@ -27,6 +29,9 @@ use crate::{messages, outcome};
 use copy::{Copier, shown};
 use place::Target;
 use plan::{Existing, Plan};
+
+/// Files written at a time where nothing else is said: disks take several as fast as one.
+const JOBS_MIN: usize = 8;
 
 const LONG_ABOUT: &str = "\
 Copy objects to this machine, several at a time
@@ -38,8 +43,8 @@ objects that would become one file, the second is an error. With one SPEC that i
 DEST that is no folder, DEST is the file.
 
 A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it.
-The same command again goes on where that ends, if the object is still the same. Nothing is
-replaced unless --force or --update says so. Lengths are checked, and sums where the
+The same command again goes on where that ends, if the object is still the same (smaller ones than
+256 KiB are begun anew). Nothing is replaced unless --force or --update says so. Lengths are checked, and sums where the
 store keeps them: MD5 in an ETag, or x-amz-checksum-*. A copy has the time of its object; of a
 file of this machine it has the permissions, too, else those of the file that it replaces, in
 both cases less those that the umask takes.
@@ -81,8 +86,10 @@ pub(crate) struct Args {
     #[arg(short, long)]
     verbose: bool,
 
-    #[command(flatten)]
-    jobs: JobFlags,
+    /// Files written at a time; by default one per processor, and at least 8, since they wait for the
+    /// disk
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
 
     #[command(flatten)]
     set: SetFlags,
@@ -160,8 +167,9 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     let shown = progress::show_beside_output(&set, &tally);
     let copier =
         Copier::new(sets.engine(), plan, &tally, args.verbose, args.set.fetching.patience());
+    let jobs = args.jobs.map_or_else(|| processors().max(JOBS_MIN), NonZeroUsize::get);
     std::thread::scope(|scope| {
-        for _ in 1..args.jobs.jobs() {
+        for _ in 1..jobs {
             scope.spawn(|| copier.work(&set));
         }
         copier.work(&set);
@@ -177,7 +185,7 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
             copier.unchecked(),
         ));
     }
-    copier.into_written()
+    copier.end()
 }
 
 /// The set of what is to be fetched from its first byte; the plan keeps what is to be gone on with.

@@ -63,7 +63,8 @@ pub(super) struct Part {
     dest: PathBuf,
     /// Permission bits of the file that it becomes, less those that the umask takes.
     mode: u32,
-    /// Whether what is here is of use to the next run, of which bytes there must be some.
+    /// Whether its version is noted, so that what is here is of use to the next run; of its bytes there
+    /// must be some.
     keeps: bool,
     is_finished: bool,
 }
@@ -86,8 +87,7 @@ impl Part {
         let keeps = version.is_some();
         let mut part = Self { file, dest: dest.to_owned(), mode, keeps, is_finished: false };
         if version.is_none_or(|version| resumable(dest, version, size) == 0) {
-            part.file.set_len(0)?;
-            part.note(version)?;
+            part.begin_anew(version)?;
         }
         part.file.seek(SeekFrom::End(0))?;
         Ok(part)
@@ -152,7 +152,8 @@ impl Part {
         self.file.write_all(bytes)
     }
 
-    /// Makes it the file, with everything on disk before its name is.
+    /// Makes it the file, with everything on disk before its name is; the name itself is, once its
+    /// folder is ([`sync_folder`]).
     ///
     /// # Errors
     /// The system's; [`io::ErrorKind::AlreadyExists`] if a file is there and may not be replaced.
@@ -169,10 +170,9 @@ impl Part {
             rename_new(&part, &self.dest)?;
         }
         self.is_finished = true;
-        drop(fs::remove_file(beside(&self.dest, VERSION)));
-        let folder = self.dest.parent().filter(|folder| !folder.as_os_str().is_empty());
-        // Not every file system lets a folder be synced; the file itself is.
-        drop(File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()));
+        if self.keeps {
+            drop(fs::remove_file(beside(&self.dest, VERSION)));
+        }
         Ok(())
     }
 
@@ -202,6 +202,12 @@ impl Drop for Part {
             remove(&self.dest);
         }
     }
+}
+
+/// Has the names in a folder on disk. Not every file system does that; the files themselves are.
+pub(super) fn sync_folder(folder: &Path) {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    drop(File::open(folder).and_then(|folder| folder.sync_all()));
 }
 
 /// Opens a part for one writer.
