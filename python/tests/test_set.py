@@ -76,6 +76,8 @@ def test_orders(folder: Path) -> None:
 
     assert taken(order="name") == "abc"
     assert taken(order="rank", rank=lambda entry: ord(Path(entry.name).stem)) == "cba"
+    # As a rank by the time of the last change has it.
+    assert taken(order="rank", rank=lambda entry: 1.7e9 + ord(Path(entry.name).stem)) == "cba"
     assert taken(order=[folder / "b.txt"])[0] == "b"
     assert sorted(taken()) == ["a", "b", "c"]
 

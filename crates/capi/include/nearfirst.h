@@ -115,9 +115,9 @@ struct nf_piece {
 // The library's threads call it, several at once, before the member is
 // fetched; `name` and `properties` are valid until it returns. It makes no
 // calls on sets (`EDEADLK`), and throws nothing.
-typedef float (*nf_rank)(const char *name,
-                         const struct nf_properties *properties,
-                         void *data);
+typedef double (*nf_rank)(const char *name,
+                          const struct nf_properties *properties,
+                          void *data);
 
 // How a set is opened; all zero is the default.
 struct nf_set_options {

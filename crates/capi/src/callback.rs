@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "functions of C callers are called")]
 
 use std::cell::Cell;
-use std::ffi::{CString, c_char, c_double, c_float, c_int, c_void};
+use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -33,7 +33,7 @@ pub type Rank = Option<
         name: *const c_char,
         properties: *const Properties,
         data: *mut c_void,
-    ) -> c_float,
+    ) -> c_double,
 >;
 
 /// Says whether a member belongs to a subset: 0 if not. Called as `nf_rank` is.
@@ -104,7 +104,7 @@ impl Drop for Data {
 
 /// The rank that a C function gives.
 pub(crate) fn ranked(
-    rank: unsafe extern "C" fn(*const c_char, *const Properties, *mut c_void) -> c_float,
+    rank: unsafe extern "C" fn(*const c_char, *const Properties, *mut c_void) -> c_double,
     data: Data,
 ) -> nearfirst::Rank {
     Arc::new(move |entry| {

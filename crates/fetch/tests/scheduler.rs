@@ -65,7 +65,7 @@ impl Told {
         self.said.retain(|action| !matches!(action, Action::Expand { .. }));
     }
 
-    fn list(&mut self, set: SetId, member: u64, kind: Kind, size: u64, rank: f32) {
+    fn list(&mut self, set: SetId, member: u64, kind: Kind, size: u64, rank: f64) {
         let listing = Listing { device: DEVICE, kind, size: Some(size), rank };
         self.on(Event::Listed { set, member: MemberId(member), listing });
     }
@@ -686,7 +686,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     let bytes = prop_oneof![0..30u64, Just(u64::MAX)];
     let size = prop::option::of(prop_oneof![0..40u64, Just(u64::MAX)]);
     let kind = prop_oneof![Just(Kind::Bytes), Just(Kind::Cache)];
-    let listing = (0..3u32, kind, size, -1.0..1.0f32).prop_map(|(device, kind, size, rank)| {
+    let listing = (0..3u32, kind, size, -1.0..1.0f64).prop_map(|(device, kind, size, rank)| {
         Listing { device: DeviceId(device), kind, size, rank }
     });
     let origin = prop_oneof![Just(Origin::Told), Just(Origin::Guessed)];

@@ -139,8 +139,8 @@ impl Callback {
     /// As a rank; the lowest to what it fails on.
     pub(crate) fn rank(self) -> nearfirst::Rank {
         Arc::new(move |entry| {
-            let number = |value: &Bound<'_, PyAny>| value.extract::<f32>();
-            self.call(entry, number).unwrap_or(f32::NEG_INFINITY)
+            let number = |value: &Bound<'_, PyAny>| value.extract::<f64>();
+            self.call(entry, number).unwrap_or(f64::NEG_INFINITY)
         })
     }
 

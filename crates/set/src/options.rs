@@ -6,7 +6,7 @@ use std::sync::Arc;
 use store::{Entry, Name};
 
 /// An application's priority for a member: higher is sooner. A hint, never a reason to wait.
-pub type Rank = Arc<dyn Fn(&Entry) -> f32 + Send + Sync>;
+pub type Rank = Arc<dyn Fn(&Entry) -> f64 + Send + Sync>;
 
 /// How a set is opened.
 #[derive(Clone, Default)]

@@ -1,6 +1,5 @@
 //! In what order a set's names are told to the scheduler.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use fetch::engine::Want;
@@ -54,7 +53,7 @@ fn want(
 ) -> Result<Want, (u64, Error)> {
     let tag = index as u64;
     let entry = entry.map_err(|error| (tag, error.again()))?;
-    let rank = rank.map_or(0.0, |rank| rank(&entry));
+    let rank = ranked(&entry, rank);
     Ok(Want { entry, rank, tag, parts: Vec::new() })
 }
 
@@ -67,8 +66,7 @@ fn sorted(listing: &Listing, order: &Order, rank: Option<&Rank>) -> Vec<usize> {
         Order::Name => indices.sort_by(|&a, &b| known.name(a).cmp(known.name(b))),
         Order::Rank => {
             indices.sort_by(|&a, &b| {
-                let by_rank = ranks[b].partial_cmp(&ranks[a]).unwrap_or(Ordering::Equal);
-                by_rank.then_with(|| known.name(a).cmp(known.name(b)))
+                ranks[b].total_cmp(&ranks[a]).then_with(|| known.name(a).cmp(known.name(b)))
             });
         }
         Order::Replay(names) => {
@@ -81,12 +79,19 @@ fn sorted(listing: &Listing, order: &Order, rank: Option<&Rank>) -> Vec<usize> {
     indices
 }
 
+/// The rank of an entry; what is no number counts as 0.
+fn ranked(entry: &Entry, rank: Option<&Rank>) -> f64 {
+    let rank = rank.map_or(0.0, |rank| rank(entry));
+    // There are two zeros, which an order of all numbers tells apart.
+    if rank.is_nan() { 0.0 } else { rank + 0.0 }
+}
+
 /// The ranks of all that is listed, each asked for without the lock on the list.
-fn ranks(listing: &Listing, rank: Option<&Rank>) -> Vec<f32> {
+fn ranks(listing: &Listing, rank: Option<&Rank>) -> Vec<f64> {
     let count = listing.known().len();
     let of = |index| {
         let entry = listing.known().get(index);
-        entry.map_or(0.0, |entry| rank.map_or(0.0, |rank| rank(&entry)))
+        entry.map_or(0.0, |entry| ranked(&entry, rank))
     };
     (0..count).map(of).collect()
 }

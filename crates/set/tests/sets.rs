@@ -266,6 +266,13 @@ fn an_order_that_is_asked_for_is_kept_and_one_taken_can_be_replayed() {
         ..SetOptions::default()
     };
     assert_eq!(named(&set(&engine, &folder, "*", rank)), ["b", "a", "c"]);
+    let seconds = |entry: &Entry| f64::from(entry.name.file_name()[0]);
+    let newest = SetOptions {
+        order: Order::Rank,
+        rank: Some(Arc::new(move |entry| 1.7e9 + seconds(entry))),
+        ..SetOptions::default()
+    };
+    assert_eq!(named(&set(&engine, &folder, "*", newest)), ["c", "b", "a"], "seconds since 1970");
     let asked: Arc<OnceLock<Weak<Set>>> = Arc::default();
     let same = Arc::clone(&asked);
     let curious = move |_: &_| {
@@ -281,6 +288,32 @@ fn an_order_that_is_asked_for_is_kept_and_one_taken_can_be_replayed() {
     taken.reverse();
     let replay = SetOptions { order: Order::Replay(taken), ..SetOptions::default() };
     assert_eq!(named(&set(&engine, &folder, "*", replay)), ["c", "b", "a"]);
+}
+
+#[test]
+fn a_rank_that_is_no_number_counts_as_0() {
+    let names: Vec<String> = (0..200).map(|number| format!("{number:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let folder = folder(&names);
+    let rank = |entry: &Entry| match entry.name.file_name() {
+        [.., b'0'] => -1.0,
+        [.., b'1' | b'4' | b'7'] => f64::NAN,
+        [.., b'2' | b'5' | b'8'] => -0.0,
+        _ => 1.0,
+    };
+    let options =
+        SetOptions { order: Order::Rank, rank: Some(Arc::new(rank)), ..SetOptions::default() };
+    let taken: Vec<_> = set(&engine(), &folder, "*", options)
+        .iter()
+        .map(|member| text(member.expect("readable").read()))
+        .collect();
+    let mut expected = names.clone();
+    expected.sort_by_key(|name| match name.as_bytes()[2] {
+        b'0' => 2,
+        b'3' | b'6' | b'9' => 0,
+        _ => 1,
+    });
+    assert_eq!(taken, expected);
 }
 
 #[test]

@@ -303,7 +303,7 @@ fn want(at: usize, file: Predicted, bands: u32) -> Want {
     // Files that are needed at about the same time may come in the order of their places on disk.
     let soon = file.needed_in.as_millis().saturating_add(1).ilog2() / bands;
     let name = Name::from(path_of(&file));
-    let rank = -(soon as f32);
+    let rank = -f64::from(soon);
     let whole = || vec![Range { start: 0, end: UNSEEN_BYTES_MAX }];
     let parts = if file.extents.is_empty() { whole() } else { file.extents };
     Want { entry: Entry::named(name), rank, tag: at as u64, parts }

@@ -227,10 +227,10 @@ enum RankFlag {
 
 impl RankFlag {
     fn rank(self) -> Rank {
-        let size = |entry: &Entry| entry.size.unwrap_or(0) as f32;
+        let size = |entry: &Entry| entry.size.unwrap_or(0) as f64;
         let age = |entry: &Entry| {
             let since = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-            since.map_or(0.0, |since| since.as_secs_f32())
+            since.map_or(0.0, |since| since.as_secs_f64())
         };
         match self {
             Self::Smallest => Arc::new(move |entry| -size(entry)),

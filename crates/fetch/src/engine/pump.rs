@@ -23,7 +23,7 @@ pub struct Want {
     /// The object.
     pub entry: Entry,
     /// The application's priority: higher is sooner. A hint.
-    pub rank: f32,
+    pub rank: f64,
     /// What the set knows it by; comes back in [`super::Arrival::tag`].
     pub tag: u64,
     /// The parts that are wanted of a file of this machine, in file order, without overlap; empty:
@@ -172,7 +172,7 @@ impl Inner {
 
 struct Placed {
     entry: Entry,
-    rank: f32,
+    rank: f64,
     tag: u64,
     parts: Vec<Range<u64>>,
     device: Device,

@@ -30,7 +30,7 @@ pub(super) struct Device {
     pub(super) opens: u32,
     pub(super) opens_max: u32,
     /// The rank of those in flight that are soonest.
-    opening: u32,
+    opening: u64,
     /// Of what is in flight in the window, what it has been asked for whole, and the bytes of that.
     submitted: u32,
     submitted_bytes: u64,
@@ -167,14 +167,14 @@ impl Device {
     }
 
     /// An open of this rank goes beside the window.
-    pub(super) fn opens_beside(&mut self, rank: u32) {
+    pub(super) fn opens_beside(&mut self, rank: u64) {
         self.opening = if self.opens == 0 { rank } else { self.opening.min(rank) };
         self.opens += 1;
     }
 
     /// Whether an open of this rank waits for others: a sweep reads what is sooner before it opens
     /// what is later.
-    pub(super) fn opens_sooner(&self, rank: u32) -> bool {
+    pub(super) fn opens_sooner(&self, rank: u64) -> bool {
         self.opens > 0 && rank > self.opening && self.is_swept()
     }
 

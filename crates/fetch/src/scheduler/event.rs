@@ -66,7 +66,7 @@ pub struct Listing {
     /// Bytes, if listing told.
     pub size: Option<u64>,
     /// The application's priority: higher is sooner. A hint.
-    pub rank: f32,
+    pub rank: f64,
 }
 
 /// What contact with a member's store has shown.

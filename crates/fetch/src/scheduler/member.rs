@@ -31,7 +31,7 @@ pub(super) struct Member {
     pub(super) device: u32,
     pub(super) kind: Kind,
     /// Lower is sooner: see [`rank_key`].
-    pub(super) rank: u32,
+    pub(super) rank: u64,
     pub(super) size: Option<u64>,
     /// Whether contact was made: `size` is then what it is read as.
     pub(super) pinned: bool,
@@ -206,10 +206,10 @@ impl Member {
 }
 
 /// A rank as a number that is lower for what is sooner; what is no number counts as 0.
-pub(super) fn rank_key(rank: f32) -> u32 {
+pub(super) fn rank_key(rank: f64) -> u64 {
     let rank = if rank.is_nan() { 0.0 } else { rank + 0.0 };
     let bits = rank.to_bits();
-    let ascending = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
+    let ascending = if bits >> 63 == 0 { bits | 1 << 63 } else { !bits };
     !ascending
 }
 
@@ -322,9 +322,9 @@ mod tests {
 
     #[test]
     fn ranks_order_downwards() {
-        let ranks = [f32::INFINITY, 7.0, 1e-9, 0.0, -0.5, -3.0, f32::NEG_INFINITY];
+        let ranks = [f64::INFINITY, 7.0, 1e-9, 0.0, -0.5, -3.0, f64::NEG_INFINITY];
         assert!(ranks.windows(2).all(|pair| rank_key(pair[0]) < rank_key(pair[1])));
-        assert_eq!(rank_key(f32::NAN), rank_key(0.0));
+        assert_eq!(rank_key(f64::NAN), rank_key(0.0));
         assert_eq!(rank_key(-0.0), rank_key(0.0));
     }
 }

@@ -7,7 +7,7 @@ use super::event::SetId;
 
 /// The order of starts in a set: what a reader waits for, the highest rank,
 /// then as listed or by position. The last number is the member's slot.
-pub(super) type Key = (u8, u32, u64, u32);
+pub(super) type Key = (u8, u64, u64, u32);
 
 /// The first of [`Key`] for a member whose reader waits for more of it, or of
 /// which a part is to be tried again: its room is kept, it must not wait for other room.
@@ -76,13 +76,13 @@ impl Lane {
 
     /// How soon a sweep comes to the next of the lane; lower is sooner. Of a rank, what is to be
     /// opened comes before all that is read, as its place is not known before.
-    pub(super) fn way(&self, head: u64) -> (u32, bool, bool, u64) {
+    pub(super) fn way(&self, head: u64) -> (u64, bool, bool, u64) {
         let next = self.next_begun(Some(head));
         let read = next.map(|next| (next.1, true, next.2 < head, next.2));
         let open = self.fresh.first().map(|fresh| (fresh.1, false, false, fresh.2));
         match (open, read) {
             (Some(open), Some(read)) => open.min(read),
-            (open, read) => open.or(read).unwrap_or((u32::MAX, true, true, u64::MAX)),
+            (open, read) => open.or(read).unwrap_or((u64::MAX, true, true, u64::MAX)),
         }
     }
 

@@ -9,7 +9,7 @@ use super::slab::List;
 
 /// The order in which what is ready is delivered: the highest rank, whole
 /// before failed, the largest, the first listed (SETS, section 3.4).
-pub(super) type ReadyKey = (u32, bool, Reverse<u64>, u64, u32);
+pub(super) type ReadyKey = (u64, bool, Reverse<u64>, u64, u32);
 
 /// What the scheduler knows of a set.
 #[derive(Debug)]

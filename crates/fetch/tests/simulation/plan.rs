@@ -46,7 +46,7 @@ pub(crate) struct MemberPlan {
     pub(crate) size_unknown: bool,
     pub(crate) ignores_ranges: bool,
     pub(crate) far: Vec<Range<u64>>,
-    pub(crate) rank: f32,
+    pub(crate) rank: f64,
     pub(crate) unlisted: bool,
 }
 
@@ -235,7 +235,7 @@ impl MemberPlan {
             size_unknown: chance.in_thousand(faults.unknown_size),
             ignores_ranges: chance.in_thousand(faults.ignored_ranges),
             far: if kind == Kind::Cache { far_ranges(chance, size) } else { Vec::new() },
-            rank: chance.pick(&[0.0, 0.0, 0.0, 1.0, -2.5, f32::NAN]),
+            rank: chance.pick(&[0.0, 0.0, 0.0, 1.0, -2.5, f64::NAN]),
             unlisted: chance.in_thousand(faults.unlisted),
         }
     }
