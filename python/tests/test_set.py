@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -167,6 +168,25 @@ def test_what_a_function_raises_is_raised_to_who_waits(folder: Path) -> None:
     wrong: Any = lambda _: "high"  # noqa: E731
     with pytest.raises(TypeError):
         list(nearfirst.open(f"{folder}/*.txt", rank=wrong))
+
+
+@pytest.mark.parametrize("end", [StopIteration, StopAsyncIteration])
+def test_a_function_does_not_end_the_members(folder: Path, end: type[Exception]) -> None:
+    def ends(_: nearfirst.Entry) -> float:
+        raise end
+
+    async def taken(members: nearfirst.Set) -> list[str]:
+        return [member.name async for member in members]
+
+    for members in (
+        nearfirst.open(f"{folder}/*.txt", rank=ends),
+        nearfirst.open(f"{folder}/*.txt").filter(ends),
+    ):
+        with pytest.raises(RuntimeError, match=end.__name__) as raised:
+            [member.name for member in members]
+        assert isinstance(raised.value.__cause__, end)
+        with pytest.raises(RuntimeError, match=end.__name__):
+            asyncio.run(taken(members.rewind()))
 
 
 def test_a_function_that_uses_its_set_is_told_off(folder: Path) -> None:

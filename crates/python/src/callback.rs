@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
 
@@ -94,6 +94,20 @@ impl Trouble {
     }
 }
 
+/// What a function raised, but for what would pass for the end of the members.
+fn no_end(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyStopIteration>(py)
+        && !error.is_instance_of::<PyStopAsyncIteration>(py)
+    {
+        return error;
+    }
+    // As of a generator that raises one.
+    let class = error.get_type(py);
+    let told = PyRuntimeError::new_err(format!("a rank or filter function raised {class}"));
+    told.set_cause(py, Some(error));
+    told
+}
+
 /// A function that the library calls while some set holds it.
 #[derive(Debug)]
 pub(crate) struct Callback {
@@ -130,7 +144,7 @@ impl Callback {
                 let entry = Bound::new(py, Entry::new(entry.clone()));
                 let answered = entry.and_then(|entry| answer(&function.call1((entry,))?));
                 CALLING.set(false);
-                answered.map_err(|error| self.trouble.keep(error)).ok()
+                answered.map_err(|error| self.trouble.keep(no_end(py, error))).ok()
             })
         };
         tokio::task::block_in_place(called).flatten()
