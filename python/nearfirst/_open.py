@@ -59,8 +59,8 @@ def open(  # noqa: A001, PLR0913
             `access_key_id`), over those of the environment.
         stores: Stores written in Python, and file systems of fsspec, by the
             scheme of their names; they come before the library's own.
-        stall: Seconds that a request may bring nothing (default: 20); an attempt
-            that does is given up.
+        stall: Seconds that a request may bring nothing (default: 20, and 30 where it
+            lists or asks a question); an attempt that does is given up.
         errors: Whether a member that cannot be read is raised (the next call
             goes on), or yielded with its `error`.
 

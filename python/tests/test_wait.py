@@ -8,6 +8,7 @@ import contextlib
 import gc
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -298,6 +299,14 @@ def test_all_tasks_of_a_loop_wait_by_one_descriptor(gates: Gates) -> None:
         await asyncio.wait(tasks)
 
     asyncio.run(main())
+
+
+def test_who_lists_waits_no_longer_than_was_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        page = f"http://127.0.0.1:{silent.getsockname()[1]}/page.html"
+        members = nearfirst.open(nearfirst.links(page, "a"), stall=0.25)
+        with pytest.raises(nearfirst.Interrupted, match=r"not answered for 0\.25 s"):
+            list(members.names())
 
 
 def test_errors_of_tasks(folder: Path) -> None:

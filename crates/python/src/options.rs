@@ -41,11 +41,14 @@ impl Options {
     /// # Errors
     /// A table of bindings that cannot be understood.
     pub(crate) fn stores(&self) -> Result<StoresOptions, nearfirst::Error> {
+        let defaults = StoresOptions::default();
         Ok(StoresOptions {
+            // Who lists waits as long for a page as who reads does for bytes, if told how long.
+            answer_max: self.stall.unwrap_or(defaults.answer_max),
             permissions: Permissions { programs: self.allow_programs, private_links: false },
             storage: self.storage.clone().into_iter().collect(),
             bindings: Bindings::load()?,
-            ..StoresOptions::default()
+            ..defaults
         })
     }
 }
