@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from numbers import Real
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nearfirst import _nearfirst
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from nearfirst._nearfirst import Asked, Entry, Set
 
 Name: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+# A year: who wants to wait for ever waits no longer.
+_SECONDS_MAX = 366 * 24 * 3600
 _Order: TypeAlias = Literal["ready", "listed", "name", "rank"]
 
 
@@ -84,11 +87,11 @@ def open(  # noqa: A001, PLR0913
         None if jobs is None else _count("jobs", jobs, 1, 2**32 - 1),
         spill_bytes,
         spill_folder,
-        bool(allow_programs),
+        _flag("allow_programs", allow_programs),
         _options(storage_options),
         errors == "yield",
         _stores(stores),
-        None if stall is None else float(stall),
+        None if stall is None else _seconds("stall", stall),
     )
 
 
@@ -164,6 +167,20 @@ def _count(what: str, count: int, least: int, most: int = 2**64 - 1) -> int:
     return count
 
 
+def _flag(what: str, flag: bool) -> bool:  # noqa: FBT001 - it is what is looked at
+    if not isinstance(flag, bool):
+        raise TypeError(f"{what} is True or False, not {flag!r}")
+    return flag
+
+
+def _seconds(what: str, seconds: float) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, Real):
+        raise TypeError(f"{what} is a number of seconds, not {type(seconds).__name__}")
+    if not 0 < seconds <= _SECONDS_MAX:
+        raise ValueError(f"{what} is more than 0 and at most {_SECONDS_MAX} s, not {seconds}")
+    return float(seconds)
+
+
 def _stores(stores: Mapping[str, Store | AbstractFileSystem] | None) -> list[tuple[str, object]]:
     given = {} if stores is None else dict(stores)
     return [(scheme, _store(scheme, given[scheme])) for scheme in sorted(given)]
@@ -189,8 +206,12 @@ def _store(scheme: str, store: object) -> Store:
 
 def _options(options: Mapping[str, object] | None) -> dict[str, str]:
     given = {} if options is None else dict(options)
-    return {name: _option(value) for name, value in given.items() if value is not None}
+    return {name: _option(name, value) for name, value in given.items() if value is not None}
 
 
-def _option(value: object) -> str:
+def _option(name: object, value: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a storage option has a name that is text, not {name!r}")
+    if not isinstance(value, str | Real):
+        raise TypeError(f"storage option {name} is text or a number, not {type(value).__name__}")
     return str(value).lower() if isinstance(value, bool) else str(value)

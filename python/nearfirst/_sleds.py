@@ -93,6 +93,8 @@ def order(names: Iterable[Name]) -> Iterator[str]:
     once all are named, by the time that reading them takes: known before
     unknown, before what must be recalled, before what cannot be asked about.
     """
+    if isinstance(names, str | bytes | os.PathLike):
+        raise TypeError("order takes several names")
     waiting: list[tuple[tuple[int, float], int, str]] = []
     for index, name in enumerate(names):
         text = os.fsdecode(name)

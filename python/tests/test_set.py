@@ -252,6 +252,11 @@ def test_a_closed_set_says_so(folder: Path) -> None:
         (["x"], {"jobs": True}, TypeError),
         (["x"], {"rank": 3}, TypeError),
         (["x"], {"storage_options": 3}, TypeError),
+        (["x"], {"storage_options": {3: "x"}}, TypeError),
+        (["x"], {"storage_options": {"endpoint": b"http://host"}}, TypeError),
+        (["x"], {"storage_options": {"client": {"region": "x"}}}, TypeError),
+        (["x"], {"allow_programs": "no"}, TypeError),
+        (["x"], {"allow_programs": 1}, TypeError),
         (["x"], {"what": 1}, TypeError),
     ],
 )

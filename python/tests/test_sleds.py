@@ -88,6 +88,12 @@ def test_what_is_near_comes_first(tmp_path: Path) -> None:
         assert ordered == [str(far), str(near), str(tmp_path / "none")]
 
 
+@pytest.mark.parametrize("name", ["file", b"file"])
+def test_one_name_is_no_several(name: Any) -> None:
+    with pytest.raises(TypeError, match="several names"):
+        list(nearfirst.order(name))
+
+
 def test_memory_is_a_device() -> None:
     devices = {device.name: device for device in nearfirst.devices()}
     assert devices["memory"].latency is not None

@@ -422,7 +422,10 @@ def test_what_is_no_store(store: Any) -> None:
         ({"stores": 3}, TypeError),
         ({"stall": -1}, ValueError),
         ({"stall": float("nan")}, ValueError),
-        ({"stall": "long"}, ValueError),
+        ({"stall": 0}, ValueError),
+        ({"stall": float("inf")}, ValueError),
+        ({"stall": True}, TypeError),
+        ({"stall": "5"}, TypeError),
     ],
 )
 def test_bad_options(options: dict[str, Any], error: type[Exception]) -> None:
