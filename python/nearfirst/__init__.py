@@ -11,7 +11,17 @@ what is ready:
 
 from __future__ import annotations
 
-from nearfirst._nearfirst import DeliveryTime, Device, Entry, Member, Piece, Set, Sled, Spec
+from nearfirst._nearfirst import (
+    DeliveryTime,
+    Device,
+    Entry,
+    Member,
+    Piece,
+    Set,
+    Sled,
+    Spec,
+    __version__,
+)
 from nearfirst._open import glob, links, list_of, open, program, query  # noqa: A004
 from nearfirst._sleds import Sleds, calibrate, delivery_time, devices, order, pick, sleds
 from nearfirst._store import Store
@@ -53,6 +63,7 @@ __all__ = [
     "Stalled",
     "Store",
     "Unsupported",
+    "__version__",
     "calibrate",
     "delivery_time",
     "devices",

@@ -27,6 +27,7 @@ __all__ = [
     "Sled",
     "Spec",
     "Waiting",
+    "__version__",
     "calibrate",
     "delivery_time",
     "devices",
@@ -34,6 +35,8 @@ __all__ = [
     "pick",
     "sleds",
 ]
+
+__version__: str
 
 @type_check_only
 class Asked(TypedDict):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import tomllib
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+import nearfirst
 
 
 def run(path: Path | str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -29,6 +29,11 @@ def test_it_says_that_there_is_no_command(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 127
     assert "make install" in done.stderr
+
+
+def test_it_has_the_version_of_the_sources() -> None:
+    manifest = tomllib.loads((Path(__file__).parents[2] / "Cargo.toml").read_text())
+    assert nearfirst.__version__ == manifest["workspace"]["package"]["version"]
 
 
 def test_importing_it_imports_nothing_slow() -> None:

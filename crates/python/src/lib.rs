@@ -60,6 +60,7 @@ mod _nearfirst {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::callback::end_with_python(module)
     }
 }
