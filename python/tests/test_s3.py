@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import os
 import shutil
 import socket
@@ -101,3 +102,31 @@ def test_what_is_archived_is_cold(endpoint: str, options: dict[str, str]) -> Non
     (sled,) = nearfirst.sleds("s3://bucket/cold/object", storage_options=options)
     assert (sled.length, sled.place, sled.device) == (1, "cold", "cold:s3://bucket")
     assert nearfirst.delivery_time("s3://bucket/cold/object", storage_options=options).cold_bytes
+
+
+class _KnowsNobody(http.server.BaseHTTPRequestHandler):
+    """As versitygw answers a key that it does not know."""
+
+    def do_GET(self) -> None:
+        text = b"<Error><Code>XAdminUserNotFound</Code><Message>No such user</Message></Error>"
+        self.send_response(404)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("spec", ["s3://bucket/*", "s3://bucket/key"])
+def test_who_is_not_known_is_denied_whatever_the_status(spec: str) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _KnowsNobody) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        options = {
+            "endpoint": f"http://127.0.0.1:{server.server_port}",
+            "access_key_id": "k",
+            "secret_access_key": "s",
+        }
+        with pytest.raises(nearfirst.Denied, match="No such user"):
+            next(nearfirst.open(spec, storage_options=options))
+        server.shutdown()

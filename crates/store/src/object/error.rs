@@ -70,7 +70,10 @@ impl Refusal {
                 name,
                 reason: "the clock of this machine differs too much from the server's".to_owned(),
             },
-            (401 | 403 | 407, _) => Error::Denied { name, reason: self.text() },
+            // Whatever the status: there are servers that answer 404, and it is no object that is not found.
+            (_, "InvalidAccessKeyId" | "XAdminUserNotFound") | (401 | 403 | 407, _) => {
+                Error::Denied { name, reason: self.text() }
+            }
             (404 | 410, _) => Error::NotFound { name },
             (412, _) => Error::Changed { name },
             (408 | 499 | 500 | 502 | 504, _) | (_, "RequestTimeout" | "InternalError") => {
