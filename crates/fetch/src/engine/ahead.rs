@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{Advice, fadvise};
 use sled::Observation;
 use store::Error;
 
@@ -28,6 +29,10 @@ const STEP_BYTES: u64 = 512 << 10;
 /// Bytes that a device is asked for before they are waited for: a disk is at them for longer
 /// than a thread takes to be woken, and a cancelled attempt wastes no more.
 const ASKED_BYTES: u64 = 2 << 20;
+/// The same for parts of a file that somebody may read, and bytes of one read of them: as much as
+/// the kernel reads ahead.
+const PART_ASKED_BYTES: u64 = 256 << 10;
+const PART_STEP_BYTES: u64 = 128 << 10;
 
 /// Reads a range, so that it lies in the page cache.
 pub(super) fn read_ahead(
@@ -48,11 +53,16 @@ pub(super) fn read_ahead(
     let clock = engine.costs.clock();
     let began = clock.now();
     let mut asking = Asking::new(engine, attempt, item, &range);
-    let mut buffer = vec![0; usize::try_from(STEP_BYTES.min(range.end - range.start)).unwrap_or(0)];
+    if asking.ends_exactly {
+        // The kernel would read on beyond a part. Where it takes no advice, it does.
+        drop(file.call(|file| Ok(fadvise(file, 0, None, Advice::Random)?)));
+    }
+    let steps = if asking.ends_exactly { PART_STEP_BYTES } else { STEP_BYTES };
+    let mut buffer = vec![0; usize::try_from(steps.min(range.end - range.start)).unwrap_or(0)];
     let mut at = range.start;
     while at < range.end && !cancelled.is_set() {
         asking.ask(&file, at);
-        let step = if at == range.start { FIRST_BYTES } else { STEP_BYTES };
+        let step = if at == range.start { FIRST_BYTES } else { steps };
         let wanted = usize::try_from(step.min(range.end - at)).expect("at most STEP_BYTES");
         let read = match file.read_at(at, &mut buffer[..wanted]) {
             Ok(0) => return Err(Error::Changed { name: item.entry().name }),
@@ -110,21 +120,29 @@ struct Asking<'a> {
     attempt: AttemptId,
     /// To where it was asked; `None` if it is not.
     to: Option<u64>,
+    /// Bytes that it is asked for at once.
+    ahead: u64,
     end: u64,
+    /// Whether it is asked as the kernel would, but for nothing beyond the range.
+    ends_exactly: bool,
     /// The device, if it has a head.
     head: Option<DeviceId>,
 }
 
 impl<'a> Asking<'a> {
     fn new(engine: &'a Arc<Inner>, attempt: AttemptId, item: &Item, range: &Range<u64>) -> Self {
-        let device = item.contact().map(|contact| contact.device);
+        let contact = item.contact();
+        let device = contact.as_ref().map(|contact| contact.device);
+        let is_part = item.is_guess && contact.is_some_and(|contact| !is_whole(item, contact.size));
         let mut state = lock(&engine.state);
         let head = device.filter(|id| state.devices.began(*id, attempt));
         // What a device was asked for cannot be taken back, and a guess must not delay what is told.
         let may_ask = !item.is_guess || head.is_some_and(|id| state.scheduler.is_swept(id));
         drop(state);
-        let to = may_ask.then_some(range.start);
-        Self { engine, attempt, to, end: range.end, head }
+        let ahead = if may_ask { ASKED_BYTES } else { PART_ASKED_BYTES };
+        let ends_exactly = is_part && !may_ask;
+        let to = (may_ask || is_part).then_some(range.start);
+        Self { engine, attempt, to, ahead, end: range.end, ends_exactly, head }
     }
 
     /// Notes that a read is over: what waits behind it has the head from here on.
@@ -137,7 +155,7 @@ impl<'a> Asking<'a> {
 
     /// Asks for what is soon to be read from `at` on.
     fn ask(&mut self, file: &Calls, at: u64) {
-        let goal = at.saturating_add(ASKED_BYTES).min(self.end);
+        let goal = at.saturating_add(self.ahead).min(self.end);
         let Some(from) = self.to.filter(|to| *to < goal) else { return };
         // The first bytes by themselves, or they would come no sooner than the others.
         let first = if from == at { goal.min(at + FIRST_BYTES) } else { from };
@@ -145,9 +163,18 @@ impl<'a> Asking<'a> {
             advise::fetch(file, from..first).and_then(|()| advise::fetch(file, first..goal))
         });
         self.to = asked.is_ok().then_some(goal);
-        if self.to == Some(self.end) && self.head.is_some() {
+        if self.to == Some(self.end) && self.head.is_some() && !self.ends_exactly {
             self.engine.post([Event::Submitted { attempt: self.attempt }]);
         }
+    }
+}
+
+/// Whether all of a file of `size` bytes is wanted.
+fn is_whole(item: &Item, size: Option<u64>) -> bool {
+    match (&item.parts[..], size) {
+        ([], _) => true,
+        ([part], Some(size)) => part.start == 0 && part.end >= size,
+        _ => false,
     }
 }
 
