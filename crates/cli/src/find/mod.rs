@@ -10,6 +10,7 @@ mod eval;
 mod exec;
 mod expr;
 mod glob;
+mod listing;
 mod mode;
 mod objects;
 mod operand;

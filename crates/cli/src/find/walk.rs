@@ -5,12 +5,13 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
+use rustix::fd::{AsFd as _, BorrowedFd};
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::entry::{Directory, Entry, Known, Stalled};
 use super::eval;
+use super::listing::{Item, LISTING_BYTES, Listing, open};
 use super::parse::{Follow, Parsed};
 use super::quote::quoted;
 use super::session::Session;
@@ -20,9 +21,6 @@ use crate::reach::Reach;
 /// Directories kept open at once; above this the outermost are closed and opened again on the way
 /// back. Far below the usual limit of 1,024 descriptors, far above usual depths.
 const OPEN_MAX: usize = 256;
-
-/// Bytes of one listing call, as much as the kernel fills at once on most file systems.
-const LISTING_BYTES: usize = 32 << 10;
 
 /// A device and inode number.
 type Identity = (u32, u32, u64);
@@ -47,30 +45,7 @@ struct Frame {
     may_stall: bool,
 }
 
-/// What a directory was found to hold.
-#[derive(Debug, Default)]
-struct Listing {
-    /// Names so far, each with a NUL.
-    names: Vec<u8>,
-    items: Vec<Item>,
-    /// Whether these are all that can be had.
-    ended: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Item {
-    start: usize,
-    /// Length with the NUL.
-    len: usize,
-    kind: u8,
-}
-
 impl Frame {
-    fn name(&self, item: Item) -> &CStr {
-        CStr::from_bytes_with_nul(&self.listing.names[item.start..item.start + item.len])
-            .expect("a listed name ends with its only NUL")
-    }
-
     fn identify(&mut self) -> Option<Identity> {
         if self.identity.is_none() {
             self.identity = self.descriptor.as_ref().and_then(|open| identity(open.as_fd()));
@@ -120,72 +95,11 @@ impl Frame {
     }
 }
 
-impl Listing {
-    /// Adds one call's worth of names.
-    fn read_on(&mut self, directory: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Result<(), Errno> {
-        let mut listing = RawDir::new(directory, buffer.spare_capacity_mut());
-        loop {
-            match listing.next() {
-                None => {
-                    self.ended = true;
-                    return Ok(());
-                }
-                Some(Err(Errno::INTR)) => {}
-                Some(Err(error)) => {
-                    self.ended = true;
-                    return Err(error);
-                }
-                Some(Ok(found)) => {
-                    let name = found.file_name().to_bytes_with_nul();
-                    if name != b".\0" && name != b"..\0" {
-                        let start = self.names.len();
-                        self.names.extend_from_slice(name);
-                        let kind = letter(found.file_type());
-                        self.items.push(Item { start, len: name.len(), kind });
-                    }
-                }
-            }
-            if listing.is_buffer_empty() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn append(&mut self, more: Self) {
-        let start = self.names.len();
-        self.names.extend_from_slice(&more.names);
-        let moved = |item: Item| Item { start: start + item.start, ..item };
-        self.items.extend(more.items.into_iter().map(moved));
-        self.ended = more.ended;
-    }
-}
-
-fn letter(kind: FileType) -> u8 {
-    match kind {
-        FileType::RegularFile => b'f',
-        FileType::Directory => b'd',
-        FileType::Symlink => b'l',
-        FileType::Fifo => b'p',
-        FileType::Socket => b's',
-        FileType::CharacterDevice => b'c',
-        FileType::BlockDevice => b'b',
-        FileType::Unknown => 0,
-    }
-}
-
 fn identity(directory: BorrowedFd<'_>) -> Option<Identity> {
     // It does not change, so that no server needs to be asked.
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let meta = rustix::fs::statx(directory, c"", flags, StatxFlags::INO).ok()?;
     Some((meta.stx_dev_major, meta.stx_dev_minor, meta.stx_ino))
-}
-
-fn open(directory: BorrowedFd<'_>, name: &CStr, follow: bool) -> Result<OwnedFd, Errno> {
-    let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    if !follow {
-        flags |= OFlags::NOFOLLOW;
-    }
-    rustix::fs::openat(directory, name, flags, Mode::empty())
 }
 
 /// Walks the trees of start points, one after the other.
@@ -266,7 +180,7 @@ impl<'a> Walk<'a> {
             depth: self.stack.len(),
             directory: frame.descriptor.as_ref()?,
             directory_number: frame.number,
-            name: frame.name(item),
+            name: frame.listing.name(item),
             follow: self.parsed.follow == Follow::Always,
             may_stall: frame.may_stall,
             known,
@@ -495,7 +409,7 @@ impl<'a> Walk<'a> {
             self.open_again(&Directory::Current, start, self.stack.first()?, session)?;
         for pair in self.stack.windows(2) {
             let item = pair[0].listing.items[pair[0].next - 1];
-            open_now = self.open_again(&open_now, pair[0].name(item), &pair[1], session)?;
+            open_now = self.open_again(&open_now, pair[0].listing.name(item), &pair[1], session)?;
         }
         Some(open_now)
     }
