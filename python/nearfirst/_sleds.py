@@ -79,7 +79,8 @@ def pick(
     whole.
 
     Raises:
-        NearfirstError: The file cannot be read, or is not of this machine.
+        NearfirstError: The file cannot be read, is not of this machine, or is made as it is read
+            (`/proc`).
     """
     if size < 1:
         raise ValueError(f"size is at least 1, not {size}")

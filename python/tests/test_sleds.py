@@ -109,6 +109,8 @@ def test_what_cannot_be_asked_about(tmp_path: Path) -> None:
         nearfirst.pick("https://host/object")
     with pytest.raises(nearfirst.NearfirstError):
         nearfirst.pick(tmp_path)
+    with pytest.raises(nearfirst.Refused, match="makes it as it is read"):
+        nearfirst.pick("/proc/version")
 
 
 def test_an_object_of_a_server_has_sleds() -> None:

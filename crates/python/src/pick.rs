@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearfirst::{Error, Name, Picker};
+use nearfirst::{Backing, Error, Name, Picker};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -164,6 +164,10 @@ pub(crate) fn pick(
     let (of, at) = (Arc::clone(&costs), path.clone());
     let opened = apart::asked(py, apart::may_stall(&path), move || of.open_regular(&at))?;
     let (file, status) = opened.map_err(raised)?;
+    if status.backing == Backing::Pseudo {
+        let reason = "the kernel makes it as it is read: it has no pieces before".to_owned();
+        return Err(raised(Error::refused(name, reason)));
+    }
     let may_stall = status.backing.may_stall();
     let begin = move || {
         let sleds = costs.file_sleds(&file).map_err(|error| Error::io(&path, error))?;
