@@ -301,6 +301,44 @@ fn depth_order_and_operators() {
     assert_eq!(depth_first.code, Some(0));
 }
 
+/// Where there are many folders others read them ahead of the walk, unless one may be pruned.
+#[test]
+fn many_folders_come_in_the_order_of_the_walk() {
+    let tree = Tree::new();
+    for number in 0..150 {
+        let folder = tree.at(format!("many/{}/{}/{number}", number % 5, number % 30));
+        fs::create_dir_all(&folder).unwrap();
+        for file in 0..number % 4 {
+            fs::write(folder.join(format!("f{file}")), vec![7; file * 1000]).unwrap();
+        }
+        if number % 40 == 0 {
+            symlink("..", folder.join("up")).unwrap();
+        }
+    }
+    for (options, expression) in [
+        ("", "-print"),
+        ("", "-size +0 -print"),
+        ("", "-type f -size +1 -print"),
+        ("", "-type d,l -printf %p:%n:%y\\n"),
+        ("", "-empty -ls"),
+        ("", "! -size -2 -o -name 1*"),
+        ("-depth", "-links +1 -print"),
+        ("-maxdepth 3", "-size +0 -print"),
+        ("-mindepth 2", "-newer t -o -print , -type f"),
+    ] {
+        let line = format!("many {options} {expression}");
+        tree.same(&line);
+        let bytes = |line: &str| {
+            let command = tree.command(env!("CARGO_BIN_EXE_nearfirst"), &split(line)).output();
+            command.unwrap().stdout
+        };
+        let alone = format!("many {options} ( -false -prune ) , ( {expression} )");
+        if expression.contains("-print") || expression.contains("-ls") {
+            assert_eq!(bytes(&line), bytes(&alone), "{line}");
+        }
+    }
+}
+
 #[test]
 fn formats() {
     let tree = Tree::new();

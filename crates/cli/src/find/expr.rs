@@ -25,6 +25,22 @@ pub(crate) enum Expr {
     List(Vec<Self>),
 }
 
+impl Expr {
+    /// Whether it decides where the walk goes, or does what the walk may come upon.
+    pub(crate) fn changes_the_walk(&self) -> bool {
+        match self {
+            Self::Action(action) => {
+                matches!(action, Action::Exec(_) | Action::Delete | Action::Prune)
+            }
+            Self::Test(_) => false,
+            Self::Not(inner) => inner.changes_the_walk(),
+            Self::And(items) | Self::Or(items) | Self::List(items) => {
+                items.iter().any(Self::changes_the_walk)
+            }
+        }
+    }
+}
+
 /// A question about a file, without side effects.
 #[derive(Debug)]
 pub(crate) enum Test {
@@ -57,6 +73,40 @@ pub(crate) enum Test {
     FsType(Vec<u8>),
     Latency(Latency),
     Device(Glob),
+}
+
+impl Test {
+    /// Whether it is answered by a file's properties.
+    pub(crate) fn needs_properties(&self) -> bool {
+        match self {
+            Self::Constant(_)
+            | Self::Name(_)
+            | Self::Path(_)
+            | Self::LinkTarget(_)
+            | Self::Regex(_)
+            | Self::Type(_)
+            | Self::OtherType(_)
+            | Self::Access(_)
+            | Self::Empty
+            | Self::Latency(_)
+            | Self::Device(_) => false,
+            Self::Size(..)
+            | Self::Age(..)
+            | Self::Newer(..)
+            | Self::Used(_)
+            | Self::Permission(_)
+            | Self::User(_)
+            | Self::Group(_)
+            | Self::UserId(_)
+            | Self::GroupId(_)
+            | Self::NoUser
+            | Self::NoGroup
+            | Self::Links(_)
+            | Self::Inode(_)
+            | Self::SameFile(_)
+            | Self::FsType(_) => true,
+        }
+    }
 }
 
 /// Something done about a file.
@@ -234,6 +284,20 @@ impl TypeSet {
         let new = self.0 & bit == 0;
         self.0 |= bit;
         Some(new)
+    }
+
+    /// Of those of these letters that there are.
+    pub(crate) fn of(letters: &[u8]) -> Self {
+        let mut types = Self::default();
+        for &letter in letters {
+            types.add(letter);
+        }
+        types
+    }
+
+    /// Those that are in both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     pub(crate) fn has(self, letter: u8) -> bool {

@@ -4,6 +4,7 @@
 //! up what it names, [`walk`] goes through the directories and [`eval`]
 //! answers the tree for each file; [`mod@print`] and [`exec`] are what it does.
 
+mod ahead;
 mod cost;
 mod entry;
 mod eval;

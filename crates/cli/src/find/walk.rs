@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use rustix::fd::{AsFd as _, BorrowedFd};
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
+use super::ahead::{Ahead, Found};
 use super::entry::{Directory, Entry, Known, Stalled};
 use super::eval;
 use super::listing::{Item, LISTING_BYTES, Listing, open};
@@ -21,6 +22,9 @@ use crate::reach::Reach;
 /// Directories kept open at once; above this the outermost are closed and opened again on the way
 /// back. Far below the usual limit of 1,024 descriptors, far above usual depths.
 const OPEN_MAX: usize = 256;
+
+/// Directories opened after which others are asked for ahead: starting a thread takes as long as some.
+const AHEAD_FROM: u64 = 16;
 
 /// A device and inode number.
 type Identity = (u32, u32, u64);
@@ -35,6 +39,10 @@ struct Frame {
     number: u64,
     listing: Listing,
     next: usize,
+    /// Of the first items of the listing, what was looked at ahead.
+    metas: Vec<Option<Statx>>,
+    /// Items of the listing that others were told of, or need not be.
+    told: usize,
     /// How much of the walk's path is this directory.
     path_len: usize,
     /// What is known of the directory itself, for when its contents come first.
@@ -53,11 +61,25 @@ impl Frame {
         self.identity
     }
 
+    /// The next directory below that others may be told of, with the number of its item.
+    fn next_to_tell(&mut self, reach: &Reach) -> Option<(usize, CString)> {
+        let from = self.told.max(self.next);
+        let is_plain = |item: &Item| {
+            let name = self.listing.name(*item);
+            item.kind == b'd' && !reach.may_be_mount(name.to_bytes())
+        };
+        let found = self.listing.items[from..].iter().position(is_plain);
+        self.told = found.map_or(self.listing.items.len(), |at| from + at + 1);
+        let item = self.told.checked_sub(1).filter(|_| found.is_some())?;
+        Some((item, self.listing.name(self.listing.items[item]).to_owned()))
+    }
+
     /// Reads the next names; false at the end. The error is a reason in words.
     fn fill(&mut self, path: &[u8], buffer: &mut Vec<u8>, reach: &Reach) -> Result<bool, String> {
         self.listing.names.clear();
         self.listing.items.clear();
-        self.next = 0;
+        self.metas.clear();
+        (self.next, self.told) = (0, 0);
         while !self.listing.ended && self.listing.items.is_empty() {
             self.read_on(path, buffer, reach)?;
         }
@@ -116,6 +138,10 @@ pub(crate) struct Walk<'a> {
     spare: Vec<Listing>,
     buffer: Vec<u8>,
     directories: u64,
+    /// What is done ahead, once it is worth it.
+    ahead: Option<Ahead>,
+    /// Directories opened from which on it is worth it, until that was looked into.
+    ahead_from: u64,
 }
 
 impl<'a> Walk<'a> {
@@ -130,6 +156,8 @@ impl<'a> Walk<'a> {
             spare: Vec::new(),
             buffer: Vec::with_capacity(LISTING_BYTES),
             directories: 0,
+            ahead: None,
+            ahead_from: AHEAD_FROM,
         }
     }
 
@@ -193,7 +221,7 @@ impl<'a> Walk<'a> {
         if frame.next == frame.listing.items.len() {
             let path = &self.path[..frame.path_len];
             match frame.fill(path, &mut self.buffer, &session.reach) {
-                Ok(true) => {}
+                Ok(true) => self.tell(session),
                 Ok(false) => return self.leave(start, session),
                 Err(reason) => {
                     messages::error(format_args!("{}: {reason}", quoted(path)));
@@ -201,14 +229,16 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+        let Some(frame) = self.stack.last_mut() else { return };
         let item = frame.listing.items[frame.next];
+        let meta = frame.metas.get(frame.next).copied().flatten().map(Ok);
         frame.next += 1;
         self.path.truncate(frame.path_len);
         if self.path.last() != Some(&b'/') {
             self.path.push(b'/');
         }
         self.path.extend_from_slice(&frame.listing.names[item.start..item.start + item.len - 1]);
-        let known = Known { listed_kind: item.kind, ..Known::default() };
+        let known = Known { listed_kind: item.kind, meta, ..Known::default() };
         let Some(entry) = self.inner_entry(item, known) else { return };
         if let Some(frame) = self.consider(entry, session) {
             self.push(frame, session);
@@ -245,14 +275,25 @@ impl<'a> Walk<'a> {
             let may_stall = (entry.may_stall || via_link || entry.is_mount(session))
                 && session.reach.may_stall(entry.path);
             session.stats.opens += 1;
-            match entry.call(session, move |directory, name| open(directory, name, via_link)) {
-                Ok(Ok(descriptor)) => {
+            let opened = match self.found_ahead() {
+                Some(found) => {
+                    session.stats.looks += found.metas.iter().flatten().count() as u64;
+                    Ok(Ok(found))
+                }
+                None => entry
+                    .call(session, move |directory, name| open(directory, name, via_link))
+                    .map(|opened| opened.map(Found::unread)),
+            };
+            match opened {
+                Ok(Ok(Found { descriptor, listing, metas })) => {
                     return Some(Frame {
                         descriptor: Some(Directory::Open(Arc::new(descriptor))),
                         identity: None,
                         number: 0,
-                        listing: Listing::default(),
+                        listing,
                         next: 0,
+                        metas,
+                        told: 0,
                         path_len: self.path.len(),
                         known: entry.known,
                         via_link,
@@ -269,6 +310,31 @@ impl<'a> Walk<'a> {
             eval::evaluate(&mut entry, session);
         }
         None
+    }
+
+    /// What others found in the directory that is the innermost one's current item.
+    fn found_ahead(&self) -> Option<Found> {
+        let item = self.stack.last()?.next.checked_sub(1)?;
+        self.ahead.as_ref()?.take(item)
+    }
+
+    /// Tells others of directories that the walk will come to.
+    fn tell(&mut self, session: &Session<'_>) {
+        if self.stack.len() >= self.parsed.max_depth {
+            return;
+        }
+        if session.stats.opens >= self.ahead_from {
+            self.ahead_from = u64::MAX;
+            self.ahead = Ahead::of(self.parsed);
+            self.ahead.iter().for_each(|ahead| self.stack.iter().for_each(|_| ahead.entered()));
+        }
+        let (Some(ahead), Some(frame)) = (&self.ahead, self.stack.last_mut()) else { return };
+        if frame.told < frame.listing.items.len()
+            && !frame.may_stall
+            && let Some(directory) = frame.descriptor.clone()
+        {
+            ahead.tell(&directory, || frame.next_to_tell(&session.reach));
+        }
     }
 
     /// Whether a link led the walk to where it is. One to a start point closes no loop.
@@ -326,12 +392,14 @@ impl<'a> Walk<'a> {
     }
 
     fn push(&mut self, mut frame: Frame, session: &Session<'_>) {
-        if let Some(spare) = self.spare.pop() {
+        let is_read = !frame.listing.items.is_empty();
+        if !is_read && let Some(spare) = self.spare.pop() {
             frame.listing = Listing { ended: false, ..spare };
         }
         self.directories += 1;
         frame.number = self.directories;
         self.stack.push(frame);
+        self.ahead.iter().for_each(Ahead::entered);
         if self.is_below_link() {
             // Each folder below is compared with all above it.
             for frame in self.stack.iter_mut().rev().take_while(|frame| frame.identity.is_none()) {
@@ -340,6 +408,9 @@ impl<'a> Walk<'a> {
         }
         if self.stack.len() - self.first_open > OPEN_MAX {
             self.close_outermost(session);
+        }
+        if is_read {
+            self.tell(session);
         }
     }
 
@@ -354,19 +425,24 @@ impl<'a> Walk<'a> {
             }
         }
         frame.descriptor = None;
+        self.ahead.iter().for_each(|ahead| ahead.forget(self.first_open));
         self.first_open += 1;
     }
 
     /// Goes back to the directory above; with contents first, this one's turn has come.
     fn leave(&mut self, start: &CStr, session: &mut Session<'_>) {
         let Some(mut left) = self.stack.pop() else { return };
+        self.ahead.iter().for_each(Ahead::left);
         self.path.truncate(left.path_len);
         if self.stack.len() <= self.first_open && !self.stack.is_empty() {
             self.reopen(start, left.descriptor.as_ref(), session);
         }
         let known = std::mem::take(&mut left.known);
         drop(left.descriptor.take());
-        self.spare.push(std::mem::take(&mut left.listing));
+        if self.spare.len() <= self.stack.len() {
+            self.spare.push(std::mem::take(&mut left.listing));
+        }
+        self.tell(session);
         if !self.parsed.contents_first || self.stack.len() < self.parsed.min_depth {
             return;
         }
