@@ -584,6 +584,28 @@ fn operators_of_regular_expressions_without_an_operand() {
 }
 
 #[test]
+fn without_utf8_an_expression_is_of_bytes() {
+    let tree = Tree::new();
+    let ours = |line: &str| {
+        let mut command = tree.command(env!("CARGO_BIN_EXE_nearfirst"), &split(line));
+        String::from_utf8_lossy(&command.env("LC_ALL", "C").output().unwrap().stdout).into_owned()
+    };
+    let everything = ours("t").lines().count();
+    assert_eq!(ours("t -regextype posix-extended -regex .*").lines().count(), everything);
+    for (expression, wanted) in [
+        ("-regex t/[^a-z].", "t/\u{fffd}\u{fffd}\nt/é\n"),
+        ("-regex t/é", "t/é\n"),
+        ("-regex t/[é][é]", "t/é\n"),
+        ("-iregex t/É", ""),
+        ("-regextype posix-extended -regex t/[é[:alpha:]]{2}", "t/é\n"),
+    ] {
+        let output = ours(&format!("t {expression}"));
+        let found: BTreeSet<&str> = output.lines().collect();
+        assert_eq!(found, wanted.lines().collect(), "{expression}");
+    }
+}
+
+#[test]
 fn start_points_from_a_file() {
     let tree = Tree::new();
     fs::write(tree.at("starts"), "t/x\0t/void\0\0nope\0").unwrap();

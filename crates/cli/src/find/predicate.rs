@@ -8,6 +8,7 @@ use super::mode::PermissionTest;
 use super::operand::{age, invalid, latency, number, size, types};
 use super::parse::{Follow, Reader, Result};
 use super::quote::quoted;
+use super::syntax::Letters;
 use super::time;
 
 /// Reads the operand of a test; the text is the test's word.
@@ -106,12 +107,13 @@ impl Reader<'_> {
 
     fn regex(&mut self, text: &str, any_case: bool) -> Result<Test> {
         let pattern = self.argument(text)?;
-        let regex = self.syntax.compile(pattern, any_case).map_err(|reason| {
-            format!(
-                "failed to compile regular expression '{}': {reason}",
-                String::from_utf8_lossy(pattern)
-            )
-        })?;
+        let regex =
+            self.syntax.compile(pattern, any_case, Letters::of_locale()).map_err(|reason| {
+                format!(
+                    "failed to compile regular expression '{}': {reason}",
+                    String::from_utf8_lossy(pattern)
+                )
+            })?;
         Ok(Test::Regex(regex))
     }
 

@@ -5,8 +5,13 @@ use std::sync::OnceLock;
 
 /// A name in the locale's quotation marks; what cannot be printed is escaped.
 pub(crate) fn quoted(name: &[u8]) -> String {
+    quoted_in(name, in_utf8())
+}
+
+/// Whether the locale's characters are UTF-8.
+pub(super) fn in_utf8() -> bool {
     static UTF8: OnceLock<bool> = OnceLock::new();
-    quoted_in(name, *UTF8.get_or_init(utf8_locale))
+    *UTF8.get_or_init(utf8_locale)
 }
 
 /// The first of the three variables that is set decides, as in `setlocale(3)`.

@@ -27,6 +27,22 @@ enum Lone {
     Invalid,
 }
 
+/// What a pattern and a path consist of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Letters {
+    /// Characters; nothing matches what is not UTF-8.
+    Utf8,
+    /// Bytes, of which those beyond ASCII are no letters.
+    Bytes,
+}
+
+impl Letters {
+    /// Those of the locale, as for GNU find.
+    pub(crate) fn of_locale() -> Self {
+        if super::quote::in_utf8() { Self::Utf8 } else { Self::Bytes }
+    }
+}
+
 /// A kind of regular expression: what `-regextype` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "kinds differ in so many independent points")]
@@ -141,12 +157,21 @@ impl Syntax {
     }
 
     /// Compiles a pattern that must match a whole path. The error is a reason in words.
-    pub(crate) fn compile(self, pattern: &[u8], fold: bool) -> Result<Regex, String> {
-        let Ok(text) = std::str::from_utf8(pattern) else {
-            return Err("the pattern is not UTF-8".to_owned());
+    pub(crate) fn compile(
+        self,
+        pattern: &[u8],
+        fold: bool,
+        letters: Letters,
+    ) -> Result<Regex, String> {
+        let text = match letters {
+            Letters::Utf8 => std::str::from_utf8(pattern)
+                .map_err(|_| "the pattern is not UTF-8".to_owned())?
+                .to_owned(),
+            Letters::Bytes => pattern.iter().copied().map(char::from).collect(),
         };
-        let translated = Translation::new(self, text).run()?;
+        let translated = Translation::new(self, letters, &text).run()?;
         RegexBuilder::new(&format!(r"\A(?:{translated})\z"))
+            .unicode(letters == Letters::Utf8)
             .case_insensitive(fold)
             .dot_matches_new_line(self.dot_takes_newline)
             .build()
@@ -167,6 +192,8 @@ const NOT_TO_REPEAT: &str = "Invalid preceding regular expression";
 
 struct Translation<'a> {
     syntax: Syntax,
+    /// As bytes, the characters of `rest` are numbers of bytes.
+    letters: Letters,
     rest: std::str::Chars<'a>,
     out: String,
     /// Where the last complete atom begins in `out`; none at the start of a branch.
@@ -195,9 +222,10 @@ enum Piece {
 }
 
 impl<'a> Translation<'a> {
-    fn new(syntax: Syntax, pattern: &'a str) -> Self {
+    fn new(syntax: Syntax, letters: Letters, pattern: &'a str) -> Self {
         Self {
             syntax,
+            letters,
             rest: pattern.chars(),
             out: String::new(),
             atom: None,
@@ -332,8 +360,13 @@ impl<'a> Translation<'a> {
     }
 
     fn literal(&mut self, character: char) {
-        let text = regex::escape(character.encode_utf8(&mut [0; 4]));
-        self.atom_text(&text);
+        let start = self.out.len();
+        if character.is_ascii() || self.letters == Letters::Utf8 {
+            self.out.push_str(&regex::escape(character.encode_utf8(&mut [0; 4])));
+        } else {
+            self.push_number(character);
+        }
+        self.atom = Some(start);
     }
 
     /// Repeats the atom that begins at `start`.
@@ -416,6 +449,7 @@ impl<'a> Translation<'a> {
                     return Err("Invalid character class name".to_owned());
                 }
                 self.out.push_str(match name {
+                    _ if self.letters == Letters::Bytes => &rest[..end + 2],
                     "alpha" => r"\p{Alphabetic}",
                     "alnum" => r"\p{Alphabetic}\d",
                     "upper" => r"\p{Uppercase}",
@@ -427,7 +461,7 @@ impl<'a> Translation<'a> {
                 continue;
             }
             let low = self.bracket_member(next, rest).ok_or_else(unmatched)?;
-            push_member(&mut self.out, low);
+            self.push_number(low);
             let rest = self.rest.as_str();
             if rest.starts_with('-') && !rest[1..].starts_with(']') && rest.len() > 1 {
                 self.rest.next();
@@ -438,7 +472,7 @@ impl<'a> Translation<'a> {
                     return Err("Invalid range end".to_owned());
                 }
                 self.out.push('-');
-                push_member(&mut self.out, high);
+                self.push_number(high);
             }
         }
     }
@@ -462,11 +496,16 @@ impl<'a> Translation<'a> {
         }
         Some(next)
     }
-}
 
-fn push_member(out: &mut String, character: char) {
-    // By number: no character of a class needs to be told apart from an operator.
-    write!(out, r"\u{{{:x}}}", u32::from(character)).expect("a String takes all");
+    /// A character by its number: none needs to be told apart from an operator.
+    fn push_number(&mut self, character: char) {
+        let number = u32::from(character);
+        match self.letters {
+            Letters::Utf8 => write!(self.out, r"\u{{{number:x}}}"),
+            Letters::Bytes => write!(self.out, r"\x{number:02x}"),
+        }
+        .expect("a String takes all");
+    }
 }
 
 #[cfg(test)]
@@ -476,7 +515,7 @@ mod tests {
     fn matches(kind: &str, pattern: &str, text: &str) -> bool {
         Syntax::named(kind.as_bytes())
             .expect("a known kind")
-            .compile(pattern.as_bytes(), false)
+            .compile(pattern.as_bytes(), false, Letters::Utf8)
             .expect("a good pattern")
             .is_match(text.as_bytes())
     }
@@ -508,9 +547,11 @@ mod tests {
                 ("posix-awk", false),
                 ("posix-extended", false),
             ] {
-                let compiled = Syntax::named(kind.as_bytes())
-                    .expect("a known kind")
-                    .compile(pattern.as_bytes(), false);
+                let compiled = Syntax::named(kind.as_bytes()).expect("a known kind").compile(
+                    pattern.as_bytes(),
+                    false,
+                    Letters::Utf8,
+                );
                 assert_eq!(compiled.is_ok(), is_valid, "{kind} {pattern}");
             }
         }
@@ -529,8 +570,11 @@ mod tests {
     #[test]
     fn what_cannot_be_compiled_is_an_error() {
         for pattern in [r"\(", r"\)", "[a", r"\(a\)\1", "a\\", "[[:nope:]]", "[b-a]"] {
-            assert!(Syntax::default().compile(pattern.as_bytes(), false).is_err(), "{pattern}");
+            assert!(
+                Syntax::default().compile(pattern.as_bytes(), false, Letters::Utf8).is_err(),
+                "{pattern}"
+            );
         }
-        assert!(Syntax::default().compile(b"\xff", false).is_err());
+        assert!(Syntax::default().compile(b"\xff", false, Letters::Utf8).is_err());
     }
 }
