@@ -201,11 +201,11 @@ fn class(name: &[u8]) -> Option<Class> {
 }
 
 impl Set {
-    /// With `fold`, both ends of ranges were folded too, and a class sees the folded character, as
-    /// in glibc: `[[:upper:]]` then has no members.
+    /// With `fold`, both ends of ranges were folded too; a class sees the character as it is, as in
+    /// glibc.
     fn has(&self, unit: u32, fold: bool) -> bool {
-        let unit = if fold { folded(unit) } else { unit };
-        let found = self.ranges.iter().any(|&(low, high)| (low..=high).contains(&unit))
+        let end = if fold { folded(unit) } else { unit };
+        let found = self.ranges.iter().any(|&(low, high)| (low..=high).contains(&end))
             || char::from_u32(unit).is_some_and(|c| self.classes.iter().any(|class| class(c)));
         found != self.negated
     }
