@@ -489,6 +489,8 @@ fn wrong_command_lines() {
         ". -user nosuch",
         ". -group nosuch",
         ". -user ∅",
+        ". -user +0",
+        ". -group +0",
         ". -newer nosuch",
         ". -newermt garbage",
         ". -newerqq x",

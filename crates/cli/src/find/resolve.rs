@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::entry::{stat, time_of};
 use super::expr::{Expr, Moment, Owner, Same, Stamp, Test};
+use super::operand::digits;
 use super::quote::quoted;
 use super::time::Calendar;
 use crate::messages;
@@ -100,7 +101,7 @@ fn owner_id(
     match owner {
         Owner::Id(id) => Ok(*id),
         Owner::Named(name) => by_name(name)
-            .or_else(|| name.to_str()?.parse().ok())
+            .or_else(|| u32::try_from(digits(name.as_bytes())?).ok())
             .ok_or_else(|| format!("{} {unknown}", quoted(name.as_bytes()))),
     }
 }
