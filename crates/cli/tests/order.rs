@@ -65,6 +65,17 @@ fn a_missing_name_is_left_out_and_one_that_cannot_be_asked_about_comes_last() {
 }
 
 #[test]
+fn a_line_with_a_nul_is_no_name() {
+    let ground = Ground::new();
+    ground.create("a", "");
+    ground.create("b", "");
+    let output = ground.run_with_stdin(&["order"], b"a\0b\nb\n");
+    assert_eq!(stdout(&output), "b\n");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("a: followed by a NUL"), "{}", stderr(&output));
+}
+
+#[test]
 fn many_names_come_out_once_each() {
     let ground = Ground::new();
     let mut names: Vec<_> = (0..5000).map(|at| format!("name {at:05}")).collect();

@@ -222,6 +222,13 @@ impl<W: Write> Run<'_, W> {
 
 /// What reading all of a file costs; `None`, and a message, where there is no such file.
 fn cost(costs: &Costs, name: &[u8]) -> Option<Cost> {
+    if let Some(end) = memchr::memchr(0, name) {
+        messages::error(format_args!(
+            "{}: followed by a NUL, which is in no name; -0 takes names that end with it",
+            human::name(OsStr::from_bytes(&name[..end]))
+        ));
+        return None;
+    }
     let path = Path::new(OsStr::from_bytes(name));
     let sleds = match costs.path_sleds(path) {
         Ok(sleds) => sleds,
