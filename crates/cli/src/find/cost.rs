@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use nearfirst::{Device, Name, Plan, Sled};
 use rustix::fd::{AsFd as _, AsRawFd as _};
 use rustix::fs::{Statx, StatxFlags};
+use rustix::io::Errno;
 
 use super::entry::Entry;
 use super::quote::quoted;
@@ -56,9 +57,6 @@ struct OnMount {
     fs_type: Vec<u8>,
     device: String,
 }
-
-/// The kernel takes no longer path, with its NUL.
-const PATH_MAX: usize = 4096;
 
 /// Seconds to read a regular file; `None` for others, and where nobody knows.
 pub(crate) fn latency(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<f64> {
@@ -123,7 +121,13 @@ impl Costs {
     fn ask(&mut self, entry: &Entry<'_>, stats: &mut Stats) -> Cost {
         stats.asks += 1;
         let costs = self.loaded();
-        let located = match costs.path_located(&reachable(entry)) {
+        let located = match costs.path_located(Path::new(OsStr::from_bytes(entry.path))) {
+            Err(nearfirst::Error::Io { source, .. }) if is_too_long(&source) => {
+                costs.path_located(&shortened(entry))
+            }
+            located => located,
+        };
+        let located = match located {
             Ok(located) => located,
             Err(error) => {
                 let reason = match error {
@@ -170,11 +174,13 @@ impl Costs {
     }
 }
 
-/// A path that the kernel takes: a long one is shortened to its directory's descriptor.
-fn reachable(entry: &Entry<'_>) -> PathBuf {
-    if entry.path.len() < PATH_MAX {
-        return Path::new(OsStr::from_bytes(entry.path)).to_owned();
-    }
+/// Whether a path, from the root on, is longer than the kernel takes.
+fn is_too_long(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NAMETOOLONG.raw_os_error())
+}
+
+/// The path from its directory's descriptor on.
+fn shortened(entry: &Entry<'_>) -> PathBuf {
     let directory = format!("/proc/self/fd/{}", entry.directory.as_fd().as_raw_fd());
     Path::new(&directory).join(OsStr::from_bytes(entry.name.to_bytes()))
 }
