@@ -561,6 +561,18 @@ fn a_folder_that_was_deleted_has_its_properties_yet() {
 }
 
 #[test]
+fn a_folder_that_is_removed_while_it_is_read_has_no_more_names() {
+    let tree = Tree::new();
+    for order in ["", "-depth"] {
+        fs::create_dir(tree.at("gone")).unwrap();
+        fs::write(tree.at("gone/file"), "").unwrap();
+        let found = tree.ours(&format!("gone {order} -type f -print -exec rm -r gone ;"));
+        let wanted = Answer { out: vec!["gone/file\\n".to_owned()], err: vec![], code: Some(0) };
+        assert_eq!(found, wanted, "{order}");
+    }
+}
+
+#[test]
 fn warnings_are_said_from_where_they_are_asked_for() {
     let tree = Tree::new();
     for line in [

@@ -134,7 +134,11 @@ fn has_no_names(directory: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno> {
     let mut buffer = Vec::with_capacity(4096);
     let mut listing = RawDir::new(&open, buffer.spare_capacity_mut());
     while let Some(found) = listing.next() {
-        let found = found?;
+        let found = match found {
+            // Removed since it was opened.
+            Err(Errno::NOENT) => return Ok(true),
+            found => found?,
+        };
         if found.file_name() != c"." && found.file_name() != c".." {
             return Ok(false);
         }

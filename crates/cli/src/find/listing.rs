@@ -42,7 +42,8 @@ impl Listing {
         let mut listing = RawDir::new(directory, buffer.spare_capacity_mut());
         loop {
             match listing.next() {
-                None => {
+                // A directory that is removed meanwhile has no more names: POSIX's rule for `readdir`.
+                None | Some(Err(Errno::NOENT)) => {
                     self.ended = true;
                     return Ok(());
                 }
