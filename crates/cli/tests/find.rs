@@ -761,9 +761,11 @@ fn a_file_that_hangs_is_not_waited_for_longer_than_asked() {
         let words = [&["find", "--wait-max=2"].map(OsStr::new), words].concat();
         let find = Program::at(env!("CARGO_BIN_EXE_nearfirst")).cmd(words);
         let output = find.env("NEARFIRST_STATE", state.path()).run();
-        output.ends_with(1).complains(&format!("{}’: ", hangs.display())).prints(names);
+        let complaint = format!("{}’: {} has not", hangs.display(), slow.path().display());
+        output.ends_with(1).complains(&complaint).prints(names);
     };
     let (far, near) = (slow.path().as_os_str(), sound.path().as_os_str());
+    finds(&[far, OsStr::new("-latency"), OsStr::new("-1")], "");
     let tests = ["-type", "f", "-size", "1"].map(OsStr::new);
     finds(&[&[far, near], &tests[..]].concat(), &format!("{}\n", found.display()));
     for word in ["-newer", "-fprint"] {

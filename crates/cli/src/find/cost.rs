@@ -130,11 +130,7 @@ impl Costs {
         let located = match located {
             Ok(located) => located,
             Err(error) => {
-                let reason = match error {
-                    nearfirst::Error::Io { source, .. } => messages::reason(&source),
-                    error => error.to_string(),
-                };
-                messages::error(format_args!("{}: {reason}", quoted(entry.path)));
+                messages::error(format_args!("{}: {}", quoted(entry.path), error.reason()));
                 return Cost::default();
             }
         };
