@@ -78,9 +78,13 @@ impl Calendar {
         zoned.start_of_day().map_or(now, |start| start.timestamp().as_nanosecond() + DAY)
     }
 
-    /// What words such as `2024-02-03 10:00`, `@17` or `2 days ago` mean, seen from `now`.
+    /// What words such as `2024-02-03 10:00`, `@17` or `2 days ago` mean, seen from `now`; none
+    /// mean the beginning of today.
     pub(crate) fn read(&self, text: &str, now: i128) -> Option<i128> {
         let now = Timestamp::from_nanosecond(now).ok()?.to_zoned(TimeZone::clone(&self.zone));
+        if text.trim().is_empty() {
+            return now.start_of_day().ok().map(|start| start.timestamp().as_nanosecond());
+        }
         let parsed = parse_datetime::parse_datetime_at_date(now, text).ok()?;
         parsed.as_zoned().map(|zoned| zoned.timestamp().as_nanosecond())
     }
@@ -121,6 +125,7 @@ mod tests {
         assert_eq!(calendar.read("@17", NOON), Some(17 * SECOND));
         assert_eq!(calendar.read("2024-02-28 12:00", NOON), Some(NOON - DAY));
         assert_eq!(calendar.read("2 days ago", NOON), Some(NOON - 2 * DAY));
+        assert_eq!(calendar.read("", NOON), Some(NOON - DAY / 2));
         assert_eq!(calendar.read("garbage", NOON), None);
     }
 
