@@ -40,6 +40,27 @@ fn a_new_calibration_replaces_what_was_known() {
 }
 
 #[test]
+fn what_tells_too_little_leaves_what_was_known() {
+    let ground = Ground::new();
+    ground.create("small", vec![b'x'; 100_000]);
+    let sparse = fs::File::create(ground.path().join("sparse")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    let device = ground.fill_table(0.5, 1e6);
+    if device == "memory" {
+        eprintln!("skipped: files lie in memory here");
+        return;
+    }
+    let output = ground.run(&["calibrate", BRIEF[0], BRIEF[1], "small", "sparse"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(told.contains("small: no file of at least 1048576 bytes"), "{told}");
+    assert!(told.contains("sparse: too few reads came from the device"), "{told}");
+    let devices = objects(&ground.run(&["devices", "--json"]));
+    let known = devices.iter().find(|known| known["device"] == device.as_str()).unwrap();
+    assert_eq!(known["latency_s"]["p50"], 0.5, "{known}");
+}
+
+#[test]
 fn without_saving_nothing_is_written() {
     let ground = Ground::new();
     ground.create("file", vec![b'x'; 2 << 20]);

@@ -18,6 +18,7 @@ use rustix::fs::Advice;
 use sled::{Device, Observation};
 
 use super::reader::{Access, AlignedBuffer, BLOCK_BYTES, Random, Reader};
+use super::sys::data_ranges;
 use super::warm;
 use crate::{Backing, Clock, Error, Kind, Local, Mounts};
 
@@ -99,8 +100,8 @@ fn probe(
 /// which it tells. Each takes about `limit` at the most, but at least a few reads.
 ///
 /// # Errors
-/// Of the first place: [`Error::NothingToRead`]; [`Error::Io`], also where all that was read is in
-/// memory. [`Error::Stalled`] of any where a read does not return, since a device's other mounts
+/// Of the first place: [`Error::NothingToRead`]; [`Error::Io`], also where too little of what was
+/// read came from the device to tell its latency and its bandwidth. [`Error::Stalled`] of any where a read does not return, since a device's other mounts
 /// would not answer either. [`Error::Refused`] without a place.
 pub fn probe_first<'a>(
     local: &Local,
@@ -112,11 +113,6 @@ pub fn probe_first<'a>(
     let mut first_error = None;
     for place in places {
         match probe(local, place, clock, limit, &mut progress) {
-            Ok(found) if found.observations.is_empty() => {
-                let source =
-                    io::Error::other("no read said anything: all that was read is in memory");
-                first_error.get_or_insert_with(|| Error::io(place, source));
-            }
             Ok(found) => return Ok((found, place)),
             Err(error @ Error::Stalled { .. }) => return Err(error),
             Err(error) => drop(first_error.get_or_insert(error)),
@@ -137,7 +133,9 @@ pub fn probe_memory(clock: &Clock) -> Result<Probe, Error> {
         .map(File::from)
         .map_err(|error| failed(error.into()))?;
     file.write_all(&vec![0x55; OWN_FILE_BYTES]).map_err(failed)?;
-    let mut reader = Reader::new(file, OWN_FILE_BYTES as u64, Access::Memory, clock);
+    let size = OWN_FILE_BYTES as u64;
+    let data = std::iter::once(0..size).collect();
+    let mut reader = Reader::new(file, size, data, Access::Memory, clock);
     let observations = reader.observe(Duration::from_millis(300), |_| {}).map_err(failed)?;
     let device = Device::memory();
     Ok(Probe { device, file: None, observations, near: Vec::new(), keeps_cache: None })
@@ -182,11 +180,24 @@ fn measure(
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     let direct = direct.ok().filter(|direct| direct.read_at(block.bytes(BLOCK_BYTES), 0).is_ok());
     let buffered = file.try_clone().map_err(failed)?;
+    // Holes are read at the speed of memory. Who does not say where they are is taken to have none.
+    let data = data_ranges(&file, size).unwrap_or_else(|_| std::iter::once(0..size).collect());
     let mut reader = match direct {
-        Some(direct) => Reader::new(direct, size, Access::Direct, clock),
-        None => Reader::new(file, size, Access::Buffered, clock),
+        Some(direct) => Reader::new(direct, size, data, Access::Direct, clock),
+        None => Reader::new(file, size, data, Access::Buffered, clock),
     };
     let observations = reader.observe(limit, progress).map_err(failed)?;
+    if !tell_costs(&observations) {
+        // Less than what is known already, which it must not replace.
+        return Err(match size {
+            ..FILE_BYTES_MIN => {
+                Error::NothingToRead { path: path.to_owned(), bytes_min: FILE_BYTES_MIN }
+            }
+            _ => failed(io::Error::other(
+                "too few reads came from the device: the rest are holes, or in memory",
+            )),
+        });
+    }
     // A tenth of the time for bringing it in.
     let bytes = size.min(affordable_bytes(&observations, limit.as_secs_f64() / 10.0));
     // Overlayfs does not say what is in memory, so that it could not be left as it is.
@@ -197,6 +208,12 @@ fn measure(
         warm::reads(&buffered, bytes, clock).unwrap_or_default()
     };
     Ok(Probe { device, file: found, observations, near, keeps_cache })
+}
+
+/// Whether there is both a latency and a bandwidth in them: an estimate needs both.
+fn tell_costs(observations: &[Observation]) -> bool {
+    let starts = observations.iter().filter(|seen| seen.first_byte.is_some()).count();
+    (1..observations.len()).contains(&starts)
 }
 
 /// Bytes that a device with these readings delivers in so many seconds.

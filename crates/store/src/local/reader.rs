@@ -38,6 +38,8 @@ pub(super) enum Access {
 pub(super) struct Reader<'a> {
     file: File,
     size: u64,
+    /// What of the file is no hole, in order.
+    data: Vec<Range<u64>>,
     access: Access,
     clock: &'a Clock,
     random: Random,
@@ -45,11 +47,18 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(file: File, size: u64, access: Access, clock: &'a Clock) -> Self {
+    pub(super) fn new(
+        file: File,
+        size: u64,
+        data: Vec<Range<u64>>,
+        access: Access,
+        clock: &'a Clock,
+    ) -> Self {
         let largest = BANDWIDTH_BYTES[BANDWIDTH_BYTES.len() - 1];
         Self {
             file,
             size,
+            data,
             access,
             clock,
             random: Random(size | 1),
@@ -83,7 +92,8 @@ impl<'a> Reader<'a> {
                 break;
             }
             let deadline = self.clock.now() + limit * 2 / 9;
-            let mut at = self.random_offset(bytes);
+            // With room for the two reads that there are in any case.
+            let mut at = self.random_offset(2 * bytes);
             // The first read of a run pays the latency, so it does not count.
             let mut continues = false;
             for done in 0..BANDWIDTH_READS {
@@ -109,9 +119,12 @@ impl<'a> Reader<'a> {
         Ok(observations)
     }
 
-    /// Reads and times; `None` where the range is cached and so would say nothing.
+    /// Reads and times; `None` where the range is cached or has a hole, and so would say nothing.
     fn read(&mut self, at: u64, bytes: usize) -> io::Result<Option<(u64, f64)>> {
         let range = at..at + bytes as u64;
+        if !self.is_data(&(range.start..range.end.min(self.size))) {
+            return Ok(None);
+        }
         if self.access == Access::Buffered && self.is_cached(&range) {
             return Ok(None);
         }
@@ -127,6 +140,11 @@ impl<'a> Reader<'a> {
             rustix::fs::fadvise(&self.file, at, length, Advice::DontNeed)?;
         }
         Ok((read > 0).then_some((read as u64, seconds)))
+    }
+
+    fn is_data(&self, range: &Range<u64>) -> bool {
+        let at = self.data.partition_point(|data| data.end <= range.start);
+        self.data.get(at).is_some_and(|data| data.start <= range.start && range.end <= data.end)
     }
 
     fn is_cached(&self, range: &Range<u64>) -> bool {
