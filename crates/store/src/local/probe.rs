@@ -67,6 +67,10 @@ fn probe(
     mut progress: impl FnMut(Progress),
 ) -> Result<Probe, Error> {
     let entry = local.stat(path)?;
+    if entry.backing == Backing::Memory && matches!(entry.kind, Kind::File | Kind::Folder) {
+        // Its files are memory, which reads of them past the page cache would not tell of.
+        return probe_memory(clock);
+    }
     let (sender, receiver) = mpsc::channel();
     let (target, device, backing, clock) =
         (path.to_owned(), entry.device.clone(), entry.backing, clock.clone());
