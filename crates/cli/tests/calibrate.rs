@@ -5,6 +5,7 @@ mod ground;
 use std::fs;
 
 use ground::{Ground, objects, stderr, stdout};
+use testkit::{Facility, FileSystem, LoopDisk, skip_unless};
 
 const BRIEF: [&str; 2] = ["--seconds", "0.2"];
 
@@ -110,4 +111,26 @@ fn times_that_are_none_are_refused() {
     let output = Ground::new().run(&["calibrate", "--seconds", "0"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("a number of seconds above 0"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_not_filled() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let disk = LoopDisk::new(FileSystem::Ext4, 64 << 20);
+    let free = || {
+        let room = rustix::fs::statvfs(disk.path()).unwrap();
+        room.f_bavail * room.f_frsize
+    };
+    // Files too small to be measured by.
+    for number in 0.. {
+        if free() < 4 << 20 {
+            break;
+        }
+        fs::write(disk.path().join(number.to_string()), vec![b'x'; 500 << 10]).unwrap();
+    }
+    let ground = Ground::new();
+    let path = disk.path().to_str().unwrap();
+    let output = ground.run(&["calibrate", BRIEF[0], BRIEF[1], path]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stderr(&output).contains("too little is free"), "{}", stderr(&output));
 }

@@ -30,6 +30,8 @@ const FILE_BYTES_ENOUGH: u64 = 256 << 20;
 const SEARCH_ENTRIES_MAX: usize = 20_000;
 /// Size of the temporary file, and of the memory that is measured.
 const OWN_FILE_BYTES: usize = 32 << 20;
+/// Others write, too: the temporary file takes no more than this share of what is free.
+const FREE_SHARE: u64 = 8;
 
 /// What a probe found.
 #[derive(Debug, Clone)]
@@ -284,6 +286,10 @@ fn largest_file(folder: &Path, clock: &Clock, limit: Duration) -> Option<PathBuf
 
 /// An unlinked file in `folder` with content that no file system compresses away.
 fn own_file(folder: &Path) -> Result<(File, u64), Error> {
+    let failed = |source: io::Error| Error::io(folder, source);
+    let room = rustix::fs::statvfs(folder).map_err(|error| failed(error.into()))?;
+    let share = room.f_bavail.saturating_mul(room.f_frsize) / FREE_SHARE;
+    let bytes = usize::try_from(share).map_or(OWN_FILE_BYTES, |share| share.min(OWN_FILE_BYTES));
     let made = fs::OpenOptions::new()
         .read(true)
         .write(true)
@@ -293,14 +299,16 @@ fn own_file(folder: &Path) -> Result<(File, u64), Error> {
     let Ok(mut file) = made else {
         return Err(Error::NothingToRead { path: folder.to_owned(), bytes_min: FILE_BYTES_MIN });
     };
+    if (bytes as u64) < FILE_BYTES_MIN {
+        return Err(failed(io::Error::other("too little is free for a temporary file to read")));
+    }
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let content: Vec<u8> =
-        (0..OWN_FILE_BYTES / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    let content: Vec<u8> = (0..bytes / 8).flat_map(|_| random.next().to_le_bytes()).collect();
     file.write_all(&content)
         .and_then(|()| file.sync_all())
         .and_then(|()| Ok(rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?))
-        .map_err(|source| Error::io(folder, source))?;
-    Ok((file, OWN_FILE_BYTES as u64))
+        .map_err(failed)?;
+    Ok((file, content.len() as u64))
 }
 
 #[cfg(test)]
