@@ -134,3 +134,31 @@ fn a_disk_that_is_nearly_full_is_not_filled() {
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
     assert!(stderr(&output).contains("too little is free"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_file_system_without_direct_reads_is_measured_and_left_out_of_memory() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("mksquashfs"));
+    let ground = Ground::new();
+    let path = ground.create("packed/file", text(24 << 20));
+    let disk = LoopDisk::squashfs(path.parent().unwrap());
+    let file = disk.path().join("file");
+    let near = || {
+        objects(&ground.run(&["sleds", "--json", file.to_str().unwrap()]))[0]["near_bytes"].clone()
+    };
+    let output =
+        ground.run(&["calibrate", "--json", BRIEF[0], BRIEF[1], disk.path().to_str().unwrap()]);
+    let measured = objects(&output);
+    let measured = measured.last().unwrap_or_else(|| panic!("{}", stderr(&output)));
+    assert!(measured["bandwidth"]["large"]["p50"].as_f64().unwrap() > 0.0, "{measured}");
+    assert_eq!(near(), 0);
+}
+
+/// Text that is packed to about a half.
+fn text(bytes: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        b'a' + (state >> 60) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}

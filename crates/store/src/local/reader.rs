@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
@@ -12,6 +13,7 @@ use sled::Observation;
 
 use super::probe::Progress;
 use super::residency::{Method, ranges_by};
+use super::warm::left_as_it_was;
 use crate::Clock;
 
 /// Random reads that a latency is taken from.
@@ -26,6 +28,9 @@ const BANDWIDTH_BYTES: [usize; 3] = [128 << 10, 1 << 20, 8 << 20];
 pub(super) const BLOCK_BYTES: usize = 4096;
 /// Bytes read at a time: the second-level cache holds them until they are used.
 pub(super) const PIECE_BYTES: usize = 256 << 10;
+
+/// The largest block that a file system packs, of those without direct reads: squashfs's.
+const PACKED_BYTES_MAX: u64 = 1 << 20;
 
 /// How the reader keeps the page cache out of its measurements.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -125,21 +130,37 @@ impl<'a> Reader<'a> {
         if !self.is_data(&(range.start..range.end.min(self.size))) {
             return Ok(None);
         }
-        if self.access == Access::Buffered && self.is_cached(&range) {
+        if self.access != Access::Buffered {
+            return self.timed(range);
+        }
+        let Ok(cached) = self.is_cached(&range) else { return self.timed_and_dropped(range) };
+        if cached {
             return Ok(None);
         }
+        // Compressed blocks come whole, and the kernel reads ahead: left there, that would be in the
+        // way of the next read.
+        let around = range.start.saturating_sub(PACKED_BYTES_MAX)..range.end;
+        let file = self.file.try_clone()?;
+        left_as_it_was(&file, around, || self.timed_and_dropped(range))
+    }
+
+    fn timed(&mut self, range: Range<u64>) -> io::Result<Option<(u64, f64)>> {
         let start = self.clock.now();
         let read = if self.access == Access::Memory {
             read(&self.file, range, self.buffer.bytes(PIECE_BYTES))?
         } else {
-            self.file.read_at(self.buffer.bytes(bytes), at)?
+            let bytes = usize::try_from(range.end - range.start).expect("it fits the buffer");
+            self.file.read_at(self.buffer.bytes(bytes), range.start)?
         };
         let seconds = self.clock.now().saturating_sub(start).as_secs_f64();
-        if self.access == Access::Buffered {
-            let length = std::num::NonZeroU64::new(bytes as u64);
-            rustix::fs::fadvise(&self.file, at, length, Advice::DontNeed)?;
-        }
         Ok((read > 0).then_some((read as u64, seconds)))
+    }
+
+    fn timed_and_dropped(&mut self, range: Range<u64>) -> io::Result<Option<(u64, f64)>> {
+        let (at, length) = (range.start, NonZeroU64::new(range.end - range.start));
+        let timed = self.timed(range)?;
+        rustix::fs::fadvise(&self.file, at, length, Advice::DontNeed)?;
+        Ok(timed)
     }
 
     fn is_data(&self, range: &Range<u64>) -> bool {
@@ -147,10 +168,10 @@ impl<'a> Reader<'a> {
         self.data.get(at).is_some_and(|data| data.start <= range.start && range.end <= data.end)
     }
 
-    fn is_cached(&self, range: &Range<u64>) -> bool {
+    fn is_cached(&self, range: &Range<u64>) -> io::Result<bool> {
         let data = std::slice::from_ref(range);
-        ranges_by(self.file.as_fd(), data, Method::Cachestat)
-            .is_ok_and(|found| found.iter().any(|(_, resident)| *resident))
+        let found = ranges_by(self.file.as_fd(), data, Method::Cachestat)?;
+        Ok(found.iter().any(|(_, resident)| *resident))
     }
 
     fn random_offset(&mut self, bytes: usize) -> u64 {

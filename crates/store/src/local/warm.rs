@@ -42,7 +42,7 @@ pub(super) fn reads(file: &File, bytes: u64, clock: &Clock) -> io::Result<Vec<(u
 
 /// Has `work` read what it will of `range`, and drops what was not in memory before, there and
 /// where the kernel may have read ahead.
-fn left_as_it_was<T>(
+pub(super) fn left_as_it_was<T>(
     file: &File,
     range: Range<u64>,
     work: impl FnOnce() -> io::Result<T>,
