@@ -181,6 +181,16 @@ impl DeviceTable {
         self.entries.entry(device.clone()).or_default().updated = now;
     }
 
+    /// The table as it is read at `now`, in seconds of Unix time: what was dated later, by a clock
+    /// that was wrong, is of nobody knows when. It would stand above all that is learned from now on.
+    #[must_use]
+    pub fn known_by(mut self, now: u64) -> Self {
+        for entry in self.entries.values_mut().filter(|entry| entry.updated > now) {
+            entry.updated = 0;
+        }
+        self
+    }
+
     /// Takes over every device of `other` that was not learned about earlier
     /// than here. What only one of the two says beside costs, by hand or by a trial, stays.
     pub fn merge(&mut self, other: Self) {

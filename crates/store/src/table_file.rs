@@ -1,11 +1,15 @@
 //! The device table on disk: one for the system, one for the user.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sled::{DeviceTable, TableError};
+
+use crate::Clock;
 
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
@@ -14,6 +18,11 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Devices that a table keeps: a set of web pages may come from any number of servers, and every run
 /// that asks what something costs reads them all, 70 in a millisecond.
 const DEVICES_MAX: usize = 128;
+
+/// How often a lock that another process has is asked for, and after what pause: 2 s in all, where
+/// a table is written in milliseconds.
+const LOCK_ASKS: u32 = 200;
+const LOCK_ASKED_EVERY: Duration = Duration::from_millis(10);
 
 /// Something that a person should know and that stops nothing.
 #[derive(Debug)]
@@ -110,12 +119,12 @@ impl TableFiles {
         let path = self.own();
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
-        let lock = File::create(folder.join("devices.lock"))?;
-        lock.lock()?;
+        let _lock = locked(&folder.join("devices.lock"))?;
         let mut merged = read(path).unwrap_or_default();
         merged.merge(table.clone());
         merged.keep_latest(DEVICES_MAX);
-        let part = folder.join(format!("devices.toml.{}", std::process::id()));
+        // One name, which the lock guards: who was killed here leaves no more than one behind.
+        let part = folder.join("devices.toml.part");
         let written = File::create(&part).and_then(|mut file| {
             file.write_all(merged.to_toml().as_bytes())?;
             file.sync_all()
@@ -129,6 +138,28 @@ impl TableFiles {
     }
 }
 
+/// The lock of a table's folder, waited for a while: who stopped, or a user who only looks, may keep
+/// it for ever, and no run may hang at its end for that.
+fn locked(path: &Path) -> io::Result<File> {
+    let mut opening = File::options();
+    opening.write(true).create(true).truncate(false).mode(0o600);
+    // A pipe in its place would be waited for.
+    let lock = opening.custom_flags(libc::O_NONBLOCK).open(path)?;
+    for _ in 0..LOCK_ASKS {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => {
+                // Nothing tells when a lock is given back but having it.
+                let pause = rustix::time::Timespec::try_from(LOCK_ASKED_EVERY).ok();
+                let _ = rustix::event::poll(&mut [], pause.as_ref());
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    let kept = format!("another process keeps {} locked", path.display());
+    Err(io::Error::new(io::ErrorKind::TimedOut, kept))
+}
+
 fn read(path: &Path) -> Result<DeviceTable, Warning> {
     let failed = |source| Warning::Io { path: path.to_owned(), source };
     let bytes = match fs::metadata(path) {
@@ -137,10 +168,14 @@ fn read(path: &Path) -> Result<DeviceTable, Warning> {
         Ok(metadata) if metadata.len() > BYTES_MAX => {
             return Err(failed(io::Error::other("too large to be a device table")));
         }
+        Ok(metadata) if !metadata.is_file() => {
+            return Err(failed(io::Error::other("not a regular file, so no device table")));
+        }
         Ok(_) => fs::read(path).map_err(failed)?,
     };
     // What is not text is not TOML: let the parser say so.
-    DeviceTable::from_toml(&String::from_utf8_lossy(&bytes)).map_err(|source| {
+    let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
+    table.map(|table| table.known_by(Clock::real().unix_s())).map_err(|source| {
         let aside = path.with_extension("toml.broken");
         let kept_as = fs::rename(path, &aside).is_ok().then_some(aside);
         Warning::SetAside { path: path.to_owned(), kept_as, source: Box::new(source) }
@@ -211,6 +246,44 @@ mod tests {
         let is_kept = |name: &str| kept.updated(&Device::new(name)) > 0;
         assert!(is_kept("disk:a") && is_kept("https://server-999"));
         assert!(is_kept("https://server-499") && !is_kept("https://server-500"));
+    }
+
+    #[test]
+    fn a_lock_that_is_kept_and_a_table_that_is_no_file_are_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let own = folder.path().join("user");
+        fs::create_dir_all(&own).expect("a folder");
+        let lock = File::create(own.join("devices.lock")).expect("made");
+        lock.lock_shared().expect("locked");
+        let error = files.save(&DeviceTable::default()).expect_err("locked");
+        assert!(error.to_string().contains("devices.lock locked"), "{error}");
+        drop(lock);
+        files.save(&DeviceTable::default()).expect("no longer locked");
+        fs::remove_file(files.own()).expect("it is there");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, files.own(), mode).expect("made");
+        assert!(files.load().1[0].to_string().contains("not a regular file"));
+    }
+
+    #[test]
+    fn what_is_learned_stands_in_for_what_a_wrong_clock_dated_later() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let device = Device::new("disk:a");
+        let learned = |latency, at| {
+            let mut table = DeviceTable::default();
+            table.fill(&device, latency, 1e6);
+            table.set_updated(&device, at);
+            table
+        };
+        fs::create_dir_all(folder.path().join("user")).expect("a folder");
+        let later = "version = 1\n[device.\"disk:a\"]\nupdated = 18446744073709551615\n\
+                     latency_s = [1.0]\nbandwidth_small = [1e6]\n";
+        fs::write(files.own(), later).expect("written");
+        files.save(&learned(2.0, Clock::real().unix_s())).expect("saved");
+        let (loaded, _) = files.load();
+        assert!((loaded.estimate(&device, 1).expect("known").latency.p50 - 2.0).abs() < 1e-9);
     }
 
     #[test]
