@@ -32,12 +32,16 @@ impl AskFlags {
     }
 }
 
+/// As good as for ever, and no sum with it is too large: 30 years.
+const SECONDS_MAX: Duration = Duration::from_secs(1_000_000_000);
+
 /// Reads a number of seconds, with or without decimals.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
         .filter(|seconds: &f64| *seconds > 0.0)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .map(|seconds| seconds.min(SECONDS_MAX))
         .ok_or_else(|| "a number of seconds above 0, such as 3 or 0.5".to_owned())
 }
 
@@ -48,6 +52,7 @@ mod tests {
     #[test]
     fn only_times_that_can_pass_are_seconds() {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(seconds("1.8e19"), Ok(SECONDS_MAX));
         for text in ["0", "-1", "nan", "inf", "1e300", "", "3s"] {
             assert!(seconds(text).is_err(), "{text}");
         }
