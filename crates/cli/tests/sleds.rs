@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use testkit::{Facility, skip_unless};
+
 use ground::{Ground, objects, stderr, stdout};
 use serde_json::{Value, json};
 
@@ -243,6 +245,29 @@ fn what_is_mounted_below_is_left_alone_unless_asked_for() {
     let output = command.output().unwrap();
     let files: Vec<_> = objects(&output).iter().map(|tree| bytes(tree, "files")).collect();
     assert_eq!(files, [1, 2], "{}", stderr(&output));
+}
+
+#[test]
+fn a_mount_that_hangs_takes_no_other_out_of_the_sum() {
+    skip_unless!(Facility::Fuse);
+    let ground = Ground::new();
+    for number in 0..20 {
+        ground.create(format!("tree/{number}/file"), "x");
+    }
+    let (source, at) = (ground.path().join("source"), ground.path().join("tree/dead"));
+    fs::create_dir(&source).unwrap();
+    fs::create_dir(&at).unwrap();
+    let mount = slowfs::Mount::new(&source, &at, slowfs::Options::default()).unwrap();
+    mount.set_rules(vec!["*: hang=true".parse().unwrap()]);
+    let args = ["sleds", "--json", "--other-mounts", "--wait-max", "0.5", "tree"];
+    let output = ground.run(&args);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("tree/dead has not answered for 0.5 s"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(bytes(&objects(&output)[0], "files"), 20);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! What all files below a folder sum up to, in memory that does not grow with them.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearfirst::{Costs, DeliveryTime, Device, Error, Place, Plan, Reason, Sled, delivery_time};
 use rustix::fs::{AtFlags, Dir, FileType, statat};
@@ -104,9 +104,11 @@ pub(super) fn sum_up(
     other_mounts: bool,
     line: &mut progress::Line,
 ) -> Tree {
-    let below = if other_mounts { HashSet::new() } else { mounts_below(costs, root) };
+    let mounts = mounts_below(costs, root);
+    let below = if other_mounts { HashSet::new() } else { mounts.keys().cloned().collect() };
     let tasks = vec![Task::Folder(root.to_owned())];
-    let mut walk = Walk { costs, below, tasks, files: Vec::new(), tree: Tree::default() };
+    let (files, tree) = (Vec::new(), Tree::default());
+    let mut walk = Walk { costs, root, mounts, below, tasks, files, tree };
     while let Some(task) = walk.tasks.pop() {
         let (at, outcome) = match task {
             Task::Folder(path) => {
@@ -124,18 +126,14 @@ pub(super) fn sum_up(
         let found = walk.tree.files + walk.files.len() as u64;
         line.show(|| progress(found, walk.tree.shares.total(), &at));
         if let Err(error) = outcome {
-            let stalls = matches!(error, Error::Stalled { .. });
             messages::error(format_args!("{}: {}", human::name(&at), error.reason()));
-            if stalls {
-                // The rest lies on the same mount, and would be waited for as long, name by name.
-                walk.tasks.clear();
-            }
+            walk.leave_out(&error);
         }
-        if (walk.files.len() >= BATCH || walk.tasks.is_empty())
-            && let Err((at, error)) = walk.ask(line)
-        {
-            messages::error(format_args!("{}: {}", human::name(&at), error.reason()));
-            break;
+        if walk.files.len() >= BATCH || walk.tasks.is_empty() {
+            for (at, error) in walk.ask(line) {
+                messages::error(format_args!("{}: {}", human::name(&at), error.reason()));
+                walk.leave_out(&error);
+            }
         }
     }
     walk.tree
@@ -143,7 +141,10 @@ pub(super) fn sum_up(
 
 struct Walk<'a> {
     costs: &'a Costs,
-    /// Mount points below the root, as paths that begin with the root.
+    root: &'a Path,
+    /// Mount points below the root, as paths that begin with the root, and by their own names.
+    mounts: HashMap<PathBuf, PathBuf>,
+    /// Those that are not gone into.
     below: HashSet<PathBuf>,
     tasks: Vec<Task>,
     /// Found, and not asked about yet: about a batch.
@@ -196,52 +197,73 @@ impl Walk<'_> {
         outcome
     }
 
-    /// Adds the files that were found; the error comes with the folder of the file that stalled.
-    fn ask(&mut self, line: &mut progress::Line) -> Result<(), (PathBuf, Error)> {
+    /// Leaves out what is still to be walked of a mount that stalled: it would be waited for as
+    /// long, name by name. What lies on other mounts is not lost with it.
+    fn leave_out(&mut self, error: &Error) {
+        let Error::Stalled { mount, .. } = error else { return };
+        let dead = self.on(mount);
+        self.tasks.retain(|task| {
+            let (Task::Folder(path) | Task::Rest(_, path)) = task;
+            !path.starts_with(&dead)
+        });
+        self.files.retain(|path| !path.starts_with(&dead));
+    }
+
+    /// Below which path of the walk all that is on a mount lies.
+    fn on(&self, mount: &Path) -> PathBuf {
+        let known = self.mounts.iter().find(|(_, point)| *point == mount);
+        known.map_or_else(|| self.root.to_owned(), |(path, _)| path.clone())
+    }
+
+    /// Adds the files that were found; errors come with the folders of the files that stalled.
+    fn ask(&mut self, line: &mut progress::Line) -> Vec<(PathBuf, Error)> {
         let files = std::mem::take(&mut self.files);
         let asking = Asking {
-            costs: self.costs,
+            walk: self,
             before: (self.tree.files, self.tree.shares.total()),
             asked: AtomicU64::new(0),
-            stalled: AtomicBool::new(false),
+            dead: Mutex::default(),
             line: Mutex::new(line),
         };
-        let mut outcome = Ok(());
-        for (tree, stalled) in divided(&files, FILES_PER_THREAD_MIN, |files| asking.sum_up(files)) {
+        let trees = divided(&files, FILES_PER_THREAD_MIN, |files| asking.sum_up(files));
+        let dead = asking.dead.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for tree in trees {
             self.tree.merge(tree);
-            outcome = outcome.and(stalled);
         }
-        outcome
+        dead.into_values().collect()
     }
 }
 
 /// What threads that ask about files share.
 struct Asking<'a> {
-    costs: &'a Costs,
+    walk: &'a Walk<'a>,
     /// Files and bytes that are summed up already.
     before: (u64, u64),
     asked: AtomicU64,
-    stalled: AtomicBool,
+    /// Below which paths files stalled, each with the folder of the first that did.
+    dead: Mutex<BTreeMap<PathBuf, (PathBuf, Error)>>,
     line: Mutex<&'a mut progress::Line>,
 }
 
 impl Asking<'_> {
-    /// Sums up files, until one stalls, here or elsewhere.
-    fn sum_up(&self, files: &[PathBuf]) -> (Tree, Result<(), (PathBuf, Error)>) {
+    /// Sums up files, but for those on mounts where one stalled, here or elsewhere.
+    fn sum_up(&self, files: &[PathBuf]) -> Tree {
+        let costs = self.walk.costs;
         let mut tree = Tree::default();
         for path in files {
-            if self.stalled.load(Ordering::Relaxed) {
-                break;
+            if self.dead().keys().any(|dead| path.starts_with(dead)) {
+                continue;
             }
             let folder = path.parent().unwrap_or(path);
-            match self.costs.path_located(path) {
+            match costs.path_located(path) {
                 Ok(located) => {
                     let reason = located.reason;
-                    tree.add(&self.costs.describe(located), reason);
+                    tree.add(&costs.describe(located), reason);
                 }
-                Err(error @ Error::Stalled { .. }) => {
-                    self.stalled.store(true, Ordering::Relaxed);
-                    return (tree, Err((folder.to_owned(), error)));
+                Err(Error::Stalled { mount, path, limit }) => {
+                    let on = self.walk.on(&mount);
+                    let error = Error::Stalled { mount, path, limit };
+                    self.dead().entry(on).or_insert_with(|| (folder.to_owned(), error));
                 }
                 // Deleted since its folder was read.
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -254,7 +276,11 @@ impl Asking<'_> {
                 line.show(|| progress(self.before.0 + asked, self.before.1, folder));
             }
         }
-        (tree, Ok(()))
+        tree
+    }
+
+    fn dead(&self) -> MutexGuard<'_, BTreeMap<PathBuf, (PathBuf, Error)>> {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -263,11 +289,14 @@ fn progress(files: u64, bytes: u64, folder: &Path) -> String {
     format!("{files}, {}: {}", human::bytes(bytes), human::name(folder))
 }
 
-/// The mount points below `root`, as the walk will meet them.
-fn mounts_below(costs: &Costs, root: &Path) -> HashSet<PathBuf> {
+/// The mount points below `root`, as the walk will meet them, each with its own name.
+fn mounts_below(costs: &Costs, root: &Path) -> HashMap<PathBuf, PathBuf> {
     // The root's own mount answered when its kind was asked for.
     let whole = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let mounts = costs.local().mounts().unwrap_or_default();
-    let points = mounts.all().iter().filter_map(|mount| mount.point.strip_prefix(&whole).ok());
-    points.filter(|below| !below.as_os_str().is_empty()).map(|below| root.join(below)).collect()
+    let points = mounts.all().iter().filter_map(|mount| {
+        let below = mount.point.strip_prefix(&whole).ok()?;
+        Some((root.join(below), mount.point.clone()))
+    });
+    points.filter(|(_, point)| *point != whole).collect()
 }
