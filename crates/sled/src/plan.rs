@@ -45,8 +45,9 @@ impl std::ops::AddAssign for DeliveryTime {
         let excess = (self.p90 - self.p50).hypot(other.p90 - other.p50);
         self.p50 += other.p50;
         self.p90 = self.p50 + excess;
-        self.unknown_bytes += other.unknown_bytes;
-        self.cold_bytes += other.cold_bytes;
+        // Sparse files are as long as they like.
+        self.unknown_bytes = self.unknown_bytes.saturating_add(other.unknown_bytes);
+        self.cold_bytes = self.cold_bytes.saturating_add(other.cold_bytes);
     }
 }
 

@@ -47,7 +47,8 @@ impl Tree {
         for sled in sleds {
             self.shares.add(sled.place, sled.length);
             match self.devices.get_mut(&sled.device) {
-                Some(bytes) => *bytes += sled.length,
+                // Sparse files are as long as they like.
+                Some(bytes) => *bytes = bytes.saturating_add(sled.length),
                 None => drop(self.devices.insert(sled.device.clone(), sled.length)),
             }
             if sled.estimate.is_none()
@@ -77,7 +78,8 @@ impl Tree {
         self.files += files;
         self.shares.merge(&shares);
         for (device, bytes) in devices {
-            *self.devices.entry(device).or_default() += bytes;
+            let known = self.devices.entry(device).or_default();
+            *known = known.saturating_add(bytes);
         }
         self.linear += linear;
         self.best += best;
@@ -299,4 +301,23 @@ fn mounts_below(costs: &Costs, root: &Path) -> HashMap<PathBuf, PathBuf> {
         Some((root.join(below), mount.point.clone()))
     });
     points.filter(|(_, point)| *point != whole).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_sparse_files_end_where_numbers_do() {
+        let length = i64::MAX.unsigned_abs();
+        let (device, place) = (Device::new("disk:a"), Place::Far);
+        let sled = Sled { offset: 0, length, device, place, estimate: None };
+        let mut tree = Tree::default();
+        (0..3).for_each(|_| tree.add(std::slice::from_ref(&sled), None));
+        let other = std::mem::take(&mut tree);
+        tree.add(&[sled], None);
+        tree.merge(other);
+        assert_eq!((tree.shares.total(), tree.best.unknown_bytes), (u64::MAX, u64::MAX));
+        assert_eq!(tree.devices.into_values().collect::<Vec<_>>(), [u64::MAX]);
+    }
 }
