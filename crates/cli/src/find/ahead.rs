@@ -10,6 +10,7 @@ use std::thread;
 
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::Statx;
+use rustix::process::{Resource, getrlimit};
 
 use super::entry::{Directory, stat};
 use super::expr::{Action, Expr, Test, TypeSet};
@@ -25,6 +26,8 @@ const READY_MAX: usize = 16;
 /// The same below which threads that waited go on: each wake costs as much as some files.
 const READY_LOW: usize = READY_MAX / 2;
 const THREADS_MAX: usize = 3;
+/// Descriptors that a process must be allowed to have, so that the walk never lacks one for these.
+const DESCRIPTORS_MIN: u64 = 512;
 
 /// Which properties a walk asks for of every file of some types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,8 +231,10 @@ impl Ahead {
             || parsed.follow == Follow::Always
             || parsed.outputs.len() > STDERR + 1
             || parsed.expr.changes_the_walk();
+        let is_short =
+            getrlimit(Resource::Nofile).current.is_some_and(|most| most < DESCRIPTORS_MIN);
         let threads = processors().saturating_sub(1).min(THREADS_MAX);
-        if is_told_apart || threads == 0 {
+        if is_told_apart || is_short || threads == 0 {
             return None;
         }
         let shared = Arc::<Shared>::default();
@@ -256,7 +261,7 @@ impl Ahead {
         self.shared.call(&jobs);
     }
 
-    /// Forgets what is in the directory at this depth, which is to be closed.
+    /// Forgets what was told of in the directory at this depth.
     pub(crate) fn forget(&self, depth: usize) {
         let mut jobs = self.shared.jobs();
         let level = jobs.levels.get_mut(depth).map(std::mem::take).unwrap_or_default();

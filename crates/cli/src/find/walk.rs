@@ -217,8 +217,11 @@ impl<'a> Walk<'a> {
 
     /// Takes the next item of the innermost directory, or leaves it.
     fn step(&mut self, start: &CStr, session: &mut Session<'_>) {
+        let Some(depth) = self.stack.len().checked_sub(1) else { return };
         let Some(frame) = self.stack.last_mut() else { return };
         if frame.next == frame.listing.items.len() {
+            // Their items have numbers of their own.
+            self.ahead.iter().for_each(|ahead| ahead.forget(depth));
             let path = &self.path[..frame.path_len];
             match frame.fill(path, &mut self.buffer, &session.reach) {
                 Ok(true) => self.tell(session),
