@@ -413,6 +413,11 @@ fn wrong_keys_and_bad_names_are_refused_with_their_reason() {
     assert!(matches!(read(&right, "s3://bucket/missing", 0..1), Err(Error::NotFound { .. })));
     assert!(matches!(stat(&right, "s3://bucket"), Err(Error::Refused { .. })));
     assert!(matches!(stat(&right, "s3://bucket/"), Err(Error::Refused { .. })));
+    // What the server answers for the bucket is a listing, and no object's bytes.
+    for bucket in ["s3://bucket", "s3://bucket/"] {
+        let found = read(&right, bucket, 0..u64::MAX);
+        assert!(matches!(&found, Err(Error::Refused { .. })), "{bucket}: {found:?}");
+    }
     assert!(matches!(read(&right, "s3://bucket/a/../b", 0..1), Err(Error::Refused { .. })));
     assert!(matches!(right.of(&Name::from("s3://")), Err(Error::Refused { .. })));
 }

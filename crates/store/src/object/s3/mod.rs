@@ -155,17 +155,24 @@ impl Folders for Bucket {
 
 impl Inner {
     async fn stat(&self, name: Name) -> Result<Entry, Error> {
-        if self.root.key(&name).is_empty() {
-            let reason = format!("this is a bucket; its objects are {}/**", self.root.text);
-            return Err(Error::refused(name, reason));
-        }
+        self.is_object(&name)?;
         let request = Request { method: Method::HEAD, ..self.about(&name) };
         let answer = self.requests.send(&name, request).await?;
         Ok(answers::entry(name, answer.headers()))
     }
 
+    /// An error about the bucket itself: what a server answers for that is a listing.
+    fn is_object(&self, name: &Name) -> Result<(), Error> {
+        if self.root.key(name).is_empty() {
+            let reason = format!("this is a bucket; its objects are {}/**", self.root.text);
+            return Err(Error::refused(name.clone(), reason));
+        }
+        Ok(())
+    }
+
     async fn read(&self, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
         let name = entry.name.clone();
+        self.is_object(&name)?;
         if let Tier::Cold { class } | Tier::Recalling { class } = &entry.tier {
             return Err(Error::Cold { name, class: class.to_string() });
         }
