@@ -113,3 +113,27 @@ fn what_is_no_trace_is_said_and_the_others_are_played() {
     let imported = nearfirst(&state, &["trees", "import"]).arg(&none).run();
     imported.ends_with(1).complains("strace").prints("");
 }
+
+#[test]
+fn a_program_is_shown_and_forgotten_by_its_name_with_all_that_it_was_told() {
+    let (dir, state) = (Dir::new(), Dir::new());
+    dir.create("read", "text");
+    // As a build tool is called, which is known by the folder that it works in.
+    let make = dir.join("make");
+    fs::copy("/bin/cat", &make).expect("copied");
+    for _ in 0..2 {
+        let run = nearfirst(&state, &["run", "--"]).arg(&make).arg("read");
+        run.dir(dir.path()).run().succeeds();
+    }
+    let names = |args: &[&str]| -> Vec<String> {
+        let rows = rows(&nearfirst(&state, args).run());
+        rows.iter().map(|row| row["program"]["text"].as_str().expect("text").to_owned()).collect()
+    };
+    let (path, folder) = (make.display().to_string(), dir.path().display().to_string());
+    let both = [format!("{path} {folder}"), path.clone()];
+    assert_eq!(names(&["trees", "show", "--json", "make"]), both, "what ran comes first");
+    assert_eq!(names(&["trees", "show", "--json", &path]), both);
+    assert_eq!(names(&["trees", "show", "--json", &both[0]]), both[..1]);
+    nearfirst(&state, &["trees", "forget", "make"]).run().succeeds();
+    assert!(names(&["trees", "list", "--json"]).is_empty());
+}

@@ -9,6 +9,7 @@ use crate::names::{Name, Names};
 use crate::ours::{Pattern, is_template};
 use crate::paper::{AccessTree, Node};
 use crate::patterns::{Habits, Patterns};
+use crate::program::program_of;
 
 /// Programs below one another that are drawn.
 const DEPTH_MAX: usize = 16;
@@ -18,12 +19,20 @@ const DEPTH_MAX: usize = 16;
 pub struct Listed {
     /// Whose.
     pub user: User,
-    /// Its path; of what is interpreted, that of the script.
+    /// Its path; of what is interpreted, that of the script; of build tools and of interpreters
+    /// without a script, besides what they were told: `/usr/bin/make /src`, `/usr/bin/perl -c`.
     pub name: Arc<[u8]>,
     /// What came of its predictions.
     pub account: Account,
     /// A number that is larger the later it ran last.
     pub used: u64,
+}
+
+impl Listed {
+    /// The path of the program itself, where its name says what it was told to run or build besides.
+    pub fn program(&self) -> &[u8] {
+        program_of(&self.name)
+    }
 }
 
 /// What a program opened or ran, as it is remembered.

@@ -159,6 +159,15 @@ fn built(program: &[u8], arguments: &[&[u8]], folder: &[u8]) -> Vec<u8> {
     [program, b" ", &place].concat()
 }
 
+/// The path in a program's name, without what [`role`] puts after it. Applets stay: a space and a
+/// word may as well be the end of a path.
+pub(crate) fn program_of(name: &[u8]) -> &[u8] {
+    let at = |part: &[u8]| name.windows(part.len()).position(|window| window == part);
+    let told = name.ends_with(b" -c").then(|| name.len() - b" -c".len());
+    let told = told.or_else(|| at(b" -m ")).or_else(|| at(b" /"));
+    &name[..told.unwrap_or(name.len())]
+}
+
 /// How many bytes at the end of an interpreter's name are its version.
 fn versions(name: &[u8]) -> usize {
     name.iter()
@@ -239,6 +248,20 @@ mod tests {
             ("/bin/busybox sh run.sh", "/home/u/run.sh"),
         ] {
             assert_eq!(named(line), name, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_program_in_a_name_is_told_from_what_it_was_told() {
+        for (name, program) in [
+            ("/bin/make /home/u", "/bin/make"),
+            ("/bin/python3 -m pytest", "/bin/python3"),
+            ("/bin/perl -c", "/bin/perl"),
+            ("/opt/my tools/cat", "/opt/my tools/cat"),
+            ("/opt/my tools/make /src/a b", "/opt/my tools/make"),
+            ("/bin/busybox ls", "/bin/busybox ls"),
+        ] {
+            assert_eq!(program_of(name.as_bytes()), program.as_bytes(), "{name}");
         }
     }
 

@@ -68,7 +68,7 @@ struct Show {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// The program: its path, or the last part of it
+    /// The program: as `nearfirst trees` names it, its path, or the last part of that
     program: OsString,
 }
 
@@ -78,7 +78,7 @@ struct Forget {
     #[arg(long, conflicts_with = "programs")]
     all: bool,
 
-    /// The programs: their paths, or the last parts of them
+    /// The programs: as `nearfirst trees` names them, their paths, or the last parts of those
     #[arg(required_unless_present = "all", value_name = "PROGRAM")]
     programs: Vec<OsString>,
 }
@@ -223,18 +223,21 @@ fn forget(args: &Args, what: &Forget) {
     }
 }
 
-/// The programs of this path, or else of this last part of one.
+/// The programs of this name or path, or else of this last part of one: those that ran first, then
+/// those that are known by what others of their path have in common.
 fn named(patterns: &Patterns, program: &OsStr) -> Vec<Listed> {
     let programs = patterns.programs();
     let wanted = program.as_bytes();
-    let of = |fits: &dyn Fn(&[u8]) -> bool| {
-        programs.iter().filter(|listed| fits(&listed.name)).cloned().collect::<Vec<_>>()
+    let last = |path: &[u8]| path.rsplit(|&byte| byte == b'/').next() == Some(wanted);
+    let of = |fits: &dyn Fn(&Listed) -> bool| {
+        programs.iter().filter(|listed| fits(listed)).cloned().collect::<Vec<_>>()
     };
-    let whole = of(&|name| name == wanted);
-    if !whole.is_empty() {
-        return whole;
+    let mut found = of(&|listed| *listed.name == *wanted || listed.program() == wanted);
+    if found.is_empty() {
+        found = of(&|listed| last(&listed.name) || last(listed.program()));
     }
-    of(&|name| name.rsplit(|&byte| byte == b'/').next() == Some(wanted))
+    found.sort_by_key(|listed| listed.account.runs == 0);
+    found
 }
 
 fn unknown(program: &OsStr) {
