@@ -100,9 +100,20 @@ impl Stores {
             Some("http" | "https") => Ok(Arc::clone(&self.web)),
             Some(scheme) => Err(Error::unsupported(
                 name.redacted(),
-                format!("no store knows the scheme {scheme}://"),
+                format!("no store knows the scheme {scheme}://; there are {}", self.known()),
             )),
         }
+    }
+
+    /// The schemes that a name may have, without their other spellings.
+    fn known(&self) -> String {
+        let mut known: Vec<&str> = self.schemes.keys().map(String::as_str).collect();
+        known.sort_unstable();
+        #[cfg(feature = "object")]
+        known.extend(["s3", "gs", "az", "webdav", "sftp", "hdfs", "file"]);
+        #[cfg(feature = "web")]
+        known.extend(["http", "https"]);
+        known.join(", ")
     }
 
     /// Ends the programs that list names, for who will not live to drop their listings; they may

@@ -93,7 +93,11 @@ async fn what_cannot_be_run_says_why() {
     }
     let query = Query::Run { folder: Name::from("/"), words: vec!["touch".into(), "x".into()] };
     let names = listed(Programs::new(false).list(&query)).await;
-    assert_eq!(names, ["!/: `touch x` was not run: programs are run with --allow-programs only"]);
+    assert_eq!(
+        names,
+        ["!touch: `touch x` was not run: programs are run with --allow-programs only \
+           (allow_programs in C and Python)"]
+    );
 }
 
 #[tokio::test]

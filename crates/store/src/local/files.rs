@@ -75,9 +75,12 @@ impl Store for Files {
         if let Query::Glob(pattern) = query {
             return listing::entries(Arc::clone(&self.costs), pattern);
         }
+        let (name, costs) = (query.prefix(), Arc::clone(&self.costs));
         let reason = "files answer to patterns only: no database is here, and none is bound to it";
-        let error = Error::unsupported(query.prefix(), reason);
-        stream::once(async { Err(error) }).boxed()
+        let error = Error::unsupported(name.clone(), reason);
+        // What is not there is said first: most often its name is mistyped.
+        let asked = blocking(move || costs.local().stat(path_of(&name)?));
+        stream::once(async move { Err(asked.await.err().unwrap_or(error)) }).boxed()
     }
 
     fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {

@@ -68,11 +68,16 @@ impl Store for Programs {
             return failed(Error::unsupported(query.prefix(), "this is no program"));
         };
         if !self.is_allowed {
+            // Its folder may have no name: that of work.
+            let name = words
+                .first()
+                .map_or_else(|| folder.clone(), |program| Name::from(Path::new(program)));
             let reason = format!(
-                "`{}` was not run: programs are run with --allow-programs only",
+                "`{}` was not run: programs are run with --allow-programs only \
+                 (allow_programs in C and Python)",
                 shown(words)
             );
-            return failed(Error::refused(folder.clone(), reason));
+            return failed(Error::refused(name, reason));
         }
         let (folder, words, groups) = (folder.clone(), words.clone(), Arc::clone(&self.groups));
         let started = async move { Running::start(folder, &words, &groups) };
