@@ -44,10 +44,10 @@ DEST that is no folder, DEST is the file.
 
 A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it.
 The same command again goes on where that ends, if the object is still the same (smaller ones than
-256 KiB are begun anew). Nothing is replaced unless --force or --update says so. Lengths are checked, and sums where the
-store keeps them: MD5 in an ETag, or x-amz-checksum-*. A copy has the time of its object; of a
-file of this machine it has the permissions, too, else those of the file that it replaces, in
-both cases less those that the umask takes.
+256 KiB are begun anew). Nothing is replaced unless --force or --update says so. Lengths are
+checked, and sums where the store keeps them: MD5 in an ETag, or x-amz-checksum-*. A copy has the
+time of its object; of a file of this machine it has the permissions, too, else those of the file
+that it replaces, in both cases less those that the umask takes.
 
 Examples:
   nearfirst cp 's3://logs/2026/**/*.gz' logs/

@@ -48,20 +48,16 @@ use crate::sets::flags::StoreFlags;
 /// GNU find's language, with two tests of our own. `-latency` compares the time that reading the
 /// whole file will take, `-device` names where its parts are. A start point may be the name of a
 /// server, a bucket or a part of one.
-///
-/// Examples:
-///   nearfirst find /data -latency -1 -exec grep -l pattern {} +
-///   nearfirst find . -name '*.fits' -device memory -print
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "--help lists every test, action and operator.",
     after_long_help = LANGUAGE,
-    override_usage = "nearfirst find [--stats] [--wait-max SECONDS] [--allow-programs] [--storage-option NAME=VALUE] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
+    override_usage = "nearfirst find [--stats] [--wait-max SECONDS] [--allow-programs] [--allow-private-links] [--storage-option NAME=VALUE] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
 )]
 pub(crate) struct Args {
     /// Say on stderr how many files were seen, looked at and asked for their cost
     ///
-    /// Must be the first word; whatever follows belongs to find's own language.
+    /// Must come before the first path; whatever follows that belongs to find's own language.
     #[arg(long)]
     stats: bool,
 
@@ -83,6 +79,10 @@ pub(crate) struct Args {
 }
 
 const LANGUAGE: &str = "\
+Examples:
+  nearfirst find /data -latency -1 -exec grep -l pattern {} +
+  nearfirst find . -name '*.fits' -device memory -print
+
 Before the paths:
   -P  never follow symbolic links (the default)
   -H  follow those on the command line
@@ -143,11 +143,11 @@ Formats: \\a \\b \\c \\f \\n \\r \\t \\v \\0 \\\\ \\NNN and
 
 A start point may be a name of a server or bucket, for all objects below it, or a pattern, query,
 program or list, as `nearfirst ls --help` describes them. Of objects it can be asked: -name, -path,
--regex and their kin, -type, -size, -empty, -mtime, -mmin, -newer, -latency, -device; and done: -print,
--print0, -printf, -quit. Everything else is refused.
+-regex and their kin, -type, -size, -empty, -mtime, -mmin, -newer, -latency, -device; and done:
+-print, -print0, -printf, -quit. Everything else is refused.
 
-Only regular files and objects have a delivery time. A file whose cost is unknown matches no -latency; that is
-said once per device on stderr.
+Only regular files and objects have a delivery time. A file whose cost is unknown matches no
+-latency; that is said once per device on stderr.
 
 The exit code is 1 if anything went wrong, otherwise 0.";
 
