@@ -17,15 +17,21 @@ use crate::error;
 /// What is asked of a device is a read of this size, neither all latency nor all bandwidth.
 const READ_BYTES: u64 = 4 << 20;
 
-/// Something with one latency and one bandwidth.
+/// Anything with one latency and one bandwidth.
 #[pyclass(frozen, get_all, module = "nearfirst")]
 #[derive(Debug, Clone)]
 pub(crate) struct Device {
+    /// As sleds name it.
     name: String,
+    /// Seconds to the first byte, in the median; `None` where nobody knows.
     latency: Option<f64>,
+    /// Seconds to the first byte that nine in ten do not exceed.
     latency_p90: Option<f64>,
+    /// Bytes per second of a read of 4 MiB, in the median.
     bandwidth: Option<f64>,
+    /// When it was last measured, in seconds since 1970.
     updated: Option<u64>,
+    /// Where it is mounted.
     mounted_on: Vec<PathBuf>,
 }
 

@@ -11,7 +11,10 @@ use pyo3::types::PyString;
 use crate::costs::{costs, costs_by_now};
 use crate::{apart, name};
 
-/// What listing told of an object; of a file, also what the system tells who asks.
+/// What listing told of an object: what rank and filter functions are given, and stores give.
+///
+/// Of a file of this machine listing tells only the name. Its size, version and time are asked
+/// of the system when they are read, which takes as long as its mount takes.
 #[pyclass(frozen, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -81,22 +84,26 @@ impl Entry {
         }))
     }
 
+    /// Its name: a path as it was given, or a URL.
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         name::to_python(py, &self.told.name)
     }
 
+    /// Its URL; `file://` of a path.
     #[getter]
     fn url<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         url(py, &self.told.name)
     }
 
+    /// Bytes; not known of an object that was only named, or a file that is not there.
     #[getter]
     fn size(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         let known = self.told.size;
         Ok(if known.is_some() { known } else { self.status(py)?.map(|status| status.size) })
     }
 
+    /// What tells this content from a later one under the same name.
     #[getter]
     fn version(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let known = match &self.told.version {
@@ -106,6 +113,7 @@ impl Entry {
         Ok(known.map(|version| version.as_str().to_owned()))
     }
 
+    /// When its content last changed, in seconds since 1970.
     #[getter]
     fn modified(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         let known = match self.told.modified {
@@ -115,6 +123,7 @@ impl Entry {
         Ok(seconds(known))
     }
 
+    /// Whether it must be recalled before it can be read.
     #[getter]
     fn is_cold(&self) -> bool {
         self.told.tier.is_cold()

@@ -24,6 +24,10 @@ use crate::wait::wait;
 use crate::{buffer, entry, error, name};
 
 /// One object of a set, delivered once, its data near.
+///
+/// It is read forwards, and what was read is let go. For the whole as a buffer
+/// (`memoryview(member)`, `numpy.frombuffer(member)`), a file or a path, ask
+/// before reading.
 #[pyclass(frozen, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -137,31 +141,37 @@ impl Member {
         self.kept.iter().try_for_each(|object| visit.call(object))
     }
 
+    /// Its name: a path as it was given, or a URL.
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         name::to_python(py, &self.entry.name)
     }
 
+    /// Its URL; `file://` of a path.
     #[getter]
     fn url<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         entry::url(py, &self.entry.name)
     }
 
+    /// Bytes, if its server told.
     #[getter]
     fn size(&self) -> Option<u64> {
         self.entry.size
     }
 
+    /// What tells this content from a later one under the same name.
     #[getter]
     fn version(&self) -> Option<&str> {
         self.entry.version.as_ref().map(nearfirst::Version::as_str)
     }
 
+    /// When its content last changed, in seconds since 1970, if listing told.
     #[getter]
     fn modified(&self) -> Option<f64> {
         entry::seconds(self.entry.modified)
     }
 
+    /// What reading it anew would cost, from where its parts are now.
     #[getter]
     fn cost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let engine = match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -176,6 +186,7 @@ impl Member {
         py.import("nearfirst._sleds")?.getattr("Sleds")?.call1((sleds,))
     }
 
+    /// What kept it away, as far as that is known.
     #[getter]
     fn error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let error = match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -185,6 +196,7 @@ impl Member {
         Ok(error.map(|error| error::of_member(py, &error).into_value(py).into_bound(py).into_any()))
     }
 
+    /// Read the next `size` bytes, or all that were not read yet.
     #[pyo3(signature = (size = None, /))]
     fn read<'py>(&self, py: Python<'py>, size: Option<isize>) -> PyResult<Bound<'py, PyBytes>> {
         // As of Python's files: what is negative is all.
@@ -192,6 +204,7 @@ impl Member {
         self.using(|held| held.reading.take(py, size))
     }
 
+    /// Read as many of the next bytes as are here and have room; 0 at the end.
     #[pyo3(signature = (buffer, /))]
     fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         let buffer = PyUntypedBuffer::get(buffer)?;
@@ -201,11 +214,15 @@ impl Member {
         Ok(taken.len())
     }
 
+    /// Open the whole as a file that can seek; each call has its own position.
     fn open<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let file = self.using(|held| held.reading.file(py))?;
         file_object(py, file)
     }
 
+    /// Name a file with the whole, under the member's own file name.
+    ///
+    /// That of a remote member is a copy, which goes when the member does.
     fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         let own = OsStr::from_bytes(self.entry.name.file_name());
         let file_name = if own.is_empty() { OsStr::new("member") } else { own };
@@ -228,6 +245,7 @@ impl Member {
         })
     }
 
+    /// Let go of its data.
     fn close(&self, py: Python<'_>) {
         let held = self.replaced(State::Closed);
         py.detach(|| drop(held));

@@ -20,12 +20,16 @@ use crate::sled::{local, place_word, plan_of};
 #[derive(Debug)]
 pub(crate) struct Piece {
     #[pyo3(get)]
+    /// First byte.
     offset: u64,
     #[pyo3(get)]
+    /// Where it was when it was picked.
     place: &'static str,
     #[pyo3(get)]
+    /// Where it would be fetched from.
     device: String,
     #[pyo3(get)]
+    /// Its bytes.
     data: Py<PyBytes>,
 }
 

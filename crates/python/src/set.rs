@@ -29,7 +29,12 @@ use crate::wait::wait;
 use crate::waiting::Waiting;
 use crate::{error, name};
 
-/// An open dynamic set.
+/// An open dynamic set: unordered, immutable, without duplicates.
+///
+/// Every member satisfied its spec at some time in the set's life; once a
+/// member, always a member; it is current, but not necessarily complete. Each
+/// member is yielded once, to one of the threads that iterate. Nothing is
+/// fetched before the first is asked for.
 #[pyclass(frozen, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Set {
@@ -273,6 +278,7 @@ impl Set {
         Ok(Waiting::new(slf.clone().unbind(), open, bell))
     }
 
+    /// How many members there are; waits for the listing to end.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let open = self.open()?;
         let size = wait(py, open.engine()?, || open.goes_on(), open.set()?.listed())?;
@@ -280,6 +286,7 @@ impl Set {
         Ok(usize::try_from(size)?)
     }
 
+    /// Whether there is a member; waits for the first name.
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         let open = self.open()?;
         let mut entries = Box::pin(open.set()?.entries());
@@ -294,6 +301,7 @@ impl Set {
         }
     }
 
+    /// Whether a name is a member; waits for the listing to meet it, or to end.
     fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let open = self.open()?;
         let bytes = py.import("os")?.getattr("fsencode")?.call1((name,))?;
@@ -307,11 +315,13 @@ impl Set {
         self.kept.iter().try_for_each(|object| visit.call(object))
     }
 
+    /// List the names as they become known, from the first; nothing is fetched.
     fn names(&self, py: Python<'_>) -> PyResult<Names> {
         let listing = self.open()?.listing()?;
         Ok(Names { listing, kept: self.kept(py), yields_errors: self.yields_errors })
     }
 
+    /// Take the members of which `keep` is true: a new set.
     fn filter(&self, keep: Bound<'_, PyAny>) -> PyResult<Self> {
         let py = keep.py();
         if !keep.is_callable() {
@@ -325,10 +335,12 @@ impl Set {
         self.made(py, None, Some((ground, function)), |set, _| set.subset(predicate))
     }
 
+    /// Evaluate the same specs anew: a new set, from the beginning.
     fn rewind(&self, py: Python<'_>) -> PyResult<Self> {
         self.made(py, None, None, |set, _| set.rewind())
     }
 
+    /// What is in both: a new set.
     fn __and__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
         let both = nearfirst::Set::intersection;
         self.made(py, Some(other), None, |set, other| {
@@ -336,6 +348,7 @@ impl Set {
         })
     }
 
+    /// What is in either, both opened with the same stores and options of these: a new set.
     fn __or__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
         let (left, right) = (self.open()?, other.open()?);
         if !left.grounds[0].shared.reads_as(py, &right.grounds[0].shared) {
@@ -349,6 +362,7 @@ impl Set {
         })
     }
 
+    /// What is in this and not in the other, which is listed whole first: a new set.
     fn __sub__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
         let less = nearfirst::Set::difference;
         self.made(py, Some(other), None, |set, other| {
@@ -356,6 +370,7 @@ impl Set {
         })
     }
 
+    /// How many names are known so far.
     #[getter]
     fn known(&self, py: Python<'_>) -> PyResult<u64> {
         let open = self.open()?;
@@ -363,6 +378,7 @@ impl Set {
         Ok(py.detach(|| set.known()))
     }
 
+    /// The names yielded so far, as `open(order=...)` takes them.
     #[getter]
     fn order_taken<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyString>>> {
         let open = self.open()?;
@@ -406,11 +422,13 @@ impl Set {
         format!("<nearfirst.Set {members} members and {errors} errors yielded, {state}>")
     }
 
+    /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
         locked(&self.open).is_none()
     }
 
+    /// Cancel what is on its way; members that were handed out stay.
     fn close(&self) {
         let open = locked(&self.open).take();
         if let Some(open) = open {

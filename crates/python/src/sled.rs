@@ -20,13 +20,21 @@ use crate::wait::wait;
 #[pyclass(frozen, get_all, module = "nearfirst")]
 #[derive(Debug, Clone)]
 pub(crate) struct Sled {
+    /// First byte.
     offset: u64,
+    /// Bytes; never 0.
     length: u64,
+    /// Where it would be fetched from: `memory`, `disk:vda`, `nfs:host:/export`.
     device: String,
+    /// How far away it is.
     place: &'static str,
+    /// Seconds to the first byte, in the median; `None` where nobody knows.
     latency: Option<f64>,
+    /// Seconds to the first byte that nine in ten do not exceed.
     latency_p90: Option<f64>,
+    /// Bytes per second once flowing, in the median.
     bandwidth: Option<f64>,
+    /// Bytes per second that nine in ten reach.
     bandwidth_p90: Option<f64>,
 }
 
@@ -62,14 +70,19 @@ impl Sled {
 #[pyclass(frozen, get_all, module = "nearfirst")]
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryTime {
+    /// Seconds for the part whose cost is known, in the median.
     p50: f64,
+    /// Seconds for the part whose cost is known that nine in ten do not exceed.
     p90: f64,
+    /// Bytes whose cost nobody knows; they come on top.
     unknown_bytes: u64,
+    /// Bytes that must be recalled first.
     cold_bytes: u64,
 }
 
 #[pymethods]
 impl DeliveryTime {
+    /// Whether the times cover all of the file.
     #[getter]
     fn is_known(&self) -> bool {
         self.unknown_bytes == 0

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::error;
 use crate::name;
 
-/// Which objects are wanted.
+/// Which objects are wanted; made by `glob`, `query`, `links`, `program` and `list_of`.
 #[pyclass(frozen, eq, module = "nearfirst")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spec(pub(crate) nearfirst::Spec);
