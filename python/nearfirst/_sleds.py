@@ -122,8 +122,8 @@ def calibrate(
     bandwidth, past the page cache; no file is changed.
 
     Args:
-        paths: Files or folders on the devices. Without any, memory and all devices
-            behind mounts, but for those that cannot be measured.
+        paths: Folders, or files of a megabyte or more, on the devices. Without any, memory and
+            all devices behind mounts, but for those that cannot be measured.
         seconds: To spend on a device, at the most; a few reads are made in any case.
         save: Whether to write it down in the device table of this user, or of the
             system if this is root.

@@ -139,12 +139,18 @@ def test_a_member_has_a_cost(file: Path) -> None:
             assert member.cost
 
 
-def test_devices_are_measured(file: Path) -> None:
+def test_devices_are_measured(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(bytes(1 << 20))
     measured = {device.name for device in nearfirst.calibrate(file, seconds=0.01)}
     # Memory is known now: it is not measured again unasked.
     (again,) = nearfirst.calibrate(file, seconds=0.01, save=False)
     assert again.name in measured
     assert again.updated is not None
+    small = tmp_path / "small"
+    small.write_bytes(bytes(1 << 16))
+    with pytest.raises(nearfirst.Refused, match="name a larger file or a folder"):
+        nearfirst.calibrate(small, seconds=0.01, save=False)
     with pytest.raises(nearfirst.NotFound):
         nearfirst.calibrate(f"{file}.none")
     with pytest.raises(ValueError, match="seconds"):

@@ -29,7 +29,7 @@ use target::Target;
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
-    /// Files or folders on the devices to measure; without any, all devices
+    /// Folders, or files of a megabyte or more, on the devices to measure; without any, all devices
     paths: Vec<PathBuf>,
 
     /// Seconds to spend on a device, at the most; a few reads are made in any case
