@@ -115,6 +115,18 @@ fn what_is_no_trace_is_said_and_the_others_are_played() {
 }
 
 #[test]
+fn the_services_folder_is_told_from_a_users() {
+    let state = Dir::new();
+    state.create("trees/0/x", "");
+    let folder = state.path().display().to_string();
+    for what in [&["trees"][..], &["trees", "stats"], &["trees", "forget", "--all"]] {
+        let output = nearfirst(&state, what).arg("--state").arg(&folder).run();
+        let told = format!("of one it is {folder}/trees/NUMBER\n");
+        assert!(output.ends_with(1).stderr().ends_with(&told), "{}", output.stderr());
+    }
+}
+
+#[test]
 fn a_program_is_shown_and_forgotten_by_its_name_with_all_that_it_was_told() {
     let (dir, state) = (Dir::new(), Dir::new());
     dir.create("read", "text");

@@ -105,6 +105,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn store(folder: Option<&PathBuf>) -> Option<PatternStore> {
+    if let Some(folder) = folder.filter(|folder| folder.join("trees").is_dir()) {
+        let folder = folder.display();
+        messages::error(format_args!(
+            "{folder}: the service's folder of all users; of one it is {folder}/trees/NUMBER"
+        ));
+        return None;
+    }
     let store = folder.map(PatternStore::at).or_else(PatternStore::own);
     if store.is_none() {
         messages::error("there is no home folder, and so no patterns; --state names their folder");

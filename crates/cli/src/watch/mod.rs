@@ -92,7 +92,10 @@ fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     let state = std::path::absolute(&args.state)?;
     // Its errors say what the system said themselves: not again, as their sources.
     let served = service::serve(ServiceOptions { scope, state, attendant }, say);
-    served.map_err(|error| anyhow::Error::msg(error.to_string()))
+    served.map_err(|error| {
+        let is_root = rustix::process::geteuid().is_root();
+        anyhow::anyhow!("{error}{}", if is_root { "" } else { "; the service needs root" })
+    })
 }
 
 fn attend(of: &[OsString], dry_run: bool, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
