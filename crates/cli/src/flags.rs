@@ -18,7 +18,7 @@ pub(crate) struct ReadFlags {
     pub(crate) plan: PlanFlag,
 
     /// Threads that read and compute; by default one per processor
-    #[arg(long, value_name = "N", help_heading = "Reading")]
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Reading")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Say on stderr what was near, what was waited for and what was saved
@@ -35,6 +35,11 @@ impl ReadFlags {
     pub(crate) fn threads(&self) -> usize {
         self.jobs.map_or_else(processors, NonZeroUsize::get)
     }
+}
+
+/// `--jobs` as a number.
+pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "a whole number above 0".to_owned())
 }
 
 /// How many threads can run at once. To find out takes a dozen calls, as a control group may say.

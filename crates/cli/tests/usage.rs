@@ -49,6 +49,18 @@ fn a_command_refuses_with_the_exit_code_of_the_program_it_stands_in_for() {
 }
 
 #[test]
+fn a_number_of_jobs_that_is_none_is_told_what_it_should_be() {
+    for jobs in ["--jobs=0", "--jobs=many", "--jobs=-1"] {
+        for words in [["ls", jobs, "x"], ["grep", jobs, "x"]] {
+            let Said { code, stderr, .. } = run(&[&["nearfirst"][..], &words].concat());
+            assert_eq!(code, Some(2), "{words:?}: {stderr}");
+            let told = "for '--jobs <N>': a whole number above 0\n";
+            assert!(stderr.contains(told), "{words:?}: {stderr}");
+        }
+    }
+}
+
+#[test]
 fn what_is_no_command_is_refused_by_the_program() {
     refuses(&["nearfirst", "no-such-command"], 2, "nearfirst: unrecognized subcommand");
     refuses(&["nearfirst", "--no-such-flag"], 2, "nearfirst: unexpected argument");

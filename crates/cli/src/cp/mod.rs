@@ -88,7 +88,7 @@ pub(crate) struct Args {
 
     /// Files written at a time; by default one per processor, and at least 8, since they wait for the
     /// disk
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = crate::flags::count)]
     jobs: Option<NonZeroUsize>,
 
     #[command(flatten)]

@@ -167,7 +167,7 @@ impl Patience {
 #[derive(Args, Debug, Clone)]
 pub(crate) struct JobFlags {
     /// Members worked on at a time; by default one per processor
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = crate::flags::count)]
     jobs: Option<NonZeroUsize>,
 }
 
