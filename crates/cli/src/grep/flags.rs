@@ -1284,7 +1284,8 @@ static FLAGS: &[Flag] = &[
         value: Some("SIZE"),
         heading: READING,
         help: "Memory for results that wait for their turn; 64M by default",
-        more: "What does not fit waits in a temporary file.",
+        more: "What does not fit waits in a temporary file. What is fetched of objects and not searched \
+               yet takes as much again; 256M by default.",
         apply: |a, g| {
             a.budget_bytes = Some(g.size()?);
             Ok(())
