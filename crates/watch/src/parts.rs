@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use sled::{Device, Place};
-use store::{Backing, Costs, Located, Reason};
+use sled::Place;
+use store::{Costs, Located, Reason};
 use tree::{Access, Decision, Event, File, PARTS_BYTES_MIN, Process};
 
 use crate::mapped::Mapped;
@@ -47,9 +47,6 @@ pub(crate) struct Parts {
     /// Files that are not large and were near a moment ago: a build opens the same libraries many
     /// times a second.
     near: Recent,
-    /// FUSE mounts of which it is not known whether they empty a file's cache when it is opened, and
-    /// where nothing of a file that was read was in memory. It is asked about no other file there.
-    seem_to_empty: HashSet<Device>,
 }
 
 impl Parts {
@@ -65,7 +62,6 @@ impl Parts {
             count: 0,
             whole: HashSet::new(),
             near: Recent::default(),
-            seem_to_empty: HashSet::new(),
         }
     }
 
@@ -136,39 +132,26 @@ impl Parts {
     fn was_far(&self, file: &File, size: u64) -> bool {
         let Ok(located) = self.costs.path_located(path_of(file)) else { return false };
         let share_max = if size >= LARGE_BYTES { LARGE_NEAR_SHARE_MAX } else { NEAR_SHARE_MAX };
-        if located.reason == Some(Reason::OpeningMayEvict) {
-            // It is not asked while somebody may read it, but when who opened it has ended.
-            return located.device.is_some_and(|device| !self.seem_to_empty.contains(&device));
-        }
-        near(located, size).is_some_and(|near| bytes(&near) < size / share_max)
+        // While it may be read it is not opened on a mount that may then empty its cache.
+        located.reason == Some(Reason::OpeningMayEvict)
+            || near(located, size).is_some_and(|near| bytes(&near) < size / share_max)
     }
 
     fn ended(&mut self, process: Process) -> Vec<Event> {
         let files = self.files.remove(&process).unwrap_or_default();
         self.count -= files.len();
-        let mut told = Vec::new();
-        for file in files {
+        let touched = |file: File| {
             let near = self.near_now(&file).unwrap_or_default();
             let extents = joined(self.mapped.read(&file.path, near), GAP_BYTES);
-            if !extents.is_empty() {
-                told.push(Event::Touched { process, file, extents });
-            }
-        }
-        told
+            (!extents.is_empty()).then_some(Event::Touched { process, file, extents })
+        };
+        files.into_iter().filter_map(touched).collect()
     }
 
     /// What of a file is in memory; `None` if nobody says, or if it is another file by now.
-    fn near_now(&mut self, file: &File) -> Option<Vec<Range<u64>>> {
-        let (opened, status) = self.costs.open_harmless(path_of(file)).ok()?;
-        let near = near(self.costs.local().locate(&opened).ok()?, file.size?)?;
-        if status.backing == Backing::Fuse {
-            if near.is_empty() {
-                self.seem_to_empty.insert(status.device);
-            } else {
-                self.costs.saw_cache_kept(&status.device);
-            }
-        }
-        Some(near)
+    fn near_now(&self, file: &File) -> Option<Vec<Range<u64>>> {
+        let (opened, _) = self.costs.open_harmless(path_of(file)).ok()?;
+        near(self.costs.local().locate(&opened).ok()?, file.size?)
     }
 }
 
