@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::fs::DirEntry;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nearfirst::{Backing, Error, Local};
 
@@ -20,7 +21,7 @@ const FOLDERS_MAX: usize = 64;
 pub(crate) struct Reach {
     local: Local,
     /// The last names of the places where something is mounted that may not answer.
-    names: HashSet<Vec<u8>>,
+    names: Arc<HashSet<Vec<u8>>>,
     /// Those places.
     points: Vec<PathBuf>,
 }
@@ -31,7 +32,7 @@ impl Reach {
         let wary = mounts.all().iter().filter(|mount| mount.backing.may_stall());
         let name = |point: &Path| point.file_name().unwrap_or_default().as_bytes().to_vec();
         let points: Vec<PathBuf> = wary.map(|mount| mount.point.clone()).collect();
-        let names = points.iter().map(|point| name(point)).collect();
+        let names = Arc::new(points.iter().map(|point| name(point)).collect());
         Self { local, names, points }
     }
 
@@ -48,6 +49,11 @@ impl Reach {
             self.points.iter().any(|at| at.starts_with(&folder) || folder.starts_with(at))
         };
         self.is_wary() && (folders.len() > FOLDERS_MAX || folders.iter().any(is_near))
+    }
+
+    /// The names under which something may be mounted that may not answer.
+    pub(crate) fn names(&self) -> &Arc<HashSet<Vec<u8>>> {
+        &self.names
     }
 
     /// Whether anything is mounted that may not answer.

@@ -15,6 +15,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -304,9 +305,9 @@ fn depth_order_and_operators() {
     assert_eq!(depth_first.code, Some(0));
 }
 
-/// Where there are many folders others read them ahead of the walk, unless one may be pruned.
-#[test]
-fn many_folders_come_in_the_order_of_the_walk() {
+/// A tree with a folder `many` of so many that others read them ahead of the walk, unless one may be
+/// pruned.
+fn many_folders() -> Tree {
     let tree = Tree::new();
     for number in 0..150 {
         let folder = tree.at(format!("many/{}/{}/{number}", number % 5, number % 30));
@@ -318,6 +319,12 @@ fn many_folders_come_in_the_order_of_the_walk() {
             symlink("..", folder.join("up")).unwrap();
         }
     }
+    tree
+}
+
+#[test]
+fn many_folders_come_in_the_order_of_the_walk() {
+    let tree = many_folders();
     for (options, expression) in [
         ("", "-print"),
         ("", "-size +0 -print"),
@@ -772,6 +779,26 @@ fn a_file_that_hangs_is_not_waited_for_longer_than_asked() {
         finds(&[near, OsStr::new(word), hangs.as_os_str()], "");
     }
     slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn a_mount_that_hangs_in_one_of_many_folders_takes_nothing_from_the_others() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (tree, source) = (many_folders(), Dir::new());
+    let number = 77;
+    let at = tree.at(format!("many/{}/{}/{number}/mount", number % 5, number % 30));
+    fs::create_dir(&at).unwrap();
+    let words = split("many -size +1 -type f");
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let wanted = tree.command(program, &words).output().unwrap().stdout;
+    let mount = slowfs::Mount::new(source.path(), &at, slowfs::Options::default()).unwrap();
+    mount.set_rules(vec!["*: hang=true".parse().unwrap()]);
+    let state = Dir::new();
+    let words = ["find", "--wait-max=2"].into_iter().map(OsString::from).chain(words);
+    let find = Program::at(program).cmd(words).dir(tree.at("")).timeout(Duration::from_secs(20));
+    let output = find.env("NEARFIRST_STATE", state.path()).run();
+    mount.set_rules(Vec::new());
+    output.ends_with(1).complains("/mount’: ").prints(wanted);
 }
 
 #[test]

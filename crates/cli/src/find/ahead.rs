@@ -3,7 +3,7 @@
 //! The walk goes on in its own order, and asks for itself what nobody has begun when it comes there.
 //! What a thread could not do is done again by the walk, which tells why it failed.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -89,15 +89,23 @@ impl Found {
         Self { descriptor, listing: Listing::default(), metas: Vec::new() }
     }
 
-    fn of(directory: &Directory, name: &CStr, looks: Looks, buffer: &mut Vec<u8>) -> Option<Self> {
+    /// What a directory holds. The files of these names are not looked at: something that does not
+    /// answer may be mounted there.
+    fn of(
+        directory: &Directory,
+        name: &CStr,
+        looks: Looks,
+        mounts: &HashSet<Vec<u8>>,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Self> {
         let descriptor = open(directory.as_fd(), name, false).ok()?;
         let mut listing = Listing::default();
         while !listing.ended && listing.items.is_empty() {
             listing.read_on(descriptor.as_fd(), buffer).ok()?;
         }
         let look = |item: &Item| {
-            let is_wanted = looks.includes(item.kind);
             let name = listing.name(*item);
+            let is_wanted = looks.includes(item.kind) && !mounts.contains(name.to_bytes());
             is_wanted.then(|| stat(descriptor.as_fd(), name, false)).and_then(Result::ok)
         };
         let metas = match looks {
@@ -184,7 +192,7 @@ impl Shared {
     }
 
     /// What a thread does until the walk is over.
-    fn work(&self, looks: Looks) {
+    fn work(&self, looks: Looks, mounts: &HashSet<Vec<u8>>) {
         let mut buffer = Vec::with_capacity(LISTING_BYTES);
         let mut jobs = self.jobs();
         while !jobs.closed {
@@ -195,7 +203,7 @@ impl Shared {
                 continue;
             };
             drop(jobs);
-            let found = Found::of(&directory, &name, looks, &mut buffer);
+            let found = Found::of(&directory, &name, looks, mounts, &mut buffer);
             drop(directory);
             jobs = self.jobs();
             jobs.done(number, found);
@@ -223,8 +231,8 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Threads beside the walk; `None` where another order of calls could be noticed, or would be
-    /// of no use.
-    pub(crate) fn of(parsed: &Parsed) -> Option<Self> {
+    /// of no use. Under the names of `mounts` something may be mounted that does not answer.
+    pub(crate) fn of(parsed: &Parsed, mounts: &Arc<HashSet<Vec<u8>>>) -> Option<Self> {
         // A directory that is pruned or elsewhere is not to be read, one that is changed by a
         // command not before.
         let is_told_apart = parsed.one_file_system
@@ -241,9 +249,9 @@ impl Ahead {
         let looks = Looks::first_of(&parsed.expr);
         let mut started = 0;
         for _ in 0..threads {
-            let shared = Arc::clone(&shared);
+            let (shared, mounts) = (Arc::clone(&shared), Arc::clone(mounts));
             let named = thread::Builder::new().name("nearfirst-ahead".into());
-            started += usize::from(named.spawn(move || shared.work(looks)).is_ok());
+            started += usize::from(named.spawn(move || shared.work(looks, &mounts)).is_ok());
         }
         (started > 0).then_some(Self { shared })
     }

@@ -328,7 +328,7 @@ impl<'a> Walk<'a> {
         }
         if session.stats.opens >= self.ahead_from {
             self.ahead_from = u64::MAX;
-            self.ahead = Ahead::of(self.parsed);
+            self.ahead = Ahead::of(self.parsed, session.reach.names());
             self.ahead.iter().for_each(|ahead| self.stack.iter().for_each(|_| ahead.entered()));
         }
         let (Some(ahead), Some(frame)) = (&self.ahead, self.stack.last_mut()) else { return };
