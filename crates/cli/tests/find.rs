@@ -350,6 +350,16 @@ fn many_folders_come_in_the_order_of_the_walk() {
 }
 
 #[test]
+fn many_folders_are_found_with_few_descriptors() {
+    let tree = many_folders();
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let few = format!("ulimit -n 14 && exec {program} find many -links -99");
+    let few = tree.run("sh", &[OsString::from("-c"), few.into()]);
+    assert_eq!(few, tree.ours("many -links -99"));
+    assert_eq!(few.code, Some(0));
+}
+
+#[test]
 fn formats() {
     let tree = Tree::new();
     for line in [
