@@ -350,6 +350,19 @@ fn many_folders_come_in_the_order_of_the_walk() {
 }
 
 #[test]
+fn of_many_folders_none_is_read_before_its_time_of_access_is_asked_for() {
+    let tree = many_folders();
+    let folders = tree.ours("many -type d").out;
+    for expression in ["-type d -atime +30", "-depth -type d -atime +30", "-type d -amin -9"] {
+        for folder in &folders {
+            tree.touch(folder.trim_end_matches("\\n"), 100 * 86_400);
+        }
+        let wanted = if expression.contains("+30") { &folders[..] } else { &[] };
+        assert_eq!(tree.ours(&format!("many {expression}")).out, wanted, "{expression}");
+    }
+}
+
+#[test]
 fn many_folders_are_found_with_few_descriptors() {
     let tree = many_folders();
     let program = env!("CARGO_BIN_EXE_nearfirst");

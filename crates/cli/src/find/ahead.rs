@@ -234,11 +234,12 @@ impl Ahead {
     /// of no use. Under the names of `mounts` something may be mounted that does not answer.
     pub(crate) fn of(parsed: &Parsed, mounts: &Arc<HashSet<Vec<u8>>>) -> Option<Self> {
         // A directory that is pruned or elsewhere is not to be read, one that is changed by a
-        // command not before.
+        // command not before, and one whose time of access is asked for not before it is told.
         let is_told_apart = parsed.one_file_system
             || parsed.follow == Follow::Always
             || parsed.outputs.len() > STDERR + 1
-            || parsed.expr.changes_the_walk();
+            || parsed.expr.changes_the_walk()
+            || parsed.expr.asks_for_access_times();
         let is_short =
             getrlimit(Resource::Nofile).current.is_some_and(|most| most < DESCRIPTORS_MIN);
         let threads = processors().saturating_sub(1).min(THREADS_MAX);

@@ -9,7 +9,7 @@ use regex::bytes::Regex;
 
 use super::glob::Glob;
 use super::mode::PermissionTest;
-use super::printf::Piece;
+use super::printf::{Field, Piece};
 
 /// A node of the expression; operands stand in the order of evaluation.
 #[derive(Debug)]
@@ -28,14 +28,32 @@ pub(crate) enum Expr {
 impl Expr {
     /// Whether it decides where the walk goes, or does what the walk may come upon.
     pub(crate) fn changes_the_walk(&self) -> bool {
+        self.has(|part| {
+            matches!(part, Self::Action(Action::Exec(_) | Action::Delete | Action::Prune))
+        })
+    }
+
+    /// Whether it asks when files were read last.
+    pub(crate) fn asks_for_access_times(&self) -> bool {
+        let is_of_access = |piece: &Piece| {
+            let Piece::Field(_, field) = piece else { return false };
+            matches!(field, Field::Time(Stamp::Access) | Field::TimePart(Stamp::Access, _))
+        };
+        self.has(|part| match part {
+            Self::Test(Test::Age(stamp, _) | Test::Newer(stamp, _)) => *stamp == Stamp::Access,
+            Self::Test(Test::Used(_)) => true,
+            Self::Action(Action::Printf(_, pieces)) => pieces.iter().any(is_of_access),
+            _ => false,
+        })
+    }
+
+    /// Whether any of its tests and actions is one of these.
+    fn has(&self, is_one: impl Fn(&Self) -> bool + Copy) -> bool {
         match self {
-            Self::Action(action) => {
-                matches!(action, Action::Exec(_) | Action::Delete | Action::Prune)
-            }
-            Self::Test(_) => false,
-            Self::Not(inner) => inner.changes_the_walk(),
+            Self::Test(_) | Self::Action(_) => is_one(self),
+            Self::Not(inner) => inner.has(is_one),
             Self::And(items) | Self::Or(items) | Self::List(items) => {
-                items.iter().any(Self::changes_the_walk)
+                items.iter().any(|item| item.has(is_one))
             }
         }
     }

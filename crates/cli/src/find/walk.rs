@@ -275,6 +275,10 @@ impl<'a> Walk<'a> {
             && !session.quits
             && !self.crosses(&mut entry, session);
         if descends {
+            if wanted && first && self.parsed.expr.asks_for_access_times() {
+                // Reading a directory is an access.
+                entry.look_ahead(session);
+            }
             let may_stall = (entry.may_stall || via_link || entry.is_mount(session))
                 && session.reach.may_stall(entry.path);
             session.stats.opens += 1;
