@@ -531,7 +531,9 @@ fn as_ripgrep_on_real_text() {
 fn what_follows_the_last_match_wanted_does_not_count_as_searched() {
     let folder = Folder::new().with("text", "foo\nfoo\nbar\nfoo\nbar");
     for limit in ["-m1", "-m2", "-m3"] {
-        folder.same_as_ripgrep(&["--json", limit, "foo", "text"]);
+        for after in ["-A0", "-A1", "-A2", "-A9"] {
+            folder.same_as_ripgrep(&["--json", limit, after, "foo", "text"]);
+        }
     }
 }
 

@@ -108,6 +108,17 @@ impl<'a, M: Matcher> Merge<'a, M> {
         }
     }
 
+    /// Whether all lines that are wanted, and those around them, were found.
+    fn has_all(&self) -> bool {
+        self.wanted == Some(0) && self.owed == 0
+    }
+
+    /// Whether lines after the last match do not count as searched, as in ripgrep: it ends before it
+    /// has gone beyond them. With -v it goes line by line.
+    pub(super) fn ends_with_match(&self) -> bool {
+        self.has_all() && !self.bench.searcher.invert_match()
+    }
+
     pub(super) fn output(&self) -> &FileOutput<'a> {
         &self.output
     }
@@ -197,7 +208,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
         self.count(&part);
         self.lines_before += part.lines;
         self.remember(part.tail);
-        self.done |= part.last || (self.wanted == Some(0) && self.owed == 0);
+        self.done |= part.last || self.has_all();
         if self.method.format.kind.stops_at_match() && !self.method.format.stats {
             self.done |= self.tally.events > 0;
         }
@@ -227,6 +238,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
         self.tally.events += part.tally.events;
         self.tally.matches += part.tally.matches;
         self.tally.matched_lines += part.tally.matched_lines;
+        self.tally.matches_end = self.tally.matches_end.max(part.tally.matches_end);
         self.tally.bytes_searched += part.tally.bytes_searched;
         if self.tally.binary_offset.is_none() {
             self.tally.binary_offset = part.tally.binary_offset;

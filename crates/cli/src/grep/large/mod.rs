@@ -299,6 +299,9 @@ fn finish<M: Matcher>(
     let mut end = Rendered::default();
     let printed = merge.output().printed_bytes();
     let mut tally = merge.tally;
+    if merge.ends_with_match() {
+        tally.bytes_searched = tally.bytes_searched.min(tally.matches_end);
+    }
     // What follows a NUL byte is not counted as searched, as in ripgrep.
     tally.bytes_searched = tally.bytes_searched.min(tally.binary_offset.unwrap_or(u64::MAX));
     let outcome = close(method.format, method.path, method.nul, &tally, stats, printed, &mut end)?;

@@ -275,6 +275,7 @@ impl<M: Matcher> Printing<'_, M> {
         self.watch(bytes, line.range.start);
         self.note_place(searcher);
         self.tally.events += 1;
+        self.tally.matches_end = line.range.end;
         self.look_stretched(searcher, line)?;
         if self.format.stats {
             self.tally.matches += self.found.matches().len() as u64;
@@ -357,6 +358,7 @@ impl<M: Matcher> Sink for Printing<'_, M> {
 
     fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let offset = self.base_offset() + found.absolute_byte_offset();
+        self.tally.matches_end = offset + found.bytes().len() as u64;
         self.watch(found.bytes(), offset);
         if !self.format.kind.shows_lines() {
             return self.summarize(searcher, found);

@@ -84,6 +84,8 @@ pub(in crate::grep) struct Tally {
     /// Single matches, counted only if something asks for them.
     pub(in crate::grep) matches: u64,
     pub(in crate::grep) matched_lines: u64,
+    /// Where the last of the events ends in the file.
+    pub(in crate::grep) matches_end: u64,
     /// Offset of the first NUL byte met, where those matter.
     pub(in crate::grep) binary_offset: Option<u64>,
     pub(in crate::grep) bytes_searched: u64,
