@@ -19,6 +19,9 @@ const HOLDS: Duration = Duration::from_secs(5);
 /// The same of one that stands for no file: a compiler looks for each header in every folder of its
 /// path. What is put there by another name meanwhile was just written, and is near.
 const HOLDS_NOTHING: Duration = Duration::from_secs(1);
+/// How often the kernel is asked for one name: it also says that it has not looked it up where
+/// anybody mounts something meanwhile, and a file of which that is believed is not learned.
+const TRIES: usize = 8;
 /// Names kept; about 300 bytes each.
 const NAMES_MAX: usize = 1 << 15;
 
@@ -81,17 +84,19 @@ impl Names {
     fn look(&self, whole: &[u8]) -> Found {
         let path = OsStr::from_bytes(whole);
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let handle =
-            match sysfs::openat2(sysfs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) {
+        let open = || sysfs::openat2(sysfs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED);
+        let mut answers = std::iter::repeat_with(open).take(TRIES);
+        let answer = answers.find(|answer| !matches!(answer, Err(Errno::AGAIN)));
+        let Some(answer) = answer else { return Found::NotYet };
+        let handle = match answer {
+            Ok(handle) => handle,
+            // Before Linux 5.12: then names are looked up as others look them up.
+            Err(Errno::INVAL) => match sysfs::open(path, flags, Mode::empty()) {
                 Ok(handle) => handle,
-                // Before Linux 5.12: then names are looked up as others look them up.
-                Err(Errno::INVAL) => match sysfs::open(path, flags, Mode::empty()) {
-                    Ok(handle) => handle,
-                    Err(_) => return Found::NoFile,
-                },
-                Err(Errno::AGAIN) => return Found::NotYet,
                 Err(_) => return Found::NoFile,
-            };
+            },
+            Err(_) => return Found::NoFile,
+        };
         let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let mask = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
         let Ok(stat) = sysfs::statx(&handle, "", at, mask) else { return Found::NoFile };
@@ -113,7 +118,10 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use rustix::fs::{Timespec, Timestamps};
+    use testkit::{Facility, Tmpfs, skip_unless};
 
     use super::*;
 
@@ -166,5 +174,27 @@ mod tests {
             }
             assert!(matches!(names.find(name, then), Found::File(_)), "{written_by_name}");
         }
+    }
+
+    #[test]
+    fn a_name_that_was_looked_up_is_found_while_others_mount() {
+        skip_unless!(Facility::Root);
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a");
+        std::fs::write(&file, "").expect("written");
+        let is_over = AtomicBool::new(false);
+        let missed = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    drop(Tmpfs::new(1 << 20));
+                }
+            });
+            let mut names = Names::default();
+            let mut look = || names.find_anew(file.as_os_str().as_bytes());
+            let missed = (0..50_000).filter(|_| !matches!(look(), Found::File(_))).count();
+            is_over.store(true, Ordering::Relaxed);
+            missed
+        });
+        assert_eq!(missed, 0);
     }
 }
