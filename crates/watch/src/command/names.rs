@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     /// What a name stands for, once it was looked up. The kernel answers later where it must note
-    /// when a link was read, or while another test mounts a file system.
+    /// when a link was read.
     fn find(path: &std::path::Path) -> Found {
         for _ in 0..1000 {
             match Names::default().find(path.as_os_str().as_bytes(), Duration::ZERO) {
