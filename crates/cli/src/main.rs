@@ -133,8 +133,18 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
     // Called as `wc`, the program is `nearfirst wc`, and names itself `wc` in its usage.
     let mut commands = named.map_or_else(with_all_commands, with_command).multicall(by_link);
     let parsed = commands.try_get_matches_from_mut(arguments);
-    let understood = parsed.and_then(|matches| Command::from_arg_matches(&matches));
-    match understood.map_err(|error| error.format(&mut commands)) {
+    let understood = parsed.and_then(|matches| {
+        let shown = |error: clap::Error| {
+            let asked = matches.subcommand_name().unwrap_or_default();
+            // The usage is that of the command, not of the program.
+            match commands.find_subcommand_mut(asked) {
+                Some(asked) => error.format(asked),
+                None => error,
+            }
+        };
+        Command::from_arg_matches(&matches).map_err(shown)
+    });
+    match understood {
         Ok(command) => sets::interrupt::settled(run(command)),
         Err(error) if error.use_stderr() => {
             match error.to_string().strip_prefix("error: ") {

@@ -72,6 +72,10 @@ fn what_is_no_command_is_refused_by_the_program() {
 fn a_command_called_by_name_names_itself_in_its_usage() {
     assert!(run(&["/bin/wc", "-Q"]).stderr.contains("Usage: wc [OPTIONS]"));
     assert!(run(&["nearfirst", "wc", "-Q"]).stderr.contains("Usage: nearfirst wc [OPTIONS]"));
+    // Also where not clap, but the command itself finds that a value is wrong.
+    assert!(run(&["grep", "-m", "x", "y"]).stderr.contains("number\n\nUsage: grep [OPTIONS]"));
+    let wrong = run(&["nearfirst", "grep", "-m", "x", "y"]);
+    assert!(wrong.stderr.contains("number\n\nUsage: nearfirst grep [OPTIONS]"), "{}", wrong.stderr);
     let help = run(&["wc", "--help"]);
     assert_eq!((help.code, &*help.stderr), (Some(0), ""));
     assert!(help.stdout.contains("Usage: wc [OPTIONS] [FILE]..."), "{}", help.stdout);

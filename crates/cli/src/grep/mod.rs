@@ -71,7 +71,7 @@ impl clap::Args for Args {
 impl FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {
         let asked = flags::parse(matches)
-            .map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))?;
+            .map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, why))?;
         let read = ReadFlags::from_arg_matches(matches)?;
         let stores = StoreFlags::from_arg_matches(matches)?;
         let fetching = FetchFlags::from_arg_matches(matches)?;
