@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
+use std::time::Duration;
 
 use running::{FILES, forget_pages, nearfirst};
 use slowfs::Options;
@@ -23,7 +24,11 @@ struct Prompted {
 
 impl Prompted {
     fn new() -> Self {
-        let slow = SlowDir::new(Options::default());
+        Self::over(Options::default())
+    }
+
+    fn over(options: Options) -> Self {
+        let slow = SlowDir::new(options);
         (0..=FILES).for_each(|at| drop(slow.create(format!("f{at}"), noise(20_000, at as u64))));
         Self { slow, folder: Dir::new(), state: Dir::new() }
     }
@@ -75,6 +80,18 @@ impl Prompted {
     fn is_fetched(&self, mut files: impl Iterator<Item = usize>) -> bool {
         files.all(|at| self.slow.stats().file(format!("f{at}")).reads > 0)
     }
+}
+
+#[test]
+fn names_that_a_file_system_lets_expire_at_once_are_learned() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let time_to_live = Duration::ZERO;
+    let prompted = Prompted::over(Options { time_to_live, ..Options::default() });
+    let program = prompted.install("bash", "expiring");
+    prompted.run(&program, 1..=FILES);
+    let child = prompted.begin(&program);
+    until("what was learned is fetched", || prompted.is_fetched(1..=FILES));
+    prompted.finish(child, 1..=FILES);
 }
 
 #[test]

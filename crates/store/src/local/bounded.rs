@@ -32,11 +32,12 @@ pub(crate) fn within<T: Send + 'static>(
     Ok(begun(call)?.recv_timeout(limit).ok())
 }
 
-/// Runs `call` in a thread of its own; what it returns is received when it does.
+/// Runs `call`, which may never return, in a thread of its own, which is left behind then; what it
+/// returns is received when it does.
 ///
 /// # Errors
 /// The system's, where no thread can be had.
-pub(crate) fn begun<T: Send + 'static>(
+pub fn begun<T: Send + 'static>(
     call: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Receiver<T>> {
     let (sender, receiver) = mpsc::sync_channel(1);

@@ -35,6 +35,7 @@ use sled::{Device, DeviceTable, Extent, Place};
 
 use crate::{Clock, Error, Version};
 
+pub use bounded::begun;
 pub use files::Files;
 pub use holes::holes;
 pub use mounts::{Backing, Mount, Mounts};

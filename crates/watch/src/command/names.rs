@@ -1,15 +1,18 @@
-//! What a name that a program used stands for, found without asking any device.
+//! What a name that a program used stands for, found without waiting for any device but where the
+//! kernel does not know it any more.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use rustix::fs::{self as sysfs, AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::DecInt;
+use store::Clock;
 use tree::{File, Identity};
 
 /// How long a name that was found is taken to stand for the same: a build opens the same headers
@@ -24,6 +27,11 @@ const HOLDS_NOTHING: Duration = Duration::from_secs(1);
 const TRIES: usize = 8;
 /// Names kept; about 300 bytes each.
 const NAMES_MAX: usize = 1 << 15;
+/// Names that are looked up at a time: each has a thread.
+const ASKED_MAX: usize = 16;
+/// How long what a program did last waits for names that are looked up. Its mount answered the
+/// program a moment ago.
+const HEARD_WITHIN: Duration = Duration::from_millis(250);
 
 /// What a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,38 +47,36 @@ pub(super) enum Found {
 /// Names that were looked up lately.
 #[derive(Debug)]
 pub(super) struct Names {
+    clock: Clock,
     known: HashMap<Box<[u8]>, (Duration, Option<File>)>,
+    /// Names that are being looked up as programs do.
+    asked: HashMap<Box<[u8]>, Receiver<Found>>,
+    /// Whether an answer was waited for in vain, and has not come yet.
+    are_silent: bool,
     /// The folder of links to what we have open.
-    links: Option<OwnedFd>,
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let links = sysfs::open("/proc/self/fd", flags, Mode::empty()).ok();
-        Self { known: HashMap::new(), links }
-    }
+    links: Option<Arc<OwnedFd>>,
 }
 
 impl Names {
+    pub(super) fn new(clock: Clock) -> Self {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let links = sysfs::open("/proc/self/fd", flags, Mode::empty()).ok().map(Arc::new);
+        Self { clock, known: HashMap::new(), asked: HashMap::new(), are_silent: false, links }
+    }
+
     /// What a name stands for, as far as the kernel knows it already.
-    pub(super) fn find(&mut self, whole: &[u8], now: Duration) -> Found {
+    pub(super) fn find(&mut self, whole: &[u8]) -> Found {
+        if self.asked.contains_key(whole) {
+            self.hear();
+        }
         if let Some((at, found)) = self.known.get(whole) {
             let holds = if found.is_some() { HOLDS } else { HOLDS_NOTHING };
-            if now.saturating_sub(*at) < holds {
+            if self.clock.now().saturating_sub(*at) < holds {
                 return found.clone().map_or(Found::NoFile, Found::File);
             }
         }
-        let found = self.look(whole);
-        let kept = match &found {
-            Found::File(file) => Some(file.clone()),
-            Found::NoFile => None,
-            Found::NotYet => return found,
-        };
-        if self.known.len() >= NAMES_MAX {
-            self.known.clear();
-        }
-        self.known.insert(whole.into(), (now, kept));
+        let found = look(whole, ResolveFlags::CACHED, self.links.as_deref());
+        self.keep(whole, &found);
         found
     }
 
@@ -78,42 +84,109 @@ impl Names {
     /// made or changed by it, or it is run.
     pub(super) fn find_anew(&mut self, whole: &[u8]) -> Found {
         self.known.remove(whole);
-        self.look(whole)
+        look(whole, ResolveFlags::CACHED, self.links.as_deref())
     }
 
-    fn look(&self, whole: &[u8]) -> Found {
-        let path = OsStr::from_bytes(whole);
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let open = || sysfs::openat2(sysfs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED);
-        let mut answers = std::iter::repeat_with(open).take(TRIES);
-        let answer = answers.find(|answer| !matches!(answer, Err(Errno::AGAIN)));
-        let Some(answer) = answer else { return Found::NotYet };
-        let handle = match answer {
-            Ok(handle) => handle,
-            // Before Linux 5.12: then names are looked up as others look them up.
-            Err(Errno::INVAL) => match sysfs::open(path, flags, Mode::empty()) {
-                Ok(handle) => handle,
-                Err(_) => return Found::NoFile,
-            },
-            Err(_) => return Found::NoFile,
-        };
-        let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let mask = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
-        let Ok(stat) = sysfs::statx(&handle, "", at, mask) else { return Found::NoFile };
-        if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::RegularFile {
-            return Found::NoFile;
+    /// Has a name looked up that the kernel knew and does not know any more, as file systems may let
+    /// names expire at once; [`Names::find`] finds what comes of that. Whether it is looked up.
+    pub(super) fn ask(&mut self, whole: &[u8]) -> bool {
+        self.hear();
+        if self.asked.contains_key(whole) {
+            return true;
         }
-        // The kernel's own name for it, without links and dots.
-        let path = self
-            .links
-            .as_ref()
-            .and_then(|links| sysfs::readlinkat(links, DecInt::from_fd(&handle), Vec::new()).ok());
-        let Some(path) = path else { return Found::NoFile };
-        let path: Arc<[u8]> = path.to_bytes().into();
-        let device = sysfs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-        let identity = Some(Identity { device, inode: stat.stx_ino });
-        Found::File(File { path, identity, size: Some(stat.stx_size) })
+        if self.asked.len() >= ASKED_MAX {
+            return false;
+        }
+        let (name, links) = (whole.to_vec(), self.links.clone());
+        // Links of processes to what they have open would mean ours.
+        let call = move || look(&name, ResolveFlags::NO_MAGICLINKS, links.as_deref());
+        let asked = store::begun(call).map(|answer| self.asked.insert(whole.into(), answer));
+        asked.is_ok()
     }
+
+    /// As [`Names::find_anew`], also if the kernel does not know the name any more.
+    pub(super) fn find_out(&mut self, whole: &[u8]) -> Found {
+        let found = self.find_anew(whole);
+        if found != Found::NotYet || !self.ask(whole) {
+            return found;
+        }
+        self.wait();
+        self.find(whole)
+    }
+
+    /// Waits a moment for all names that are looked up: who used them is about to be gone.
+    pub(super) fn wait(&mut self) {
+        let end = self.clock.now() + HEARD_WITHIN;
+        for (name, answer) in std::mem::take(&mut self.asked) {
+            let left = end.saturating_sub(self.clock.now());
+            let patience = if self.are_silent { Duration::ZERO } else { left };
+            match answer.recv_timeout(patience) {
+                Ok(found) => self.keep(&name, &found),
+                Err(_) => drop(self.asked.insert(name, answer)),
+            }
+        }
+        self.are_silent = !self.asked.is_empty();
+    }
+
+    /// Takes answers that have come.
+    fn hear(&mut self) {
+        let mut come = Vec::new();
+        self.asked.retain(|name, answer| match answer.try_recv() {
+            Ok(found) => {
+                come.push((name.clone(), found));
+                false
+            }
+            Err(error) => error == TryRecvError::Empty,
+        });
+        for (name, found) in come {
+            self.keep(&name, &found);
+        }
+        self.are_silent &= !self.asked.is_empty();
+    }
+
+    fn keep(&mut self, whole: &[u8], found: &Found) {
+        let kept = match found {
+            Found::File(file) => Some(file.clone()),
+            Found::NoFile => None,
+            Found::NotYet => return,
+        };
+        if self.known.len() >= NAMES_MAX {
+            self.known.clear();
+        }
+        self.known.insert(whole.into(), (self.clock.now(), kept));
+    }
+}
+
+fn look(whole: &[u8], how: ResolveFlags, links: Option<&OwnedFd>) -> Found {
+    let path = OsStr::from_bytes(whole);
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let open = || sysfs::openat2(sysfs::CWD, path, flags, Mode::empty(), how);
+    let mut answers = std::iter::repeat_with(open).take(TRIES);
+    let answer = answers.find(|answer| !matches!(answer, Err(Errno::AGAIN)));
+    let Some(answer) = answer else { return Found::NotYet };
+    let handle = match answer {
+        Ok(handle) => handle,
+        // Before Linux 5.12: then names are looked up as others look them up.
+        Err(Errno::INVAL) => match sysfs::open(path, flags, Mode::empty()) {
+            Ok(handle) => handle,
+            Err(_) => return Found::NoFile,
+        },
+        Err(_) => return Found::NoFile,
+    };
+    let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let mask = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+    let Ok(stat) = sysfs::statx(&handle, "", at, mask) else { return Found::NoFile };
+    if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::RegularFile {
+        return Found::NoFile;
+    }
+    // The kernel's own name for it, without links and dots.
+    let path =
+        links.and_then(|links| sysfs::readlinkat(links, DecInt::from_fd(&handle), Vec::new()).ok());
+    let Some(path) = path else { return Found::NoFile };
+    let path: Arc<[u8]> = path.to_bytes().into();
+    let device = sysfs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+    let identity = Some(Identity { device, inode: stat.stx_ino });
+    Found::File(File { path, identity, size: Some(stat.stx_size) })
 }
 
 #[cfg(test)]
@@ -129,7 +202,7 @@ mod tests {
     /// when a link was read.
     fn find(path: &std::path::Path) -> Found {
         for _ in 0..1000 {
-            match Names::default().find(path.as_os_str().as_bytes(), Duration::ZERO) {
+            match Names::new(Clock::real()).find(path.as_os_str().as_bytes()) {
                 Found::NotYet => drop(std::fs::metadata(path)),
                 found => return found,
             }
@@ -164,15 +237,17 @@ mod tests {
         let path = folder.path().join("a");
         let name = path.as_os_str().as_bytes();
         let second = Duration::from_secs(1);
-        for (written_by_name, then) in [(false, second), (true, Duration::ZERO)] {
-            let mut names = Names::default();
+        for (written_by_name, passes) in [(false, second), (true, Duration::ZERO)] {
+            let clock = Clock::manual();
+            let mut names = Names::new(clock.clone());
             drop(std::fs::remove_file(&path));
-            assert_eq!(names.find(name, Duration::ZERO), Found::NoFile);
+            assert_eq!(names.find(name), Found::NoFile);
             std::fs::write(&path, "").expect("written");
             if written_by_name {
                 assert!(matches!(names.find_anew(name), Found::File(_)));
             }
-            assert!(matches!(names.find(name, then), Found::File(_)), "{written_by_name}");
+            clock.advance(passes);
+            assert!(matches!(names.find(name), Found::File(_)), "{written_by_name}");
         }
     }
 
@@ -189,7 +264,7 @@ mod tests {
                     drop(Tmpfs::new(1 << 20));
                 }
             });
-            let mut names = Names::default();
+            let mut names = Names::new(Clock::real());
             let mut look = || names.find_anew(file.as_os_str().as_bytes());
             let missed = (0..50_000).filter(|_| !matches!(look(), Found::File(_))).count();
             is_over.store(true, Ordering::Relaxed);

@@ -81,8 +81,10 @@ struct Opens {
     thread: u32,
     whole: Vec<u8>,
     access: Access,
-    /// Its thread went on since, so the kernel knows the name if it stands for anything.
+    /// Its thread went on since, so the kernel knew the name if it stands for anything.
     is_done: bool,
+    /// The kernel does not know it any more, and it is looked up.
+    is_asked: bool,
 }
 
 impl Observer {
@@ -99,7 +101,7 @@ impl Observer {
         // Told without being asked for: that nobody is left who could call.
         let token = epoll::EventData::new_u64(LISTENER);
         epoll::add(&waits, listener, token, epoll::EventFlags::empty())?;
-        let active = clock.now();
+        let (active, names) = (clock.now(), Names::new(clock.clone()));
         Ok(Self {
             inbox,
             mapped,
@@ -109,7 +111,7 @@ impl Observer {
             user: User(rustix::process::getuid().as_raw()),
             processes: HashMap::new(),
             unsettled: BTreeSet::new(),
-            names: Names::default(),
+            names,
             next: 0,
             command,
             active,
@@ -179,13 +181,20 @@ impl Observer {
         match what {
             What::Opens { whole, flags } => {
                 let access = access(flags);
-                seen.opens.push(Opens { at, thread, whole, access, is_done: false });
+                seen.opens.push(Opens {
+                    at,
+                    thread,
+                    whole,
+                    access,
+                    is_done: false,
+                    is_asked: false,
+                });
             }
             What::Executes { whole, folder } => {
                 seen.executes = Some(Executes { at, whole, folder });
             }
             What::Runs { program, arguments } => {
-                self.settle_opens(process, events);
+                self.settle_last(process, events);
                 self.runs(process, program, arguments, events);
             }
             What::ChangesRoot => seen.is_elsewhere = true,
@@ -236,7 +245,7 @@ impl Observer {
     ) {
         let Some(seen) = self.processes.get_mut(&number) else { return };
         let Some(Executes { at, whole, folder }) = seen.executes.take() else { return };
-        let asked = match self.names.find_anew(&whole) {
+        let asked = match self.names.find_out(&whole) {
             Found::File(file) => Some(file),
             Found::NoFile | Found::NotYet => None,
         };
@@ -245,7 +254,7 @@ impl Observer {
             return;
         }
         let file = match (program, asked) {
-            (Some(program), _) if !runs_asked => match self.names.find_anew(&program) {
+            (Some(program), _) if !runs_asked => match self.names.find_out(&program) {
                 Found::File(file) => file,
                 Found::NoFile | Found::NotYet => {
                     File { path: program.as_slice().into(), identity: None, size: None }
@@ -265,7 +274,7 @@ impl Observer {
     fn started(&mut self, number: u32) -> Option<Vec<u8>> {
         let asked = &self.processes.get(&number)?.executes.as_ref()?.whole;
         // A shell tries one folder after the other, and most have no such program.
-        let Found::File(file) = self.names.find(asked, self.clock.now()) else { return None };
+        let Found::File(file) = self.names.find(asked) else { return None };
         link(number, "exe").filter(|program| *program == *file.path)
     }
 
@@ -275,23 +284,24 @@ impl Observer {
         let Some(seen) = self.processes.get_mut(&number) else { return };
         let mut waiting: Vec<u32> = Vec::new();
         let (process, is_elsewhere) = (seen.process, seen.is_elsewhere);
-        seen.opens.retain(|opens| {
+        seen.opens.retain_mut(|opens| {
             // A thread's files are told in the order in which it opened them.
-            if waiting.contains(&opens.thread) {
+            let is_behind = waiting.contains(&opens.thread);
+            if is_behind && (opens.is_asked || !opens.is_done) {
                 return true;
             }
             let found = match opens.access {
-                Access::Read => self.names.find(&opens.whole, now),
-                Access::Write => self.names.find_anew(&opens.whole),
+                Access::Write if !opens.is_asked => self.names.find_anew(&opens.whole),
+                Access::Read | Access::Write => self.names.find(&opens.whole),
             };
             match found {
+                Found::File(_) | Found::NoFile if is_behind => return true,
                 Found::File(file) if !is_elsewhere => {
                     let access = opens.access;
                     events.push((opens.at, Event::Opened { process, file, access }));
                 }
-                Found::NotYet
-                    if !opens.is_done && now.saturating_sub(opens.at) < SETTLES_WITHIN =>
-                {
+                Found::NotYet if !is_elsewhere && now.saturating_sub(opens.at) < SETTLES_WITHIN => {
+                    opens.is_asked |= opens.is_done && self.names.ask(&opens.whole);
                     waiting.push(opens.thread);
                     return true;
                 }
@@ -299,6 +309,23 @@ impl Observer {
             }
             false
         });
+    }
+
+    /// As [`Self::settle_opens`], before another program or nobody is there to have opened them.
+    fn settle_last(&mut self, number: u32, events: &mut Vec<(Duration, Event)>) {
+        let Some(seen) = self.processes.get_mut(&number) else { return };
+        seen.opens.iter_mut().for_each(|opens| opens.is_done = true);
+        let mut left = usize::MAX;
+        loop {
+            self.settle_opens(number, events);
+            let Some(seen) = self.processes.get_mut(&number) else { return };
+            if seen.opens.is_empty() || seen.opens.len() == left {
+                seen.opens.clear();
+                return;
+            }
+            left = seen.opens.len();
+            self.names.wait();
+        }
     }
 
     /// Tells what can be told by now of what programs were about to do.
@@ -319,9 +346,7 @@ impl Observer {
     }
 
     fn ended(&mut self, number: u32, events: &mut Vec<(Duration, Event)>) {
-        let Some(seen) = self.processes.get_mut(&number) else { return };
-        seen.opens.iter_mut().for_each(|opens| opens.is_done = true);
-        self.settle_opens(number, events);
+        self.settle_last(number, events);
         // It may have run what it asked for and ended before anyone looked.
         self.runs(number, None, Vec::new(), events);
         self.inbox.forget(number);
