@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use running::{FILES, forget_pages, nearfirst};
 use slowfs::Options;
-use testkit::{Dir, Facility, SlowDir, cmd, evict, noise, program, skip_unless, until};
+use testkit::{
+    Dir, Facility, SlowDir, cmd, evict, is_resident, noise, program, skip_unless, until,
+};
 
 /// A shell under another name, so that it is a program of its own, and a slow folder that it reads.
 struct Prompted {
@@ -150,8 +152,7 @@ fn names_of_any_bytes_are_learned_fetched_and_shown() {
     files.iter().for_each(evict);
     slow.reset();
     let child = begin();
-    let is_fetched = |name: &[u8]| slow.stats().file(OsStr::from_bytes(name)).reads > 0;
-    until("all are fetched", || names.iter().all(|name| is_fetched(name)));
+    until("all are fetched", || files.iter().all(|file| is_resident(file, 0..20_000)));
     let before = slow.stats().total.reads;
     let output = running::finish(child);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -10,7 +10,7 @@ use std::process::{Child, Output, Stdio};
 
 use rustix::fs::inotify;
 use slowfs::Options;
-use testkit::{Cmd, Dir, Program, SlowDir, evict, noise};
+use testkit::{Cmd, Dir, Program, SlowDir, evict, is_resident, noise};
 
 /// Files that a script reads after it was told to go on.
 pub(crate) const FILES: usize = 12;
@@ -62,6 +62,11 @@ pub(crate) fn finish(mut child: Child) -> Output {
 pub(crate) fn forget_pages(slow: &SlowDir) {
     (0..=FILES).for_each(|at| evict(slow.path().join(format!("f{at}"))));
     slow.reset();
+}
+
+/// Whether all of the files has come. The device counts a read before that has come.
+pub(crate) fn are_near(slow: &SlowDir) -> bool {
+    (0..=FILES).all(|at| is_resident(slow.path().join(format!("f{at}")), 0..20_000))
 }
 
 pub(crate) fn is_running(child: &mut Child) -> bool {

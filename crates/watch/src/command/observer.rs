@@ -145,6 +145,11 @@ impl Observer {
         } else {
             Duration::ZERO
         };
+        self.ends(patience)
+    }
+
+    /// Waits for something to happen, whatever there is to do; gives some of the processes that ended.
+    fn ends(&mut self, patience: Duration) -> io::Result<Vec<u32>> {
         let limit = rustix::time::Timespec::try_from(patience).ok();
         let mut happened = Vec::with_capacity(64);
         match epoll::wait(
@@ -374,6 +379,17 @@ impl Source for Observer {
             events.push((self.clock.now(), Event::Lost { process: None }));
         }
         self.settle(&mut events);
+        // Who was met just now may have ended before the command, after which nobody asks any more.
+        while ended.contains(&self.command) {
+            let also = self.ends(Duration::ZERO)?;
+            let known = ended.len();
+            ended.extend(also);
+            ended.sort_unstable();
+            ended.dedup();
+            if ended.len() == known {
+                break;
+            }
+        }
         if self.is_over {
             ended = self.processes.keys().copied().collect();
             self.command_ended = true;
@@ -413,7 +429,45 @@ fn access(flags: u32) -> Access {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
     use super::*;
+
+    fn met(child: &Child, parent: u32) -> Call {
+        let pid = Pid::from_child(child);
+        let end = Some(pidfd_open(pid, PidfdFlags::empty()).expect("it is ours"));
+        let what = What::Met { parent, end, is_elsewhere: false };
+        Call { at: Duration::ZERO, thread: child.id(), process: child.id(), what }
+    }
+
+    #[test]
+    fn who_is_met_only_as_the_command_ends_has_ended_before_it() {
+        let begin = || Command::new("cat").stdin(Stdio::piped()).spawn().expect("it is there");
+        let (mut command, mut child) = (begin(), begin());
+        let inbox = Arc::new(Inbox::new().expect("a bell"));
+        let listener = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+        let shared = (Arc::clone(&inbox), Arc::default());
+        let number = command.id();
+        let mut observer =
+            Observer::new(shared, &listener, number, Clock::real()).expect("observed");
+        inbox.add([met(&command, 0)].into_iter());
+        observer.next(Duration::ZERO).expect("seen");
+        inbox.add([met(&child, number)].into_iter());
+        child.wait().expect("ended");
+        command.wait().expect("ended");
+        let mut exited = Vec::new();
+        while !observer.command_ended() {
+            let events = observer.next(PACE).expect("seen");
+            exited.extend(events.into_iter().filter_map(|(_, event)| match event {
+                Event::Exited { process } => Some(process.0),
+                _ => None,
+            }));
+        }
+        assert_eq!(exited, [1, 0]);
+    }
 
     #[test]
     fn only_what_is_opened_to_be_read_is_a_read() {
