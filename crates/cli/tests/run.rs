@@ -14,7 +14,7 @@ use running::{
     script,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::{Dir, Facility, cmd, evict, is_resident, noise, skip_unless, until};
+use testkit::{Dir, Facility, SlowDir, cmd, evict, is_resident, noise, skip_unless, until};
 
 #[test]
 fn the_second_run_has_its_files_fetched_before_it_opens_them() {
@@ -35,6 +35,49 @@ fn the_second_run_has_its_files_fetched_before_it_opens_them() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("files were read in time"), "{said}");
     }
+}
+
+#[test]
+fn of_a_file_of_which_little_is_read_little_is_fetched() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    let size = 1 << 20;
+    let names = ["first", "headed", "whole"];
+    let [first, headed, whole] = names.map(|name| slow.create(name, noise(size, 1)));
+    let dir = Dir::new();
+    let text = format!(
+        "cat {}\nread -r line\nhead -c 1000 {}\ncat {}\n",
+        first.display(),
+        headed.display(),
+        whole.display()
+    );
+    let (script, state) = (script(&dir, "script", &text), Dir::new());
+    let forget = || {
+        [&first, &headed, &whole].into_iter().for_each(evict);
+        slow.reset();
+    };
+    let read_bytes =
+        |name: &str| -> u64 { slow.stats().reads_of(name).iter().map(|(_, length)| length).sum() };
+    for _ in 0..2 {
+        forget();
+        assert!(finish(begin(&state, &[], &script)).status.success());
+    }
+    forget();
+    let child = begin(&state, &[], &script);
+    // The script reads the first and then waits all this time: who reads more is us.
+    let (mut before, mut unchanged) = (slow.stats().total, 0);
+    until("the files are fetched", || {
+        let now = slow.stats().total;
+        let is_read = ["first", "whole"].map(read_bytes).iter().all(|read| *read >= size as u64);
+        unchanged = if now.reads == before.reads { unchanged + 1 } else { 0 };
+        before = now;
+        is_read && read_bytes("headed") > 0 && unchanged >= 20
+    });
+    assert!(finish(child).status.success());
+    assert_eq!(slow.stats().total.reads, before.reads, "all that it reads was fetched");
+    assert!(read_bytes("headed") <= size as u64 / 2, "{}", read_bytes("headed"));
+    let known = fs::read_to_string(state.path().join("devices.toml")).expect("saved");
+    assert!(known.contains("keeps_cache = true"), "it was seen to keep it: {known}");
 }
 
 #[test]

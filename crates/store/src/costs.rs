@@ -237,6 +237,13 @@ impl Costs {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
     }
 
+    /// Notes that opening a file of `device` anew was seen to leave in memory what was there of it;
+    /// [`Costs::save`] writes it down.
+    pub fn saw_cache_kept(&self, device: &Device) {
+        self.table().set_keeps_cache(device, true);
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
+    }
+
     /// Puts what measuring a device found in the place of what was known of it;
     /// [`Costs::save`] writes it down.
     pub fn calibrate(&self, probe: Probe) {

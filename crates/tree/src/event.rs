@@ -4,6 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Smaller files are fetched whole: a read of a disk or a network takes as long.
+pub const PARTS_BYTES_MIN: u64 = 128 << 10;
+
 /// A process; given by its source, which never uses one twice (a pid is used again, this is not).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process(pub u64);
@@ -78,7 +81,8 @@ pub enum Event {
         /// For what.
         access: Access,
     },
-    /// What has been read of a file until it was closed, where the source tells.
+    /// What has been read of a file of [`PARTS_BYTES_MIN`] bytes or more until it was closed, or until
+    /// who read it ended, where the source tells.
     Touched {
         /// The process that read it.
         process: Process,

@@ -23,7 +23,8 @@ mod run;
 pub use account::Account;
 pub use codec::DecodeError;
 pub use event::{
-    Access, Decision, Event, File, Identity, Predicted, Prediction, PredictionId, Process, User,
+    Access, Decision, Event, File, Identity, PARTS_BYTES_MIN, Predicted, Prediction, PredictionId,
+    Process, User,
 };
 pub use learner::Learner;
 pub use listing::{Branch, Listed, What};

@@ -3,8 +3,8 @@
 mod carrier;
 pub mod command;
 mod driver;
-mod large;
 mod mapped;
+mod parts;
 mod pattern_store;
 mod pressure;
 mod ranges;

@@ -12,7 +12,7 @@ use tree::replay::trace::Writer;
 use tree::{Account, Event, Learner, Options, Patterns, User};
 
 use crate::command::{Observer, Reporter};
-use crate::large::Large;
+use crate::parts::Parts;
 use crate::pattern_store::{Held, StoreWarning, Version, learned};
 use crate::{Carried, Carrier, CarrierOptions, Driver, PatternStore};
 
@@ -96,19 +96,23 @@ pub fn attend(
     let mut learner = Learner::new(options.learning.clone(), patterns);
     let carrier = Carrier::new(Arc::clone(&costs), options.carrying);
     let mut driver = Driver::new(carrier);
-    let mut large = Large::new(Arc::clone(&costs), observer.mapped());
+    let mut parts = Parts::new(Arc::clone(&costs), observer.mapped());
     let mut seen = Seen::default();
     let keeps = options.record.is_some() || store.is_some();
     while !observer.command_ended() && !observer.is_over() {
         let turned = driver.turn(observer, PATIENCE, |event, now| {
             let mut decisions = Vec::new();
-            for event in large.before(&event).into_iter().chain([event]) {
+            for event in parts.before(&event).into_iter().chain([event]) {
                 if keeps {
                     seen.add(now, &event);
                 }
                 decisions.extend(learner.on(event, now));
             }
-            if options.fetches { decisions } else { Vec::new() }
+            if !options.fetches {
+                return Vec::new();
+            }
+            parts.decided(&decisions);
+            decisions
         });
         if let Err(error) = turned {
             reporter.say(format_args!("the command is not seen any more: {error}"));

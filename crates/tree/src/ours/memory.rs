@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::{Beliefs, Chain, ChildEntry, Evidence, FileEntry, Guess, Pattern};
-use crate::event::Access;
+use crate::event::{Access, PARTS_BYTES_MIN};
 use crate::names::Name;
 use crate::numbered::{NumberMap, NumberSet};
 use crate::ours::belief::{Alike, Bond, Kind};
@@ -14,8 +14,6 @@ const DEPTH_MAX: usize = 16;
 /// Files expected of one run with all that it invokes.
 pub(crate) const GUESSES_MAX: usize = 1 << 16;
 
-/// Bytes up to which a file is fetched whole: a read of a disk or a network takes as long.
-const WHOLE_BYTES_MAX: u64 = 128 << 10;
 /// Bytes between two parts that are fetched with them: they cost less than another read.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 /// Parts of one file; of more the nearest are joined. A large program has some hundred.
@@ -37,7 +35,7 @@ pub(crate) struct Memory {
     /// The chain of all executables.
     pub(crate) chain: Chain,
     pub(crate) beliefs: Beliefs,
-    /// The parts of large files that were read last; of others, the whole was.
+    /// The parts of files that were read last; of others, the whole was.
     pub(crate) touched: NumberMap<Name, Vec<Range<u64>>>,
     /// How many these are.
     parts: usize,
@@ -103,7 +101,7 @@ impl Memory {
         let read: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
         let size = size.or(extents.last().map(|extent| extent.end)).unwrap_or(0);
         self.parts -= self.touched.remove(&file).map_or(0, |known| known.len());
-        if size <= WHOLE_BYTES_MAX || read == 0 {
+        if size < PARTS_BYTES_MIN || read == 0 {
             return;
         }
         // That all of it is read is worth knowing: of a large one nobody saw less is fetched.

@@ -15,7 +15,7 @@ use tree::{Account, Decision, Event, Learner, Options, Prediction, User};
 
 use super::rights;
 use super::wire::{self, Message};
-use crate::large::Large;
+use crate::parts::Parts;
 use crate::{Carrier, CarrierOptions, Driver, Held, PatternStore, Source};
 
 /// How long messages are waited for at a time; what is fetched meanwhile is told to the learner then.
@@ -64,7 +64,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         dry_run: options.dry_run,
         before: patterns.account(),
         learner: Learner::new(learning, patterns),
-        large: Large::new(Arc::clone(&costs), Arc::default()),
+        parts: Parts::new(Arc::clone(&costs), Arc::default()),
         driver: Driver::new(carrier),
         held,
         saved_at: costs.clock().now(),
@@ -86,7 +86,7 @@ struct Attendant {
     dry_run: bool,
     before: Account,
     learner: Learner,
-    large: Large,
+    parts: Parts,
     driver: Driver,
     held: Held,
     saved_at: Duration,
@@ -97,15 +97,16 @@ struct Attendant {
 
 impl Attendant {
     fn turn(&mut self, told: &mut Told<impl AsFd>, say: &mut dyn FnMut(String)) -> io::Result<()> {
-        let Self { learner, large, has_learned, dry_run, .. } = self;
+        let Self { learner, parts, has_learned, dry_run, .. } = self;
         let mut would = Vec::new();
         self.driver.turn(told, PATIENCE, |event, now| {
             *has_learned = true;
             let mut decisions = Vec::new();
-            for event in large.before(&event).into_iter().chain([event]) {
+            for event in parts.before(&event).into_iter().chain([event]) {
                 decisions.extend(learner.on(event, now));
             }
             if !*dry_run {
+                parts.decided(&decisions);
                 return decisions;
             }
             would.extend(decisions);
