@@ -153,10 +153,11 @@ fn names_of_any_bytes_are_learned_fetched_and_shown() {
     slow.reset();
     let child = begin();
     until("all are fetched", || files.iter().all(|file| is_resident(file, 0..20_000)));
-    let before = slow.stats().total.reads;
+    let before = slow.stats().total.read_bytes;
     let output = running::finish(child);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(slow.stats().total.reads, before);
+    // A machine may take a page away meanwhile, but no file is read from the device again.
+    assert!(slow.stats().total.read_bytes - before < 20_000, "of none of the four");
     let shown = nearfirst(&state, &["trees", "show", "any.py"]).run();
     let text = shown.succeeds().text();
     assert!(text.contains("\\xff\\xfe not text") && text.contains("line\\nend"), "{text}");
