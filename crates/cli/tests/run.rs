@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use running::{
-    FILES, are_near, begin, children, family, finish, forget_pages, is_running, nearfirst, reader,
+    FILES, begin, children, family, finish, forget_pages, have_come, is_running, nearfirst, reader,
     script,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,7 +27,7 @@ fn the_second_run_has_its_files_fetched_before_it_opens_them() {
         let child = begin(&state, &[rules, "--stats"], &script);
         let rest = (FILES * 20_000) as u64;
         // The script waits all this time: nobody but us can be who reads.
-        until("the files are fetched", || are_near(&slow));
+        until("the files are fetched", || have_come(&slow));
         let before = slow.stats().total;
         let output = finish(child);
         assert_eq!(output.stdout.len() as u64, rest + 20_000);
@@ -316,7 +316,7 @@ fn what_predictions_were_worth_is_known_though_another_run_saved_meanwhile() {
     forget_pages(&slow);
     let child = begin(&state, &[], &script);
     let whole = ((FILES + 1) * 20_000) as u64;
-    until("the files are fetched", || are_near(&slow));
+    until("the files are fetched", || have_come(&slow));
     nearfirst(&state, &["run", "--", "true"]).run().succeeds().is_quiet();
     assert!(finish(child).status.success());
     let stats = nearfirst(&state, &["trees", "stats", "--json"]).run().text();

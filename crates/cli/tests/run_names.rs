@@ -12,10 +12,8 @@ use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
 use running::{FILES, forget_pages, nearfirst};
-use slowfs::Options;
-use testkit::{
-    Dir, Facility, SlowDir, cmd, evict, is_resident, noise, program, skip_unless, until,
-};
+use slowfs::{Options, Stats};
+use testkit::{Dir, Facility, SlowDir, cmd, evict, noise, program, skip_unless, until};
 
 /// A shell under another name, so that it is a program of its own, and a slow folder that it reads.
 struct Prompted {
@@ -152,7 +150,9 @@ fn names_of_any_bytes_are_learned_fetched_and_shown() {
     files.iter().for_each(evict);
     slow.reset();
     let child = begin();
-    until("all are fetched", || files.iter().all(|file| is_resident(file, 0..20_000)));
+    let have_come =
+        |stats: &Stats| names.iter().all(|name| running::has_come(stats, OsStr::from_bytes(name)));
+    until("all are fetched", || have_come(&slow.stats()));
     let before = slow.stats().total.read_bytes;
     let output = running::finish(child);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

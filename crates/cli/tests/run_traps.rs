@@ -6,7 +6,7 @@ mod running;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use running::{Sentinel, begin, finish, nearfirst, script, spawn};
+use running::{Sentinel, begin, finish, has_come, nearfirst, script, spawn};
 use slowfs::{Fault, Options, Profile, Rule};
 use testkit::{Cmd, Dir, Facility, SlowDir, cmd, evict, noise, skip_unless, until};
 
@@ -90,12 +90,13 @@ fn what_became_a_link_to_a_file_that_the_user_may_not_read_is_not_read() {
     let secret = secrets.create("secret", noise(50_000, 7));
     fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600))
         .expect("ours");
-    let [begun, trap, sound] =
-        ["begun", "trap", "sound"].map(|name| open.create(name, noise(20_000, 1)));
+    let slow = SlowDir::new(Options::default());
+    let sound = slow.create("sound", noise(20_000, 1));
+    let [begun, trap] = ["begun", "trap"].map(|name| open.create(name, noise(20_000, 1)));
     let [begins, reads, ends] = [&begun, &trap, &sound].map(|path| path.display());
     let text = format!("cat {begins}\nread -r line\ncat {reads}\ncat {ends}");
     let script = script(&open, "linked", &text);
-    for dir in [&open, &secrets] {
+    for dir in [open.path(), secrets.path(), slow.path()] {
         cmd("chmod", ["755"]).arg(dir).run().succeeds();
     }
     let state = open.create_dir("state");
@@ -109,8 +110,9 @@ fn what_became_a_link_to_a_file_that_the_user_may_not_read_is_not_read() {
     fs::remove_file(&trap).expect("ours");
     open.link("trap", &secret);
     [&secret, &sound].iter().for_each(evict);
+    slow.reset();
     let child = spawn(as_nobody());
-    until("what is sound is fetched", || testkit::resident_bytes(&sound) == 20_000);
+    until("what is sound is fetched", || has_come(&slow.stats(), "sound"));
     let output = finish(child);
     assert!(String::from_utf8_lossy(&output.stderr).contains("Permission denied"));
     assert_eq!(testkit::resident_bytes(&secret), 0);

@@ -60,7 +60,11 @@ impl Engine {
         let mut state = self.state();
         state.rules = devices.collect();
         // Still under the lock: whoever hangs by the old rules is released, by the new ones not.
-        self.later.release();
+        let held = self.later.release();
+        drop(state);
+        for answer in held {
+            answer();
+        }
     }
 
     pub(crate) fn rules(&self) -> Vec<Rule> {
@@ -97,6 +101,11 @@ impl Engine {
         };
         state.stats.count_read(asked, bytes, answer.seek, self.log_reads_max);
         (self.later.when(answer.due), answer)
+    }
+
+    /// Counts that a read of `path` was answered.
+    pub(crate) fn answered(&self, path: &Path) {
+        self.state().stats.count_answer(path);
     }
 
     /// Charges and counts a write; returns when it is answered.

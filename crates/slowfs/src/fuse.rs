@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
@@ -273,11 +273,15 @@ impl fuser::Filesystem for SlowFs {
                 let available = bytes.as_ref().ok().map(|bytes| bytes.len() as u64);
                 let asked = Read { path: path.clone(), offset, length: size.into() };
                 let (when, answer) = self.engine.read(*number, asked, available);
-                self.engine.later.at(when, move || match (bytes, answer.verdict) {
-                    (Ok(bytes), Verdict::Whole) => reply.data(&bytes),
-                    (Ok(bytes), Verdict::Short) => reply.data(&bytes[..bytes.len() / 2]),
-                    (Ok(_), Verdict::Fail) => reply.error(Errno::EIO),
-                    (Err(error), _) => reply.error(error),
+                let (engine, path) = (Arc::clone(&self.engine), path.clone());
+                self.engine.later.at(when, move || {
+                    match (bytes, answer.verdict) {
+                        (Ok(bytes), Verdict::Whole) => reply.data(&bytes),
+                        (Ok(bytes), Verdict::Short) => reply.data(&bytes[..bytes.len() / 2]),
+                        (Ok(_), Verdict::Fail) => reply.error(Errno::EIO),
+                        (Err(error), _) => reply.error(error),
+                    }
+                    engine.answered(&path);
                 });
             }
         }

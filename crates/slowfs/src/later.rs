@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-type Answer = Box<dyn FnOnce() + Send>;
+pub(crate) type Answer = Box<dyn FnOnce() + Send>;
 
 /// When an answer is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,15 +90,11 @@ impl Later {
         }
     }
 
-    /// Gives all answers that hang.
-    pub(crate) fn release(&self) {
+    /// Takes out all answers that hang, for the caller to give.
+    pub(crate) fn release(&self) -> Vec<Answer> {
         let mut queue = self.shared.lock();
         queue.releases += 1;
-        let held = std::mem::take(&mut queue.held);
-        drop(queue);
-        for answer in held {
-            answer();
-        }
+        std::mem::take(&mut queue.held)
     }
 
     /// Gives all answers, and from here on every new one at once.
@@ -202,7 +198,9 @@ mod tests {
         later.at(When::At(Duration::ZERO), say("at once"));
         let order: Vec<_> = told.iter().take(3).collect();
         assert_eq!(order, ["at once", "first", "second"]);
-        later.release();
+        for answer in later.release() {
+            answer();
+        }
         assert_eq!(told.recv().unwrap(), "held");
         later.at(before, say("released before it came"));
         assert_eq!(told.recv().unwrap(), "released before it came");

@@ -27,6 +27,8 @@ pub struct Stats {
 pub struct Counts {
     /// Read requests, failed ones included.
     pub reads: u64,
+    /// Reads that were answered: their data is in memory, but for what left it since.
+    pub answered: u64,
     /// Bytes that reads returned.
     pub read_bytes: u64,
     /// Reads that were charged a seek.
@@ -99,6 +101,13 @@ impl Stats {
         while self.log.len() > log_max {
             self.log.pop_front();
             self.log_dropped += 1;
+        }
+    }
+
+    /// Counts the answer of a read, unless its request was counted before the counts began anew.
+    pub(crate) fn count_answer(&mut self, path: &Path) {
+        if self.file(path).answered < self.file(path).reads {
+            self.count(path, |counts| counts.answered += 1);
         }
     }
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 
 use rustix::fs::inotify;
-use slowfs::Options;
-use testkit::{Cmd, Dir, Program, SlowDir, evict, is_resident, noise};
+use slowfs::{Options, Stats};
+use testkit::{Cmd, Dir, Program, SlowDir, evict, noise};
 
 /// Files that a script reads after it was told to go on.
 pub(crate) const FILES: usize = 12;
@@ -64,9 +64,16 @@ pub(crate) fn forget_pages(slow: &SlowDir) {
     slow.reset();
 }
 
-/// Whether all of the files has come. The device counts a read before that has come.
-pub(crate) fn are_near(slow: &SlowDir) -> bool {
-    (0..=FILES).all(|at| is_resident(slow.path().join(format!("f{at}")), 0..20_000))
+/// Whether all of the files has come. Not asked of the page cache: a machine may take pages away.
+pub(crate) fn have_come(slow: &SlowDir) -> bool {
+    let stats = slow.stats();
+    (0..=FILES).all(|at| has_come(&stats, format!("f{at}")))
+}
+
+/// Whether what was read of a file was answered, and all of the file was read.
+pub(crate) fn has_come(stats: &Stats, name: impl AsRef<Path>) -> bool {
+    let counts = stats.file(name);
+    counts.read_bytes >= 20_000 && counts.answered == counts.reads
 }
 
 pub(crate) fn is_running(child: &mut Child) -> bool {
