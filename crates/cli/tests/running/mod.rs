@@ -76,6 +76,16 @@ pub(crate) fn has_come(stats: &Stats, name: impl AsRef<Path>) -> bool {
     counts.read_bytes >= 20_000 && counts.answered == counts.reads
 }
 
+/// Has `act` read what was fetched before; fails if the device is asked for so many bytes of it again.
+/// A machine may have taken some pages away meanwhile.
+pub(crate) fn nearly_all_is_near<T>(slow: &SlowDir, bytes: u64, act: impl FnOnce() -> T) -> T {
+    let before = slow.stats().total.read_bytes;
+    let done = act();
+    let again = slow.stats().total.read_bytes - before;
+    assert!(again < bytes, "{again} bytes were read from the device again");
+    done
+}
+
 pub(crate) fn is_running(child: &mut Child) -> bool {
     child.try_wait().expect("it is ours").is_none()
 }
