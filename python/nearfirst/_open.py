@@ -52,7 +52,7 @@ def open(  # noqa: A001, PLR0913
             sooner. A hint, never a reason to wait.
         order: `ready` first, as `listed`, by `name`, by `rank`, or these names
             first and then others.
-        budget: Bytes of memory for what is fetched and not yet read: two thirds are data, the
+        budget: Bytes of memory for what is fetched and not yet read: three fifths are data, the
             rest is what an allocator takes besides.
         jobs: Requests in flight to one server or bucket, at most.
         spill: Bytes that may lie on disk beyond the budget (0: none), or the

@@ -15,6 +15,10 @@ use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 /// Bytes read back from a spill file at a time.
 const UNSPILL_BYTES: u64 = 1 << 20;
 
+/// Of what a chunk holds of memory, the share that it may leave empty; beyond that copying it, fresh
+/// from the network, costs less than the memory that others could have.
+const EMPTY_SHARE: usize = 4;
+
 /// What one member's reader shares with the attempts that fetch it.
 ///
 /// Attempts may overlap: what is here already is not taken twice, so that a
@@ -141,6 +145,7 @@ impl Buffer {
 impl Data {
     fn insert(&mut self, offset: u64, mut bytes: Bytes) {
         let mut offset = offset;
+        self.compact_before(offset);
         if offset < self.taken {
             let known = usize::try_from(self.taken - offset).unwrap_or(usize::MAX);
             bytes.advance(known.min(bytes.len()));
@@ -160,6 +165,19 @@ impl Data {
             let length = piece.len() as u64;
             self.chunks.insert(offset, piece);
             offset += length;
+        }
+    }
+
+    /// Gives back what the chunk that ends at `offset` holds beyond its bytes.
+    ///
+    /// A connection reads into as much memory as its largest read may fill, and lets go of what was
+    /// left empty with its next read: from then on the chunk alone holds it.
+    fn compact_before(&mut self, offset: u64) {
+        let last = self.chunks.range_mut(..offset).next_back();
+        if let Some((begin, chunk)) = last
+            && begin + chunk.len() as u64 == offset
+        {
+            *chunk = compact(std::mem::take(chunk));
         }
     }
 
@@ -213,6 +231,16 @@ impl Data {
     }
 }
 
+fn compact(bytes: Bytes) -> Bytes {
+    match bytes.try_into_mut() {
+        Ok(held) if held.capacity() - held.len() > held.capacity() / EMPTY_SHARE => {
+            Bytes::copy_from_slice(&held)
+        }
+        Ok(held) => held.freeze(),
+        Err(shared) => shared,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -237,6 +265,25 @@ mod tests {
         buffer.fail(Arc::new(store::Error::interrupted("x", "gone")));
         assert_eq!(buffer.take().expect("it is here"), "here");
         assert!(buffer.take().is_err());
+    }
+
+    #[test]
+    fn what_a_connection_left_empty_is_not_held() {
+        let buffer = Buffer::default();
+        // As a connection reads: into one piece of memory, of which it keeps the rest for a while.
+        let mut connection = BytesMut::with_capacity(100_000);
+        for offset in [0_u8, 10, 20] {
+            connection.extend_from_slice(&[offset; 10]);
+            buffer.insert(offset.into(), connection.split().freeze());
+            connection = BytesMut::with_capacity(100_000);
+        }
+        buffer.set_end(30);
+        let held = |bytes: Bytes| bytes.try_into_mut().expect("nobody else has it").capacity();
+        for (offset, most) in [(0, 10), (10, 10), (20, 100_000)] {
+            let bytes = buffer.take().expect("it came");
+            assert_eq!(bytes, [offset; 10][..]);
+            assert_eq!(held(bytes), most);
+        }
     }
 
     proptest! {
