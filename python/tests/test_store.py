@@ -353,7 +353,7 @@ def test_no_request_waits_for_others_before_its_store_is_asked() -> None:
             return super().read(entry, start, end)
 
     store = Holding({f"{number:02}": bytes(1 << 20) for number in range(40)})
-    members = opened(store, budget=16 << 20)
+    members = opened(store, budget=18 << 20)
     reader = threading.Thread(target=lambda: [member.read() for member in members])
     reader.start()
     waited = threading.Event()
