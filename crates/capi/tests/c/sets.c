@@ -70,7 +70,9 @@ static void members_have_names_and_sizes(void) {
         CHECK(strcmp(little, "fil") == 0);
         CHECK((fcntl(member.fd, F_GETFD) & FD_CLOEXEC) != 0);
         CHECK(close(member.fd) == 0);
-        FAILS(nf_set_member_name(set, member.fd, again, sizeof again), -1, EBADF, "descriptor");
+        /* Its number may be that of a file by now which the library opened meanwhile. */
+        CHECK(nf_set_member_name(set, member.fd, again, sizeof again) == -1);
+        CHECK(errno == EBADF || errno == EINVAL);
         count++;
     }
     CHECK(more == 0 && count == FILES && member.fd == -1 && name[0] == 0);
