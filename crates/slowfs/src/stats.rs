@@ -27,7 +27,8 @@ pub struct Stats {
 pub struct Counts {
     /// Read requests, failed ones included.
     pub reads: u64,
-    /// Reads that were answered: their data is in memory, but for what left it since.
+    /// Reads that were answered, failed ones included: what they brought is in memory, but for what
+    /// left it since.
     pub answered: u64,
     /// Bytes that reads returned.
     pub read_bytes: u64,
@@ -167,6 +168,18 @@ mod tests {
         assert_eq!(stats.log_dropped, 2);
         assert_eq!(stats.reads_of("a"), [(200, 100)]);
         assert_eq!(stats.file("c"), Counts::default());
+    }
+
+    #[test]
+    fn answers_are_counted_of_reads_that_are() {
+        let mut stats = Stats::default();
+        let path = Path::new("a");
+        stats.count_answer(path);
+        assert_eq!(stats.total.answered, 0, "its read was counted before these counts began");
+        (0..2).for_each(|_| stats.count_read(read(path.as_os_str(), 0), Some(100), false, 2));
+        stats.count_answer(path);
+        assert_eq!((stats.file("a").reads, stats.file("a").answered), (2, 1));
+        assert_eq!(stats.total.answered, 1);
     }
 
     #[test]

@@ -224,7 +224,7 @@ impl Costs {
         table.observe(device, seen);
         table.set_updated(device, self.clock.unix_s());
         drop(table);
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
+        self.note_learned(device);
     }
 
     /// Sets what `device` takes, in seconds and bytes per second (the paper's
@@ -234,13 +234,18 @@ impl Costs {
         table.fill(device, latency_s, bandwidth);
         table.set_updated(device, self.clock.unix_s());
         drop(table);
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
+        self.note_learned(device);
     }
 
     /// Notes that opening a file of `device` anew was seen to leave in memory what was there of it;
     /// [`Costs::save`] writes it down.
     pub fn saw_cache_kept(&self, device: &Device) {
         self.table().set_keeps_cache(device, true);
+        self.note_learned(device);
+    }
+
+    /// Has [`Costs::save`] write down what is known of `device`.
+    fn note_learned(&self, device: &Device) {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
     }
 
@@ -261,7 +266,7 @@ impl Costs {
         }
         table.set_updated(&probe.device, self.clock.unix_s());
         drop(table);
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(probe.device);
+        self.note_learned(&probe.device);
     }
 
     /// Writes down what reads taught, if they taught anything; other devices are left as saved.

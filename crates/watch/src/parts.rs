@@ -1,7 +1,8 @@
 //! What was really read of files: asked of the page cache, where that costs little.
 //!
 //! A file that was far when a process opened it and is partly near when that process ends was read
-//! there, readahead included; of what programs have mapped, what they touch may be known better. Closing would be too early: programs map libraries, close them and read them then.
+//! there, readahead included; of what programs have mapped, what they touch may be known better.
+//! Closing would be too early: programs map libraries, close them and read them then.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;

@@ -73,6 +73,7 @@ static void members_have_names_and_sizes(void) {
         /* Its number may be that of a file by now which the library opened meanwhile. */
         CHECK(nf_set_member_name(set, member.fd, again, sizeof again) == -1);
         CHECK(errno == EBADF || errno == EINVAL);
+        CHECK(strstr(nf_last_error(), "descriptor") != NULL);
         count++;
     }
     CHECK(more == 0 && count == FILES && member.fd == -1 && name[0] == 0);

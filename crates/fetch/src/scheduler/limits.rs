@@ -34,7 +34,8 @@ impl Limits {
     /// The bytes of data that take so much memory.
     ///
     /// Pieces of many sizes that are let go in another order than they came in keep up to half as
-    /// much more with the allocator, and buffers of connections besides (measured: 1.3 to 1.6).
+    /// much more with the allocator, and buffers of connections besides (`bench/run objects-large`: 1.3; by
+    /// hand, of `cat` from a server on the same machine, 1.3 to 1.6).
     pub fn data_bytes(memory_bytes: u64) -> u64 {
         (memory_bytes / 5 * 3).max(1)
     }
