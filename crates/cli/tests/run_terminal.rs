@@ -94,7 +94,8 @@ for early in range(24):
     else:
         sys.exit(f'it does not stop: {seen}')
     wait(rb'ready> ')
-    type('kill -9 %%; fg\n')
+    # By its number: bash, of itself, may not take one that stops so early for its current job.
+    type('kill -9 %1; fg %1\n')
     wait(rb'Killed')
     wait(rb'ready> ')
     seen = b''
