@@ -6,11 +6,10 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
 use std::ffi::{CString, c_char, c_int};
-use std::fmt::Display;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nearfirst::{MemberError, Name};
+use nearfirst::{MemberError, Name, without_number};
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,12 +26,12 @@ impl Failure {
     /// A failed call on the descriptor `fd`.
     pub(crate) fn of_descriptor(fd: c_int, error: impl Into<io::Error>) -> Self {
         let error = error.into();
-        Self::new(errno_of(&error), format!("descriptor {fd}: {}", said(&error)))
+        Self::new(errno_of(&error), format!("descriptor {fd}: {}", without_number(&error)))
     }
 
     /// A failed call on the descriptor of a member.
     pub(crate) fn of_member(name: &Name, error: &io::Error) -> Self {
-        Self::new(errno_of(error), format!("{name}: {}", said(error)))
+        Self::new(errno_of(error), format!("{name}: {}", without_number(error)))
     }
 
     fn of_panic(panic: &(dyn Any + Send)) -> Self {
@@ -57,13 +56,13 @@ impl Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::new(errno_of(&error), said(&error))
+        Self::new(errno_of(&error), without_number(&error))
     }
 }
 
 impl From<&nearfirst::Error> for Failure {
     fn from(error: &nearfirst::Error) -> Self {
-        Self::new(errno_of_store(error), said(error))
+        Self::new(errno_of_store(error), without_number(error))
     }
 }
 
@@ -112,12 +111,6 @@ fn errno_of(error: &io::Error) -> c_int {
         };
     }
     libc::EIO
-}
-
-/// The text of an error without its number, which is in `errno`.
-fn said(error: &impl Display) -> String {
-    let text = error.to_string();
-    text.find(" (os error ").map_or(text.clone(), |at| text[..at].to_owned())
 }
 
 /// Runs a C call: its failure, or its panic, becomes `failed`, `errno` and a message.

@@ -19,7 +19,11 @@ pub(crate) fn run(args: &Args, mut command: clap::Command) -> ExitCode {
     match write_all(args, &mut command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            messages::error(format_args!("{}: {error}", args.folder.display()));
+            messages::error(format_args!(
+                "{}: {}",
+                args.folder.display(),
+                messages::reason(&error)
+            ));
             ExitCode::FAILURE
         }
     }

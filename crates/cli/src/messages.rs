@@ -28,6 +28,11 @@ pub(crate) fn error(what: impl Display) {
     note(what);
 }
 
+/// Says why something failed, with all that it comes from, as [`error`] does.
+pub(crate) fn failure(why: &anyhow::Error) {
+    error(store::without_number(format_args!("{why:#}")));
+}
+
 /// Says something on stderr that does not change the exit code.
 pub(crate) fn note(what: impl Display) {
     progress::wipe();
@@ -53,9 +58,5 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
     if is_of_stdout && STDOUT_IS_CLOSED.load(Ordering::Relaxed) {
         return "Bad file descriptor".to_owned();
     }
-    let text = error.to_string();
-    match text.find(" (os error ") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
+    store::without_number(error)
 }

@@ -31,7 +31,7 @@ pub(crate) fn cannot_begin(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref::<nearfirst::Error>() {
         // It tells of its source itself.
         Some(error) => sets::say_of(&error.name(), error.reason()),
-        None => messages::error(format_args!("{error:#}")),
+        None => messages::failure(error),
     }
     ExitCode::from(2)
 }

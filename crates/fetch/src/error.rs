@@ -42,10 +42,7 @@ impl Error {
     /// The reason without the path, for messages that name the path themselves.
     pub fn reason(&self) -> String {
         match self {
-            Self::Io { source, .. } => {
-                let text = source.to_string();
-                text.find(" (os error ").map_or(text.clone(), |at| text[..at].to_owned())
-            }
+            Self::Io { source, .. } => store::without_number(source),
             Self::Truncated { .. } | Self::Stalled { .. } => {
                 let text = self.to_string();
                 text.split_once(": ").map_or(text.clone(), |(_, reason)| reason.to_owned())

@@ -218,10 +218,7 @@ impl Error {
     /// The reason without the path, for messages that name the path themselves.
     pub fn reason(&self) -> String {
         match self {
-            Self::Io { source, .. } => {
-                let text = source.to_string();
-                text.find(" (os error ").map_or(text.clone(), |at| text[..at].to_owned())
-            }
+            Self::Io { source, .. } => without_number(source),
             Self::Stalled { mount, limit, .. } => format!(
                 "{} has not answered for {} s; it may be unreachable",
                 mount.display(),
@@ -257,9 +254,28 @@ fn io_again(error: &io::Error) -> io::Error {
     }
 }
 
+/// The text of an error without the numbers of the system's errors that the standard library adds.
+pub fn without_number(error: impl fmt::Display) -> String {
+    const NUMBER: &str = " (os error ";
+    let mut text = error.to_string();
+    while let Some(start) = text.find(NUMBER)
+        && let Some(length) = text[start..].find(')')
+    {
+        text.replace_range(start..=start + length, "");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_errors_are_left_out_wherever_they_are() {
+        let refused = io::Error::from_raw_os_error(libc::ECONNREFUSED);
+        let text = format!("a: {refused}, b: {refused}: (os error");
+        assert_eq!(without_number(text), "a: Connection refused, b: Connection refused: (os error");
+    }
 
     #[test]
     fn no_error_shows_a_password() {

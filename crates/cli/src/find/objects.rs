@@ -42,7 +42,10 @@ impl Objects {
         look_at(expr, &mut needs)?;
         let costs = Arc::new(Costs::load());
         let sets = Sets::open(flags, &costs);
-        Ok(Self { sets: sets.map_err(|error| format!("{error:#}"))?, needs })
+        Ok(Self {
+            sets: sets.map_err(|error| store::without_number(format_args!("{error:#}")))?,
+            needs,
+        })
     }
 
     /// Evaluates the expression for what a start point stands for: all objects below a name, or

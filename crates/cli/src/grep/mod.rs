@@ -96,7 +96,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(_) => ExitCode::from(NO_MATCH),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            messages::error(format_args!("{error:#}"));
+            messages::failure(&error);
             ExitCode::from(FAILED)
         }
     }

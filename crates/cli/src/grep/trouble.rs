@@ -26,14 +26,14 @@ impl Trouble {
     pub(super) fn say(&self, what: impl Display) {
         self.seen.store(true, Ordering::Relaxed);
         if !self.silent {
-            messages::note(without_number(&what.to_string()));
+            messages::note(store::without_number(what));
         }
     }
 
     /// An ignore file could not be understood: worth a line, no failure.
     pub(super) fn say_of_ignore_file(&self, what: impl Display) {
         if !self.silent && !self.silent_about_ignore_files {
-            messages::note(without_number(&what.to_string()));
+            messages::note(store::without_number(what));
         }
     }
 
@@ -65,16 +65,4 @@ pub(super) fn elsewhere(place: impl Into<String>, error: io::Error) -> io::Error
 /// Whether an error was made by [`elsewhere`]: then it names its place itself.
 pub(super) fn is_elsewhere(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Elsewhere>)
-}
-
-/// `text` without the error number that the standard library adds.
-fn without_number(text: &str) -> String {
-    match text.find(" (os error ") {
-        Some(at) => {
-            let rest = &text[at..];
-            let end = rest.find(')').map_or(text.len(), |end| at + end + 1);
-            format!("{}{}", &text[..at], &text[end..])
-        }
-        None => text.to_owned(),
-    }
 }

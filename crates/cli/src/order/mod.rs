@@ -149,7 +149,7 @@ impl<W: Write> Run<'_, W> {
             match Sets::open(&self.stores, self.costs) {
                 Ok(sets) => self.sets = Some(sets),
                 Err(error) => {
-                    messages::error(format_args!("{error:#}"));
+                    messages::failure(&error);
                     return Ok(());
                 }
             }

@@ -47,7 +47,7 @@ impl Remote<'_> {
     fn sets(&self) -> Option<&Sets> {
         let open = || {
             let sets = Sets::reading(self.stores, self.fetching, self.budget_bytes, self.costs);
-            sets.map_err(|error| messages::error(format_args!("{error:#}"))).ok()
+            sets.map_err(|error| messages::failure(&error)).ok()
         };
         self.sets.get_or_init(open).as_ref()
     }

@@ -6,7 +6,7 @@ use std::io;
 use rustix::io::Errno;
 
 use super::IDLE_MAX;
-use crate::{Error, Name};
+use crate::{Error, Name, without_number};
 
 /// The error that a request without an answer stands for, or an answer that broke off.
 pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
@@ -68,7 +68,7 @@ fn is_nonsense(error: &reqwest::Error, reason: &str) -> bool {
 
 /// The innermost reason of an error of the client, which wraps it in what it was doing.
 pub(crate) fn said(error: &reqwest::Error) -> String {
-    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
+    causes(error).last().map_or_else(|| error.to_string(), without_number)
 }
 
 /// What an error comes from, outermost first.
