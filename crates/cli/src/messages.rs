@@ -28,8 +28,9 @@ pub(crate) fn error(what: impl Display) {
     note(what);
 }
 
-/// Says why something failed, with all that it comes from, as [`error`] does.
-pub(crate) fn failure(why: &anyhow::Error) {
+/// Says why something failed, with all that it comes from (an error of `anyhow` gives it where it is
+/// formatted with `#`), as [`error`] does.
+pub(crate) fn failure(why: impl Display) {
     error(store::without_number(format_args!("{why:#}")));
 }
 
