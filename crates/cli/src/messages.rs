@@ -59,5 +59,5 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
     if is_of_stdout && STDOUT_IS_CLOSED.load(Ordering::Relaxed) {
         return "Bad file descriptor".to_owned();
     }
-    store::without_number(error)
+    store::io_reason(error)
 }

@@ -42,7 +42,7 @@ impl Error {
     /// The reason without the path, for messages that name the path themselves.
     pub fn reason(&self) -> String {
         match self {
-            Self::Io { source, .. } => store::without_number(source),
+            Self::Io { source, .. } => store::io_reason(source),
             Self::Truncated { .. } | Self::Stalled { .. } => {
                 let text = self.to_string();
                 text.split_once(": ").map_or(text.clone(), |(_, reason)| reason.to_owned())

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use crate::Name;
 
+/// What the standard library adds to the reason that the system gives.
+const NUMBER: &str = " (os error ";
+
 /// Why an object could not be listed, asked about or read.
 ///
 /// As text it names the object without the password that a URL may hold.
@@ -218,7 +221,7 @@ impl Error {
     /// The reason without the path, for messages that name the path themselves.
     pub fn reason(&self) -> String {
         match self {
-            Self::Io { source, .. } => without_number(source),
+            Self::Io { source, .. } => io_reason(source),
             Self::Stalled { mount, limit, .. } => format!(
                 "{} has not answered for {} s; it may be unreachable",
                 mount.display(),
@@ -254,9 +257,15 @@ fn io_again(error: &io::Error) -> io::Error {
     }
 }
 
+/// Why the system refused, without its number and what some libraries tell behind that: the path, which
+/// whoever says it names himself.
+pub fn io_reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(NUMBER).map_or(text.as_str(), |(reason, _)| reason).to_owned()
+}
+
 /// The text of an error without the numbers of the system's errors that the standard library adds.
 pub fn without_number(error: impl fmt::Display) -> String {
-    const NUMBER: &str = " (os error ";
     let mut text = error.to_string();
     while let Some(start) = text.find(NUMBER)
         && let Some(length) = text[start..].find(')')
@@ -275,6 +284,9 @@ mod tests {
         let refused = io::Error::from_raw_os_error(libc::ECONNREFUSED);
         let text = format!("a: {refused}, b: {refused}: (os error");
         assert_eq!(without_number(text), "a: Connection refused, b: Connection refused: (os error");
+        let told = io::Error::other(format!("{refused} at path \"/a\""));
+        assert_eq!(io_reason(&told), "Connection refused");
+        assert_eq!(io_reason(&io::Error::other("in other words")), "in other words");
     }
 
     #[test]

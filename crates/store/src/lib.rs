@@ -45,7 +45,7 @@ pub use checksum::{Algorithm, Checksum};
 pub use clock::Clock;
 pub use costs::{Costs, Opener};
 pub use entry::{Entry, Tier, Version};
-pub use error::{Cause, Error, without_number};
+pub use error::{Cause, Error, io_reason, without_number};
 pub use local::{
     Backing, Files, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason, Status, Walk,
     begun, disk_position, holes, probe_first, probe_memory, resident_ranges, was_evicted,
