@@ -14,21 +14,23 @@ pub(crate) const WINDOW_BYTES: usize = 16 << 10;
 /// Bytes that memory hands over at a time.
 const LINE_BYTES: usize = 64;
 
-/// The windows of a text, in order.
-pub(crate) fn of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let nexts = text.chunks(WINDOW_BYTES).skip(1).chain([&[][..]]);
-    text.chunks(WINDOW_BYTES).zip(nexts).map(|(window, next)| {
+/// Bytes of a window on this machine: where bringing does not help, all text is one.
+pub(crate) fn window_bytes() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| if is_of_intel() == Some(true) { WINDOW_BYTES } else { usize::MAX })
+}
+
+/// The windows of a text, in order, of `bytes` each.
+pub(crate) fn of(text: &[u8], bytes: usize) -> impl Iterator<Item = &[u8]> {
+    let nexts = text.chunks(bytes).skip(1).chain([&[][..]]);
+    text.chunks(bytes).zip(nexts).map(|(window, next)| {
         bring(next);
         window
     })
 }
 
-/// Brings the start of a text, as much as a window, where that helps.
+/// Brings the start of a text, as much as a window.
 pub(crate) fn bring(text: &[u8]) {
-    static HELPS: OnceLock<bool> = OnceLock::new();
-    if !*HELPS.get_or_init(|| is_of_intel().unwrap_or(false)) {
-        return;
-    }
     // One byte of each line: no read waits for another.
     let starts = text.iter().take(WINDOW_BYTES).step_by(LINE_BYTES);
     black_box(starts.fold(0, |all, byte| all ^ byte));
@@ -50,8 +52,9 @@ mod tests {
     fn windows_are_the_text() {
         for size in [0, 1, WINDOW_BYTES, 3 * WINDOW_BYTES + 7] {
             let text: Vec<u8> = (0..=250).cycle().take(size).collect();
-            assert_eq!(of(&text).collect::<Vec<_>>().concat(), text);
-            assert!(of(&text).all(|window| window.len() <= WINDOW_BYTES));
+            assert_eq!(of(&text, WINDOW_BYTES).collect::<Vec<_>>().concat(), text);
+            assert!(of(&text, WINDOW_BYTES).all(|window| window.len() <= WINDOW_BYTES));
+            assert!(of(&text, usize::MAX).eq((size > 0).then_some(&text[..])));
         }
     }
 }

@@ -223,7 +223,7 @@ impl Summary {
         let in_detail = wanted.words || wanted.columns;
         if wanted.lines && !in_detail {
             let lines = |window| memchr::memchr_iter(b'\n', window).count() as u64;
-            summary.tally.lines = windows::of(bytes).map(lines).sum();
+            summary.tally.lines = windows::of(bytes, windows::window_bytes()).map(lines).sum();
         }
         match encoding {
             Encoding::Bytes => {

@@ -5,20 +5,22 @@ use std::cell::Cell;
 use grep::matcher::{LineMatchKind, LineTerminator, Match, Matcher};
 use memchr::memchr;
 
-use crate::windows::{WINDOW_BYTES, bring};
+use crate::windows::bring;
 
 /// A matcher of lines that finds what the one within finds, window by window. To be used over one
 /// text only, from its start on.
 pub(super) struct Ahead<'a, M> {
     within: &'a M,
     separator: u8,
+    /// At least so many.
+    window_bytes: usize,
     /// Address at which the window ends; what follows it has been brought.
     window_end: Cell<usize>,
 }
 
 impl<'a, M: Matcher> Ahead<'a, M> {
-    pub(super) fn new(within: &'a M, separator: u8) -> Self {
-        Self { within, separator, window_end: Cell::new(0) }
+    pub(super) fn new(within: &'a M, separator: u8, window_bytes: usize) -> Self {
+        Self { within, separator, window_bytes, window_end: Cell::new(0) }
     }
 
     /// Where the window that holds `at` ends: after a line.
@@ -28,7 +30,7 @@ impl<'a, M: Matcher> Ahead<'a, M> {
         if known > at {
             return known.min(text.len());
         }
-        let from = at.saturating_add(WINDOW_BYTES).min(text.len());
+        let from = at.saturating_add(self.window_bytes).min(text.len());
         let end = memchr(self.separator, &text[from..]).map_or(text.len(), |line| from + line + 1);
         bring(&text[end..]);
         self.window_end.set(start + end);
@@ -87,6 +89,7 @@ mod tests {
     use grep::searcher::{SearcherBuilder, sinks::Bytes};
 
     use super::*;
+    use crate::windows::WINDOW_BYTES;
 
     /// The lines that are found, by their numbers.
     fn found(matcher: impl Matcher, text: &[u8]) -> Vec<u64> {
@@ -119,7 +122,10 @@ mod tests {
             for cut in [0, 1, WINDOW_BYTES] {
                 let text = &text[..text.len() - cut];
                 let plain = found(&matcher, text);
-                assert_eq!(found(Ahead::new(&matcher, b'\n'), text), plain, "{pattern}");
+                for window in [WINDOW_BYTES, usize::MAX] {
+                    let ahead = Ahead::new(&matcher, b'\n', window);
+                    assert_eq!(found(ahead, text), plain, "{pattern}");
+                }
             }
         }
     }

@@ -15,6 +15,7 @@ use super::super::search::begins_with_mark;
 use super::ahead::Ahead;
 use super::sparse::Stretched;
 use super::upset;
+use crate::windows::window_bytes;
 
 /// ripgrep reads this much at a time, and looks for a NUL byte in it before it
 /// looks for matches.
@@ -235,7 +236,7 @@ impl<M: Matcher> Bench<M> {
         let bytes = nul.map_or(bytes, |at| before_block(bytes, offset, at, method.separator));
         let out = &mut part.rendered;
         let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
-        let ahead = Ahead::new(&self.matcher, method.separator);
+        let ahead = Ahead::new(&self.matcher, method.separator, window_bytes());
         self.searcher.search_slice(ahead, bytes, &mut printing)?;
         let (shown, before_first) = (printing.shown, printing.before_first);
         let since_match = printing.context_lines;
