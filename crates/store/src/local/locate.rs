@@ -10,7 +10,7 @@ use rustix::fs::{self as sysfs, AtFlags};
 use sled::{Device, Extent, Place};
 
 use super::residency::{Method, ranges_by};
-use super::{Backing, Located, Reason, sys};
+use super::{Backing, Located, Reason, residency, sys};
 
 /// Bytes of a large file that are asked about before the whole of it.
 const SAMPLE_BYTES: u64 = 2 << 20;
@@ -93,19 +93,22 @@ fn how_to_ask(file: BorrowedFd<'_>, size: u64, backing: Backing) -> Result<Answe
 /// A call takes 30 ns for each folio, and a file that is in memory in small
 /// pieces has many: so the first piece of a large one is asked first.
 fn cached_share(file: BorrowedFd<'_>, size: u64) -> io::Result<Option<bool>> {
-    let share = |bytes: u64| {
-        let pages = bytes.div_ceil(sys::page_bytes());
-        // Some file systems count pages beyond the end of the file, too.
-        sys::cached_pages(file, &(0..bytes)).map(|cached| match cached {
-            0 => Some(false),
-            cached if cached >= pages => Some(true),
-            _ => None,
-        })
+    let share = |bytes: u64, cached| match cached {
+        0 => Some(false),
+        cached if cached >= bytes.div_ceil(sys::page_bytes()) => Some(true),
+        _ => None,
     };
-    if size > SAMPLE_BYTES && share(SAMPLE_BYTES)?.is_none() {
-        return Ok(None);
+    if size > SAMPLE_BYTES {
+        match share(SAMPLE_BYTES, sys::cached_pages(file, &(0..SAMPLE_BYTES))?) {
+            None => return Ok(None),
+            // Of what is not in memory a single call says so at once.
+            Some(false) => {
+                return sys::cached_pages(file, &(0..size)).map(|pages| share(size, pages));
+            }
+            Some(true) => {}
+        }
     }
-    share(size)
+    residency::cached_pages(file, size).map(|pages| share(size, pages))
 }
 
 /// Whether `cachestat` is there at all: a sandbox may answer EPERM to any call it does not know.

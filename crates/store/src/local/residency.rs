@@ -56,6 +56,23 @@ pub fn was_evicted(file: &impl AsFd, range: &Range<u64>) -> bool {
     sys::evicted_pages(file.as_fd(), range).is_ok_and(|pages| pages > 0)
 }
 
+/// How many pages of the first `size` bytes are in memory. Some file systems count pages beyond the
+/// end of the file, too.
+pub(crate) fn cached_pages(file: BorrowedFd<'_>, size: u64) -> io::Result<u64> {
+    let all = 0..size;
+    let all = std::slice::from_ref(&all);
+    let count = |data: &[Range<u64>]| {
+        data.iter().map(|range| sys::cached_pages(file, range)).sum::<io::Result<u64>>()
+    };
+    match halves(all) {
+        Some((first, second)) => {
+            let (first, second) = at_once(|| count(&first), || count(&second))?;
+            Ok(first + second)
+        }
+        None => count(all),
+    }
+}
+
 pub(crate) fn ranges_by(
     file: BorrowedFd<'_>,
     data: &[Range<u64>],
@@ -82,20 +99,29 @@ fn by_two(
         let mut asker = Asker::new(file);
         asker.ask_all(data, method).map(|()| (asker.found, asker.short))
     };
+    let ((found, short), (later, later_short)) = at_once(|| ask(first), || ask(second))?;
+    let mut all = Asker { found, short: short.max(later_short), ..Asker::new(file) };
+    for (range, resident) in later {
+        all.found_out(range, resident);
+    }
+    Ok(all.found)
+}
+
+/// Asks twice, the second time in a thread of its own.
+fn at_once<T: Send>(
+    first: impl FnOnce() -> io::Result<T>,
+    second: impl Fn() -> io::Result<T> + Sync,
+) -> io::Result<(T, T)> {
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().name("residency".into());
-        let other = builder.spawn_scoped(scope, || ask(second));
-        let (found, short) = ask(first)?;
-        let (later, later_short) = match other {
+        let other = builder.spawn_scoped(scope, &second);
+        let found = first()?;
+        let later = match other {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
             // Where no thread can be had, this one does it all.
-            Err(_) => ask(second)?,
+            Err(_) => second()?,
         };
-        let mut all = Asker { found, short: short.max(later_short), ..Asker::new(file) };
-        for (range, resident) in later {
-            all.found_out(range, resident);
-        }
-        Ok(all.found)
+        Ok((found, later))
     })
 }
 
