@@ -1,12 +1,13 @@
 //! One file, handed out in chunks to several threads, near first.
 //!
 //! [`layout`] is what is known before it begins, [`work`] what the threads share and do, [`read`] how
-//! they read a piece.
+//! they read a piece, [`ways`] whether they copy what is near.
 
 mod layout;
 mod read;
 #[cfg(test)]
 mod tests;
+mod ways;
 mod work;
 
 use std::fs::File;

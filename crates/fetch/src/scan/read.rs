@@ -6,9 +6,11 @@ use std::ops::Range;
 use sled::{Piece, Place};
 
 use super::Source;
+use super::ways::Way;
 use super::work::Shared;
 use crate::Error;
 use crate::far::FarReader;
+use crate::mapping::Mapping;
 use crate::sync::lock;
 
 /// A record longer than this is not copied: it is brought into the page cache and handed out mapped.
@@ -43,19 +45,45 @@ pub(crate) fn shrunk(source: &Source<'_>, size: u64) -> Error {
 }
 
 impl Shared<'_> {
-    /// Makes a near piece readable: mapped, or, where that cannot be, in `buffer`.
-    pub(super) fn bring_mapped(&self, piece: &Piece, buffer: &mut Vec<u8>) -> Result<(), Error> {
-        buffer.clear();
-        let brought = if let Some(mapping) = &self.mapping {
-            if !self.is_near_in_part && !self.near.may_stall() {
-                return Ok(());
+    /// Makes a near piece readable: in `buffer` or, if that is left empty, mapped.
+    pub(super) fn bring_near(&self, piece: &Piece, buffer: &mut Vec<u8>) -> Result<(), Error> {
+        let may_leave = self.is_near_in_part || self.near.may_stall();
+        let brought = match &self.mapping {
+            None => self.copy(piece, buffer),
+            Some(mapping) if may_leave => {
+                buffer.clear();
+                self.near.hold(mapping, &piece.range())
             }
-            self.near.hold(mapping, &piece.range())
-        } else {
-            buffer.resize(usize::try_from(piece.length).expect("a piece fits in memory"), 0);
-            self.near.read_exact_at(buffer, piece.offset)
+            Some(mapping) => match self.ways.of(piece.length) {
+                Way::Mapped => {
+                    buffer.clear();
+                    Ok(())
+                }
+                Way::Copied => self.copy(piece, buffer),
+                Way::Trial => self.try_ways(mapping, piece, buffer),
+            },
         };
         brought.map_err(|error| short_or_failed(&self.source, self.size, piece.offset, error))
+    }
+
+    fn copy(&self, piece: &Piece, buffer: &mut Vec<u8>) -> io::Result<()> {
+        // What is there will be written over: only more of it has to be cleared.
+        buffer.resize(usize::try_from(piece.length).expect("a piece fits in memory"), 0);
+        self.near.read_exact_at(buffer, piece.offset)
+    }
+
+    /// Copies a piece and, to see what takes longer once it is in a processor's cache, copies it again
+    /// and maps it.
+    fn try_ways(&self, mapping: &Mapping, piece: &Piece, buffer: &mut Vec<u8>) -> io::Result<()> {
+        self.copy(piece, buffer)?;
+        let clock = self.source.costs.clock();
+        let begun = clock.now();
+        self.copy(piece, buffer)?;
+        let copied = clock.now();
+        mapping.hold(&piece.range());
+        let mapped = clock.now();
+        self.ways.tried(piece.length, copied.saturating_sub(begun), mapped.saturating_sub(copied));
+        Ok(())
     }
 
     /// Reads a far piece into `buffer`, to the end of its last record; what

@@ -10,6 +10,7 @@ use sled::{Picker, Piece, Place, Plan, Sled, first_record_end};
 
 use super::layout::{is_within, located};
 use super::read::{short_or_failed, shrunk};
+use super::ways::Ways;
 use super::{Chunk, Control, ScanOptions, Source};
 use crate::Error;
 use crate::far::FarReader;
@@ -23,6 +24,8 @@ const REFRESH_BYTES: u64 = 64 << 20;
 /// The longest far piece. It is copied, and what holds it takes the place of as much of the file
 /// where memory is short.
 const FAR_BYTES_MAX: u64 = 256 << 10;
+/// The longest near piece where no record must stay whole: a copy of it stays in a processor's own cache.
+const NEAR_BYTES_MAX: u64 = 512 << 10;
 
 pub(super) struct Shared<'a> {
     pub(super) source: Source<'a>,
@@ -30,6 +33,7 @@ pub(super) struct Shared<'a> {
     pub(super) size: u64,
     pub(super) near: NearReader<'a>,
     pub(super) mapping: Option<Arc<Mapping>>,
+    pub(super) ways: Ways,
     /// Only part of the file was in memory: then memory may be short.
     pub(super) is_near_in_part: bool,
     /// Some of it was.
@@ -103,6 +107,7 @@ impl<'a> Shared<'a> {
             options: *options,
             size,
             mapping: None,
+            ways: Ways::new(size),
             is_near_in_part: false,
             has_near: false,
             holes: Vec::new(),
@@ -148,7 +153,7 @@ impl<'a> Shared<'a> {
                 Work::Near(piece) if is_within(&self.holes, &piece.range()) => {
                     (piece.range(), true)
                 }
-                Work::Near(piece) => match self.bring_mapped(&piece, &mut buffer) {
+                Work::Near(piece) => match self.bring_near(&piece, &mut buffer) {
                     Ok(()) => (piece.range(), true),
                     Err(error) => return self.fail(error),
                 },
@@ -251,7 +256,10 @@ impl<'a> Shared<'a> {
                 Some(_) => {
                     if let Some(far) = state.far.take() {
                         let piece = state.picker.take().expect("it was just seen");
-                        return Ok(Some(Work::Far(shortened(&mut state, piece), far)));
+                        return Ok(Some(Work::Far(
+                            shortened(&mut state, piece, FAR_BYTES_MAX),
+                            far,
+                        )));
                     }
                 }
                 // Who reads what is far may give back the end of it.
@@ -317,7 +325,7 @@ impl<'a> Shared<'a> {
     fn take_far(state: &mut State<'a>) -> Option<Work<'a>> {
         let far = state.far.take()?;
         if let Some(piece) = state.picker.take_far() {
-            return Some(Work::Far(shortened(state, piece), far));
+            return Some(Work::Far(shortened(state, piece, FAR_BYTES_MAX), far));
         }
         state.far = Some(far);
         None
@@ -325,7 +333,13 @@ impl<'a> Shared<'a> {
 
     fn take_near(&self, state: &mut State<'_>) -> io::Result<Option<Piece>> {
         match self.options.separator {
-            None => Ok(state.picker.take()),
+            None => Ok(state.picker.take().map(|piece| {
+                // A hole is neither copied nor mapped.
+                if is_within(&self.holes, &piece.range()) {
+                    return piece;
+                }
+                shortened(state, piece, NEAR_BYTES_MAX)
+            })),
             Some(separator) => {
                 let mut read = |offset, buffer: &mut [u8]| self.near.read_exact_at(buffer, offset);
                 let mut piece = state.picker.take_records(separator, &mut read)?;
@@ -396,10 +410,10 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// What a thread takes of a far piece at a time; the rest goes back.
-fn shortened(state: &mut State<'_>, mut piece: Piece) -> Piece {
+/// What a thread takes of a piece at a time; the rest goes back.
+fn shortened(state: &mut State<'_>, mut piece: Piece, bytes_max: u64) -> Piece {
     let end = piece.range().end;
-    piece.length = piece.length.min(FAR_BYTES_MAX);
+    piece.length = piece.length.min(bytes_max);
     state.picker.give_back(&piece, piece.range().end..end);
     piece
 }
