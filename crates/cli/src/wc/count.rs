@@ -222,7 +222,7 @@ impl Summary {
         let mut summary = Summary { bytes: bytes.len() as u64, ..Summary::empty(encoding) };
         let in_detail = wanted.words || wanted.columns;
         if wanted.lines && !in_detail {
-            let lines = |window| memchr::memchr_iter(b'\n', window).count() as u64;
+            let lines = |window| bytecount::count(window, b'\n') as u64;
             summary.tally.lines = windows::of(bytes, windows::window_bytes()).map(lines).sum();
         }
         match encoding {

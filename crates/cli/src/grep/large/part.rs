@@ -253,7 +253,7 @@ impl<M: Matcher> Bench<M> {
             let (counted, from) = shown.map_or((0, 0), |shown| {
                 (shown.last_number - 1, usize::try_from(shown.last_start - offset).expect("in it"))
             });
-            let rest = memchr::memchr_iter(method.separator, &bytes[from..]).count() as u64;
+            let rest = bytecount::count(&bytes[from..], method.separator) as u64;
             part.lines = counted + rest;
         }
         let (before, after) = (self.searcher.before_context(), self.searcher.after_context());
