@@ -156,6 +156,12 @@ pub(crate) fn folder_of(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|&byte| byte == b'/').map_or(0, |place| place + 1)]
 }
 
+/// What the name of a file ends with, from its last dot on; nothing if there is none.
+pub(crate) fn ending_of(path: &[u8]) -> &[u8] {
+    let file = &path[folder_of(path).len()..];
+    file.iter().rposition(|&byte| byte == b'.').map_or(b"", |place| &file[place..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,8 +15,10 @@
 //! of evidence for a file: the course of its run, that of all programs, and what its run's patterns
 //! say of it. Each is worth the share of cases with the same evidence in which it came: how it was
 //! found, the streak, how often the way was gone again, how far ahead it is, whether the file is of
-//! the latest one's kind, and whether its run knows better. What they are worth together is learned
-//! as well (`mixer`).
+//! the latest one's kind, and whether its run knows better; of all programs, of this one, and of its
+//! files whose names end alike. What they are worth together is learned as well (`mixer`). Two ways
+//! through the course are kept for each trail: who writes a page for each of many texts reads the
+//! texts by one and, for each, the style sheets by the other.
 //!
 //! Where neither knows more, who has read many files of a folder is expected to read the others
 //! (`sweep`), whose order nobody can know.
@@ -53,7 +55,7 @@ pub(crate) use chain::{Chain, Link};
 pub(crate) use foresight::{Foresight, Soon};
 pub(crate) use invocation::Invocation;
 pub(crate) use memory::Memory;
-pub(crate) use mixer::{KINDS, Mixer, Reasons};
+pub(crate) use mixer::{KINDS, Mixer, Reasons, Subject};
 pub(crate) use pattern::{ChildEntry, FileEntry, Pattern, RUNS_MAX};
 pub(crate) use sweep::Sweep;
 pub(crate) use template::is_template;

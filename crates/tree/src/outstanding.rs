@@ -25,6 +25,8 @@ struct Waiting {
     refused: bool,
     /// How many files had been accessed when it was predicted.
     since: u64,
+    /// The same when it was first predicted of the times since which nobody has read it.
+    first: u64,
 }
 
 #[derive(Debug)]
@@ -38,6 +40,10 @@ struct Made {
 /// Accesses after which a predicted file that nobody has read may be gone again, and is worth
 /// telling once more: a carrier sees at little cost that it is near.
 const HELD_ACCESSES: u64 = 24;
+
+/// Accesses after which one that was told again and again, and was not read, was told for nothing: by
+/// then it may be gone once more.
+const FORGOTTEN_ACCESSES: u64 = 96;
 
 /// One user's predictions.
 #[derive(Debug, Default)]
@@ -103,24 +109,32 @@ impl Outstanding {
     }
 
     /// Files were predicted for a run of a program, each with the time at which it needs it, or
-    /// foreseen for any run, after so many accesses.
+    /// foreseen for any run, after so many accesses. Gives how many of them had been foreseen before, for
+    /// nothing.
     pub(crate) fn made(
         &mut self,
         prediction: PredictionId,
         (run, program): (Option<RunId>, Name),
         files: &[(Name, Duration)],
         since: u64,
-    ) {
+    ) -> u64 {
+        let mut overdue = 0;
         for &(file, needed) in files {
             let unread = self.files.get(&file).filter(|unread| !unread.used);
+            let mut first = unread.map_or(since, |unread| unread.first);
+            if since.saturating_sub(first) >= FORGOTTEN_ACCESSES {
+                overdue += u64::from(unread.is_some_and(|unread| unread.for_run.is_none()));
+                first = since;
+            }
             let for_run = run.map(|run| (run, needed)).or(unread.and_then(|unread| unread.for_run));
             let before = unread.and_then(|unread| unread.fetched.or(unread.before));
             let (fetched, used, refused) = (None, false, false);
-            let new = Waiting { prediction, for_run, fetched, before, used, refused, since };
+            let new = Waiting { prediction, for_run, fetched, before, used, refused, since, first };
             self.files.insert(file, new);
         }
         let files = files.iter().map(|(file, _)| *file).collect();
         self.made.insert(prediction, Made { foreseen: run.is_none(), program, files });
+        overdue
     }
 
     /// A file was opened to be read; gives what came of predicting it, if it was.
@@ -234,6 +248,26 @@ mod tests {
         let unused = |closed: Option<Closed>| closed.map(|closed| closed.account.unused);
         assert_eq!(unused(outstanding.close(PredictionId(1))), Some(0));
         assert_eq!(unused(outstanding.close(PredictionId(2))), Some(1));
+    }
+
+    #[test]
+    fn what_is_told_again_and_again_and_not_read_was_told_for_nothing() {
+        let mut outstanding = Outstanding::default();
+        let mut told = |number, run: Option<RunId>, at| {
+            let files = [(FILE, Duration::ZERO)];
+            outstanding.made(PredictionId(number), (run, Name(1)), &files, 100 + at)
+        };
+        assert_eq!(told(1, None, 0) + told(2, None, FORGOTTEN_ACCESSES - 1), 0);
+        assert_eq!(told(3, None, FORGOTTEN_ACCESSES), 1);
+        assert_eq!(told(4, None, FORGOTTEN_ACCESSES + 1), 0);
+        // What a run waits for may come as late as the run needs it.
+        assert_eq!(told(5, Some(RunId(1)), FORGOTTEN_ACCESSES + 2), 0);
+        assert_eq!(told(6, None, 9 * FORGOTTEN_ACCESSES), 0);
+        assert!(outstanding.read(FILE).is_some());
+        assert_eq!(
+            outstanding.made(PredictionId(7), (None, Name(1)), &[(FILE, Duration::ZERO)], 5000),
+            0
+        );
     }
 
     #[test]

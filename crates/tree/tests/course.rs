@@ -233,7 +233,8 @@ fn what_was_read_is_not_foreseen_by_a_learner_that_begins_anew() {
 #[test]
 fn where_guesses_are_wrong_less_is_guessed() {
     let mut world = world();
-    let list = files("data", 64);
+    // So many that none of them will probably be read again within some hundred reads.
+    let list = files("data", 1024);
     let mut state = 1_u32;
     let mut shuffled = || {
         let mut order = list.clone();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Learner;
 use super::predict::Source;
 use crate::event::{Decision, User};
-use crate::names::Name;
-use crate::ours::{Evidence, Foresight, KINDS, Soon, window_from};
+use crate::names::{Name, ending_of};
+use crate::ours::{Evidence, Foresight, KINDS, Soon, Subject, window_from};
 use crate::run::{RunId, Working};
 
 /// Files ahead, as a part of the window of a run: what is found again by its last reads is less
@@ -57,8 +57,8 @@ impl Learner {
         let depth = (window_from(habits.window) / DEPTH_PART).min(DEPTH_MAX);
         // Who reads some files of a folder often reads all of that kind, in the order of another
         // one who read them all.
-        let kind = extension(habits.names.path(file));
-        let kin = |other| extension(habits.names.path(other)) == kind;
+        let ending = ending_of(habits.names.path(file));
+        let kin = |other| ending_of(habits.names.path(other)) == ending;
         let outstanding = self.outstanding.entry(source.user).or_default();
         let wanted = |other| {
             other != file
@@ -76,18 +76,13 @@ impl Learner {
             let by_patterns = Evidence::of_run(opened, working.knows(soon.file), soon.steps);
             soon.reasons[KINDS - 1] = Some(by_patterns);
             let beliefs = &habits.memory.beliefs;
-            let chance = foresight.mixer.chance(beliefs, source.program, &soon.reasons);
-            foresight.expect(soon, source.program);
+            let subject = Subject::of(source.program, habits.names.path(soon.file));
+            let chance = foresight.mixer.chance(beliefs, subject, &soon.reasons);
+            foresight.expect(soon, subject);
             if chance >= bar && chosen.len() < outstanding.room() {
                 chosen.push((soon, chance));
             }
         }
         Some((source, chosen))
     }
-}
-
-/// The kind of a file, by how its name ends.
-fn extension(path: &[u8]) -> Option<&[u8]> {
-    let place = path.iter().rposition(|&byte| byte == b'.' || byte == b'/')?;
-    (path[place] == b'.').then(|| &path[place..])
 }

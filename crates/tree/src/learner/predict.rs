@@ -104,7 +104,10 @@ impl Learner {
         let made: Vec<_> = made.into_iter().map(|(file, needed, _)| (file, needed)).collect();
         let accesses = habits.accesses.files;
         let outstanding = self.outstanding.entry(user).or_default();
-        outstanding.made(id, (run, program), &made, accesses);
+        let overdue = outstanding.made(id, (run, program), &made, accesses);
+        if let Some(foresight) = self.foresights.get_mut(&user) {
+            foresight.bar(true).wrong(overdue);
+        }
         decisions.push(Decision::Fetch(Prediction { id, process, user, files }));
         id
     }

@@ -267,7 +267,8 @@ pub(crate) struct Cases {
 }
 
 impl Cases {
-    fn count(&mut self, came: bool) {
+    /// One more.
+    pub(crate) fn count(&mut self, came: bool) {
         if self.all >= CASES_MAX {
             self.came /= 2;
             self.all /= 2;
@@ -277,7 +278,7 @@ impl Cases {
     }
 
     /// The chance, where `prior` counts as so many cases.
-    fn chance(self, prior: f32, cases: f32) -> f32 {
+    pub(crate) fn chance(self, prior: f32, cases: f32) -> f32 {
         (f32::from(self.came) + prior * cases) / (f32::from(self.all) + cases)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::bar::Bar;
 use super::course::Course;
-use super::{Beliefs, Mixer, Reasons, Trail};
+use super::{Beliefs, Mixer, Reasons, Subject, Trail};
 use crate::event::PredictionId;
 use crate::names::Name;
 use crate::numbered::NumberMap;
@@ -50,7 +50,7 @@ impl Soon {
 
 #[derive(Debug)]
 struct Waiting {
-    program: Name,
+    subject: Subject,
     reasons: [Reasons; REASONS_MAX],
     count: usize,
     until: u64,
@@ -150,10 +150,10 @@ impl Foresight {
         soon
     }
 
-    /// A file is foreseen for a program.
-    pub(crate) fn expect(&mut self, soon: Soon, program: Name) {
+    /// A file is foreseen.
+    pub(crate) fn expect(&mut self, soon: Soon, subject: Subject) {
         let until = self.reads + soon.within;
-        let new = Waiting { program, reasons: [soon.reasons; REASONS_MAX], count: 0, until: 0 };
+        let new = Waiting { subject, reasons: [soon.reasons; REASONS_MAX], count: 0, until: 0 };
         let waiting = self.waiting.entry(soon.file).or_insert(new);
         let known = &waiting.reasons[..waiting.count];
         if known.len() == REASONS_MAX || known.contains(&soon.reasons) {
@@ -170,7 +170,7 @@ impl Foresight {
     fn resolve(&mut self, beliefs: &mut Beliefs, file: Name, came: bool) {
         let Some(waiting) = self.waiting.remove(&file) else { return };
         for reasons in &waiting.reasons[..waiting.count] {
-            self.mixer.count(beliefs, (waiting.program, reasons), came);
+            self.mixer.count(beliefs, (waiting.subject, reasons), came);
         }
     }
 
@@ -205,7 +205,10 @@ impl Foresight {
     /// Memory, about.
     pub(crate) fn bytes(&self) -> usize {
         let waiting = self.waiting.capacity() * size_of::<(Name, Waiting)>();
-        self.course.bytes() + waiting + self.due.capacity() * size_of::<(u64, Name)>()
+        self.course.bytes()
+            + waiting
+            + self.due.capacity() * size_of::<(u64, Name)>()
+            + self.mixer.bytes()
     }
 
     /// Forgets the older half of the course, where memory is short.
@@ -218,8 +221,9 @@ impl Foresight {
         self.course.names(each);
         for (&file, waiting) in &self.waiting {
             each(file);
-            each(waiting.program);
+            each(waiting.subject.program);
         }
+        self.mixer.names(each);
     }
 }
 
@@ -241,10 +245,10 @@ mod tests {
             after: Duration::ZERO,
             within: 5,
         };
-        foresight.expect(soon(1, 1), Name(50));
+        foresight.expect(soon(1, 1), Subject::of(Name(50), b"x"));
         // The same reason once more counts once.
-        foresight.expect(soon(1, 1), Name(50));
-        foresight.expect(soon(2, 9), Name(50));
+        foresight.expect(soon(1, 1), Subject::of(Name(50), b"x"));
+        foresight.expect(soon(2, 9), Subject::of(Name(50), b"x"));
         for file in [1, 10, 11, 12, 13, 14, 2] {
             foresight.read(&mut beliefs, &mut trail, Name(file), Duration::ZERO);
         }
@@ -260,7 +264,7 @@ mod tests {
         let evidence = Evidence::of_course(Stream::All, (0, 0), (0, 1), (false, false));
         let reasons = [None, Some(evidence), None];
         let soon = Soon { file: Name(1), reasons, steps: 1, after: Duration::ZERO, within: 2 };
-        foresight.expect(soon, Name(50));
+        foresight.expect(soon, Subject::of(Name(50), b"x"));
         foresight.predicted(PredictionId(1), 2);
         assert_eq!(foresight.lost(), [PredictionId(1)]);
         for file in 10..20 {

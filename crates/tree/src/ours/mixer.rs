@@ -1,7 +1,8 @@
 //! One chance from several kinds of evidence for the same file.
 
-use super::{Beliefs, Evidence};
-use crate::names::Name;
+use super::{Beliefs, Cases, Evidence};
+use crate::names::{Name, ending_of};
+use crate::numbered::NumberMap;
 
 /// Kinds of evidence: the course of the run, that of all programs, and what the run's patterns say.
 pub(crate) const KINDS: usize = 3;
@@ -14,28 +15,51 @@ const ALWAYS: f32 = 0.3;
 /// No evidence says more than this, or less than what is as sure of the contrary.
 const SUREST: f32 = 0.998;
 
+/// What the chance of all files of a program weighs against the cases of those that end alike.
+const PROGRAM_CASES: f32 = 6.0;
+/// Evidence by subject that is counted: some megabytes, and much more than a day's work has.
+const CASES_MAX: usize = 1 << 17;
+
+/// Files of a program whose names end alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Subject {
+    pub(crate) program: Name,
+    /// A number made of the ending.
+    ending: u32,
+}
+
+impl Subject {
+    /// That of a file that this program may read.
+    pub(crate) fn of(program: Name, path: &[u8]) -> Self {
+        let numbered = |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        Self { program, ending: ending_of(path).iter().fold(0x811c_9dc5, numbered) }
+    }
+}
+
 /// Evidence for a file, each in the place of its kind.
 pub(crate) type Reasons = [Option<Evidence>; KINDS];
 
 type Weights = [f32; KINDS + 1];
 
-/// Weighs the chances that [`Beliefs`] give for each kind, by which kinds there are, as odds (as
-/// mixers of contexts in compression do: Mahoney 2005). Every case that was foreseen teaches it.
+/// Weighs the chances that [`Beliefs`] give for each kind, and the cases of the same subject, by which
+/// kinds there are, as odds (as mixers of contexts in compression do: Mahoney 2005). Every case that
+/// was foreseen teaches it.
 #[derive(Debug, Clone)]
 pub(crate) struct Mixer {
     weights: [Weights; 1 << KINDS],
+    cases: NumberMap<(Subject, Evidence), Cases>,
 }
 
 impl Mixer {
     pub(crate) fn new() -> Self {
         let courses = |kinds: usize| (kinds & 3).count_ones().max(1) as f32;
         let weights = |kinds| [1.0 / courses(kinds), 1.0 / courses(kinds), PATTERNS_WEIGHT, 0.0];
-        Self { weights: std::array::from_fn(weights) }
+        Self { weights: std::array::from_fn(weights), cases: NumberMap::default() }
     }
 
     /// The chance that a program reads a file soon for which there are these reasons.
-    pub(crate) fn chance(&self, beliefs: &Beliefs, program: Name, reasons: &Reasons) -> f32 {
-        let (kinds, said) = said(beliefs, program, reasons);
+    pub(crate) fn chance(&self, beliefs: &Beliefs, subject: Subject, reasons: &Reasons) -> f32 {
+        let (kinds, said) = self.said(beliefs, subject, reasons);
         mixed(&self.weights[kinds], &said)
     }
 
@@ -43,33 +67,50 @@ impl Mixer {
     pub(crate) fn count(
         &mut self,
         beliefs: &mut Beliefs,
-        (program, reasons): (Name, &Reasons),
+        (subject, reasons): (Subject, &Reasons),
         came: bool,
     ) {
-        let (kinds, said) = said(beliefs, program, reasons);
+        let (kinds, said) = self.said(beliefs, subject, reasons);
         let weights = &mut self.weights[kinds];
         let missed = f32::from(u8::from(came)) - mixed(weights, &said);
         for (weight, said) in weights.iter_mut().zip(said) {
             *weight += STEP * missed * said;
         }
+        if self.cases.len() + KINDS > CASES_MAX {
+            self.cases.clear();
+        }
         for &reason in reasons.iter().flatten() {
-            beliefs.count(program, reason, came);
+            beliefs.count(subject.program, reason, came);
+            self.cases.entry((subject, reason)).or_default().count(came);
         }
     }
-}
 
-/// Which kinds there are, and the logarithm of the odds by each.
-fn said(beliefs: &Beliefs, program: Name, reasons: &Reasons) -> (usize, Weights) {
-    let mut kinds = 0;
-    let mut said = [ALWAYS; KINDS + 1];
-    for (place, reason) in reasons.iter().enumerate() {
-        said[place] = reason.map_or(0.0, |reason| {
-            kinds |= 1 << place;
-            let chance = beliefs.chance(program, reason).clamp(1.0 - SUREST, SUREST);
-            (chance / (1.0 - chance)).ln()
-        });
+    /// Which kinds there are, and the logarithm of the odds by each.
+    fn said(&self, beliefs: &Beliefs, subject: Subject, reasons: &Reasons) -> (usize, Weights) {
+        let mut kinds = 0;
+        let mut said = [ALWAYS; KINDS + 1];
+        for (place, reason) in reasons.iter().enumerate() {
+            said[place] = reason.map_or(0.0, |reason| {
+                kinds |= 1 << place;
+                let of_program = beliefs.chance(subject.program, reason);
+                let cases = self.cases.get(&(subject, reason)).copied().unwrap_or_default();
+                let chance = cases.chance(of_program, PROGRAM_CASES);
+                let chance = chance.clamp(1.0 - SUREST, SUREST);
+                (chance / (1.0 - chance)).ln()
+            });
+        }
+        (kinds, said)
     }
-    (kinds, said)
+
+    /// Memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.cases.capacity() * size_of::<((Subject, Evidence), Cases)>()
+    }
+
+    /// All names that are held.
+    pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
+        self.cases.keys().for_each(|(subject, _)| each(subject.program));
+    }
 }
 
 fn mixed(weights: &Weights, said: &Weights) -> f32 {
@@ -84,6 +125,10 @@ mod tests {
 
     const PROGRAM: Name = Name(7);
 
+    fn subject(path: &str) -> Subject {
+        Subject::of(PROGRAM, path.as_bytes())
+    }
+
     fn course(stream: Stream) -> Evidence {
         Evidence::of_course(stream, (0, 3), (2, 1), (false, false))
     }
@@ -96,11 +141,11 @@ mod tests {
             // The courses always say the same; what was opened before is not read again.
             let before = round % 3 == 0;
             let reasons = [course(Stream::Run), course(Stream::All), opened(before)].map(Some);
-            mixer.count(&mut beliefs, (PROGRAM, &reasons), !before);
+            mixer.count(&mut beliefs, (subject("/a"), &reasons), !before);
         }
         let chance = |before| {
             let reasons = [course(Stream::Run), course(Stream::All), opened(before)].map(Some);
-            mixer.chance(&beliefs, PROGRAM, &reasons)
+            mixer.chance(&beliefs, subject("/a"), &reasons)
         };
         assert!(chance(true) < 0.2 && chance(false) > 0.9, "{} {}", chance(true), chance(false));
     }
@@ -113,10 +158,25 @@ mod tests {
             [None, Some(course(Stream::All)), None],
         );
         for _ in 0..300 {
-            mixer.count(&mut beliefs, (PROGRAM, &both), true);
-            mixer.count(&mut beliefs, (PROGRAM, &one), false);
+            mixer.count(&mut beliefs, (subject("/a"), &both), true);
+            mixer.count(&mut beliefs, (subject("/a"), &one), false);
         }
-        assert!(mixer.chance(&beliefs, PROGRAM, &both) > 0.9);
-        assert!(mixer.chance(&beliefs, PROGRAM, &one) < 0.5);
+        assert!(mixer.chance(&beliefs, subject("/a"), &both) > 0.9);
+        assert!(mixer.chance(&beliefs, subject("/a"), &one) < 0.5);
+    }
+
+    #[test]
+    fn files_that_end_alike_are_told_from_others_of_their_program() {
+        let (mut mixer, mut beliefs) = (Mixer::new(), Beliefs::default());
+        let reasons = [Some(course(Stream::Run)), None, None];
+        for _ in 0..300 {
+            mixer.count(&mut beliefs, (subject("/d/a.pyc"), &reasons), false);
+        }
+        for text in ["/d/a.rst", "/d/b.rst", "/c/c.rst"].iter().cycle().take(60) {
+            mixer.count(&mut beliefs, (subject(text), &reasons), true);
+        }
+        let chance = |path| mixer.chance(&beliefs, subject(path), &reasons);
+        assert!(chance("/e/new.rst") > 0.8, "{}", chance("/e/new.rst"));
+        assert!(chance("/e/new.pyc") < 0.2 && chance("/e/new") < 0.5);
     }
 }

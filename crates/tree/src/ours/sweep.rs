@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Evidence;
-use crate::names::{Name, Names, folder_of};
+use crate::names::{Name, Names, ending_of, folder_of};
 use crate::numbered::{NumberMap, NumberSet};
 
 /// Files that a run has read of a folder when the others are looked at first.
@@ -51,7 +51,7 @@ impl Sweep {
     ) -> Option<(Evidence, Vec<(Name, Duration)>)> {
         let path = names.path(file);
         let folder = folder_of(path);
-        let ending = ending(path);
+        let ending = ending_of(path);
         if !self.folders.contains_key(folder) && self.folders.len() < FOLDERS_MAX {
             let new = Folder { read: 0, since: at, ending: Some(ending.into()) };
             self.folders.insert(folder.into(), new);
@@ -65,7 +65,7 @@ impl Sweep {
         let left = names.within(folder).filter(|&other| {
             !opened.contains(&other)
                 && names.accessed(other).is_some()
-                && known.ending.as_deref().is_none_or(|known| known == ending_of(names, other))
+                && known.ending.as_deref().is_none_or(|known| known == ending_of(names.path(other)))
         });
         let mut left: Vec<Name> = left.take(LEFT_MAX + 1).collect();
         if left.len() > LEFT_MAX || self.awaited.len() + left.len() > AWAITED_MAX {
@@ -84,16 +84,6 @@ impl Sweep {
     pub(crate) fn awaited(&self) -> impl Iterator<Item = (Name, Evidence)> {
         self.awaited.iter().map(|(&file, &evidence)| (file, evidence))
     }
-}
-
-fn ending_of(names: &Names, file: Name) -> &[u8] {
-    ending(names.path(file))
-}
-
-/// What a name ends with, from its last dot on.
-fn ending(path: &[u8]) -> &[u8] {
-    let file = &path[folder_of(path).len()..];
-    file.iter().rposition(|&byte| byte == b'.').map_or(b"", |place| &file[place..])
 }
 
 #[cfg(test)]

@@ -15,7 +15,31 @@ const BETWEEN_MAX: u8 = 8;
 /// earlier since.
 const AHEAD_AT_FIRST: usize = 2;
 
-/// A way through the course.
+/// A way through the course, by what came earlier.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    /// The earlier read that was like the latest one of it.
+    place: u64,
+    /// By which of the contexts that was found.
+    order: usize,
+    /// Reads since then that came as earlier.
+    streak: usize,
+    /// Reads that may still come in between.
+    patience: u8,
+}
+
+impl Way {
+    fn found(place: u64, order: usize) -> Self {
+        Self { place, order, streak: 0, patience: BETWEEN_MAX }
+    }
+
+    /// The same after a read that is not of it.
+    fn left_again(self) -> Option<Self> {
+        (self.patience > 1).then(|| Self { patience: self.patience - 1, ..self })
+    }
+}
+
+/// Where a run, or everything together, is in the course.
 #[derive(Debug, Clone)]
 pub(crate) struct Trail {
     stream: Stream,
@@ -23,14 +47,9 @@ pub(crate) struct Trail {
     salt: u64,
     /// Contexts of the first read, the one that says most first.
     start: Vec<u64>,
-    /// The earlier read that was like the latest one.
-    place: Option<u64>,
-    /// By which of the contexts that was found.
-    order: usize,
-    /// Reads since then that came as earlier.
-    streak: usize,
-    /// Where it was before reads came in between: place, streak, reads that may still come.
-    spare: Option<(u64, usize, u8)>,
+    way: Option<Way>,
+    /// The one that was left for this one, and may go on.
+    other: Option<Way>,
     /// The latest files, the last first.
     latest: [Option<Name>; 2],
     /// The latest read's own place.
@@ -50,17 +69,7 @@ impl Trail {
     }
 
     fn new(stream: Stream, salt: u64, start: Vec<u64>) -> Self {
-        Self {
-            stream,
-            salt,
-            start,
-            place: None,
-            order: 0,
-            streak: 0,
-            spare: None,
-            latest: [None, None],
-            last: None,
-        }
+        Self { stream, salt, start, way: None, other: None, latest: [None, None], last: None }
     }
 
     /// The latest file.
@@ -77,7 +86,7 @@ impl Trail {
     /// by.
     pub(crate) fn read(&mut self, course: &mut Course, file: Name) -> Vec<u64> {
         let contexts = self.contexts(file);
-        if let (Some(last), Some(place)) = (self.last, self.place) {
+        if let (Some(last), Some(Way { place, .. })) = (self.last, self.way) {
             let held = course.next(self.stream, place).is_some_and(|(_, step)| step.file == file);
             course.judge(self.stream, last, place, held);
         }
@@ -92,35 +101,31 @@ impl Trail {
     }
 
     fn follow(&mut self, course: &Course, file: Name, contexts: &[u64]) {
-        let onward = |place| self.onward(course, place, file);
-        if let Some((place, skipped)) = self.place.and_then(onward) {
-            self.place = Some(place);
-            self.streak = if skipped == 0 { self.streak + 1 } else { self.streak / 2 };
-            return;
+        let onward = |way: Way| self.onward(course, way, file);
+        let (way, other) = (self.way.and_then(onward), self.other.and_then(onward));
+        let left = |way: Option<Way>| way.and_then(Way::left_again);
+        if way.is_some() {
+            (self.way, self.other) = (way, other.or(left(self.other)));
+        } else if other.is_some() {
+            (self.way, self.other) = (other, left(self.way));
+        } else {
+            // Which of two that are left goes on is the surer the longer it was gone.
+            let ways = [left(self.other), left(self.way)].into_iter().flatten();
+            self.other = ways.max_by_key(|way| way.streak);
+            let mut places = contexts.iter().map(|&context| course.find(context)).enumerate();
+            let found = places.find_map(|(order, place)| Some((order, place?)));
+            self.way = found.map(|(order, place)| Way::found(place, order));
         }
-        if let Some((place, streak, left)) = self.spare {
-            if let Some((place, _)) = self.onward(course, place, file) {
-                (self.place, self.streak, self.spare) = (Some(place), streak / 2, None);
-                return;
-            }
-            self.spare = (left > 1).then(|| (place, streak, left - 1));
-        }
-        if let Some(place) = self.place.filter(|_| self.streak >= 2) {
-            self.spare = Some((place, self.streak, BETWEEN_MAX));
-        }
-        let mut places = contexts.iter().map(|&context| course.find(context)).enumerate();
-        let found = places.find_map(|(order, place)| Some((order, place?)));
-        self.place = found.map(|(_, place)| place);
-        self.order = found.map_or(0, |(order, _)| order);
-        self.streak = 0;
     }
 
-    /// The next read of a file behind a place, and how many others come before it.
-    fn onward(&self, course: &Course, mut place: u64, file: Name) -> Option<(u64, usize)> {
+    /// A way, if a file is one of its next.
+    fn onward(&self, course: &Course, way: Way, file: Name) -> Option<Way> {
+        let mut place = way.place;
         for skipped in 0..=SKIPPED_MAX {
             let (next, step) = course.next(self.stream, place)?;
             if step.file == file {
-                return Some((next, skipped));
+                let streak = if skipped == 0 { way.streak + 1 } else { way.streak / 2 };
+                return Some(Way { place: next, streak, patience: BETWEEN_MAX, ..way });
             }
             place = next;
         }
@@ -143,7 +148,7 @@ impl Trail {
 
     /// Whether it knows what comes next.
     pub(crate) fn speaks(&self, course: &Course) -> bool {
-        self.place.is_some_and(|place| course.next(self.stream, place).is_some())
+        self.way.is_some_and(|way| course.next(self.stream, way.place).is_some())
     }
 
     /// What comes next if everything is as earlier, as far as it is `wanted`, among the next `depth`
@@ -156,9 +161,9 @@ impl Trail {
         contested: bool,
         (between, wanted, kin): (u64, impl Fn(Name) -> bool, impl Fn(Name) -> bool),
     ) -> Vec<Soon> {
-        let Some(place) = self.place else { return Vec::new() };
+        let Some(Way { place, order, streak, .. }) = self.way else { return Vec::new() };
         let Some(now) = course.step(place).map(|step| step.at) else { return Vec::new() };
-        let depth = depth.min(AHEAD_AT_FIRST + self.streak);
+        let depth = depth.min(AHEAD_AT_FIRST + streak);
         let mut ahead = Vec::new();
         let mut weakest = 0;
         for (steps, (held, step)) in (1..=depth).zip(course.onward(self.stream, place)) {
@@ -167,7 +172,7 @@ impl Trail {
             if !wanted(step.file) {
                 continue;
             }
-            let found = (self.order, self.streak);
+            let found = (order, streak);
             let besides = (contested, kin(step.file));
             let evidence = Evidence::of_course(self.stream, found, (weakest, steps), besides);
             let mut reasons = [None; KINDS];
@@ -259,6 +264,23 @@ mod tests {
         assert!(reads.ahead(&again).is_empty());
         reads.read(&mut again, &[8]);
         assert_eq!(reads.ahead(&again), [9]);
+    }
+
+    #[test]
+    fn a_way_with_the_same_few_between_is_kept_beside_theirs() {
+        let mut reads = Reads::new();
+        reads.read(&mut run(7), &[1, 2, 3, 4, 5, 6, 7]);
+        let mut again = run(8);
+        // Of a run's first read nothing but its start tells.
+        reads.read(&mut again, &[1]);
+        for text in 2..=5 {
+            reads.read(&mut again, &[text]);
+            // What the first pass tells of more texts the longer it is gone again.
+            let ahead = reads.ahead(&again);
+            assert_eq!(ahead[..2], [text + 1, text + 2], "{text}");
+            assert!(text < 4 || ahead.len() >= 4.min(7 - text as usize), "{text}: {ahead:?}");
+            reads.read(&mut again, &[21, 22, 23, 24, 25, 26]);
+        }
     }
 
     #[test]
