@@ -77,5 +77,7 @@ class Service:
         self._child.terminate()
         _, complaint = self._child.communicate(timeout=_ENDS_WITHIN_S)
         if self._child.returncode != 0:
-            raise FailedError(complaint.decode(errors="replace").strip())
+            raise FailedError(
+                f"exit code {self._child.returncode}: {complaint.decode(errors='replace').strip()}"
+            )
         self._account.wait_until_empty()

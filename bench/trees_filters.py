@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 
 import svg
 from bench import Bench, Data, Experiment, Row
-from trees_pair import WITH, WITHOUT, conditions, gain
-from trees_paper import NEVER_SLOWER_TARGET, Remote, Work, cell, cpu_row, linked_row, links, series
+from trees_pair import WITHOUT, conditions, gain
+from trees_paper import (
+    HOW,
+    NEVER_SLOWER_TARGET,
+    Remote,
+    Work,
+    cell,
+    cpu_rows,
+    linked_rows,
+    links,
+    series,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,8 +134,8 @@ def _rows(data: Data) -> list[Row]:
             blocks = point["blocks"]
             target = SMALL_TARGET if blocks <= SMALL_BLOCKS_MAX else NEVER_SLOWER_TARGET
             what = f"{link}, files of {blocks} block{'s' * (blocks > 1)}"
-            rows.append(linked_row(what, point["samples"], target, bandwidths[link]))
-        rows.append(cpu_row(f"{link}, all sizes", [point["samples"] for point in points]))
+            rows += linked_rows(what, point["samples"], target, bandwidths[link])
+        rows += cpu_rows(f"{link}, all sizes", [point["samples"] for point in points])
     return rows
 
 
@@ -135,13 +145,18 @@ def _plots(data: Data) -> dict[str, str]:
     ratios = []
     for link, points in data["links"].items():
         cells = [(point["blocks"], point["samples"]) for point in points]
-        both = [series("with nearfirst run", cells, WITH), series("alone", cells, WITHOUT)]
+        all_ways = [
+            *(series(f"with {how}", cells, mode) for mode, how in HOW.items()),
+            series("alone", cells, WITHOUT),
+        ]
         title = f"Filters over {link} (Figure 7)"
         y = svg.Axis("seconds", logarithmic=True)
         name = f"trees-filters-{link.split()[0]}"
-        plots[name] = svg.lines(svg.Plot(title, x, y, both))
-        gains = [(blocks, gain(samples)) for blocks, samples in cells]
-        ratios.append(svg.Series(link, [svg.Point(b, g.median, g.low, g.high) for b, g in gains]))
+        plots[name] = svg.lines(svg.Plot(title, x, y, all_ways))
+        for mode, how in HOW.items():
+            gains = [(blocks, gain(samples, mode)) for blocks, samples in cells]
+            points_of = [svg.Point(b, g.median, g.low, g.high) for b, g in gains]
+            ratios.append(svg.Series(f"{link}, {how}", points_of))
     target = svg.Target(SMALL_TARGET, "to reach at small files")
     y = svg.Axis("times faster than alone")
     plots["trees-filters-gain"] = svg.lines(svg.Plot("Filters: gain", x, y, ratios, [target]))

@@ -1,8 +1,9 @@
-"""A piece of work alone and under `nearfirst run`, in turns: how access trees are raced."""
+"""Work alone, under `nearfirst run` and beside `nearfirst watch`: how access trees are raced."""
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import measure
 import svg
 from bench import Bench, Data, Row
 from measure import Spread
-from processors import Account
+from processors import Account, Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from conditions import SlowDisk, SlowFolder
 
-WITH, WITHOUT = "run", "alone"
+WITH, WITHOUT, WATCHED = "run", "alone", "watch"
+SETTLES_S = 0.05
+"""In which the service is told of the last programs, once they have ended."""
 
 
 @dataclass
@@ -70,35 +73,59 @@ def counted(
     )
 
 
-def in_turns(bench: Bench, name: str, runs: int, learning: int, once: Callable[[str], Run]) -> Data:
-    """Both ways, after `learning` runs that are learned from and one alone.
+def watched(
+    bench: Bench,
+    slow: SlowFolder,
+    command: Sequence[str | Path],
+    state: Path,
+    folder: Path | None = None,
+) -> Run:
+    """Runs it beside a service that listens to the device alone, and counts what that does, too."""
+    watch: list[str | Path] = [bench.peers.nearfirst, "watch", "--on", slow.path, "--state", state]
+    with closing(Account()) as looking, closing(Service(watch, looking)):
+        before = looking.seconds()
+        run = counted(slow, command, {}, folder)
+        time.sleep(SETTLES_S)
+        run.cpu_s += looking.seconds() - before
+    return run
+
+
+def in_turns(  # noqa: PLR0913
+    bench: Bench,
+    name: str,
+    runs: int,
+    learning: int,
+    once: Callable[[str], Run],
+    *,
+    modes: Sequence[str] = (WITHOUT, WITH),
+) -> Data:
+    """In all ways, after `learning` runs that are learned from and one alone.
 
     Raises:
         FailedError: if not all did the same.
     """
     once(WITHOUT)
-    for _ in range(learning):
-        once(WITH)
-    samples = measure.interleaved(
-        (WITHOUT, WITH), runs, bench.rng(name), lambda mode, _number: once(mode)
-    )
+    for mode in modes:
+        for _ in range(learning if mode != WITHOUT else 0):
+            once(mode)
+    samples = measure.interleaved(modes, runs, bench.rng(name), lambda mode, _number: once(mode))
     data = {mode: [run.as_json() for run in of] for mode, of in samples.items()}
     if not measure.same_output(data):
         raise measure.FailedError(f"{name}: not the same was done with and without")
     return data
 
 
-def gain(samples: Data) -> Spread:
+def gain(samples: Data, mode: str = WITH) -> Spread:
     """How many times faster with fetching, round by round."""
-    return measure.ratios(samples[WITHOUT], samples[WITH])
+    return measure.ratios(samples[WITHOUT], samples[mode])
 
 
-def row(what: str, samples: Data, target: float, beside: str = "") -> Row:
+def row(what: str, samples: Data, target: float, beside: str = "", mode: str = WITH) -> Row:
     """Elapsed time, with and without, against a target for the gain."""
-    reached = gain(samples)
+    reached = gain(samples, mode)
     return Row(
         what=what,
-        ours=measure.seconds(samples[WITH]).as_time(),
+        ours=measure.seconds(samples[mode]).as_time(),
         peer=f"alone {measure.seconds(samples[WITHOUT]).as_time()}{beside}",
         reached=f"{reached.as_ratio()} faster",
         target=f"≥ {target:g}x",
@@ -106,11 +133,11 @@ def row(what: str, samples: Data, target: float, beside: str = "") -> Row:
     )
 
 
-def gains(title: str, of: Iterable[tuple[str, Data, float]]) -> str:
+def gains(title: str, of: Iterable[tuple[str, Data, float]], mode: str = WITH) -> str:
     """A plot of gains: what was done, its samples, and what is to be reached."""
     bars = []
     for label, samples, target in of:
-        reached = gain(samples)
+        reached = gain(samples, mode)
         bars.append(svg.Bar(label, reached.median, reached.low, reached.high, target))
     return svg.bars(title, "times faster; the mark is to be reached", bars)
 

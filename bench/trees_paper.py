@@ -18,7 +18,7 @@ import svg
 from bench import Bench, Data, Row
 from conditions import Far, SlowFolder
 from measure import Spread
-from trees_pair import WITH, WITHOUT, Run, counted, in_turns, observed, row
+from trees_pair import WATCHED, WITH, WITHOUT, Run, counted, in_turns, observed, row, watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,63 +76,77 @@ class Work:
 
 
 def cell(bench: Bench, remote: Remote, work: Work, name: str, runs: int) -> Data:
-    """Both ways, in turns, after what is to be learned was."""
+    """All ways, in turns, after what is to be learned was."""
     with bench.folder("state") as state:
 
         def once(mode: str) -> Run:
             with remote.fresh() as slow:
                 with slow.at_full_speed():
                     work.prepare()
-                command = observed(bench, work.command, mode)
-                run = counted(slow, command, {"NEARFIRST_STATE": str(state)}, work.folder)
+                if mode == WATCHED:
+                    run = watched(bench, slow, work.command, state / "watch", work.folder)
+                else:
+                    command = observed(bench, work.command, mode)
+                    run = counted(slow, command, {"NEARFIRST_STATE": str(state)}, work.folder)
                 return replace(run, output=work.outcome())
 
-        return in_turns(bench, name, runs, LEARNING_RUNS, once)
+        return in_turns(bench, name, runs, LEARNING_RUNS, once, modes=(WITHOUT, WITH, WATCHED))
 
 
 def _median(samples: Sequence[Data], key: str) -> float:
     return statistics.median([float(sample[key]) for sample in samples])
 
 
-def _requests(samples: Data) -> str:
+def _requests(samples: Data, mode: str) -> str:
     def of(mode: str) -> str:
         reads, others = _median(samples[mode], "reads"), _median(samples[mode], "metadata")
         return f"{reads:.0f} reads, {others:.0f} others"
 
-    return f"{of(WITH)} (alone {of(WITHOUT)})"
+    return f"{of(mode)} (alone {of(WITHOUT)})"
 
 
 def _time(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-def linked_row(what: str, samples: Data, target: float, bandwidth: float) -> Row:
+HOW = {WITH: "nearfirst run", WATCHED: "nearfirst watch"}
+"""Who fetches, in words."""
+
+
+def linked_rows(what: str, samples: Data, target: float, bandwidth: float) -> list[Row]:
     """Elapsed time and requests, beside what the link alone takes, of so many bytes a second.
 
     Nobody who reads the same bytes is faster than that.
     """
     bound = Spread.of([run["read_bytes"] / bandwidth for run in samples[WITHOUT]])
     link_alone = f", the link {_time(bound.median)}"
-    return row(f"{what}: {_requests(samples)}", samples, target, link_alone)
+    return [
+        row(f"{what}, {how}: {_requests(samples, mode)}", samples, target, link_alone, mode)
+        for mode, how in HOW.items()
+    ]
 
 
-def cpu_row(what: str, cells: Sequence[Data]) -> Row:
+def cpu_rows(what: str, cells: Sequence[Data]) -> list[Row]:
     """Processor time of all cells together, and its share of the elapsed time."""
-    rounds = range(min(len(samples[WITH]) for samples in cells))
+    return [_cpu_row(f"{what}, {how}", cells, mode) for mode, how in HOW.items()]
+
+
+def _cpu_row(what: str, cells: Sequence[Data], with_: str) -> Row:
+    rounds = range(min(len(samples[with_]) for samples in cells))
 
     def sums(mode: str, key: str) -> list[float]:
         return [sum(samples[mode][number][key] for samples in cells) for number in rounds]
 
-    ours, alone = Spread.of(sums(WITH, "cpu_s")), Spread.of(sums(WITHOUT, "cpu_s"))
-    pairs = zip(sums(WITH, "cpu_s"), sums(WITHOUT, "cpu_s"), strict=True)
-    more = Spread.of([with_ / without for with_, without in pairs])
+    ours, alone = Spread.of(sums(with_, "cpu_s")), Spread.of(sums(WITHOUT, "cpu_s"))
+    pairs = zip(sums(with_, "cpu_s"), sums(WITHOUT, "cpu_s"), strict=True)
+    more = Spread.of([observed / without for observed, without in pairs])
 
     def share(mode: str) -> float:
         return statistics.median(sums(mode, "cpu_s")) / statistics.median(sums(mode, "seconds"))
 
     return Row(
         what=f"{what}: processor time, ours included, and its share of the elapsed time",
-        ours=f"{ours.as_time()}, {share(WITH):.0%}",
+        ours=f"{ours.as_time()}, {share(with_):.0%}",
         peer=f"alone {alone.as_time()}, {share(WITHOUT):.0%}",
         reached=more.as_ratio(),
         target=f"≤ {CPU_TARGET:g}x",
