@@ -386,6 +386,29 @@ fn the_queue_of_guesses_has_an_end() {
 }
 
 #[test]
+fn what_is_told_takes_all_places_of_guesses_that_it_needs() {
+    let mut told = Told::new(Limits::default(), 1, Order::Ready);
+    let (window_max, window_start, opens_max) = (2, 2, 1);
+    let terms = DeviceTerms {
+        window_max,
+        window_start,
+        enough: None,
+        opens_max,
+        by_position: true,
+        latency: None,
+    };
+    told.on(Event::DeviceMet { device: DEVICE, terms });
+    told.on(Event::Asked { set: GUESSES });
+    for guess in [1, 2] {
+        told.list(GUESSES, guess, Kind::Bytes, 100, 0.0);
+        assert_eq!(told.started_members(), [guess]);
+    }
+    told.ask();
+    told.list(SET, 50, Kind::Cache, 100, 0.0);
+    assert_eq!(told.started_members(), [50], "a head opens nothing beside two");
+}
+
+#[test]
 fn what_is_told_takes_the_place_of_a_queue_of_guesses() {
     let mut told = Told::new(Limits::default(), 1, Order::Ready);
     let mut begun = swept(&mut told, 1000, &[100, 200, 300, 400]);

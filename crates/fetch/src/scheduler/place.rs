@@ -29,10 +29,40 @@ impl Scheduler {
 
     /// Whether there is a place for the next of a member, if need be one that something guessed had.
     pub(super) fn takes_place(&mut self, slot: u32) -> bool {
+        if self.has_place(slot) {
+            return true;
+        }
+        if !self.may_push_out(slot) || !self.can_push_out_enough(slot) {
+            return false;
+        }
+        let device = self.members[slot].device;
+        while !self.has_place(slot) && self.push_out_guessed(device) {}
         self.has_place(slot)
-            || (self.may_push_out(slot)
-                && self.push_out_guessed(self.members[slot].device)
-                && self.has_place(slot))
+    }
+
+    /// Whether a member would have a place if all that may go had gone. Of a head it wants to open with,
+    /// all has to go: were it only some, they would be begun again, and be pushed out again.
+    fn can_push_out_enough(&self, slot: u32) -> bool {
+        let member = &self.members[slot];
+        let device = &self.devices[member.device as usize];
+        if !device.by_position || device.opens_max == 0 || !member.is_to_be_opened() {
+            return true;
+        }
+        let mut may_go = 0;
+        let mut next = self.silent.last();
+        while let Some(attempt) = next {
+            next = List::<SILENT>::before(&self.attempts, attempt);
+            may_go += u32::from(self.may_be_pushed_out(attempt, member.device));
+        }
+        may_go == device.window.in_flight()
+    }
+
+    /// Whether an attempt is at something guessed that nobody reads, and has a place of a device.
+    fn may_be_pushed_out(&self, attempt: u32, device: u32) -> bool {
+        let attempt = &self.attempts[attempt];
+        let member = &self.members[self.parts[attempt.part].member];
+        let told = self.sets.get(&member.set).is_none_or(super::set::Set::is_told);
+        attempt.device == device && !attempt.is_beside && !told && !member.is_delivered()
     }
 
     /// Ends an attempt at something guessed that nobody reads, the last that
@@ -41,14 +71,11 @@ impl Scheduler {
         let mut next = self.silent.last();
         while let Some(attempt) = next {
             next = List::<SILENT>::before(&self.attempts, attempt);
-            let known = &self.attempts[attempt];
-            let part = known.part;
-            let slot = self.parts[part].member;
-            let member = &self.members[slot];
-            let told = self.sets.get(&member.set).is_none_or(super::set::Set::is_told);
-            if known.device != device || known.is_beside || told || member.is_delivered() {
+            if !self.may_be_pushed_out(attempt, device) {
                 continue;
             }
+            let part = self.attempts[attempt].part;
+            let slot = self.parts[part].member;
             self.cancel(attempt);
             if !self.parts[part].is_tried() {
                 self.set_idle(part, true);
