@@ -25,9 +25,15 @@ const LOOKED_BYTES_MAX: u64 = 1 << 30;
 /// Mappings of one process that are looked at, for the same reason.
 const MAPPINGS_MAX: usize = 4096;
 
-/// Parts of one file beyond which those that touch are made one: a thousand processes may come to the
-/// same ones.
+/// Parts of one file beyond which those that touch are made one, since a thousand processes may come to
+/// the same ones, and then so many of the nearest that half as many are left.
 const PARTS_MAX: usize = 4096;
+/// The smallest space between two parts.
+const GAP_BYTES_MIN: u64 = 4096;
+
+/// So much the kernel reads before and after a page that is touched, also of what is not mapped: half of
+/// what it reads ahead on a disk with a head.
+const READ_AROUND_BYTES: u64 = 1280 << 10;
 
 /// Files that it is to be known of which parts of them programs touch.
 ///
@@ -51,8 +57,14 @@ struct Parts {
 impl Parts {
     fn bound(&mut self) {
         for parts in [&mut self.mapped, &mut self.touched] {
-            if parts.len() > PARTS_MAX {
-                *parts = joined(std::mem::take(parts), 0);
+            if parts.len() <= PARTS_MAX {
+                continue;
+            }
+            *parts = joined(std::mem::take(parts), 0);
+            let mut gap = GAP_BYTES_MIN;
+            while parts.len() > PARTS_MAX / 2 {
+                *parts = joined(std::mem::take(parts), gap);
+                gap = gap.saturating_mul(2);
             }
         }
     }
@@ -76,12 +88,17 @@ impl Mapped {
         self.count.store(0, Ordering::Release);
     }
 
-    /// Of what is `near` of a file, what was read of it: all but what came with what programs touched
-    /// where they had it mapped. What nobody touched any of was read in another way.
+    /// Of what is `near` of a file, what was read of it: all but what came with what programs touched,
+    /// where they had it mapped and around that. What nobody touched any of was read in another way.
     pub(crate) fn read(&self, path: &[u8], near: Vec<Range<u64>>) -> Vec<Range<u64>> {
         let mut files = self.files();
         let Some(parts) = files.get_mut(path) else { return near };
-        let (mapped, touched) = (joined(parts.mapped.clone(), 0), joined(parts.touched.clone(), 0));
+        let around = |part: &Range<u64>| {
+            let start = part.start.saturating_sub(READ_AROUND_BYTES);
+            start..part.end.saturating_add(READ_AROUND_BYTES)
+        };
+        let around = joined(parts.mapped.iter().map(around).collect(), 0);
+        let touched = joined(parts.touched.clone(), 0);
         parts.watched -= 1;
         if parts.watched == 0 {
             files.remove(path);
@@ -93,7 +110,7 @@ impl Mapped {
             touched.get(next).is_some_and(|next| next.start < part.end)
         };
         let (came_with, mut read): (Vec<_>, Vec<_>) = near.into_iter().partition(is_touched);
-        read.extend(without(came_with, &mapped));
+        read.extend(without(came_with, &around));
         read.extend(touched);
         joined(read, 0)
     }
@@ -178,6 +195,7 @@ fn touched(mapping: &Mapping, pages: &Opened, page: u64, parts: &mut Vec<Range<u
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
     use std::os::unix::ffi::OsStrExt as _;
     use std::path::PathBuf;
 
@@ -202,8 +220,9 @@ mod tests {
         let (around, apart, beyond) = (0..12 * MIB, 14 * MIB..15 * MIB, 17 * MIB..18 * MIB);
         let near = vec![around, apart.clone(), beyond.clone()];
         assert_eq!(mapped.read(&name, near.clone()), near, "nothing is known of it");
-        mapped.watch(&name);
-        mapped.watch(&name);
+        for _ in 0..3 {
+            mapped.watch(&name);
+        }
         let touched = [MIB..MIB + 1, 9 * MIB..10 * MIB];
         let holds = touched.clone().map(|range| hold(&path, range));
         mapped.look(std::process::id());
@@ -216,7 +235,26 @@ mod tests {
         assert!(!is_read(4 * MIB, 8 * MIB), "{read:?}");
         assert!(read.ends_with(&[apart, beyond]), "in another way: {read:?}");
         assert_eq!(mapped.read(&name, near.clone()), read, "as often as it is watched");
+        let (past, end) = (9 * MIB..20 * MIB, 16 * MIB + READ_AROUND_BYTES);
+        let read = mapped.read(&name, iter::once(past).collect());
+        assert_eq!(read.last(), Some(&(end..20 * MIB)), "of what is not mapped: {read:?}");
+        assert!(!read.iter().any(|part| part.start < end && part.end > 14 * MIB), "{read:?}");
         assert_eq!(mapped.read(&name, near.clone()), near);
+    }
+
+    #[test]
+    fn of_scattered_parts_the_nearest_are_made_one() {
+        let mut parts = Parts::default();
+        for at in 0..3 * PARTS_MAX as u64 {
+            parts.touched.push(at * MIB..at * MIB + 4096);
+            parts.bound();
+            assert!(parts.touched.len() <= PARTS_MAX);
+        }
+        let all = joined(parts.touched, 0);
+        assert!(all.len() >= PARTS_MAX / 4, "{}", all.len());
+        assert!(
+            (0..3 * PARTS_MAX as u64).all(|at| all.iter().any(|part| part.contains(&(at * MIB))))
+        );
     }
 
     #[test]

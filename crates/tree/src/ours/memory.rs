@@ -17,7 +17,7 @@ pub(crate) const GUESSES_MAX: usize = 1 << 16;
 /// Bytes between two parts that are fetched with them: they cost less than another read.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 /// Parts of one file; of more the nearest are joined. A large program has some hundred.
-const PARTS_MAX: usize = 128;
+const PARTS_MAX: usize = 512;
 /// Parts of all files that are known.
 const ALL_PARTS_MAX: usize = 1 << 18;
 /// Memory for a file of which parts are known, about, beside them.
