@@ -42,7 +42,10 @@ fn every_signal_to_us_is_the_commands() {
             "trap 'exit 42' {name}; : > {}; while :; do read -t 1 -u 9; done 9<>fifo",
             ready.display()
         );
-        let run = nearfirst(&state, &["run", "--", "bash", "-c", &text]).dir(&dir);
+        // The tests may run under `nohup`, and bash cannot trap what it finds ignored.
+        let program = env!("CARGO_BIN_EXE_nearfirst");
+        let run = ["--default-signal", program, "run", "--", "bash", "-c", &text];
+        let run = cmd("env", run).env("NEARFIRST_STATE", state.path()).dir(&dir);
         let mut child = run.into_command().spawn().expect("started");
         until("it listens", || ready.exists());
         cmd("bash", ["-c", "kill -$0 $1", name, &child.id().to_string()]).run().succeeds();
