@@ -8,7 +8,8 @@ from pathlib import Path
 
 _CACHESTAT = 451  # the same number on every architecture
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_PIECE_BYTES = 1 << 20
+# As `cat` and `cp` read.
+_PIECE_BYTES = 256 << 10
 # Written before it is read into: fresh memory would cost as much as the reading.
 _BUFFER = memoryview(bytearray(b"\1" * _PIECE_BYTES))
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

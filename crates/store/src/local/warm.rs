@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::Advice;
 
-use super::reader::{PIECE_BYTES, read};
+use super::reader::{PIECE_BYTES, leave_caches, read};
 use super::residency::{Method, ranges_by};
 use crate::Clock;
 
@@ -26,7 +26,7 @@ const DROPS_MAX: usize = 8;
 const READ_AHEAD_BYTES: u64 = 16 << 20;
 
 /// Reads up to `bytes` of the start of a file twice and times the second reading where it found all
-/// in memory: bytes and seconds. Read more often, it would come out of the processor's caches.
+/// in memory: bytes and seconds. It comes out of memory, and not out of the processor's caches.
 ///
 /// What was not in memory before leaves again, whatever became of it.
 ///
@@ -78,6 +78,7 @@ fn second_reads(file: &File, count: u64, clock: &Clock) -> io::Result<Vec<(u64, 
     // Not of zeros: those are memory only when they are first written over.
     let mut buffer = vec![1; PIECE_BYTES];
     read(file, 0..count * READ_BYTES, &mut buffer)?;
+    leave_caches();
     let mut reads = Vec::new();
     for start in (0..count).map(|number| number * READ_BYTES) {
         let range = start..start + READ_BYTES;
