@@ -1,11 +1,11 @@
-//! A file that is all in memory, mapped window by window ahead of those who read it, by a thread that
+//! A file that is all in memory, mapped window by window ahead of those who read it, by threads that
 //! can be left behind: its mount may not answer if some of it no longer is.
 
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::apart::Apart;
+use crate::apart::{Answer, Apart};
 use crate::mapping::Mapping;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
@@ -19,82 +19,106 @@ const AHEAD_WINDOWS: u64 = 2;
 pub(crate) struct Held {
     mapping: Arc<Mapping>,
     size: u64,
-    windows: Arc<Windows>,
-    /// By window, whether the thread was asked to map it: in the order in which it was.
+    /// They take turns.
+    threads: Vec<Thread>,
+    /// By window, whether it is mapped.
+    held: Arc<[AtomicBool]>,
+    /// By window, whether its thread was asked to map it: in the order in which it was.
     asked: Mutex<Vec<bool>>,
 }
 
-struct Windows {
-    held: Vec<AtomicBool>,
-    /// How many are held.
-    count: AtomicU64,
+/// One that maps windows.
+struct Thread {
+    apart: Apart,
+    /// How many it has mapped.
+    count: Arc<AtomicU64>,
 }
 
 impl Held {
-    pub(crate) fn new(mapping: &Arc<Mapping>, size: u64) -> Self {
+    /// The first `size` bytes of a file, to be mapped by `threads`, of which there is one at the least.
+    pub(crate) fn new(mapping: &Arc<Mapping>, size: u64, threads: Vec<Apart>) -> Self {
         let count = usize::try_from(size.div_ceil(WINDOW_BYTES)).expect("it is mapped");
         let held = std::iter::repeat_with(AtomicBool::default).take(count).collect();
-        let windows = Arc::new(Windows { held, count: AtomicU64::new(0) });
-        Self { mapping: Arc::clone(mapping), size, windows, asked: Mutex::new(vec![false; count]) }
+        let thread = |apart| Thread { apart, count: Arc::default() };
+        let threads = threads.into_iter().map(thread).collect();
+        let asked = Mutex::new(vec![false; count]);
+        Self { mapping: Arc::clone(mapping), size, threads, held, asked }
     }
 
-    /// The bytes of `range`, once its pages are mapped by `apart`. Valid only as [`Mapping::bytes`] are.
+    /// The bytes of `range`, once its pages are mapped. Valid only as [`Mapping::bytes`] are.
     ///
     /// # Errors
     /// `TimedOut` where the mount does not answer; where there is no thread any more.
-    pub(crate) fn bytes(&self, range: &Range<u64>, apart: &Apart) -> io::Result<&[u8]> {
+    pub(crate) fn bytes(&self, range: &Range<u64>) -> io::Result<&[u8]> {
         let wanted = range.start / WINDOW_BYTES..range.end.div_ceil(WINDOW_BYTES);
-        let all = {
+        let waits = {
             let mut asked = lock(&self.asked);
-            self.ask(wanted.clone(), &mut asked, apart)?;
-            // It is done when all that was asked for before is.
-            let all =
-                (!self.is_held(wanted.clone())).then(|| apart.begin(|_| Ok(()))).transpose()?;
-            self.ask(wanted.end..wanted.end + AHEAD_WINDOWS, &mut asked, apart)?;
-            all
+            self.ask(wanted.clone(), &mut asked)?;
+            // It is done when all that a thread was asked for before is.
+            let late = self.late(wanted.clone());
+            let waits: Vec<_> = late
+                .map(|thread| Ok((thread, thread.apart.begin(|_| Ok(()))?)))
+                .collect::<io::Result<_>>()?;
+            self.ask(wanted.end..wanted.end + AHEAD_WINDOWS, &mut asked)?;
+            waits
         };
-        if let Some(all) = all {
-            loop {
-                let before = self.windows.count.load(Ordering::Relaxed);
-                match all.wait() {
-                    // The limit is one window's.
-                    Err(error)
-                        if error.kind() == io::ErrorKind::TimedOut
-                            && self.windows.count.load(Ordering::Relaxed) != before => {}
-                    waited => break waited?,
-                }
-            }
-        }
+        waits.iter().try_for_each(|(thread, all)| thread.wait(all))?;
         Ok(self.mapping.bytes(range))
     }
 
-    fn is_held(&self, windows: Range<u64>) -> bool {
-        self.of(windows).all(|window| self.windows.held[window].load(Ordering::Acquire))
+    /// The threads that have not mapped all of these windows that are theirs.
+    fn late(&self, windows: Range<u64>) -> impl Iterator<Item = &Thread> {
+        let windows = self.of(windows);
+        let turns = self.threads.len();
+        let is_late = move |turn: usize| {
+            let mut late = windows.clone().filter(|&at| !self.held[at].load(Ordering::Acquire));
+            late.any(|window| window % turns == turn)
+        };
+        let threads = self.threads.iter().enumerate();
+        threads.filter(move |(turn, _)| is_late(*turn)).map(|(_, thread)| thread)
     }
 
     /// Of these windows those that the file has.
     fn of(&self, windows: Range<u64>) -> Range<usize> {
-        let count = self.windows.held.len();
+        let count = self.held.len();
         let within = |window: u64| usize::try_from(window).unwrap_or(count).min(count);
         within(windows.start)..within(windows.end)
     }
 
-    fn ask(&self, windows: Range<u64>, asked: &mut [bool], apart: &Apart) -> io::Result<()> {
+    fn ask(&self, windows: Range<u64>, asked: &mut [bool]) -> io::Result<()> {
         for window in self.of(windows) {
             if std::mem::replace(&mut asked[window], true) {
                 continue;
             }
             let start = window as u64 * WINDOW_BYTES;
             let part = start..self.size.min(start + WINDOW_BYTES);
-            let (mapping, windows) = (Arc::clone(&self.mapping), Arc::clone(&self.windows));
-            apart.begin(move |_| {
+            let (mapping, held) = (Arc::clone(&self.mapping), Arc::clone(&self.held));
+            let thread = &self.threads[window % self.threads.len()];
+            let count = Arc::clone(&thread.count);
+            thread.apart.begin(move |_| {
                 mapping.hold(&part);
-                windows.held[window].store(true, Ordering::Release);
-                windows.count.fetch_add(1, Ordering::Relaxed);
+                held[window].store(true, Ordering::Release);
+                count.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             })?;
         }
         Ok(())
+    }
+}
+
+impl Thread {
+    /// Waits until it has done `all` that it was asked for before.
+    fn wait(&self, all: &Answer<()>) -> io::Result<()> {
+        loop {
+            let before = self.count.load(Ordering::Relaxed);
+            match all.wait() {
+                // The limit is one window's.
+                Err(error)
+                    if error.kind() == io::ErrorKind::TimedOut
+                        && self.count.load(Ordering::Relaxed) != before => {}
+                waited => return waited,
+            }
+        }
     }
 }
 
@@ -119,23 +143,30 @@ mod tests {
         let mut status = costs.local().status(&file).expect("known");
         status.backing = Backing::Disk;
         let mapping = Arc::new(Mapping::harmless(&file, SIZE, &status).expect("mapped"));
-        let (held, apart) =
-            (Held::new(&mapping, SIZE), Apart::new("near", &file, &costs).expect("a thread"));
-        let count = || {
-            apart.call(|_| Ok(())).expect("all is done");
-            held.windows.count.load(Ordering::Relaxed)
-        };
-        let seen = |start: u64, end: u64| {
-            let bytes = held.bytes(&(start..end), &apart).expect("in memory");
-            let at = |offset| usize::try_from(offset).expect("small");
-            assert!(bytes == &all[at(start)..at(end)], "{start}..{end}");
-        };
-        seen(WINDOW_BYTES - 1, WINDOW_BYTES);
-        assert_eq!(count(), 1 + AHEAD_WINDOWS);
-        seen(WINDOW_BYTES - 1, WINDOW_BYTES + 1);
-        assert_eq!(count(), 2 + AHEAD_WINDOWS);
-        seen(0, SIZE);
-        seen(SIZE - 1, SIZE);
-        assert_eq!(count(), 6);
+        for threads in 1..=4 {
+            let thread = |_| Apart::new("near", &file, &costs).expect("a thread");
+            let held = Held::new(&mapping, SIZE, (0..threads).map(thread).collect());
+            let count = || -> u64 {
+                let count = |thread: &Thread| {
+                    thread.apart.call(|_| Ok(())).expect("all is done");
+                    thread.count.load(Ordering::Relaxed)
+                };
+                held.threads.iter().map(count).sum()
+            };
+            let seen = |start: u64, end: u64| {
+                let bytes = held.bytes(&(start..end)).expect("in memory");
+                let at = |offset| usize::try_from(offset).expect("small");
+                assert!(bytes == &all[at(start)..at(end)], "{start}..{end}");
+                let windows = start / WINDOW_BYTES..end.div_ceil(WINDOW_BYTES);
+                assert_eq!(held.late(windows).count(), 0, "{start}..{end}");
+            };
+            seen(WINDOW_BYTES - 1, WINDOW_BYTES);
+            assert_eq!(count(), 1 + AHEAD_WINDOWS);
+            seen(WINDOW_BYTES - 1, WINDOW_BYTES + 1);
+            assert_eq!(count(), 2 + AHEAD_WINDOWS);
+            seen(0, SIZE);
+            seen(SIZE - 1, SIZE);
+            assert_eq!(count(), 6);
+        }
     }
 }

@@ -18,10 +18,15 @@ const STEP_BYTES: usize = 2 << 20;
 /// Reads parts of a file that are thought to be in memory.
 pub(crate) struct NearReader<'a> {
     file: &'a File,
+    way: Way,
+}
+
+enum Way {
+    Here,
     /// Where the mount may stall.
-    apart: Option<Apart>,
+    Apart(Apart),
     /// There, of a file that is all in memory.
-    held: Option<Held>,
+    Held(Held),
 }
 
 impl<'a> NearReader<'a> {
@@ -30,14 +35,24 @@ impl<'a> NearReader<'a> {
     /// # Errors
     /// Where no thread can be had for that.
     pub(crate) fn new(file: &'a File, costs: &Costs, may_stall: bool) -> io::Result<Self> {
-        let apart = may_stall.then(|| Apart::new("near", file, costs)).transpose()?;
-        Ok(Self { file, apart, held: None })
+        let way = if may_stall { Way::Apart(Apart::new("near", file, costs)?) } else { Way::Here };
+        Ok(Self { file, way })
     }
 
     /// Says that all of the file, which `mapping` shows, is thought to be in memory: then it is
-    /// mapped ahead of those who read it.
-    pub(crate) fn is_of_all(&mut self, mapping: &Arc<Mapping>, size: u64) {
-        self.held = self.apart.is_some().then(|| Held::new(mapping, size));
+    /// mapped ahead of the `readers` who read it at once.
+    pub(crate) fn is_of_all(
+        &mut self,
+        mapping: &Arc<Mapping>,
+        size: u64,
+        readers: usize,
+        costs: &Costs,
+    ) {
+        let Way::Apart(first) = std::mem::replace(&mut self.way, Way::Here) else { return };
+        // Where no thread can be had, fewer do the same work.
+        let more = (1..readers).map_while(|_| Apart::new("near", self.file, costs).ok());
+        let threads = std::iter::once(first).chain(more).collect();
+        self.way = Way::Held(Held::new(mapping, size, threads));
     }
 
     /// Fills `buffer` from `offset` on.
@@ -45,12 +60,15 @@ impl<'a> NearReader<'a> {
     /// # Errors
     /// The system's; `UnexpectedEof`; `TimedOut` where the mount does not answer.
     pub(crate) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let Some(apart) = &self.apart else { return self.file.read_exact_at(buffer, offset) };
-        if let Some(held) = &self.held {
-            let range = offset..offset + buffer.len() as u64;
-            buffer.copy_from_slice(held.bytes(&range, apart)?);
-            return Ok(());
-        }
+        let apart = match &self.way {
+            Way::Here => return self.file.read_exact_at(buffer, offset),
+            Way::Held(held) => {
+                let range = offset..offset + buffer.len() as u64;
+                buffer.copy_from_slice(held.bytes(&range)?);
+                return Ok(());
+            }
+            Way::Apart(apart) => apart,
+        };
         let mut done = 0;
         while done < buffer.len() {
             match apart.read_at(offset + done as u64, &mut buffer[done..], STEP_BYTES, |_| {}) {
@@ -65,7 +83,7 @@ impl<'a> NearReader<'a> {
 
     /// Whether the mount may not answer.
     pub(crate) fn may_stall(&self) -> bool {
-        self.apart.is_some()
+        !matches!(self.way, Way::Here)
     }
 
     /// Maps the pages of `range`, so that loads from them wait for nothing: what is mapped does not
@@ -74,13 +92,14 @@ impl<'a> NearReader<'a> {
     /// # Errors
     /// `TimedOut` where the mount does not answer.
     pub(crate) fn hold(&self, mapping: &Arc<Mapping>, range: &Range<u64>) -> io::Result<()> {
-        let Some(apart) = &self.apart else {
-            mapping.hold(range);
-            return Ok(());
+        let apart = match &self.way {
+            Way::Here => {
+                mapping.hold(range);
+                return Ok(());
+            }
+            Way::Held(held) => return held.bytes(range).map(drop),
+            Way::Apart(apart) => apart,
         };
-        if let Some(held) = &self.held {
-            return held.bytes(range, apart).map(drop);
-        }
         for start in range.clone().step_by(STEP_BYTES) {
             let part = start..range.end.min(start + STEP_BYTES as u64);
             let mapping = Arc::clone(mapping);

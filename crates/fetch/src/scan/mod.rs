@@ -186,7 +186,7 @@ where
     let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
     let mapping = Mapping::harmless(source.file, entry.size, &entry).map(Arc::new);
     if let Some(mapping) = mapping.as_ref().filter(|_| near == entry.size) {
-        near_reader.is_of_all(mapping, entry.size);
+        near_reader.is_of_all(mapping, entry.size, options.jobs, source.costs);
     }
     let options =
         ScanOptions { ahead: options.ahead && is_worth_fetching_ahead(near, &told), ..*options };
