@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import corpus
 import measure
@@ -14,9 +15,6 @@ import svg
 from bench import Bench, Data, Experiment, Row
 from conditions import Device, MemoryLimit, Slow, SlowDisk, SlowFolder, cdrom, disk, nfs
 from measure import Sample, Spread
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MIB = 1 << 20
 OURS = "nearfirst"
@@ -110,6 +108,7 @@ def _repeated(race: Race, bench: Bench) -> Data:
         def once(name: str, _number: int) -> Sample:
             command = [*contestants[name], paths[name]]
             # Some machines take from memory what was idle for a minute: it is left there anew.
+            _have_in_memory(contestants)
             with slow.at_full_speed():
                 measure.run(command, procs=limits[name].procs, env=at_full_speed)
             return _counted(slow, paths[name], command, limits[name], env)
@@ -135,6 +134,15 @@ def _counted(
     sample.device_bytes = slow.read_bytes()
     sample.cached_bytes = cached
     return sample
+
+
+def _have_in_memory(contestants: dict[str, list[str | Path]]) -> None:
+    """Has the programs in memory outside of the cgroups: read in there, they would fill them."""
+    for program, *_ in contestants.values():
+        path = Path(program)
+        if page_cache.resident_bytes(path) < path.stat().st_size:
+            page_cache.evict(path)
+            page_cache.read_in(path)
 
 
 def _read_inside(path: Path, limit: MemoryLimit) -> None:
@@ -184,6 +192,7 @@ def _first_match(race: Race, bench: Bench) -> Data:
 
         def once(name: str, number: int) -> Sample:
             command = commands(bench, race.job, corpus.mark(wanted[number]))[name]
+            _have_in_memory(contestants)
             page_cache.evict(path)
             with slow.at_full_speed():
                 _read_inside(path, limit)
@@ -193,8 +202,8 @@ def _first_match(race: Race, bench: Bench) -> Data:
             sample.match_cached = cached > 0
             return sample
 
-        contestants = list(commands(bench, race.job, ""))
-        samples = measure.interleaved(contestants, runs, rng, once)
+        contestants = commands(bench, race.job, "")
+        samples = measure.interleaved(list(contestants), runs, rng, once)
     return _race(race, device, [_point(size, samples)])
 
 

@@ -184,9 +184,10 @@ where
     let may_stall = entry.backing.may_stall() && near < entry.size;
     let far = FarReader::new(source.file, source.path, source.costs, may_stall).map_err(failed)?;
     let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
+    let readers = options.jobs.max(1).min(usize::try_from(chunks).unwrap_or(usize::MAX));
     let mapping = Mapping::harmless(source.file, entry.size, &entry).map(Arc::new);
     if let Some(mapping) = mapping.as_ref().filter(|_| near == entry.size) {
-        near_reader.is_of_all(mapping, entry.size, options.jobs, source.costs);
+        near_reader.is_of_all(mapping, entry.size, readers, source.costs);
     }
     let options =
         ScanOptions { ahead: options.ahead && is_worth_fetching_ahead(near, &told), ..*options };
@@ -199,14 +200,12 @@ where
         ..Shared::new(source, &options, entry.size, &sleds, far, near_reader)
     };
     shared.notice_what_leaves();
-    let helpers = options.jobs.max(1).min(usize::try_from(chunks).unwrap_or(usize::MAX))
-        - usize::from(chunks > 0);
     std::thread::scope(|scope| {
         let work = || {
             shared.work(&each, &deliver);
             shared.end_mapping();
         };
-        for _ in 0..helpers {
+        for _ in 1..readers {
             // Where no thread can be had, fewer do the same work.
             if std::thread::Builder::new().name("scan".into()).spawn_scoped(scope, work).is_err() {
                 break;
