@@ -73,8 +73,8 @@ def _mounted(bench: Bench, at: Path, device: Device, size: int) -> Slow:
     return SlowFolder(bench.peers.slowfs, at, device)
 
 
-def _state(at: Path, name: str = "state") -> dict[str, str]:
-    return {"NEARFIRST_STATE": str(at / name), "LC_ALL": "C.UTF-8"}
+def _state(at: Path) -> dict[str, str]:
+    return {"NEARFIRST_STATE": str(at / "state"), "LC_ALL": "C.UTF-8"}
 
 
 def _calibrate(bench: Bench, slow: Slow, env: dict[str, str]) -> None:
@@ -100,17 +100,13 @@ def _repeated(race: Race, bench: Bench) -> Data:
         }
         for path in paths.values():
             corpus.write_text(path, most, bench.seed)
-        # What runs at full speed teach of the device must not reach those that count.
-        at_full_speed = _state(at, "state-at-full-speed")
-        for state in (env, at_full_speed):
-            _calibrate(bench, slow, state)
+        _calibrate(bench, slow, env)
 
         def once(name: str, _number: int) -> Sample:
             command = [*contestants[name], paths[name]]
             # Some machines take from memory what was idle for a minute: it is left there anew.
             _have_in_memory(contestants)
-            with slow.at_full_speed():
-                measure.run(command, procs=limits[name].procs, env=at_full_speed)
+            measure.run(command, procs=limits[name].procs, env=env)
             return _counted(slow, paths[name], command, limits[name], env)
 
         points = []
