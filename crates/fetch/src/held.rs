@@ -22,7 +22,7 @@ pub(crate) struct Held {
     /// They take turns.
     threads: Vec<Thread>,
     /// By window, whether it is mapped.
-    held: Arc<[AtomicBool]>,
+    mapped: Arc<[AtomicBool]>,
     /// By window, whether its thread was asked to map it: in the order in which it was.
     asked: Mutex<Vec<bool>>,
 }
@@ -38,11 +38,11 @@ impl Held {
     /// The first `size` bytes of a file, to be mapped by `threads`, of which there is one at the least.
     pub(crate) fn new(mapping: &Arc<Mapping>, size: u64, threads: Vec<Apart>) -> Self {
         let count = usize::try_from(size.div_ceil(WINDOW_BYTES)).expect("it is mapped");
-        let held = std::iter::repeat_with(AtomicBool::default).take(count).collect();
+        let mapped = std::iter::repeat_with(AtomicBool::default).take(count).collect();
         let thread = |apart| Thread { apart, count: Arc::default() };
         let threads = threads.into_iter().map(thread).collect();
         let asked = Mutex::new(vec![false; count]);
-        Self { mapping: Arc::clone(mapping), size, threads, held, asked }
+        Self { mapping: Arc::clone(mapping), size, threads, mapped, asked }
     }
 
     /// The bytes of `range`, once its pages are mapped. Valid only as [`Mapping::bytes`] are.
@@ -71,7 +71,7 @@ impl Held {
         let windows = self.of(windows);
         let turns = self.threads.len();
         let is_late = move |turn: usize| {
-            let mut late = windows.clone().filter(|&at| !self.held[at].load(Ordering::Acquire));
+            let mut late = windows.clone().filter(|&at| !self.mapped[at].load(Ordering::Acquire));
             late.any(|window| window % turns == turn)
         };
         let threads = self.threads.iter().enumerate();
@@ -80,7 +80,7 @@ impl Held {
 
     /// Of these windows those that the file has.
     fn of(&self, windows: Range<u64>) -> Range<usize> {
-        let count = self.held.len();
+        let count = self.mapped.len();
         let within = |window: u64| usize::try_from(window).unwrap_or(count).min(count);
         within(windows.start)..within(windows.end)
     }
@@ -92,12 +92,12 @@ impl Held {
             }
             let start = window as u64 * WINDOW_BYTES;
             let part = start..self.size.min(start + WINDOW_BYTES);
-            let (mapping, held) = (Arc::clone(&self.mapping), Arc::clone(&self.held));
+            let (mapping, mapped) = (Arc::clone(&self.mapping), Arc::clone(&self.mapped));
             let thread = &self.threads[window % self.threads.len()];
             let count = Arc::clone(&thread.count);
             thread.apart.begin(move |_| {
                 mapping.hold(&part);
-                held[window].store(true, Ordering::Release);
+                mapped[window].store(true, Ordering::Release);
                 count.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             })?;
