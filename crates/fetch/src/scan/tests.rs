@@ -344,6 +344,36 @@ fn what_leaves_memory_before_its_turn_is_fetched_in_order_with_what_is_far() {
 }
 
 #[test]
+fn what_left_memory_before_the_first_piece_is_taken_is_fetched_in_order_too() {
+    let file = file_of(&vec![b'x'; 16 << 20], 0.5);
+    let (left, stays) = (8 << 20..10 << 20, 12 << 20..16 << 20);
+    let advice = rustix::fs::Advice::DontNeed;
+    let length = std::num::NonZeroU64::new(left.end - left.start);
+    rustix::fs::fadvise(file.as_file(), left.start, length, advice).expect("evicted");
+    let found = store::resident_ranges(file.as_file(), &[left.clone(), stays.clone()]);
+    let found = found.expect("it can be asked");
+    if found.first() != Some(&(left.clone(), false)) || found.last().is_none_or(|last| !last.1) {
+        // A file system that evicts nothing, such as tmpfs, or does not tell.
+        return;
+    }
+    let costs = Costs::load();
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    let options =
+        ScanOptions { chunk_bytes: 1 << 20, jobs: 1, ahead: false, ..ScanOptions::default() };
+    let sled = |offset, place| {
+        let device = sled::Device::new("disk:a");
+        Sled { offset, length: 8 << 20, device, place, estimate: None }
+    };
+    let sleds = [sled(0, Place::Far), sled(8 << 20, Place::Near)];
+    let far = FarReader::new(source.file, source.path, &costs, false).expect("here");
+    let near = NearReader::new(source.file, &costs, false).expect("here");
+    let shared = Shared::new(&source, &options, 16 << 20, &sleds, far, near);
+    shared.notice_what_leaves();
+    let Ok(Some(Work::Near(first))) = shared.next_work() else { panic!("some of it is near") };
+    assert!(first.offset >= left.end, "{first:?}");
+}
+
+#[test]
 fn it_is_fetched_ahead_only_of_devices_that_keep_up_with_computing() {
     let of = |seconds| DeliveryTime { p50: seconds, p90: seconds, ..DeliveryTime::default() };
     // 1 GB in memory and 1 GB on an SSD, a disk and a server.

@@ -286,11 +286,11 @@ impl<'a> Shared<'a> {
     /// of the device, and so drive out the next piece just before its turn.
     pub(super) fn notice_what_leaves(&self) {
         let mut state = lock(&self.state);
-        let Some(near) = state.picker.peek().filter(|piece| piece.place == Place::Near) else {
+        if state.picker.peek().is_none_or(|piece| piece.place != Place::Near) {
             return;
-        };
-        // Some file systems do not tell what is in memory in this way.
-        if !self.is_resident(&near.range()) {
+        }
+        // Some file systems do not tell what is in memory in this way. The first of it may have left already.
+        if !store::is_in_memory_in_part(self.source.file, &(0..self.size)) {
             return;
         }
         if let Some(far) = state.picker.take_far() {

@@ -42,7 +42,7 @@ pub use mounts::{Backing, Mount, Mounts};
 pub(crate) use opener::Opener;
 pub use position::disk_position;
 pub use probe::{Probe, Progress, probe_first, probe_memory};
-pub use residency::{resident_ranges, was_evicted};
+pub use residency::{is_in_memory_in_part, resident_ranges, was_evicted};
 pub use walk::Walk;
 
 use attributes::Attributes;

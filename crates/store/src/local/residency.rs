@@ -50,6 +50,11 @@ pub fn resident_ranges(
     ranges_by(file.as_fd(), data, Method::Cachestat)
 }
 
+/// Whether some of `range` is in memory. `false` also where the kernel does not tell.
+pub fn is_in_memory_in_part(file: &impl AsFd, range: &Range<u64>) -> bool {
+    sys::cached_pages(file.as_fd(), range).is_ok_and(|pages| pages > 0)
+}
+
 /// Whether some of `range` was in memory until others needed the room: then memory is short.
 /// `false` where the kernel does not tell.
 pub fn was_evicted(file: &impl AsFd, range: &Range<u64>) -> bool {
