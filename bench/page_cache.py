@@ -8,7 +8,7 @@ from pathlib import Path
 
 _CACHESTAT = 451  # the same number on every architecture
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# As `cat` and `cp` read.
+# A copy of it stays in the cache of a processor, as that of programs that read.
 _PIECE_BYTES = 256 << 10
 # Written before it is read into: fresh memory would cost as much as the reading.
 _BUFFER = memoryview(bytearray(b"\1" * _PIECE_BYTES))

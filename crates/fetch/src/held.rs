@@ -70,9 +70,9 @@ impl Held {
     fn late(&self, windows: Range<u64>) -> impl Iterator<Item = &Thread> {
         let windows = self.of(windows);
         let turns = self.threads.len();
-        let is_late = move |turn: usize| {
-            let mut late = windows.clone().filter(|&at| !self.mapped[at].load(Ordering::Acquire));
-            late.any(|window| window % turns == turn)
+        let is_late = move |turn| {
+            let mut its = windows.clone().filter(|window| window % turns == turn);
+            its.any(|window| !self.mapped[window].load(Ordering::Acquire))
         };
         let threads = self.threads.iter().enumerate();
         threads.filter(move |(turn, _)| is_late(*turn)).map(|(_, thread)| thread)

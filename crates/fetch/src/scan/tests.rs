@@ -367,7 +367,10 @@ fn what_left_memory_before_the_first_piece_is_taken_is_fetched_in_order_too() {
     let sleds = [sled(0, Place::Far), sled(8 << 20, Place::Near)];
     let far = FarReader::new(source.file, source.path, &costs, false).expect("here");
     let near = NearReader::new(source.file, &costs, false).expect("here");
-    let shared = Shared::new(&source, &options, 16 << 20, &sleds, far, near);
+    let shared = Shared {
+        is_near_in_part: true,
+        ..Shared::new(&source, &options, 16 << 20, &sleds, far, near)
+    };
     shared.notice_what_leaves();
     let Ok(Some(Work::Near(first))) = shared.next_work() else { panic!("some of it is near") };
     assert!(first.offset >= left.end, "{first:?}");

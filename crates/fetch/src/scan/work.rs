@@ -286,7 +286,8 @@ impl<'a> Shared<'a> {
     /// of the device, and so drive out the next piece just before its turn.
     pub(super) fn notice_what_leaves(&self) {
         let mut state = lock(&self.state);
-        if state.picker.peek().is_none_or(|piece| piece.place != Place::Near) {
+        let is_near_first = state.picker.peek().is_some_and(|piece| piece.place == Place::Near);
+        if !self.is_near_in_part || !is_near_first {
             return;
         }
         // Some file systems do not tell what is in memory in this way. The first of it may have left already.
