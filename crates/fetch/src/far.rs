@@ -20,8 +20,10 @@ const FIRST_BYTES: usize = 4096;
 /// Bytes asked of a device that may stall at a time: each must arrive within the limit.
 const STEP_BYTES: usize = 256 << 10;
 /// Bytes beyond a read that the device is asked for with it, where the kernel does not read ahead:
-/// so it is busy while we compute.
-const AHEAD_BYTES: u64 = 1 << 20;
+/// so it is busy while we compute. At first no more than was read without a gap: where memory is short, the
+/// kernel takes the next page away with those that were read, until others have grown old enough to go
+/// first, and brings it back only after all that was asked for before.
+const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of one stream after which it is taken for a reading of bandwidth.
 const OBSERVE_BYTES: u64 = 8 << 20;
 /// Bytes of a far range that are left when the kernel no longer reads ahead.
@@ -41,6 +43,8 @@ pub(crate) struct FarReader<'a> {
     path: &'a Path,
     reads: Reads<'a>,
     next: u64,
+    /// Bytes read without a gap.
+    in_order: u64,
     stream: Option<Stream>,
     reads_ahead: bool,
     /// Whether the kernel did so up to the next read.
@@ -95,6 +99,7 @@ impl<'a> FarReader<'a> {
             path,
             reads,
             next: u64::MAX,
+            in_order: 0,
             stream: None,
             reads_ahead: true,
             stops: false,
@@ -143,6 +148,7 @@ impl<'a> FarReader<'a> {
         let mut teaches = device.is_some();
         if !continues {
             self.finish_stream();
+            self.in_order = 0;
             let first = FIRST_BYTES.min(buffer.len());
             // What was read ahead of it, or by others, says nothing about the device.
             teaches = teaches && !self.is_resident(offset..offset + first as u64);
@@ -157,6 +163,7 @@ impl<'a> FarReader<'a> {
         let took = clock.now().saturating_sub(start);
         self.waited += took;
         self.next = offset + done as u64;
+        self.in_order += done as u64;
         if first_byte.is_some() {
             // Nothing was read ahead of it, so that it shows the device whatever we compute beside.
             let first_byte = first_byte.map(|first| first.as_secs_f64());
@@ -208,7 +215,11 @@ impl<'a> FarReader<'a> {
             return 0..0;
         }
         let read_end = offset + bytes as u64;
-        let ahead = if std::mem::take(&mut self.stops) { STOP_BYTES } else { AHEAD_BYTES };
+        let ahead = if std::mem::take(&mut self.stops) {
+            STOP_BYTES
+        } else {
+            AHEAD_BYTES_MAX.min(self.in_order)
+        };
         let is_asked = (offset..=read_end + STOP_BYTES).contains(&self.asked);
         let start = if is_asked { self.asked } else { offset };
         let end = (read_end + ahead).min(self.end.max(read_end)).max(start);
@@ -261,5 +272,41 @@ impl Reads<'_> {
                 apart.read_at(offset, buffer, STEP_BYTES, first)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Dir, Facility, evict, is_resident, noise, skip_unless};
+
+    use super::*;
+
+    #[test]
+    fn no_more_is_asked_for_ahead_than_was_read_in_order() {
+        const PIECE_BYTES: usize = 256 << 10;
+        const PIECE: u64 = PIECE_BYTES as u64;
+        const END: u64 = 16 * PIECE;
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let path = dir.create("a", noise(16 * PIECE_BYTES, 1));
+        evict(&path);
+        let file = File::open(&path).expect("it is there");
+        let (local, files) = (store::Local::default(), store::TableFiles::default());
+        let costs = Costs::with(local, files, store::Clock::manual());
+        let mut far = FarReader::new(&file, &path, &costs, false).expect("begun");
+        let mut buffer = vec![0; PIECE_BYTES];
+        let mut ahead = Vec::new();
+        for at in (0..END).step_by(PIECE_BYTES) {
+            far.within(at, END);
+            assert_eq!(far.read(None, at, &mut buffer).expect("read"), PIECE_BYTES);
+            assert!(far.asked <= END, "{}", far.asked);
+            if far.asked < END {
+                assert!(!is_resident(&path, far.asked..far.asked + PIECE), "after {at}");
+            }
+            ahead.push((far.asked - at) / PIECE - 1);
+        }
+        // Of the first piece a page was read by itself before.
+        assert_eq!(ahead[..8], [0, 1, 2, 3, 4, 4, 4, 4]);
+        assert_eq!(ahead.last(), Some(&0));
     }
 }
