@@ -10,7 +10,7 @@ use crate::mapping::Mapping;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// Bytes mapped in one call.
-const WINDOW_BYTES: u64 = 2 << 20;
+pub(crate) const WINDOW_BYTES: u64 = 2 << 20;
 /// Windows mapped beyond those that are asked for: then who reads seldom waits, and a call to
 /// another thread and back takes as long as the call itself.
 const AHEAD_WINDOWS: u64 = 2;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use store::Costs;
 
 use crate::apart::Apart;
-use crate::held::Held;
+use crate::held::{Held, WINDOW_BYTES};
 use crate::mapping::Mapping;
 
 /// Bytes read of what is near at a time where that is bounded.
@@ -49,8 +49,9 @@ impl<'a> NearReader<'a> {
         costs: &Costs,
     ) {
         let Way::Apart(first) = std::mem::replace(&mut self.way, Way::Here) else { return };
+        let threads = u64::try_from(readers).unwrap_or(u64::MAX).min(size.div_ceil(WINDOW_BYTES));
         // Where no thread can be had, fewer do the same work.
-        let more = (1..readers).map_while(|_| Apart::new("near", self.file, costs).ok());
+        let more = (1..threads).map_while(|_| Apart::new("near", self.file, costs).ok());
         let threads = std::iter::once(first).chain(more).collect();
         self.way = Way::Held(Held::new(mapping, size, threads));
     }
