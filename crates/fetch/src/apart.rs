@@ -36,11 +36,22 @@ impl Apart {
 
     /// As [`Apart::new`]. Who drops it while a call hangs leaves closing the file to the thread.
     pub(crate) fn of(name: &str, file: File, costs: &Costs) -> io::Result<Self> {
-        let file = Arc::new(file);
+        Self::begun(name, Arc::new(file), costs.local().wait_max())
+    }
+
+    /// Another thread for calls on the same file.
+    ///
+    /// # Errors
+    /// Where no thread can be had.
+    pub(crate) fn beside(&self, name: &str) -> io::Result<Self> {
+        Self::begun(name, Arc::clone(&self.file), self.limit)
+    }
+
+    fn begun(name: &str, file: Arc<File>, limit: Duration) -> io::Result<Self> {
         let (calls, inbox) = mpsc::channel::<Call>();
         let serve = move || inbox.into_iter().for_each(|call| call());
         std::thread::Builder::new().name(name.into()).spawn(serve)?;
-        Ok(Self { file, calls, limit: costs.local().wait_max(), space: Mutex::default() })
+        Ok(Self { file, calls, limit, space: Mutex::default() })
     }
 
     /// Makes `call` and waits for what it returns.

@@ -20,7 +20,7 @@ const FIRST_BYTES: usize = 4096;
 /// Bytes asked of a device that may stall at a time: each must arrive within the limit.
 const STEP_BYTES: usize = 256 << 10;
 /// Bytes beyond a read that the device is asked for with it, where the kernel does not read ahead:
-/// so it is busy while we compute. At first no more than was read without a gap: where memory is short, the
+/// so it is busy while we compute. Where memory is short, at first no more than was read without a gap: the
 /// kernel takes the next page away with those that were read, until others have grown old enough to go
 /// first, and brings it back only after all that was asked for before.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
@@ -43,8 +43,8 @@ pub(crate) struct FarReader<'a> {
     path: &'a Path,
     reads: Reads<'a>,
     next: u64,
-    /// Bytes read without a gap.
-    in_order: u64,
+    /// Bytes that may be asked for ahead: where memory is short, as many as were read without a gap.
+    ahead_bytes: u64,
     stream: Option<Stream>,
     reads_ahead: bool,
     /// Whether the kernel did so up to the next read.
@@ -99,7 +99,7 @@ impl<'a> FarReader<'a> {
             path,
             reads,
             next: u64::MAX,
-            in_order: 0,
+            ahead_bytes: 0,
             stream: None,
             reads_ahead: true,
             stops: false,
@@ -148,10 +148,13 @@ impl<'a> FarReader<'a> {
         let mut teaches = device.is_some();
         if !continues {
             self.finish_stream();
-            self.in_order = 0;
+            self.asked = 0;
+            let ahead = offset..offset.saturating_add(AHEAD_BYTES_MAX);
+            let is_short = store::was_evicted(self.file, &ahead);
+            self.ahead_bytes = if is_short { 0 } else { AHEAD_BYTES_MAX };
             let first = FIRST_BYTES.min(buffer.len());
             // What was read ahead of it, or by others, says nothing about the device.
-            teaches = teaches && !self.is_resident(offset..offset + first as u64);
+            teaches = teaches && !self.is_resident(offset..offset + buffer.len() as u64);
             done = self.read_fully(offset, &mut buffer[..first])?;
             first_byte = Some(clock.now().saturating_sub(start));
         }
@@ -163,7 +166,7 @@ impl<'a> FarReader<'a> {
         let took = clock.now().saturating_sub(start);
         self.waited += took;
         self.next = offset + done as u64;
-        self.in_order += done as u64;
+        self.ahead_bytes = AHEAD_BYTES_MAX.min(self.ahead_bytes + done as u64);
         if first_byte.is_some() {
             // Nothing was read ahead of it, so that it shows the device whatever we compute beside.
             let first_byte = first_byte.map(|first| first.as_secs_f64());
@@ -215,11 +218,7 @@ impl<'a> FarReader<'a> {
             return 0..0;
         }
         let read_end = offset + bytes as u64;
-        let ahead = if std::mem::take(&mut self.stops) {
-            STOP_BYTES
-        } else {
-            AHEAD_BYTES_MAX.min(self.in_order)
-        };
+        let ahead = if std::mem::take(&mut self.stops) { STOP_BYTES } else { self.ahead_bytes };
         let is_asked = (offset..=read_end + STOP_BYTES).contains(&self.asked);
         let start = if is_asked { self.asked } else { offset };
         let end = (read_end + ahead).min(self.end.max(read_end)).max(start);
@@ -277,23 +276,20 @@ impl Reads<'_> {
 
 #[cfg(test)]
 mod tests {
-    use testkit::{Dir, Facility, evict, is_resident, noise, skip_unless};
+    use testkit::{Dir, Facility, MemoryCgroup, cmd, evict, is_resident, noise, skip_unless};
 
     use super::*;
 
-    #[test]
-    fn no_more_is_asked_for_ahead_than_was_read_in_order() {
-        const PIECE_BYTES: usize = 256 << 10;
-        const PIECE: u64 = PIECE_BYTES as u64;
-        const END: u64 = 16 * PIECE;
-        skip_unless!(Facility::Root);
-        let dir = Dir::new();
-        let path = dir.create("a", noise(16 * PIECE_BYTES, 1));
-        evict(&path);
-        let file = File::open(&path).expect("it is there");
+    const PIECE_BYTES: usize = 256 << 10;
+    const PIECE: u64 = PIECE_BYTES as u64;
+    const END: u64 = 16 * PIECE;
+
+    /// Pieces that have been asked for ahead after each of the first 4 MiB of a file.
+    fn asked_ahead(path: &Path) -> Vec<u64> {
+        let file = File::open(path).expect("it is there");
         let (local, files) = (store::Local::default(), store::TableFiles::default());
         let costs = Costs::with(local, files, store::Clock::manual());
-        let mut far = FarReader::new(&file, &path, &costs, false).expect("begun");
+        let mut far = FarReader::new(&file, path, &costs, false).expect("begun");
         let mut buffer = vec![0; PIECE_BYTES];
         let mut ahead = Vec::new();
         for at in (0..END).step_by(PIECE_BYTES) {
@@ -301,12 +297,36 @@ mod tests {
             assert_eq!(far.read(None, at, &mut buffer).expect("read"), PIECE_BYTES);
             assert!(far.asked <= END, "{}", far.asked);
             if far.asked < END {
-                assert!(!is_resident(&path, far.asked..far.asked + PIECE), "after {at}");
+                let mut beyond = (far.asked..far.asked + PIECE).step_by(FIRST_BYTES);
+                assert!(!beyond.any(|at| is_resident(path, at..at + 1)), "after {at}");
             }
             ahead.push((far.asked - at) / PIECE - 1);
         }
-        // Of the first piece a page was read by itself before.
-        assert_eq!(ahead[..8], [0, 1, 2, 3, 4, 4, 4, 4]);
         assert_eq!(ahead.last(), Some(&0));
+        ahead
+    }
+
+    #[test]
+    fn the_device_is_asked_for_what_follows() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let path = dir.create("a", noise(16 * PIECE_BYTES, 1));
+        evict(&path);
+        assert_eq!(asked_ahead(&path)[..4], [4, 4, 4, 4]);
+    }
+
+    #[test]
+    fn where_memory_is_short_no_more_is_asked_for_ahead_than_was_read_in_order() {
+        skip_unless!(Facility::Root, Facility::Cgroup("memory"));
+        let dir = Dir::new();
+        let path = dir.create("a", noise(128 * PIECE_BYTES, 1));
+        evict(&path);
+        let read = cmd("dd", [&*format!("if={}", path.display()), "of=/dev/null", "status=none"]);
+        MemoryCgroup::new(8 << 20).run(read).succeeds();
+        if !store::was_evicted(&File::open(&path).expect("it is there"), &(0..END)) {
+            return eprintln!("skipped: it is not known what left memory for want of room");
+        }
+        // Of the first piece a page was read by itself before.
+        assert_eq!(asked_ahead(&path)[..8], [0, 1, 2, 3, 4, 4, 4, 4]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -41,17 +42,12 @@ impl<'a> NearReader<'a> {
 
     /// Says that all of the file, which `mapping` shows, is thought to be in memory: then it is
     /// mapped ahead of the `readers` who read it at once.
-    pub(crate) fn is_of_all(
-        &mut self,
-        mapping: &Arc<Mapping>,
-        size: u64,
-        readers: usize,
-        costs: &Costs,
-    ) {
+    pub(crate) fn is_of_all(&mut self, mapping: &Arc<Mapping>, size: u64, readers: usize) {
         let Way::Apart(first) = std::mem::replace(&mut self.way, Way::Here) else { return };
-        let threads = u64::try_from(readers).unwrap_or(u64::MAX).min(size.div_ceil(WINDOW_BYTES));
+        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads = (readers.min(processors) as u64).min(size.div_ceil(WINDOW_BYTES));
         // Where no thread can be had, fewer do the same work.
-        let more = (1..threads).map_while(|_| Apart::new("near", self.file, costs).ok());
+        let more: Vec<_> = (1..threads).map_while(|_| first.beside("near").ok()).collect();
         let threads = std::iter::once(first).chain(more).collect();
         self.way = Way::Held(Held::new(mapping, size, threads));
     }

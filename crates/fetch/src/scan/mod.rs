@@ -187,7 +187,7 @@ where
     let readers = options.jobs.max(1).min(usize::try_from(chunks).unwrap_or(usize::MAX));
     let mapping = Mapping::harmless(source.file, entry.size, &entry).map(Arc::new);
     if let Some(mapping) = mapping.as_ref().filter(|_| near == entry.size) {
-        near_reader.is_of_all(mapping, entry.size, readers, source.costs);
+        near_reader.is_of_all(mapping, entry.size, readers);
     }
     let options =
         ScanOptions { ahead: options.ahead && is_worth_fetching_ahead(near, &told), ..*options };
@@ -199,7 +199,7 @@ where
         has_near: near > 0,
         ..Shared::new(source, &options, entry.size, &sleds, far, near_reader)
     };
-    shared.notice_what_leaves();
+    shared.notice_what_leaves(&sleds);
     std::thread::scope(|scope| {
         let work = || {
             shared.work(&each, &deliver);

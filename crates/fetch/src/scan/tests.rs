@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt as _;
 
 use proptest::prelude::*;
 use sled::Piece;
+use testkit::{Facility, evict, make_near, skip_unless};
 
 use super::layout::cut_at_holes;
 use super::work::{Alarm, Work};
@@ -371,9 +372,28 @@ fn what_left_memory_before_the_first_piece_is_taken_is_fetched_in_order_too() {
         is_near_in_part: true,
         ..Shared::new(&source, &options, 16 << 20, &sleds, far, near)
     };
-    shared.notice_what_leaves();
+    shared.notice_what_leaves(&sleds);
     let Ok(Some(Work::Near(first))) = shared.next_work() else { panic!("some of it is near") };
     assert!(first.offset >= left.end, "{first:?}");
+}
+
+#[test]
+fn what_is_near_with_small_holes_in_it_has_not_left() {
+    const PIECE: u64 = 1 << 20;
+    skip_unless!(Facility::Root);
+    let file = file_of(&[], 0.0);
+    let data = || (1..8).step_by(2).map(|at| at * PIECE).chain([8 * PIECE]);
+    for at in data() {
+        let piece = vec![b'x'; if at == 8 * PIECE { 4 << 20 } else { 1 << 20 }];
+        file.as_file().write_all_at(&piece, at).expect("written");
+    }
+    evict(file.path());
+    data().filter(|at| *at < 8 * PIECE).for_each(|at| make_near(file.path(), at..at + PIECE));
+    let costs = Costs::load();
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    let options = ScanOptions { chunk_bytes: 2 << 20, ..ScanOptions::default() };
+    let report = scan(&source, &options, |_, _| (), |_, (), _| ()).expect("read");
+    assert_eq!((report.near_bytes, report.far_bytes), (8 * PIECE, 4 * PIECE), "{report:?}");
 }
 
 #[test]

@@ -27,6 +27,9 @@ const FAR_BYTES_MAX: u64 = 256 << 10;
 /// The longest near piece where no record must stay whole: a copy of it stays in a processor's own cache.
 const NEAR_BYTES_MAX: u64 = 512 << 10;
 
+/// Bytes whose presence in memory is asked for at once: some microseconds.
+const ASKED_BYTES: u64 = 2 << 20;
+
 pub(super) struct Shared<'a> {
     pub(super) source: Source<'a>,
     pub(super) options: ScanOptions,
@@ -54,8 +57,8 @@ impl std::fmt::Debug for Shared<'_> {
 
 pub(super) struct State<'a> {
     pub(super) picker: Picker,
-    /// A far piece as others are, if what leaves memory before its turn is to be one of them.
-    pub(super) like_far: Option<Piece>,
+    /// If what leaves memory before its turn is to be fetched with what is far.
+    pub(super) leaving: Option<Leaving>,
     /// Who takes the reader may read what is far; `None` while somebody does.
     pub(super) far: Option<Box<FarReader<'a>>>,
     pub(super) far_since_refresh: u64,
@@ -73,6 +76,15 @@ pub(super) struct State<'a> {
     pub(super) stopped: bool,
     /// Threads that wait for any of this to change.
     waiting: usize,
+}
+
+/// How what has left memory before its turn is told, and fetched.
+pub(super) struct Leaving {
+    /// What it becomes: as a far piece, but nobody knows how much of it has left, so that it says
+    /// nothing about the device.
+    like: Piece,
+    /// What of the file is no hole: holes are near, and never in memory.
+    data: Vec<Range<u64>>,
 }
 
 pub(super) enum Work<'a> {
@@ -114,7 +126,7 @@ impl<'a> Shared<'a> {
             zeros: Vec::new(),
             state: Mutex::new(State {
                 picker: Picker::with_plan(sleds, options.chunk_bytes as u64, options.plan),
-                like_far: None,
+                leaving: None,
                 far: Some(Box::new(far)),
                 far_since_refresh: 0,
                 ahead: options.ahead,
@@ -246,8 +258,9 @@ impl<'a> Shared<'a> {
                         state.near_at_work += 1;
                         return Ok(piece.map(Work::Near));
                     };
-                    if let Some(far) = state.like_far.clone() {
-                        state.picker.give_back(&far, left.range());
+                    if let Some(leaving) = &state.leaving {
+                        let like = leaving.like.clone();
+                        state.picker.give_back(&like, left.range());
                     }
                     continue;
                 }
@@ -284,21 +297,26 @@ impl<'a> Shared<'a> {
     /// Where memory is short, what is fetched drives out what is near. A page
     /// fault would bring that back with what lies around it, beside the stream
     /// of the device, and so drive out the next piece just before its turn.
-    pub(super) fn notice_what_leaves(&self) {
+    pub(super) fn notice_what_leaves(&self, sleds: &[Sled]) {
         let mut state = lock(&self.state);
         let is_near_first = state.picker.peek().is_some_and(|piece| piece.place == Place::Near);
         if !self.is_near_in_part || !is_near_first {
             return;
         }
         // Some file systems do not tell what is in memory in this way. The first of it may have left already.
-        if !store::is_in_memory_in_part(self.source.file, &(0..self.size)) {
+        let near = sleds.iter().filter(|sled| sled.place == Place::Near).map(Sled::range);
+        let is_there = |part: Range<u64>| store::is_in_memory_in_part(self.source.file, &part);
+        if !near.flat_map(parts).any(is_there) {
             return;
         }
         if let Some(far) = state.picker.take_far() {
             state.picker.give_back(&far, far.range());
             // What had to make room before would drive out what is near, and that before its turn.
             state.ahead &= !store::was_evicted(self.source.file, &far.range());
-            state.like_far = Some(far);
+            let data = store::data_ranges(self.source.file, self.size);
+            let mut like = far;
+            like.place = Place::Unknown;
+            state.leaving = Some(Leaving { like, data });
             if let Some(mapping) = &self.mapping {
                 mapping.leaves_no_trace();
             }
@@ -306,14 +324,10 @@ impl<'a> Shared<'a> {
     }
 
     fn has_left(&self, state: &State<'_>, piece: &Piece) -> bool {
-        state.like_far.is_some()
-            && !is_within(&self.holes, &piece.range())
-            && !self.is_resident(&piece.range())
-    }
-
-    fn is_resident(&self, range: &Range<u64>) -> bool {
-        store::resident_ranges(self.source.file, std::slice::from_ref(range))
-            .is_ok_and(|ranges| ranges.iter().all(|(_, resident)| *resident))
+        let Some(leaving) = &state.leaving else { return false };
+        let data = of_data(&leaving.data, &piece.range());
+        let found = store::resident_ranges(self.source.file, &data);
+        !found.is_ok_and(|ranges| ranges.iter().all(|(_, resident)| *resident))
     }
 
     pub(super) fn stop_before(&self, offset: u64) {
@@ -409,6 +423,20 @@ impl<'a> Shared<'a> {
         state.failed.get_or_insert(error);
         self.wake(&state);
     }
+}
+
+/// A range in parts that are quickly asked about.
+fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = range.end;
+    let step = usize::try_from(ASKED_BYTES).expect("it is small");
+    range.step_by(step).map(move |start| start..end.min(start + ASKED_BYTES))
+}
+
+/// What of `data`, in file order, lies in `range`.
+fn of_data(data: &[Range<u64>], range: &Range<u64>) -> Vec<Range<u64>> {
+    let first = data.partition_point(|part| part.end <= range.start);
+    let within = data[first..].iter().take_while(|part| part.start < range.end);
+    within.map(|part| part.start.max(range.start)..part.end.min(range.end)).collect()
 }
 
 /// What a thread takes of a piece at a time; the rest goes back.

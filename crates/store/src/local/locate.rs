@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use rustix::fs::{self as sysfs, AtFlags};
@@ -42,8 +42,7 @@ pub(super) fn locate_on(
             return located(extents, Some(reason));
         }
     };
-    // Who does not say where the holes are is taken to have none.
-    let data = sys::data_ranges(&file, size).unwrap_or_else(|_| std::iter::once(0..size).collect());
+    let data = data_ranges(&file, size);
     let found = match method {
         None => Ok(data.into_iter().map(|range| (range, false)).collect()),
         Some(method) => ranges_by(file, &data, method),
@@ -56,6 +55,12 @@ pub(super) fn locate_on(
         }
         Err(_) => located(whole_extent(size, device, Place::Unknown), Some(Reason::Refused)),
     }
+}
+
+/// The ranges of the first `size` bytes that hold written data, in file order: what is between them
+/// reads as zeros. Who does not say where those are is taken to have none.
+pub fn data_ranges(file: &impl AsFd, size: u64) -> Vec<Range<u64>> {
+    sys::data_ranges(file, size).unwrap_or_else(|_| std::iter::once(0..size).collect())
 }
 
 enum Answer {

@@ -17,8 +17,8 @@ use std::time::Duration;
 use rustix::fs::Advice;
 use sled::{Device, Observation};
 
+use super::locate::data_ranges;
 use super::reader::{Access, AlignedBuffer, BLOCK_BYTES, Random, Reader};
-use super::sys::data_ranges;
 use super::warm;
 use crate::{Backing, Clock, Error, Kind, Local, Mounts};
 
@@ -186,8 +186,8 @@ fn measure(
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     let direct = direct.ok().filter(|direct| direct.read_at(block.bytes(BLOCK_BYTES), 0).is_ok());
     let buffered = file.try_clone().map_err(failed)?;
-    // Holes are read at the speed of memory. Who does not say where they are is taken to have none.
-    let data = data_ranges(&file, size).unwrap_or_else(|_| std::iter::once(0..size).collect());
+    // Holes are read at the speed of memory.
+    let data = data_ranges(&file, size);
     let mut reader = match direct {
         Some(direct) => Reader::new(direct, size, data, Access::Direct, clock),
         None => Reader::new(file, size, data, Access::Buffered, clock),

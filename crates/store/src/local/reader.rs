@@ -32,8 +32,10 @@ pub(super) const PIECE_BYTES: usize = 256 << 10;
 /// The largest block that a file system packs, of those without direct reads: squashfs's.
 const PACKED_BYTES_MAX: u64 = 1 << 20;
 
-/// Bytes of memory that are gone through so that a file's are in no processor's cache any more.
-const CACHES_BYTES: usize = 64 << 20;
+/// Bytes of a processor's largest cache, if the system does not say, and at most: beyond it, some of
+/// what is measured is still in there.
+const CACHE_BYTES: usize = 32 << 20;
+const CACHE_BYTES_MAX: usize = 128 << 20;
 /// Bytes that go in and out of a processor's caches together, at the least.
 const LINE_BYTES: usize = 64;
 
@@ -206,8 +208,18 @@ pub(super) fn read(file: &File, range: Range<u64>, buffer: &mut [u8]) -> io::Res
 /// is not in them, and takes twice as long to read as what is.
 pub(super) fn leave_caches() {
     // Not of zeros: those are all the same page.
-    let other = vec![1_u8; CACHES_BYTES];
+    let other = std::hint::black_box(vec![1_u8; cache_bytes().unwrap_or(CACHE_BYTES)]);
     std::hint::black_box(other.iter().step_by(LINE_BYTES).fold(0, |sum: u8, byte| sum ^ byte));
+}
+
+/// Bytes of the largest cache of the first processor.
+fn cache_bytes() -> Option<usize> {
+    let bytes_of = |index: u32| {
+        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
+        let size = std::fs::read_to_string(path).ok()?;
+        Some(size.trim_end().strip_suffix('K')?.parse::<usize>().ok()? << 10)
+    };
+    (0..).map_while(bytes_of).max().map(|bytes| bytes.min(CACHE_BYTES_MAX))
 }
 
 /// A buffer that direct reads accept: it starts on a block.
