@@ -1,13 +1,15 @@
 //! `nearfirst generate`: man pages and shell completions, from the same definitions as the help.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum as _;
 
 use crate::messages;
 
-/// Write man pages and completions for bash, zsh and fish into a folder
+/// Write man pages, and completions for each shell that is known, into a folder
 #[derive(clap::Args, Debug)]
 #[command(hide = true)]
 pub(crate) struct Args {
@@ -29,11 +31,29 @@ pub(crate) fn run(args: &Args, mut command: clap::Command) -> ExitCode {
     }
 }
 
-fn write_all(args: &Args, command: &mut clap::Command) -> std::io::Result<()> {
-    std::fs::create_dir_all(&args.folder)?;
-    clap_mangen::generate_to(command.clone(), &args.folder)?;
+fn write_all(args: &Args, command: &mut clap::Command) -> io::Result<()> {
+    fs::create_dir_all(&args.folder)?;
+    command.build();
+    write_pages(&args.folder, command)?;
     for shell in clap_complete::Shell::value_variants() {
         clap_complete::generate_to(*shell, command, "nearfirst", &args.folder)?;
     }
     Ok(())
+}
+
+/// The man page of a command, and those of its own commands.
+fn write_pages(folder: &Path, command: &clap::Command) -> io::Result<()> {
+    // The usage as the help has it: of its own, a page names every flag there and no value.
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim().to_owned();
+    let man = clap_mangen::Man::new(command.clone().override_usage(usage))
+        .source(concat!("nearfirst ", env!("CARGO_PKG_VERSION")))
+        .manual("nearfirst");
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    // What follows the flags, limits and exit codes, keeps its lines.
+    let page = String::from_utf8_lossy(&page).replace("\n.SH EXTRA\n", "\n.SH NOTES\n.nf\n");
+    fs::write(folder.join(man.get_filename()), page)?;
+    let shown = |one: &&clap::Command| !one.is_hide_set() && one.get_name() != "help";
+    command.get_subcommands().filter(shown).try_for_each(|one| write_pages(folder, one))
 }

@@ -176,7 +176,7 @@ fn without_commands() -> clap::Command {
 
 fn with_all_commands() -> clap::Command {
     let program = without_commands().subcommand_required(true).arg_required_else_help(true);
-    Command::augment_subcommands(program)
+    Command::augment_subcommands(program.disable_help_subcommand(false))
 }
 
 /// With the one that was named: to define all takes longer than some of them run.
@@ -212,7 +212,7 @@ mod tests {
     fn a_command_alone_is_what_it_is_among_all() {
         let told = |mut commands: clap::Command| -> Vec<(String, String)> {
             commands.build();
-            let all = commands.get_subcommands_mut();
+            let all = commands.get_subcommands_mut().filter(|one| one.get_name() != "help");
             all.map(|one| (one.get_name().to_owned(), one.render_long_help().to_string())).collect()
         };
         let known = [&READERS[..], &OTHERS[..]].concat();

@@ -49,6 +49,27 @@ fn a_command_refuses_with_the_exit_code_of_the_program_it_stands_in_for() {
 }
 
 #[test]
+fn help_is_a_command_too() {
+    let asked = run(&["nearfirst", "help", "wc"]);
+    assert_eq!((asked.code, &*asked.stderr), (Some(0), ""));
+    assert_eq!(asked.stdout, run(&["nearfirst", "wc", "--help"]).stdout);
+}
+
+#[test]
+fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = run(&["nearfirst", "generate", folder.path().to_str().unwrap()]);
+    assert_eq!((told.code, &*told.stderr), (Some(0), ""));
+    let page = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(page("nearfirst-cat.1").contains("\\fBnearfirst cat\\fR [OPTIONS] <SPEC>...\n"));
+    assert!(page("nearfirst-wc.1").contains(".SH NOTES\n.nf\nExit codes: 0, "));
+    assert!(page("nearfirst-trees-show.1").contains("nearfirst 0."));
+    for not_a_command in ["nearfirst-help.1", "nearfirst-generate.1"] {
+        assert!(!folder.path().join(not_a_command).exists(), "{not_a_command}");
+    }
+}
+
+#[test]
 fn a_number_of_jobs_that_is_none_is_told_what_it_should_be() {
     for jobs in ["--jobs=0", "--jobs=many", "--jobs=-1"] {
         for words in [["ls", jobs, "x"], ["grep", jobs, "x"]] {

@@ -55,6 +55,7 @@ const BYTES_PER_THREAD: u64 = 256 << 10;
 #[derive(clap::Args, Debug)]
 #[command(
     version = concat!(env!("CARGO_PKG_VERSION"), " (nearfirst)"),
+    after_long_help = "Exit codes: 0, everything was counted; 1, something could not be, or wrong usage.",
     args_override_self = true,
     infer_long_args = true
 )]
