@@ -92,6 +92,8 @@ fn of_a_file_that_is_mapped_what_is_touched_is_learned_and_not_what_comes_with_i
          for at in range(16 << 20, 48 << 20, 128 << 10):\n \
              os.posix_fadvise(large, at, 128 << 10, os.POSIX_FADV_WILLNEED)\n\
          mapped[32 << 20]\n\
+         # It is looked now and then, while the program runs.\n\
+         time.sleep(0.2)\n\
          os._exit(0)\n",
     );
     let (state, trace) = (Dir::new(), dir.join("trace"));

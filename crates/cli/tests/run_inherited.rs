@@ -76,6 +76,24 @@ fn the_folder_of_a_command_that_has_left_it_can_be_unmounted() {
 }
 
 #[test]
+fn a_lock_of_the_process_that_becomes_the_command_is_held_while_that_runs() {
+    skip_unless!(Facility::Tool("python3"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let file = dir.create("locked", "");
+    let locks = "import fcntl, os, sys\n\
+                 file = os.open(sys.argv[1], os.O_RDWR)\n\
+                 os.set_inheritable(file, True)\n\
+                 fcntl.lockf(file, fcntl.LOCK_EX)\n\
+                 os.execvp(sys.argv[2], sys.argv[2:])";
+    let tries = "import fcntl, sys\n\
+                 try: fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)\n\
+                 except OSError: sys.exit(3)";
+    let run = cmd("python3", ["-c", locks]).arg(&file).arg(env!("CARGO_BIN_EXE_nearfirst"));
+    let run = ["run", "--", "python3", "-c", tries].iter().fold(run, testkit::Cmd::arg);
+    run.arg(&file).env("NEARFIRST_STATE", state.path()).run().ends_with(3);
+}
+
+#[test]
 fn a_state_that_is_named_from_the_folder_lies_there() {
     let dir = Dir::new();
     let run = || {

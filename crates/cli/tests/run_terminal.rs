@@ -60,6 +60,16 @@ wait(rb'code=44\r\n')
 leave()
 ";
 
+/// Interrupts a command.
+const INTERRUPTS: &str = r"
+begin()
+wait(rb'asks\r\n')
+type('\x03')
+wait(rb'interrupted\r\n')
+wait(rb'ready> ')
+leave()
+";
+
 /// Stops a command that takes its time to stop, and continues it.
 const STOPS_SLOWLY: &str = r"
 begin()
@@ -141,6 +151,23 @@ fn a_command_that_is_slow_to_stop_keeps_its_terminal_until_it_has_stopped() {
              print('continued', flush=True)\n",
     );
     type_into(&dir, &asking, STOPS_SLOWLY);
+}
+
+#[test]
+fn a_command_in_a_group_of_its_own_is_interrupted_by_keys() {
+    skip_unless!(Facility::Tool("python3"), Facility::Tool("bash"));
+    let dir = Dir::new();
+    let apart = python(
+        &dir,
+        "import os, time\n\
+         os.setpgid(0, 0)\n\
+         print('asks', flush=True)\n\
+         try:\n    \
+             time.sleep(60)\n\
+         except KeyboardInterrupt:\n    \
+             print('interrupted', flush=True)\n",
+    );
+    type_into(&dir, &apart, INTERRUPTS);
 }
 
 #[test]

@@ -1,15 +1,20 @@
-//! What programs touched of the files that they had mapped: asked of the kernel before they end.
+//! What programs touch of the files that they have mapped: asked of the kernel now and then, while they
+//! run.
 //!
 //! Around a part that a program touches of a mapped file the kernel reads much more than that. The page
-//! cache shows all of it; the program's own page table shows what it came to.
+//! cache shows all of it; the program's own page table shows what it came to. That is gone with the
+//! program, and nothing tells of its end before: a call that ends a program must not be told, since a
+//! signal could interrupt it, and the program go on.
 
 use std::collections::HashMap;
 use std::fs::File as Opened;
 use std::io::{BufRead as _, BufReader};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::Clock;
 
 use crate::ranges::{joined, without};
 
@@ -19,8 +24,16 @@ const ENTRY_BYTES: usize = size_of::<u64>();
 /// Pages that are asked about at a time.
 const ENTRIES: usize = 1 << 13;
 
+/// How often it is looked, at the most: a disk with a head brings two or three parts in this time, and
+/// what a program touches after the last look is not known.
+const LOOKS_EVERY: Duration = Duration::from_millis(20);
+/// How many times as long as a look took none follows.
+const RESTS: u32 = 50;
+/// How long is looked at a time, at the most and but for the last process: what is fetched waits meanwhile.
+const LOOK_MAX: Duration = Duration::from_millis(5);
+
 /// Bytes of address space that are looked through of one process, which takes a millisecond: a program
-/// may have mapped a small file over terabytes, and others wait meanwhile.
+/// may have mapped a small file over terabytes.
 const LOOKED_BYTES_MAX: u64 = 1 << 30;
 /// Mappings of one process that are looked at, for the same reason.
 const MAPPINGS_MAX: usize = 4096;
@@ -36,13 +49,13 @@ const GAP_BYTES_MIN: u64 = 4096;
 const READ_AROUND_BYTES: u64 = 1280 << 10;
 
 /// Files that it is to be known of which parts of them programs touch.
-///
-/// The thread that programs wait for looks; who is told when they end asks.
 #[derive(Debug, Default)]
 pub(crate) struct Mapped {
-    files: Mutex<HashMap<Arc<[u8]>, Parts>>,
-    /// How many files there are, to be looked at without waiting.
-    count: AtomicUsize,
+    files: HashMap<Arc<[u8]>, Parts>,
+    /// When it is to be looked again.
+    due: Duration,
+    /// The process that was looked at last: the next look begins after it.
+    last: u32,
 }
 
 /// Of a file, what was mapped and what of that was touched.
@@ -71,28 +84,47 @@ impl Parts {
 }
 
 impl Mapped {
-    fn files(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Parts>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// From now on it is noted what of a file is touched, until it was asked as often.
-    pub(crate) fn watch(&self, path: &Arc<[u8]>) {
-        let mut files = self.files();
-        files.entry(Arc::clone(path)).or_default().watched += 1;
-        self.count.store(files.len(), Ordering::Release);
+    pub(crate) fn watch(&mut self, path: &Arc<[u8]>) {
+        self.files.entry(Arc::clone(path)).or_default().watched += 1;
     }
 
     /// No file is of interest any more.
-    pub(crate) fn clear(&self) {
-        self.files().clear();
-        self.count.store(0, Ordering::Release);
+    pub(crate) fn clear(&mut self) {
+        self.files.clear();
+    }
+
+    /// In what time it should be looked next; `None`: there is nothing to look for.
+    pub(crate) fn due(&self, now: Duration) -> Option<Duration> {
+        (!self.files.is_empty()).then(|| self.due.saturating_sub(now))
+    }
+
+    /// Looks, if it is time, at as many of these processes as there is time for.
+    pub(crate) fn look_at(&mut self, processes: impl Iterator<Item = u32>, clock: &Clock) {
+        let begun = clock.now();
+        if self.due(begun) != Some(Duration::ZERO) {
+            return;
+        }
+        let mut processes: Vec<_> = processes.collect();
+        processes.sort_unstable();
+        let first = processes.partition_point(|process| *process <= self.last);
+        processes.rotate_left(first);
+        let mut took = Duration::ZERO;
+        for process in processes {
+            self.look(process);
+            self.last = process;
+            took = clock.now().saturating_sub(begun);
+            if took >= LOOK_MAX {
+                break;
+            }
+        }
+        self.due = begun + LOOKS_EVERY.max(took * RESTS);
     }
 
     /// Of what is `near` of a file, what was read of it: all but what came with what programs touched,
     /// where they had it mapped and around that. What nobody touched any of was read in another way.
-    pub(crate) fn read(&self, path: &[u8], near: Vec<Range<u64>>) -> Vec<Range<u64>> {
-        let mut files = self.files();
-        let Some(parts) = files.get_mut(path) else { return near };
+    pub(crate) fn read(&mut self, path: &[u8], near: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let Some(parts) = self.files.get_mut(path) else { return near };
         let around = |part: &Range<u64>| {
             let start = part.start.saturating_sub(READ_AROUND_BYTES);
             start..part.end.saturating_add(READ_AROUND_BYTES)
@@ -101,10 +133,8 @@ impl Mapped {
         let touched = joined(parts.touched.clone(), 0);
         parts.watched -= 1;
         if parts.watched == 0 {
-            files.remove(path);
-            self.count.store(files.len(), Ordering::Release);
+            self.files.remove(path);
         }
-        drop(files);
         let is_touched = |part: &Range<u64>| {
             let next = touched.partition_point(|touched| touched.end <= part.start);
             touched.get(next).is_some_and(|next| next.start < part.end)
@@ -115,20 +145,16 @@ impl Mapped {
         joined(read, 0)
     }
 
-    /// Notes what a process has mapped and touched of the files, before that is gone.
-    pub(crate) fn look(&self, thread: u32) {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return;
-        }
+    /// Notes what a process has mapped and touched of the files.
+    fn look(&mut self, process: u32) {
         // Where it cannot be asked, the page cache tells less exactly.
-        let Ok(maps) = Opened::open(format!("/proc/{thread}/maps")) else { return };
-        let Ok(pages) = Opened::open(format!("/proc/{thread}/pagemap")) else { return };
+        let Ok(maps) = Opened::open(format!("/proc/{process}/maps")) else { return };
+        let Ok(pages) = Opened::open(format!("/proc/{process}/pagemap")) else { return };
         let page = rustix::param::page_size() as u64;
         let mut left = LOOKED_BYTES_MAX;
-        let mut files = self.files();
         for line in BufReader::new(maps).split(b'\n').map_while(Result::ok).take(MAPPINGS_MAX) {
             let Some((path, mut mapping)) = Mapping::parse(&line) else { continue };
-            let Some(parts) = files.get_mut(path) else { continue };
+            let Some(parts) = self.files.get_mut(path) else { continue };
             mapping.end = mapping.end.min(mapping.start.saturating_add(left));
             left -= mapping.end - mapping.start;
             if mapping.start == mapping.end {
@@ -216,7 +242,7 @@ mod tests {
     fn what_a_process_touched_is_told_apart_from_what_is_near() {
         let dir = Dir::new();
         let (path, name) = large(&dir, 16 << 20);
-        let mapped = Mapped::default();
+        let mut mapped = Mapped::default();
         let (around, apart, beyond) = (0..12 * MIB, 14 * MIB..15 * MIB, 17 * MIB..18 * MIB);
         let near = vec![around, apart.clone(), beyond.clone()];
         assert_eq!(mapped.read(&name, near.clone()), near, "nothing is known of it");
@@ -243,6 +269,29 @@ mod tests {
     }
 
     #[test]
+    fn it_is_looked_when_it_is_time_and_at_one_process_after_the_other() {
+        let dir = Dir::new();
+        let (path, name) = large(&dir, 1 << 20);
+        let (clock, mut mapped) = (Clock::manual(), Mapped::default());
+        let own = std::process::id();
+        let others = [own - 1, own + 1];
+        assert_eq!(mapped.due(clock.now()), None);
+        mapped.watch(&name);
+        let _held = hold(&path, 0..4096);
+        let looks = |mapped: &mut Mapped| {
+            mapped.look_at(others.into_iter().chain([own]), &clock);
+            std::mem::take(&mut mapped.files.get_mut(&name).expect("watched").touched).len()
+        };
+        assert_eq!((looks(&mut mapped), mapped.last), (1, own + 1));
+        assert_eq!(mapped.due(clock.now()), Some(LOOKS_EVERY));
+        assert_eq!(looks(&mut mapped), 0, "it is too soon");
+        clock.advance(LOOKS_EVERY);
+        assert_eq!(looks(&mut mapped), 1);
+        mapped.clear();
+        assert_eq!(mapped.due(clock.now()), None);
+    }
+
+    #[test]
     fn of_scattered_parts_the_nearest_are_made_one() {
         let mut parts = Parts::default();
         for at in 0..3 * PARTS_MAX as u64 {
@@ -261,14 +310,13 @@ mod tests {
     fn what_many_processes_touched_is_kept_once() {
         let dir = Dir::new();
         let (path, name) = large(&dir, 1 << 20);
-        let mapped = Mapped::default();
+        let mut mapped = Mapped::default();
         mapped.watch(&name);
         let _held = hold(&path, 0..MIB);
         for _ in 0..=PARTS_MAX {
             mapped.look(std::process::id());
         }
-        let files = mapped.files();
-        let parts = &files[&name];
+        let parts = &mapped.files[&name];
         assert!(parts.mapped.len() <= PARTS_MAX && parts.touched.len() <= PARTS_MAX);
     }
 

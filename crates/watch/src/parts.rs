@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sled::{Device, Place};
 use store::{Backing, Costs, Located, Reason};
@@ -40,7 +41,7 @@ const NEAR_SHARE_MAX: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct Parts {
     costs: Arc<Costs>,
-    mapped: Arc<Mapped>,
+    mapped: Mapped,
     files: HashMap<Process, Vec<File>>,
     count: usize,
     /// How many bytes are fetched of files that were not opened since; `None`: all.
@@ -57,11 +58,11 @@ impl Parts {
     /// Asks by `costs`, with the rights of this process, which must be those of who opens the files:
     /// no longer than a mount may take to answer, and nothing where opening a file would do harm.
     ///
-    /// What programs touch of what they map is in `mapped`, as far as somebody looks.
-    pub(crate) fn new(costs: Arc<Costs>, mapped: Arc<Mapped>) -> Self {
+    /// What programs touch of what they map is known as far as somebody looks ([`Parts::look_at`]).
+    pub(crate) fn new(costs: Arc<Costs>) -> Self {
         Self {
             costs,
-            mapped,
+            mapped: Mapped::default(),
             files: HashMap::new(),
             count: 0,
             fetched: HashMap::new(),
@@ -84,6 +85,16 @@ impl Parts {
             _ => {}
         }
         Vec::new()
+    }
+
+    /// Within what time somebody should look who can; `None`: there is nothing to look for.
+    pub(crate) fn look_within(&self) -> Option<Duration> {
+        self.mapped.due(self.costs.clock().now())
+    }
+
+    /// Looks, if it is time, at what these processes touch of what they map.
+    pub(crate) fn look_at(&mut self, processes: impl Iterator<Item = u32>) {
+        self.mapped.look_at(processes, self.costs.clock());
     }
 
     /// What is going to be fetched: of what is fetched whole it cannot be told what is read.
@@ -219,7 +230,7 @@ mod tests {
         let (large, near) =
             (dir.create("large", noise(8 << 20, 1)), dir.create("near", noise(8 << 20, 2)));
         evict(&large);
-        let mut files = Parts::new(Arc::new(Costs::load()), Arc::default());
+        let mut files = Parts::new(Arc::new(Costs::load()));
         let (reader, other) = (Process(1), Process(2));
         assert!(files.before(&opens(reader, &file(&large))).is_empty());
         assert!(files.before(&opens(reader, &file(&near))).is_empty());
@@ -239,7 +250,7 @@ mod tests {
     #[test]
     fn of_smaller_files_parts_are_told_too_but_not_of_small_ones_or_of_what_was_fetched_whole() {
         let dir = Dir::new();
-        let mut files = Parts::new(Arc::new(Costs::load()), Arc::default());
+        let mut files = Parts::new(Arc::new(Costs::load()));
         let mut told_of = |name: &str, size: u64, fetched: Option<&[Range<u64>]>| {
             let path = dir.create(name, noise(usize::try_from(size).expect("small"), 1));
             evict(&path);
@@ -260,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_read_beyond_the_parts_that_were_fetched_is_told() {
         let dir = Dir::new();
-        let mut files = Parts::new(Arc::new(Costs::load()), Arc::default());
+        let mut files = Parts::new(Arc::new(Costs::load()));
         for (name, size) in [("middling", 1 << 20), ("large", 8 << 20)] {
             let path = dir.create(name, noise(usize::try_from(size).expect("small"), 1));
             evict(&path);
@@ -281,7 +292,7 @@ mod tests {
         let dir = Dir::new();
         let program = dir.create("program", noise(8 << 20, 1));
         evict(&program);
-        let mut files = Parts::new(Arc::new(Costs::load()), Arc::default());
+        let mut files = Parts::new(Arc::new(Costs::load()));
         let process = Process(1);
         let executed = Event::Executed {
             process,
@@ -301,7 +312,7 @@ mod tests {
         let dir = Dir::new();
         let large = dir.create("large", noise(8 << 20, 1));
         evict(&large);
-        let mut files = Parts::new(Arc::new(Costs::load()), Arc::default());
+        let mut files = Parts::new(Arc::new(Costs::load()));
         assert!(files.before(&opens(Process(1), &file(&large))).is_empty());
         dir.create("large", noise(5 << 20, 1));
         assert!(files.before(&Event::Exited { process: Process(1) }).is_empty());

@@ -123,6 +123,7 @@ impl PatternStore {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&self.folder)?;
         let lock = private().open(self.folder.join("trees.lock"))?;
+        give_to_owner_of(&self.folder, &lock);
         let until = clock.now().saturating_add(patience);
         loop {
             match lock.try_lock() {
@@ -212,19 +213,24 @@ impl Version {
 }
 
 impl Held {
-    /// What is saved. Where nothing is, no patterns; what cannot be read is set aside.
-    pub fn load(&self) -> (Patterns, Option<StoreWarning>) {
+    /// What is saved. Where nothing is, no patterns; what is damaged is set aside.
+    ///
+    /// # Errors
+    /// What cannot be read, or set aside: it may be whole, and must not be replaced.
+    pub fn load(&self) -> Result<(Patterns, Option<StoreWarning>), StoreWarning> {
         let source = match self.store.read() {
-            Ok((patterns, _)) => return (patterns, None),
+            Ok((patterns, _)) => return Ok((patterns, None)),
             Err(source) => source,
         };
         let path = self.store.path();
         let kept_as = path.with_extension("broken");
-        let warning = match fs::rename(&path, &kept_as) {
-            Ok(()) => StoreWarning::SetAside { path, kept_as, source },
-            Err(_) => StoreWarning::Io { path, source },
-        };
-        (Patterns::default(), Some(warning))
+        // Those of the system say nothing about what is in it.
+        let is_damaged = source.raw_os_error().is_none();
+        if is_damaged && fs::rename(&path, &kept_as).is_ok() {
+            let warning = StoreWarning::SetAside { path, kept_as, source };
+            return Ok((Patterns::default(), Some(warning)));
+        }
+        Err(StoreWarning::Io { path, source })
     }
 
     /// Whether what is saved is what was read then.
@@ -240,6 +246,14 @@ impl Held {
     pub fn save(&self, patterns: &Patterns) -> Result<(), StoreWarning> {
         let path = self.store.path();
         write_whole(&path, &patterns.encode()).map_err(|source| StoreWarning::Io { path, source })
+    }
+
+    /// As [`PatternStore::leave`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn leave(&self, seen: &str) -> io::Result<()> {
+        self.store.leave(seen)
     }
 
     /// Learns, on top of `patterns`, what others saw and left, and forgets that they did once it
@@ -307,6 +321,16 @@ fn private() -> fs::OpenOptions {
     options
 }
 
+/// Gives a file to whose `path` is, where root writes in the folder of a user, who could neither read nor
+/// replace it.
+fn give_to_owner_of(path: &Path, file: &File) {
+    if rustix::process::geteuid().is_root()
+        && let Ok(of) = fs::metadata(path)
+    {
+        drop(std::os::unix::fs::fchown(file, Some(of.uid()), Some(of.gid())));
+    }
+}
+
 fn read(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, fs::Metadata)> {
     // To open a FIFO would wait for who writes to it.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -328,6 +352,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // One that was killed had this number.
     drop(fs::remove_file(&part));
     let written = private().create_new(true).open(&part).and_then(|mut file| {
+        let owner = if path.exists() { path } else { path.parent().unwrap_or(path) };
+        give_to_owner_of(owner, &file);
         file.write_all(bytes)?;
         file.sync_all()
     });

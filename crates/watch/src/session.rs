@@ -96,11 +96,12 @@ pub fn attend(
     let mut learner = Learner::new(options.learning.clone(), patterns);
     let carrier = Carrier::new(Arc::clone(&costs), options.carrying);
     let mut driver = Driver::new(carrier);
-    let mut parts = Parts::new(Arc::clone(&costs), observer.mapped());
+    let mut parts = Parts::new(Arc::clone(&costs));
     let mut seen = Seen::default();
     let keeps = options.record.is_some() || store.is_some();
     while !observer.command_ended() && !observer.is_over() {
-        let turned = driver.turn(observer, PATIENCE, |event, now| {
+        let patience = parts.look_within().map_or(PATIENCE, |within| within.min(PATIENCE));
+        let turned = driver.turn(observer, patience, |event, now| {
             let mut decisions = Vec::new();
             for event in parts.before(&event).into_iter().chain([event]) {
                 if keeps {
@@ -118,6 +119,7 @@ pub fn attend(
             reporter.say(format_args!("the command is not seen any more: {error}"));
             break;
         }
+        parts.look_at(observer.processes());
     }
     let attended = Attended {
         account: learner.patterns().account().since(&before),
@@ -209,7 +211,15 @@ fn save(
         drop(seen);
         patterns.clone()
     } else {
-        let (saved, warning) = held.load();
+        let (saved, warning) = match held.load() {
+            Ok(loaded) => loaded,
+            Err(warning) => {
+                seen.say_if_cut(path, reporter);
+                // For who can read what it belongs to.
+                drop(held.leave(seen.trace.text()));
+                return Err(warning);
+            }
+        };
         if let Some(warning) = warning {
             reporter.say(warning);
         }

@@ -1,11 +1,13 @@
 //! Patterns on disk, and what is left beside them.
 
 use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::time::{Duration, SystemTime};
 
 use nearfirst_watch::PatternStore;
+use slowfs::{Fault, Options as Slow, Profile, Rule};
 use store::Clock;
-use testkit::Dir;
+use testkit::{Dir, Facility, SlowDir, evict, skip_unless};
 use tree::{Options, Patterns};
 
 fn files(dir: &Dir) -> Vec<String> {
@@ -65,9 +67,40 @@ fn damaged_patterns_are_set_aside_by_who_holds_them_alone() {
     assert!(warning.expect("damaged").to_string().contains("no patterns"));
     assert_eq!(files(&dir), ["trees"]);
     let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
-    let (_, warning) = held.load();
+    let (_, warning) = held.load().expect("set aside");
     assert!(warning.expect("damaged").to_string().contains("set aside as"));
     assert_eq!(files(&dir), ["trees.broken", "trees.lock"]);
     held.save(&Patterns::default()).expect("writable");
-    assert!(held.load().1.is_none());
+    assert!(held.load().expect("readable").1.is_none());
+}
+
+#[test]
+fn patterns_that_cannot_be_read_stay_where_they_are() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let profile = Profile { faults: vec![Fault::FailAt(0)], ..Profile::default() };
+    let rules = vec![Rule::all(profile)];
+    let slow = SlowDir::new(Slow { rules, ..Slow::default() });
+    let store = PatternStore::at(slow.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    held.save(&Patterns::default()).expect("writable");
+    evict(store.path());
+    let failed = held.load().expect_err("it is there").to_string();
+    assert!(failed.ends_with("trees: Input/output error (os error 5)"), "{failed}");
+    assert!(store.path().exists());
+}
+
+#[test]
+fn what_root_writes_for_a_user_stays_the_users() {
+    skip_unless!(Facility::Root);
+    let dir = Dir::new();
+    chown(dir.path(), Some(65534), Some(65534)).expect("ours");
+    let store = PatternStore::at(dir.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    for _ in 0..2 {
+        held.save(&Patterns::default()).expect("writable");
+    }
+    store.leave("nearfirst-trace 1\n").expect("writable");
+    for name in files(&dir) {
+        assert_eq!(fs::metadata(dir.join(&name)).expect("there").uid(), 65534, "{name}");
+    }
 }

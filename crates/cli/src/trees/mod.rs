@@ -204,7 +204,13 @@ fn forget(args: &Args, what: &Forget) {
         held.forget().unwrap_or_else(messages::error);
         return;
     }
-    let (patterns, warning) = held.load();
+    let (patterns, warning) = match held.load() {
+        Ok(loaded) => loaded,
+        Err(warning) => {
+            messages::error(warning);
+            return;
+        }
+    };
     if let Some(warning) = warning {
         messages::error(warning);
     }

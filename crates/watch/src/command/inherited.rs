@@ -39,6 +39,11 @@ extern "C" fn note() {
     }
 }
 
+/// Whether this process was started without its standard input; what stands there now is nothing.
+pub fn lacks_stdin() -> bool {
+    CLOSED[0].load(Ordering::Relaxed)
+}
+
 /// Whether this process was started without its standard output; what stands there now is nothing.
 pub fn lacks_stdout() -> bool {
     CLOSED[1].load(Ordering::Relaxed)

@@ -22,7 +22,6 @@ use super::known::Known;
 use super::memory::{self, Text};
 use super::parents;
 use super::sys::{self, Slot, Told};
-use crate::mapped::Mapped;
 
 /// Errors of a listener in a row after which it is given up, and the guardian takes over.
 const ERRORS_MAX: u32 = 1000;
@@ -44,7 +43,6 @@ pub(super) struct Listener {
     slot: Slot,
     inbox: Arc<Inbox>,
     clock: Clock,
-    mapped: Arc<Mapped>,
     known: Known,
     text: Box<Text>,
 }
@@ -62,13 +60,8 @@ impl Drop for NotAlone {
 
 impl Listener {
     /// Over the calls that come by `calls`, of which the last is in `slot`.
-    pub(super) fn new(
-        calls: Arc<OwnedFd>,
-        slot: Slot,
-        (inbox, mapped): (Arc<Inbox>, Arc<Mapped>),
-        clock: Clock,
-    ) -> Self {
-        Self { calls, slot, inbox, clock, mapped, known: Known::default(), text: memory::text() }
+    pub(super) fn new(calls: Arc<OwnedFd>, slot: Slot, inbox: Arc<Inbox>, clock: Clock) -> Self {
+        Self { calls, slot, inbox, clock, known: Known::default(), text: memory::text() }
     }
 
     pub(super) fn run(mut self) {
@@ -99,10 +92,6 @@ impl Listener {
     }
 
     fn add(&mut self, told: &Told, at: Duration) -> Added {
-        if libc::c_long::from(told.data.nr) == libc::SYS_exit_group {
-            self.mapped.look(told.pid);
-            return Added::Nothing;
-        }
         for process in self.inbox.gone() {
             self.known.forget(process);
         }

@@ -17,7 +17,6 @@ use super::listener::{arguments, link};
 use super::names::{Found, Names};
 use super::parents;
 use crate::Source;
-use crate::mapped::Mapped;
 
 /// How often calls are taken while programs run: to be woken for every call would cost more than
 /// answering it. What a new program will need is guessed at once; the bell rings for it.
@@ -36,7 +35,6 @@ const LISTENER: u64 = u64::MAX - 1;
 #[derive(Debug)]
 pub struct Observer {
     inbox: Arc<Inbox>,
-    mapped: Arc<Mapped>,
     /// Calls that were taken; empty but while they are looked at.
     taken: Vec<Call>,
     waits: OwnedFd,
@@ -88,9 +86,9 @@ struct Opens {
 }
 
 impl Observer {
-    /// Over what a listener puts into `inbox`, and knows of what is mapped, of the process `command` and what comes of it.
+    /// Over what a listener puts into `inbox`, of the process `command` and what comes of it.
     pub(super) fn new(
-        (inbox, mapped): (Arc<Inbox>, Arc<Mapped>),
+        inbox: Arc<Inbox>,
         listener: &OwnedFd,
         command: u32,
         clock: Clock,
@@ -104,7 +102,6 @@ impl Observer {
         let (active, names) = (clock.now(), Names::new(clock.clone()));
         Ok(Self {
             inbox,
-            mapped,
             taken: Vec::new(),
             waits,
             clock,
@@ -120,9 +117,9 @@ impl Observer {
         })
     }
 
-    /// What its processes touch of what they map, up to their ends.
-    pub(crate) fn mapped(&self) -> Arc<Mapped> {
-        Arc::clone(&self.mapped)
+    /// The numbers of its processes.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = u32> {
+        self.processes.keys().copied()
     }
 
     /// Whether the command itself has ended; what it left behind may still run.
@@ -449,7 +446,7 @@ mod tests {
         let (mut command, mut child) = (begin(), begin());
         let inbox = Arc::new(Inbox::new().expect("a bell"));
         let listener = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
-        let shared = (Arc::clone(&inbox), Arc::default());
+        let shared = Arc::clone(&inbox);
         let number = command.id();
         let mut observer =
             Observer::new(shared, &listener, number, Clock::real()).expect("observed");

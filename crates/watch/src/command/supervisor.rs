@@ -18,7 +18,6 @@ use super::report::{self, Line, Reporter};
 use super::run::{Start, let_go_of_folder, let_go_of_streams};
 use super::sys::{self, Slot};
 use super::{Observer, filter, guardian};
-use crate::mapped::Mapped;
 
 /// How long the work may go on after the command's end: what was learned is kept within a second.
 const WORK_MAX: Duration = Duration::from_secs(30);
@@ -81,9 +80,7 @@ pub(super) fn supervise(
         Ok(inbox) => Arc::new(inbox),
         Err(error) => return reporter.tell(&Line::Unobserved(failed(&error))),
     };
-    let mapped = Arc::<Mapped>::default();
-    let shared = (Arc::clone(&inbox), Arc::clone(&mapped));
-    let answering = Listener::new(Arc::clone(&listener), slot, shared, clock.clone());
+    let answering = Listener::new(Arc::clone(&listener), slot, Arc::clone(&inbox), clock.clone());
     let (at_work, worked) = mpsc::sync_channel(0);
     thread::spawn(move || {
         answering.run();
@@ -106,8 +103,7 @@ pub(super) fn supervise(
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
-    if let Ok(mut observer) = Observer::new((Arc::clone(&inbox), mapped), &listener, number, clock)
-    {
+    if let Ok(mut observer) = Observer::new(Arc::clone(&inbox), &listener, number, clock) {
         work(&mut observer, reporter);
     }
     inbox.close();

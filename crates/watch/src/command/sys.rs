@@ -441,6 +441,16 @@ pub(super) fn release_signals(mask: Mask) {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const mask.0, ptr::null_mut()) };
 }
 
+/// Sends a signal to the group that `process` is in, if that is not ours.
+pub(super) fn send_to_other_group_of(process: Pid, signal: i32) {
+    let own = rustix::process::getpgrp();
+    if let Some(group) = rustix::process::getpgid(Some(process)).ok().filter(|group| *group != own)
+    {
+        // SAFETY: takes numbers, and changes nothing here.
+        unsafe { libc::killpg(group.as_raw_nonzero().get(), signal) };
+    }
+}
+
 /// Whether a descriptor is open, and stays so where another program is run: all that this one opens
 /// does not.
 pub(super) fn is_inherited(fd: RawFd) -> bool {
@@ -448,10 +458,22 @@ pub(super) fn is_inherited(fd: RawFd) -> bool {
     unsafe { libc::fcntl(fd, libc::F_GETFD) == 0 }
 }
 
-/// Closes descriptors that this process was started with.
+/// Closes descriptors that this process was started with, but for those of files on which it has a lock:
+/// that would be gone.
 pub(super) fn close_inherited(descriptors: &[RawFd]) {
-    for &fd in descriptors {
+    for fd in descriptors.iter().copied().filter(|fd| !has_lock(*fd)) {
         // SAFETY: they were open before this program opened anything, and nothing here owns them.
         unsafe { libc::close(fd) };
     }
+}
+
+/// Whether this process has a lock of its own (`fcntl`, POSIX) on the file of a descriptor.
+fn has_lock(fd: RawFd) -> bool {
+    // SAFETY: all zeros is a `flock`: of the whole file.
+    let mut asked: libc::flock = unsafe { std::mem::zeroed() };
+    asked.l_type = libc::c_short::try_from(libc::F_WRLCK).expect("it is small");
+    // A lock of a description is in the way of those of processes, ours included.
+    // SAFETY: the kernel writes the `flock`, which lives across the call.
+    let known = unsafe { libc::fcntl(fd, libc::F_OFD_GETLK, &raw mut asked) };
+    known == 0 && asked.l_pid == std::process::id().cast_signed()
 }

@@ -133,7 +133,8 @@ fn unobserved(error: i32) -> Outcome {
 
 /// Sends the command what was sent to us, by an alarm, too, that was set before we began. What the
 /// terminal sends goes to its whole group, and so to the command, by itself, unless it came `early`,
-/// before there was one. Gives a signal that is to stop it.
+/// before there was one, or the command has made a group of its own: started by a shell it would have
+/// led that of the terminal. Gives a signal that is to stop it.
 fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> {
     let (mut stops, mut continues) = (None, None::<Sent>);
     loop {
@@ -157,8 +158,10 @@ fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> 
         if STOPS.contains(&sent.signal) {
             (stops, continues) = (Some(sent.signal), None);
         }
-        if let (true, Some(command)) = (is_ours, command) {
-            sent.send(command);
+        match command {
+            Some(command) if is_ours => sent.send(command),
+            Some(command) => sys::send_to_other_group_of(command, sent.signal),
+            None => {}
         }
     }
 }

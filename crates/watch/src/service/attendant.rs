@@ -49,7 +49,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     let named = |error| io::Error::other(format!("{}: {error}", options.folder.display()));
     let held = store.hold(HELD_FOR, costs.clock()).map_err(named)?;
     let held = held.ok_or_else(|| named(io::Error::other("another process holds the patterns")))?;
-    let (patterns, warning) = held.load();
+    let (patterns, warning) = held.load().map_err(io::Error::other)?;
     if let Some(warning) = warning {
         say(warning.to_string());
     }
@@ -64,7 +64,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         dry_run: options.dry_run,
         before: patterns.account(),
         learner: Learner::new(learning, patterns),
-        parts: Parts::new(Arc::clone(&costs), Arc::default()),
+        parts: Parts::new(Arc::clone(&costs)),
         driver: Driver::new(carrier),
         held,
         saved_at: costs.clock().now(),
