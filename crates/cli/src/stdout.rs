@@ -1,9 +1,10 @@
-//! Standard output without a buffer, for what comes in large pieces, and where there is none.
+//! Standard output without a buffer, for what comes in large pieces; and where there is none, or no input.
 
 use std::io::{self, StdoutLock, Write};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketType, socket};
-use watch::command::lacks_stdout;
+use watch::command::{lacks_stdin, lacks_stdout};
 
 use crate::messages;
 
@@ -29,12 +30,19 @@ impl Write for Unbuffered {
     }
 }
 
-/// Has writing fail where the standard output is closed.
+/// Has reading fail where the standard input is closed, and writing where the standard output is.
 ///
 /// The language's start-up puts `/dev/null` there, in which what is written is lost without a word,
-/// and the standard library takes the error of a bad descriptor for success. A socket that leads
-/// nowhere takes nothing.
+/// and the standard library takes the error of a bad descriptor for success. From what was opened to
+/// be written nothing can be read, and a socket that leads nowhere takes nothing.
 pub(crate) fn fail_if_closed() {
+    let to_write =
+        || rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+    if lacks_stdin()
+        && let Ok(unreadable) = to_write()
+    {
+        let _ = rustix::stdio::dup2_stdin(unreadable);
+    }
     if lacks_stdout()
         && let Ok(nowhere) = socket(AddressFamily::UNIX, SocketType::STREAM, None)
         && rustix::stdio::dup2_stdout(nowhere).is_ok()

@@ -126,6 +126,17 @@ fn cat_ends_quietly_when_nobody_reads() {
 }
 
 #[test]
+fn files_that_are_listed_by_url_are_read() {
+    let ground = ground();
+    let spec = format!("file://{}/[ab].txt", ground.path().display());
+    let output = ground.run(&["cat", &spec]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let mut lines: Vec<_> = stdout(&output).lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["in a.txt", "in b.txt"]);
+}
+
+#[test]
 fn cat_decompresses_by_name() {
     let ground = ground();
     let mut gzip = std::process::Command::new("gzip");
@@ -135,6 +146,24 @@ fn cat_decompresses_by_name() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output), "in a.txt\nin b.txt\n");
     assert!(stderr(&output).starts_with("nearfirst cat: broken.gz: "), "{}", stderr(&output));
+}
+
+#[test]
+fn grep_searches_what_a_damaged_file_gives_when_decompressed() {
+    let ground = ground();
+    let mut gzip = std::process::Command::new("gzip");
+    assert!(gzip.arg(ground.path().join("a.txt")).status().unwrap().success());
+    let path = ground.path().join("a.txt.gz");
+    let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut file, b"garbage").unwrap();
+    let url = format!("file://{}", path.display());
+    for name in ["a.txt.gz", &*url] {
+        let output = ground.run(&["grep", "-z", "-I", "in", name]);
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), "in a.txt\n"));
+        let complaint = stderr(&output);
+        assert!(complaint.contains(&format!("grep: {name}: ")), "{complaint}");
+        assert!(complaint.contains("trailing garbage"), "{complaint}");
+    }
 }
 
 #[test]

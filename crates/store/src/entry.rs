@@ -42,6 +42,11 @@ impl Version {
         Self(text.into())
     }
 
+    /// Of a file, by when it was written and how long it is: the same however it was found.
+    pub(crate) fn of_file(modified_s: i64, modified_ns: u32, size: u64) -> Self {
+        Self::new(format!("{modified_s}.{modified_ns:09}-{size}"))
+    }
+
     /// As the store writes it.
     pub fn as_str(&self) -> &str {
         &self.0

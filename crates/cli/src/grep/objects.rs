@@ -146,11 +146,10 @@ struct Turn<'a> {
 }
 
 /// What became of a member.
-enum Done<'a> {
-    /// All of it is printed.
-    Printed,
-    Found(Held<'a>),
-    Failed(MemberError),
+struct Done<'a> {
+    /// What was found in it and is not printed yet.
+    found: Option<Held<'a>>,
+    failed: Option<MemberError>,
 }
 
 impl<'a> Search<'a> {
@@ -160,7 +159,10 @@ impl<'a> Search<'a> {
             let outcome = member.and_then(|member| self.one(&mut worker, number, member));
             let done = match outcome {
                 Ok(Some((outcome, done))) => {
-                    self.tally.done();
+                    match &done.failed {
+                        Some(_) => self.tally.failed(),
+                        None => self.tally.done(),
+                    }
                     if !self.run.note_object(&outcome) {
                         self.stop();
                     }
@@ -169,7 +171,7 @@ impl<'a> Search<'a> {
                 Ok(None) => return self.stop(),
                 Err(error) => {
                     self.tally.failed();
-                    Done::Failed(error)
+                    Done { found: None, failed: Some(error) }
                 }
             };
             self.deliver(number, done);
@@ -203,8 +205,11 @@ impl<'a> Search<'a> {
         let searched = self.searched(worker, member, &output);
         let searched = searched.and_then(|outcome| output.write(worker.output()).map(|()| outcome));
         match searched {
-            Ok(outcome) if printed => Ok(Some((outcome, Done::Printed))),
-            Ok(outcome) => Ok(Some((outcome, Done::Found(held)))),
+            Ok(mut outcome) => {
+                let failed = outcome.failed.take().map(|error| sets::member_error(&name, error));
+                let found = (!printed).then_some(held);
+                Ok(Some((outcome, Done { found, failed })))
+            }
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
             Err(error) => Err(sets::member_error(&name, error)),
         }
@@ -224,14 +229,11 @@ impl<'a> Search<'a> {
             return worker.search_program(path(&name), file.path(), Some(output), program);
         }
         let counted = Counted { member, tally: Arc::clone(self.tally) };
-        let mut reader: Box<dyn Read> = match &self.decompressor {
-            Some(decompressor) if decompressor.knows(&name) => {
-                let text = decompressor.read(&name, counted)?;
-                Box::new(text.expect("it knows how"))
-            }
-            _ => Box::new(counted),
-        };
-        worker.search_stream(path(&name), &mut *reader, Some(output))
+        if let Some(decompressor) = self.decompressor.as_ref().filter(|known| known.knows(&name)) {
+            let mut text = decompressor.read(&name, counted)?.expect("it knows how");
+            return worker.search_compressed(path(&name), &mut text, Some(output));
+        }
+        worker.search_stream(path(&name), &mut { counted }, Some(output))
     }
 
     fn is_turn_of(&self, number: u64) -> bool {
@@ -266,18 +268,15 @@ impl<'a> Search<'a> {
     }
 
     fn print(&self, turn: &mut Turn<'_>, done: &Done<'_>) {
-        match done {
-            Done::Failed(error) => {
-                let (name, reason) = (sets::shown(&error.name), sets::reason(&error.cause));
-                self.run.trouble.say(format_args!("{name}: {reason}"));
+        if let Some(found) = done.found.as_ref().filter(|_| turn.written.is_ok()) {
+            turn.written = found.leave(&FileOutput::new(self.run.output));
+            if turn.written.is_err() {
+                self.stop();
             }
-            Done::Found(held) if turn.written.is_ok() => {
-                turn.written = held.leave(&FileOutput::new(self.run.output));
-                if turn.written.is_err() {
-                    self.stop();
-                }
-            }
-            Done::Printed | Done::Found(_) => {}
+        }
+        if let Some(error) = &done.failed {
+            let (name, reason) = (sets::shown(&error.name), sets::reason(&error.cause));
+            self.run.trouble.say(format_args!("{name}: {reason}"));
         }
     }
 

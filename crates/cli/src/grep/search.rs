@@ -144,10 +144,10 @@ impl<'s> Worker<'s> {
             return self.read_program(path, path, nul, stream, program).map(Searched::Done);
         }
         if let Some(mut reader) = self.decompressed(path)? {
-            let outcome = self.read(path, nul, stream, &mut reader);
+            let outcome = self.read_compressed(path, nul, stream, &mut reader);
             let closed = reader.close();
-            let outcome = outcome?;
-            closed?;
+            let mut outcome = outcome?;
+            outcome.failed = outcome.failed.or(closed.err());
             return Ok(Searched::Done(outcome));
         }
         self.search_file(haystack, nul, stream, patience)
@@ -181,6 +181,20 @@ impl<'s> Worker<'s> {
     ) -> io::Result<Outcome> {
         self.out.clear();
         self.read(name, self.settings.nul_named, stream, reader)
+    }
+
+    /// As [`Worker::search_stream`], for what a program decompresses.
+    ///
+    /// # Errors
+    /// As [`Worker::search`].
+    pub(super) fn search_compressed(
+        &mut self,
+        name: &Path,
+        reader: &mut dyn Read,
+        stream: Option<&FileOutput<'_>>,
+    ) -> io::Result<Outcome> {
+        self.out.clear();
+        self.read_compressed(name, self.settings.nul_named, stream, reader)
     }
 
     /// As [`Worker::search_stream`], for what a program makes of `file`.
@@ -352,6 +366,19 @@ impl<'s> Worker<'s> {
         Ok(outcome)
     }
 
+    /// Of what is damaged at its end, all that comes out of it is searched.
+    fn read_compressed(
+        &mut self,
+        path: &Path,
+        nul: Nul,
+        stream: Option<&FileOutput<'_>>,
+        reader: &mut dyn Read,
+    ) -> io::Result<Outcome> {
+        let mut reader = UpToError { reader, error: None };
+        let outcome = self.read(path, nul, stream, &mut reader)?;
+        Ok(Outcome { failed: reader.error, ..outcome })
+    }
+
     fn read(
         &mut self,
         path: &Path,
@@ -393,6 +420,27 @@ impl<'s> Worker<'s> {
         match &mut self.engine {
             Engine::Regex(matcher, found) => whole.search(searcher, matcher, found, source, out),
             Engine::Pcre2(matcher, found) => whole.search(searcher, matcher, found, source, out),
+        }
+    }
+}
+
+/// Ends where a reader fails, and keeps the error.
+struct UpToError<'a> {
+    reader: &'a mut dyn Read,
+    error: Option<io::Error>,
+}
+
+impl Read for UpToError<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.error.is_some() {
+            return Ok(0);
+        }
+        match self.reader.read(buffer) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                self.error = Some(error);
+                Ok(0)
+            }
+            read => read,
         }
     }
 }

@@ -265,6 +265,9 @@ impl<'a> Run<'a> {
                 if self.settings.stats {
                     lock(&self.found).stats += outcome.stats;
                 }
+                if let Some(error) = outcome.failed {
+                    self.failed(haystack, &error);
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Next::Quit,
             // The next file would fare no better.

@@ -37,6 +37,8 @@ pub use pump::Want;
 
 /// Threads that carry remote attempts: they wait for most of their time.
 const WORKERS_MAX: usize = 4;
+/// Descriptors that a runtime opens when it begins.
+const RUNTIME_DESCRIPTORS: usize = 8;
 
 /// How an engine is set up.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +74,7 @@ impl Engine {
     /// # Errors
     /// The system's, if it gives no threads.
     pub fn new(stores: Arc<Stores>, costs: Arc<Costs>, options: EngineOptions) -> io::Result<Self> {
+        has_descriptors()?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let runtime = Builder::new_multi_thread()
             .worker_threads(cores.min(WORKERS_MAX))
@@ -147,6 +150,13 @@ impl Inner {
         state.tell_all(events, now);
         self.carry_out(&mut state)
     }
+}
+
+/// Whether there are descriptors for a runtime, which panics where it gets none.
+fn has_descriptors() -> io::Result<()> {
+    let spare = |_| rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
+    (0..RUNTIME_DESCRIPTORS).map(spare).collect::<Result<Vec<_>, _>>()?;
+    Ok(())
 }
 
 impl Drop for Inner {

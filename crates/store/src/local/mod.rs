@@ -104,8 +104,7 @@ impl Status {
 
     /// What tells this content from a later one: when it was written, and how long it is.
     pub fn version(&self) -> Version {
-        let Self { modified_s, modified_ns, size, .. } = self;
-        Version::new(format!("{modified_s}.{modified_ns:09}-{size}"))
+        Version::of_file(self.modified_s, self.modified_ns, self.size)
     }
 }
 

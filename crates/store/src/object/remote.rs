@@ -288,7 +288,8 @@ impl Inner {
             // Nanoseconds, as far as the server has them.
             _ => modified.zip(size).map(|(time, size)| {
                 let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-                Version::new(format!("{}-{size}", time.as_nanos()))
+                let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+                Version::of_file(seconds, time.subsec_nanos(), size)
             }),
         };
         // A version that no read can be pinned to or compared with is none.

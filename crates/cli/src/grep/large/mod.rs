@@ -47,6 +47,7 @@ const CHUNK_BYTES: usize = 512 << 10;
 const STOPPING_CHUNK_BYTES: usize = 256 << 10;
 
 /// What became of a large file.
+#[expect(clippy::large_enum_variant, reason = "there is one for a large file")]
 pub(super) enum Scanned {
     Done(Outcome, ScanReport),
     /// Its text is encoded: it must be searched as a whole.

@@ -427,10 +427,12 @@ pub(super) fn open(format: &Format, path: &[u8], out: &mut Rendered) -> io::Resu
 }
 
 /// The result of searching a whole file.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) is_match: bool,
     pub(super) stats: Stats,
+    /// What kept the rest of it away; what came before is searched.
+    pub(super) failed: Option<io::Error>,
 }
 
 /// Writes what comes after the last line of a file, and sums it up.
@@ -476,7 +478,8 @@ pub(super) fn close(
             }
         }
     }
-    Ok(Outcome { is_match: (events > 0) != format.kind.wants_no_match(), stats })
+    let is_match = (events > 0) != format.kind.wants_no_match();
+    Ok(Outcome { is_match, stats, failed: None })
 }
 
 fn binary_message(format: &Format, path: &[u8], nul: Nul, offset: u64, out: &mut Rendered) {
