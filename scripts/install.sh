@@ -35,12 +35,23 @@ install_all() {
     for text in LICENSE-MIT LICENSE-APACHE README.md; do
         install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
     done
+    for text in docs/*.md; do
+        install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
+    done
     DESTDIR=$1 PREFIX=$prefix sh crates/capi/install.sh target/release
+}
+
+# Has the loader know which libraries there are, where it looks for them.
+know_libraries() {
+    if [ -z "$destdir" ] && [ "$(id -u)" = 0 ]; then
+        PATH=$PATH:/sbin:/usr/sbin ldconfig
+    fi
 }
 
 case $action in
 install)
     install_all "$destdir"
+    know_libraries
     echo "installed under $destdir$prefix"
     if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
         echo 'to measure the devices at every boot: systemctl enable --now nearfirst-calibrate.timer'
@@ -55,8 +66,9 @@ uninstall)
     (cd "$stage" && find . \( -type f -o -type l \) -print0) |
         while IFS= read -r -d '' file; do rm -f "$destdir/${file#./}"; done
     # Folders that only we had something in; others refuse to go.
-    (cd "$stage" && find . -depth -mindepth 1 -type d -name 'nearfirst*' -print0) |
+    (cd "$stage" && find . -depth -mindepth 1 -type d -path '*/nearfirst*' -print0) |
         while IFS= read -r -d '' folder; do rmdir "$destdir/${folder#./}" 2>/dev/null || true; done
+    know_libraries
     echo "removed from $destdir$prefix"
     ;;
 *)
