@@ -9,6 +9,7 @@ use std::process::Stdio;
 
 use ground::{Ground, objects, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::server::{Answer, Misbehaving};
 use testkit::until;
 
 /// A folder with a few small files.
@@ -134,6 +135,25 @@ fn files_that_are_listed_by_url_are_read() {
     let mut lines: Vec<_> = stdout(&output).lines().map(str::to_owned).collect();
     lines.sort_unstable();
     assert_eq!(lines, ["in a.txt", "in b.txt"]);
+}
+
+#[test]
+fn a_server_that_sends_little_but_steadily_does_not_stall() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(3000, 1);
+    server.answer("/slow", Answer::bytes(&bytes).etag("\"e\"").paced(1000));
+    let output = ground.run(&["cat", "--stall=1", "--attempts=1", &server.url("/slow")]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert!(output.stdout == bytes);
+}
+
+#[test]
+fn nothing_is_copied_to_a_store_or_to_a_folder_of_its_name() {
+    let ground = ground();
+    let output = ground.run(&["cp", "a.txt", "s3://bucket/a.txt"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("nothing is written to stores"), "{}", stderr(&output));
+    assert!(!ground.path().join("s3:").exists());
 }
 
 #[test]

@@ -24,11 +24,11 @@ const ENTRY_BYTES: usize = size_of::<u64>();
 /// Pages that are asked about at a time.
 const ENTRIES: usize = 1 << 13;
 
-/// How often it is looked, at the most: a disk with a head brings two or three parts in this time, and
+/// How often it is looked, at the most: a disk with a head brings one or two parts in this time, and
 /// what a program touches after the last look is not known.
-const LOOKS_EVERY: Duration = Duration::from_millis(20);
+const LOOKS_EVERY: Duration = Duration::from_millis(10);
 /// How many times as long as a look took none follows.
-const RESTS: u32 = 50;
+const RESTS: u32 = 20;
 /// How long is looked at a time, at the most and but for the last process: what is fetched waits meanwhile.
 const LOOK_MAX: Duration = Duration::from_millis(5);
 

@@ -125,8 +125,22 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     outcome::exit_code(written)
 }
 
+/// Whether it begins as a URL does; a folder that is called so can be named from `./` on.
+fn is_url(dest: &Path) -> bool {
+    let scheme = dest.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| {
+        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
 /// Where copies go.
 fn target(specs: &[Spec], dest: &Path) -> Result<Target, String> {
+    if is_url(dest) {
+        let dest = shown(dest);
+        return Err(format!(
+            "{dest}: objects are copied to this machine; nothing is written to stores"
+        ));
+    }
     let last = dest.as_os_str().as_encoded_bytes().rsplit(|&byte| byte == b'/').next();
     // No file can be called any of these.
     let ends_as_folder = last.is_none_or(|last| matches!(last, b"" | b"." | b".."));

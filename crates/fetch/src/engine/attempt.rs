@@ -19,6 +19,9 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, lock};
 /// neither the budget nor a reader lags by more than that.
 const REPORT_BYTES: u64 = 256 << 10;
 
+/// The same in time, where little comes: who is not told takes the connection for one that stalls.
+const REPORT_EVERY: Duration = Duration::from_millis(250);
+
 /// Fetches `range` into the item's buffer, and tells the scheduler how it goes.
 pub(crate) async fn fetch(
     engine: Arc<Inner>,
@@ -110,7 +113,7 @@ async fn bring(
     }
     engine.post([Event::Contacted { attempt, contact }]);
     let first_byte = clock.now().saturating_sub(began);
-    let mut at = covers.start;
+    let (mut at, mut reported) = (covers.start, clock.now());
     let mut read = version.is_none().then(Prefix::default);
     let changed = || Error::Changed { name: entry.name.clone() };
     while let Some(chunk) = bytes.next().await {
@@ -134,7 +137,10 @@ async fn bring(
             at += fits as u64;
             *unreported += fits as u64;
         }
-        if *unreported >= REPORT_BYTES {
+        let now = clock.now();
+        let is_time = *unreported > 0 && now.saturating_sub(reported) >= REPORT_EVERY;
+        if *unreported >= REPORT_BYTES || is_time {
+            reported = now;
             engine.post([Event::Progressed { attempt, bytes: std::mem::take(unreported) }]);
         }
     }

@@ -284,7 +284,7 @@ impl Inner {
         let modified = found.last_modified().and_then(|time| time_of(time.into()));
         let size = found.is_file().then(|| found.content_length());
         let version = match found.etag() {
-            Some(etag) if self.pins => Some(Version::new(etag)),
+            Some(etag) if self.pins => Some(Version::new(quoted(etag))),
             // Nanoseconds, as far as the server has them.
             _ => modified.zip(size).map(|(time, size)| {
                 let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -348,6 +348,11 @@ impl Names {
             page.folders.push(path);
         }
     }
+}
+
+/// An entity tag as HTTP has it: some servers leave the quotes out where they list.
+fn quoted(etag: &str) -> String {
+    if etag.ends_with('"') { etag.to_owned() } else { format!("\"{etag}\"") }
 }
 
 /// Whether two versions are the same, quoted or not, as far as both are known.

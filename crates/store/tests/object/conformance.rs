@@ -78,6 +78,11 @@ fn reads(
             expected
         );
     }
+    let (listed, store) = (find("d/a.txt"), open(stores, &a));
+    let found = run(store.read(&listed, 0..7)).unwrap().entry.version;
+    if let (Some(listed), Some(found)) = (listed.version, found) {
+        assert_eq!(listed, found);
+    }
     assert_eq!(read(stores, &at("d/j k+%20.gz"), 0..u64::MAX).unwrap(), "d/j k+%20.gz");
     assert_eq!(read(stores, &at("d/empty"), 0..u64::MAX).unwrap(), "");
     assert!(read(stores, &at("d/missing"), 0..1).is_err_and(|error| is_missing(&error)));
