@@ -171,12 +171,11 @@ fn without_commands() -> clap::Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
         .max_term_width(100)
-        .disable_help_subcommand(true)
 }
 
 fn with_all_commands() -> clap::Command {
     let program = without_commands().subcommand_required(true).arg_required_else_help(true);
-    Command::augment_subcommands(program.disable_help_subcommand(false))
+    Command::augment_subcommands(program)
 }
 
 /// With the one that was named: to define all takes longer than some of them run.

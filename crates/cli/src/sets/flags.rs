@@ -96,8 +96,7 @@ pub(crate) struct FetchFlags {
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
     spill_max: Option<u64>,
 
-    /// Seconds without a byte after which a request is cut and tried again; 20 by default, and 30
-    /// where it lists or asks a question
+    /// Seconds without a byte after which a request for data is cut and tried again; 20 by default
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Fetching")]
     stall: Option<Duration>,
 
@@ -129,11 +128,6 @@ impl FetchFlags {
             ..defaults
         };
         EngineOptions { limits, spill_folder: self.spill.clone() }
-    }
-
-    /// How long the answer to a listing or a question may take to begin, if that was said.
-    pub(super) fn answer_max(&self) -> Option<Duration> {
-        self.stall
     }
 
     /// How often and for how long a command tries that reads by itself.

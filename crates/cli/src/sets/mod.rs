@@ -94,7 +94,6 @@ impl Sets {
         if let Some(days) = fetching.recall.days() {
             options.storage.insert("restore_days".to_owned(), days.to_string());
         }
-        options.answer_max = fetching.answer_max().unwrap_or(options.answer_max);
         let mut sets = Self::with(&options, fetching.options(budget_bytes), costs)?;
         sets.recalls = fetching.recall.recalls(sets.engine.stores());
         Ok(sets)

@@ -284,7 +284,8 @@ impl Inner {
         let modified = found.last_modified().and_then(|time| time_of(time.into()));
         let size = found.is_file().then(|| found.content_length());
         let version = match found.etag() {
-            Some(etag) if self.pins => Some(Version::new(quoted(etag))),
+            Some(etag) if self.pins && self.service.is_web => Some(Version::new(quoted(etag))),
+            Some(etag) if self.pins => Some(Version::new(etag)),
             // Nanoseconds, as far as the server has them.
             _ => modified.zip(size).map(|(time, size)| {
                 let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -22,6 +22,8 @@ pub(super) struct Service {
     pub(super) host: Arc<str>,
     /// Whether keys only look like paths: everything below a prefix can be listed at once.
     pub(super) is_flat: bool,
+    /// Whether it is a web server, whose entity tags are quoted.
+    pub(super) is_web: bool,
     /// Where keys begin, if they are paths of this machine.
     pub(super) is_local: bool,
 }
@@ -118,8 +120,15 @@ pub(super) fn open(
         url::Url::parse(options.get("endpoint")).ok().and_then(|url| Some(url.host_str()?.into()));
     let fields = std::mem::take(&mut options.fields);
     let operator = operator(service, fields).map_err(|error| bad(error.message()))?;
+    let is_web = service == "webdav";
     let is_flat = matches!(service, "gcs" | "azblob");
-    Ok(Some(Service { operator, host: host.unwrap_or_else(|| "".into()), is_flat, is_local }))
+    Ok(Some(Service {
+        operator,
+        host: host.unwrap_or_else(|| "".into()),
+        is_flat,
+        is_web,
+        is_local,
+    }))
 }
 
 fn operator(service: &str, fields: HashMap<String, String>) -> opendal::Result<Operator> {
