@@ -233,6 +233,7 @@ fn without_descriptors_for_those_who_observe_the_command_runs() {
     );
     let output = cmd("bash", ["-c", &text]).env("NEARFIRST_STATE", state.path()).run();
     output.succeeds().prints("0\n".repeat(21));
+    assert!(!output.stderr().contains("panicked"), "{}", output.stderr());
 }
 
 #[test]

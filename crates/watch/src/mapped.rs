@@ -29,6 +29,9 @@ const ENTRIES: usize = 1 << 13;
 const LOOKS_EVERY: Duration = Duration::from_millis(10);
 /// How many times as long as a look took none follows.
 const RESTS: u32 = 20;
+/// A look may come later than the one before by this share of the time since a program opened a file that
+/// is of interest: programs touch most when they begin, and some never end.
+const LATER: u32 = 100;
 /// How long is looked at a time, at the most and but for the last process: what is fetched waits meanwhile.
 const LOOK_MAX: Duration = Duration::from_millis(5);
 
@@ -52,8 +55,11 @@ const READ_AROUND_BYTES: u64 = 1280 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Mapped {
     files: HashMap<Arc<[u8]>, Parts>,
-    /// When it is to be looked again.
-    due: Duration,
+    /// When one was added last.
+    watched_at: Duration,
+    /// When it was looked last, and how long that took.
+    looked_at: Duration,
+    look_took: Duration,
     /// The process that was looked at last: the next look begins after it.
     last: u32,
 }
@@ -85,7 +91,8 @@ impl Parts {
 
 impl Mapped {
     /// From now on it is noted what of a file is touched, until it was asked as often.
-    pub(crate) fn watch(&mut self, path: &Arc<[u8]>) {
+    pub(crate) fn watch(&mut self, path: &Arc<[u8]>, now: Duration) {
+        self.watched_at = now;
         self.files.entry(Arc::clone(path)).or_default().watched += 1;
     }
 
@@ -96,7 +103,9 @@ impl Mapped {
 
     /// In what time it should be looked next; `None`: there is nothing to look for.
     pub(crate) fn due(&self, now: Duration) -> Option<Duration> {
-        (!self.files.is_empty()).then(|| self.due.saturating_sub(now))
+        let age = self.looked_at.saturating_sub(self.watched_at);
+        let pause = LOOKS_EVERY.max(self.look_took * RESTS).max(age / LATER);
+        (!self.files.is_empty()).then(|| (self.looked_at + pause).saturating_sub(now))
     }
 
     /// Looks, if it is time, at as many of these processes as there is time for.
@@ -109,16 +118,15 @@ impl Mapped {
         processes.sort_unstable();
         let first = processes.partition_point(|process| *process <= self.last);
         processes.rotate_left(first);
-        let mut took = Duration::ZERO;
+        (self.looked_at, self.look_took) = (begun, Duration::ZERO);
         for process in processes {
             self.look(process);
             self.last = process;
-            took = clock.now().saturating_sub(begun);
-            if took >= LOOK_MAX {
+            self.look_took = clock.now().saturating_sub(begun);
+            if self.look_took >= LOOK_MAX {
                 break;
             }
         }
-        self.due = begun + LOOKS_EVERY.max(took * RESTS);
     }
 
     /// Of what is `near` of a file, what was read of it: all but what came with what programs touched,
@@ -247,7 +255,7 @@ mod tests {
         let near = vec![around, apart.clone(), beyond.clone()];
         assert_eq!(mapped.read(&name, near.clone()), near, "nothing is known of it");
         for _ in 0..3 {
-            mapped.watch(&name);
+            mapped.watch(&name, Duration::ZERO);
         }
         let touched = [MIB..MIB + 1, 9 * MIB..10 * MIB];
         let holds = touched.clone().map(|range| hold(&path, range));
@@ -276,7 +284,8 @@ mod tests {
         let own = std::process::id();
         let others = [own - 1, own + 1];
         assert_eq!(mapped.due(clock.now()), None);
-        mapped.watch(&name);
+        clock.advance(LOOKS_EVERY);
+        mapped.watch(&name, clock.now());
         let _held = hold(&path, 0..4096);
         let looks = |mapped: &mut Mapped| {
             mapped.look_at(others.into_iter().chain([own]), &clock);
@@ -287,6 +296,11 @@ mod tests {
         assert_eq!(looks(&mut mapped), 0, "it is too soon");
         clock.advance(LOOKS_EVERY);
         assert_eq!(looks(&mut mapped), 1);
+        clock.advance(100 * LOOKS_EVERY * LATER);
+        assert_eq!(looks(&mut mapped), 1);
+        assert_eq!(mapped.due(clock.now()), Some(100 * LOOKS_EVERY + LOOKS_EVERY / LATER));
+        mapped.watch(&name, clock.now());
+        assert_eq!(mapped.due(clock.now()), Some(LOOKS_EVERY));
         mapped.clear();
         assert_eq!(mapped.due(clock.now()), None);
     }
@@ -311,7 +325,7 @@ mod tests {
         let dir = Dir::new();
         let (path, name) = large(&dir, 1 << 20);
         let mut mapped = Mapped::default();
-        mapped.watch(&name);
+        mapped.watch(&name, Duration::ZERO);
         let _held = hold(&path, 0..MIB);
         for _ in 0..=PARTS_MAX {
             mapped.look(std::process::id());

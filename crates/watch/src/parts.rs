@@ -138,7 +138,7 @@ impl Parts {
             return;
         }
         if is_large {
-            self.mapped.watch(&file.path);
+            self.mapped.watch(&file.path, now);
         }
         self.files.entry(process).or_default().push(file.clone());
         self.count += 1;

@@ -248,14 +248,6 @@ impl Held {
         write_whole(&path, &patterns.encode()).map_err(|source| StoreWarning::Io { path, source })
     }
 
-    /// As [`PatternStore::leave`].
-    ///
-    /// # Errors
-    /// As there.
-    pub(crate) fn leave(&self, seen: &str) -> io::Result<()> {
-        self.store.leave(seen)
-    }
-
     /// Learns, on top of `patterns`, what others saw and left, and forgets that they did once it
     /// is saved. What those who were killed left in part is removed.
     ///

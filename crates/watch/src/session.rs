@@ -189,7 +189,7 @@ fn keep(store: &PatternStore, new: Learned<'_>, costs: &Costs, reporter: &Report
     let failed = |error| reporter.say(format_args!("{}: {error}", path.display()));
     match store.hold(HELD_FOR, costs.clock()) {
         Ok(Some(held)) => {
-            save(&held, new, &path, reporter).unwrap_or_else(|warning| reporter.say(warning));
+            save(&held, store, new, reporter).unwrap_or_else(|warning| reporter.say(warning));
         }
         Ok(None) => {
             new.seen.say_if_cut(&path, reporter);
@@ -201,11 +201,12 @@ fn keep(store: &PatternStore, new: Learned<'_>, costs: &Costs, reporter: &Report
 
 fn save(
     held: &Held,
+    store: &PatternStore,
     new: Learned<'_>,
-    path: &Path,
     reporter: &Reporter,
 ) -> Result<(), StoreWarning> {
     let Learned { patterns, version, before, seen, learning } = new;
+    let path = store.path();
     let patterns = if version.is_some_and(|version| held.is_still(&version)) {
         // Patterns take much memory while they are written.
         drop(seen);
@@ -214,16 +215,16 @@ fn save(
         let (saved, warning) = match held.load() {
             Ok(loaded) => loaded,
             Err(warning) => {
-                seen.say_if_cut(path, reporter);
+                seen.say_if_cut(&path, reporter);
                 // For who can read what it belongs to.
-                drop(held.leave(seen.trace.text()));
+                drop(store.leave(seen.trace.text()));
                 return Err(warning);
             }
         };
         if let Some(warning) = warning {
             reporter.say(warning);
         }
-        seen.say_if_cut(path, reporter);
+        seen.say_if_cut(&path, reporter);
         let others = accounts(&saved);
         let mut both = learned(saved, seen.trace.text().as_bytes(), learning);
         // What would be predicted by now was not, and nothing came of it.

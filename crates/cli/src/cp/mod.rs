@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Order, Set, SetOptions, Spec};
+use nearfirst::{Name, Order, Set, SetOptions, Spec};
 
 use crate::flags::processors;
 use crate::sets::flags::SetFlags;
@@ -125,17 +125,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     outcome::exit_code(written)
 }
 
-/// Whether it begins as a URL does; a folder that is called so can be named from `./` on.
-fn is_url(dest: &Path) -> bool {
-    let scheme = dest.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
-    scheme.is_some_and(|scheme| {
-        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    })
-}
-
 /// Where copies go.
 fn target(specs: &[Spec], dest: &Path) -> Result<Target, String> {
-    if is_url(dest) {
+    // A folder that is called so can be named from `./` on.
+    if Name::new(dest.as_os_str().as_encoded_bytes()).scheme().is_some() {
         let dest = shown(dest);
         return Err(format!(
             "{dest}: objects are copied to this machine; nothing is written to stores"

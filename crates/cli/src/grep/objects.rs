@@ -14,7 +14,7 @@ use super::asked::SortBy;
 use super::held::{Held, Room};
 use super::output::{FileOutput, Output};
 use super::print::Outcome;
-use super::search::Worker;
+use super::search::{Worker, up_to_error};
 use super::settings::Settings;
 use super::tree::Run;
 use super::trouble::Trouble;
@@ -229,11 +229,15 @@ impl<'a> Search<'a> {
             return worker.search_program(path(&name), file.path(), Some(output), program);
         }
         let counted = Counted { member, tally: Arc::clone(self.tally) };
-        if let Some(decompressor) = self.decompressor.as_ref().filter(|known| known.knows(&name)) {
-            let mut text = decompressor.read(&name, counted)?.expect("it knows how");
-            return worker.search_compressed(path(&name), &mut text, Some(output));
+        let mut search =
+            |reader: &mut dyn Read| worker.search_stream(path(&name), reader, Some(output));
+        match self.decompressor.as_ref().filter(|known| known.knows(&name)) {
+            Some(decompressor) => {
+                let text = decompressor.read(&name, counted)?;
+                up_to_error(&mut text.expect("it knows how"), search)
+            }
+            None => search(&mut { counted }),
         }
-        worker.search_stream(path(&name), &mut { counted }, Some(output))
     }
 
     fn is_turn_of(&self, number: u64) -> bool {

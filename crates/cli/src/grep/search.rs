@@ -144,7 +144,8 @@ impl<'s> Worker<'s> {
             return self.read_program(path, path, nul, stream, program).map(Searched::Done);
         }
         if let Some(mut reader) = self.decompressed(path)? {
-            let outcome = self.read_compressed(path, nul, stream, &mut reader);
+            let search = |reader: &mut dyn Read| self.read(path, nul, stream, reader);
+            let outcome = up_to_error(&mut reader, search);
             let closed = reader.close();
             let mut outcome = outcome?;
             outcome.failed = outcome.failed.or(closed.err());
@@ -181,20 +182,6 @@ impl<'s> Worker<'s> {
     ) -> io::Result<Outcome> {
         self.out.clear();
         self.read(name, self.settings.nul_named, stream, reader)
-    }
-
-    /// As [`Worker::search_stream`], for what a program decompresses.
-    ///
-    /// # Errors
-    /// As [`Worker::search`].
-    pub(super) fn search_compressed(
-        &mut self,
-        name: &Path,
-        reader: &mut dyn Read,
-        stream: Option<&FileOutput<'_>>,
-    ) -> io::Result<Outcome> {
-        self.out.clear();
-        self.read_compressed(name, self.settings.nul_named, stream, reader)
     }
 
     /// As [`Worker::search_stream`], for what a program makes of `file`.
@@ -366,19 +353,6 @@ impl<'s> Worker<'s> {
         Ok(outcome)
     }
 
-    /// Of what is damaged at its end, all that comes out of it is searched.
-    fn read_compressed(
-        &mut self,
-        path: &Path,
-        nul: Nul,
-        stream: Option<&FileOutput<'_>>,
-        reader: &mut dyn Read,
-    ) -> io::Result<Outcome> {
-        let mut reader = UpToError { reader, error: None };
-        let outcome = self.read(path, nul, stream, &mut reader)?;
-        Ok(Outcome { failed: reader.error, ..outcome })
-    }
-
     fn read(
         &mut self,
         path: &Path,
@@ -422,6 +396,19 @@ impl<'s> Worker<'s> {
             Engine::Pcre2(matcher, found) => whole.search(searcher, matcher, found, source, out),
         }
     }
+}
+
+/// Has all be searched that a reader gives before it fails, as one of what is damaged does at its end.
+///
+/// # Errors
+/// Of `search`; that of the reader is in the outcome.
+pub(super) fn up_to_error(
+    reader: &mut dyn Read,
+    search: impl FnOnce(&mut dyn Read) -> io::Result<Outcome>,
+) -> io::Result<Outcome> {
+    let mut reader = UpToError { reader, error: None };
+    let outcome = search(&mut reader)?;
+    Ok(Outcome { failed: reader.error, ..outcome })
 }
 
 /// Ends where a reader fails, and keeps the error.

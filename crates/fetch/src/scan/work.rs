@@ -325,6 +325,9 @@ impl<'a> Shared<'a> {
 
     fn has_left(&self, state: &State<'_>, piece: &Piece) -> bool {
         let Some(leaving) = &state.leaving else { return false };
+        if is_within(&self.holes, &piece.range()) {
+            return false;
+        }
         let data = of_data(&leaving.data, &piece.range());
         let found = store::resident_ranges(self.source.file, &data);
         !found.is_ok_and(|ranges| ranges.iter().all(|(_, resident)| *resident))
