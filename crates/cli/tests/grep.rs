@@ -364,6 +364,10 @@ fn names_that_are_not_text() {
     let (said, _) = folder.grep(&["--json", "needle"]);
     let first = said.stdout.split(|byte| *byte == b'\n').next().unwrap();
     assert_eq!(first, br#"{"type":"begin","data":{"path":{"bytes":"bv9tZQpsaW5l"}}}"#);
+    // Programs open what it says.
+    let folder = Folder::new().with("text", "needle\n");
+    let (json, _) = folder.found(&["--json", "--path-separator=|", "needle", "./text"]);
+    assert!(json.starts_with(r#"{"type":"begin","data":{"path":{"text":"./text"}}}"#), "{json}");
 }
 
 #[test]

@@ -173,6 +173,9 @@ fn objects_are_found_listed_and_ordered_by_what_is_known_of_them() {
     assert_eq!(stdout(&output), "12000000 large/numbers.bin\n", "{}", stderr(&output));
     let output = logs.run(&["find", "s3://logs/2026", "-name", "0[12]*", "-mtime", "-1"]);
     assert_eq!(stdout(&output), "s3://logs/2026/01.gz\ns3://logs/2026/02.gz\n");
+    logs.s3.put("logs/2026/.state/.at", "x");
+    let output = logs.run(&["find", "s3://logs/2026", "-name", ".*", "-printf", "%P\\n"]);
+    assert_eq!(stdout(&output), ".state/.at\n", "{}", stderr(&output));
     let output = logs.run(&["find", "s3://logs", "-perm", "644"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("objects have no permissions"), "{}", stderr(&output));

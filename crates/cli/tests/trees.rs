@@ -49,6 +49,8 @@ fn of_two_recordings_the_second_shows_what_is_gained() {
     let text = text.arg(&traces[0]).run();
     text.succeeds();
     assert!(text.text().lines().nth(1).is_some_and(|line| line.trim().starts_with("paper ")));
+    let no_trace = nearfirst(&state, &["trees", "replay"]).arg(&script).run();
+    assert_eq!((no_trace.code(), no_trace.text()), (1, String::new()), "not even a header");
     // What was learned before is known if it is asked for, and is left as it is.
     let learned = fs::read(state.join("trees")).expect("saved");
     let known = replay(&state).arg("--state").arg(state.path()).arg(&traces[0]).run();

@@ -33,6 +33,11 @@ impl Listing {
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether somebody waits for more.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.source.try_lock().is_err()
+    }
+
     /// Waits until more than `count` names are known; `false` if there are no more.
     pub(crate) async fn beyond(&self, count: usize) -> bool {
         loop {

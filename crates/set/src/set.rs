@@ -201,6 +201,11 @@ impl Set {
         self.listing.known().len() as u64
     }
 
+    /// Whether somebody waits for more names to become known.
+    pub fn is_listing(&self) -> bool {
+        self.listing.is_waited_for()
+    }
+
     /// The names and properties of the members, as they become known, from the
     /// first; what could not be listed is an error. Nothing is fetched.
     pub fn digest(&self) -> impl Iterator<Item = Result<Entry, Arc<Error>>> + use<> {

@@ -20,9 +20,9 @@ const COMPONENTS_MAX: usize = 127;
 /// is at least one byte where it is the whole of it; `**` as a component is
 /// any number of folders, also none, and at the end everything below (of a
 /// tree of folders, all files: [`Pattern::is_all_below`]). A component that
-/// begins with a dot is met only by one that is written with it. A backslash
-/// quotes the byte after it. A pattern that ends in `/`
-/// matches only names that do.
+/// begins with a dot is met only by one that is written with it; `***` at the end, as rsync
+/// has it, is everything below all the same, also what ends in `/` or begins with it. A
+/// backslash quotes the byte after it. A pattern that ends in `/` matches only names that do.
 ///
 /// A store that lists by prefix asks it three things: from where on to list
 /// ([`Pattern::literal_prefix`]), whether to go into a folder
@@ -47,6 +47,8 @@ pub struct Pattern {
     prefix: Vec<u8>,
     is_rooted: bool,
     only_folders: bool,
+    /// It ends in `***`.
+    is_everything: bool,
 }
 
 /// What one component of a name must be.
@@ -64,7 +66,10 @@ pub(crate) enum Component {
         head: Vec<u8>,
     },
     /// Any folders, also none.
-    AnyFolders,
+    AnyFolders {
+        /// Also those that begin with a dot.
+        dot: bool,
+    },
 }
 
 impl Component {
@@ -77,7 +82,7 @@ impl Component {
                 Some(b'.') if !dot => false,
                 Some(_) => matcher.is_match(OsStr::from_bytes(name)),
             },
-            Self::AnyFolders => name.first() != Some(&b'.'),
+            Self::AnyFolders { dot } => *dot || name.first() != Some(&b'.'),
         }
     }
 }
@@ -91,10 +96,12 @@ impl Pattern {
     pub fn new(text: &[u8]) -> Result<Self, Error> {
         let refused = |reason: String| Error::refused(text.to_vec(), reason);
         let mut components = Vec::new();
-        for part in text.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        let is_everything = text == b"***" || text.ends_with(b"/***");
+        let text_before = if is_everything { &text[..text.len() - 3] } else { text };
+        for part in text_before.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
             if part == b"**" {
-                if !matches!(components.last(), Some(Component::AnyFolders)) {
-                    components.push(Component::AnyFolders);
+                if !matches!(components.last(), Some(Component::AnyFolders { .. })) {
+                    components.push(Component::AnyFolders { dot: false });
                 }
             } else if Self::is_wild(part) {
                 components.push(matching(part).map_err(refused)?);
@@ -102,8 +109,11 @@ impl Pattern {
                 components.push(Component::Literal(Self::unquoted(part).into_owned()));
             }
         }
-        if matches!(components.last(), Some(Component::AnyFolders)) {
-            components.push(matching(b"*").map_err(refused)?);
+        if is_everything {
+            components.push(Component::AnyFolders { dot: true });
+            components.push(any_name(true).map_err(refused)?);
+        } else if matches!(components.last(), Some(Component::AnyFolders { .. })) {
+            components.push(any_name(false).map_err(refused)?);
         }
         if components.len() > COMPONENTS_MAX {
             return Err(refused(format!("more than {COMPONENTS_MAX} components")));
@@ -113,6 +123,7 @@ impl Pattern {
             prefix: literal_prefix(text),
             is_rooted: text.starts_with(b"/"),
             only_folders: text.ends_with(b"/"),
+            is_everything,
         })
     }
 
@@ -124,7 +135,10 @@ impl Pattern {
 
     /// Whether a name matches, from its first byte to its last.
     pub fn matches(&self, name: &[u8]) -> bool {
-        if name.starts_with(b"/") != self.is_rooted || name.ends_with(b"/") != self.only_folders {
+        let may_be_rooted = self.is_everything && self.prefix.is_empty();
+        let begins = name.starts_with(b"/") == self.is_rooted || may_be_rooted;
+        let ends = name.ends_with(b"/") == self.only_folders || self.is_everything;
+        if !begins || !ends {
             return false;
         }
         let is_whole = 1 << self.components.len();
@@ -144,13 +158,13 @@ impl Pattern {
 
     /// Whether names of any depth match.
     pub fn is_recursive(&self) -> bool {
-        self.components.iter().any(|component| matches!(component, Component::AnyFolders))
+        self.components.iter().any(|component| matches!(component, Component::AnyFolders { .. }))
     }
 
-    /// Whether it ends in `**` or `**/*`: where it matches a folder, it matches all in it.
+    /// Whether it ends in `**`, `**/*` or `***`: where it matches a folder, it matches all in it.
     pub fn is_all_below(&self) -> bool {
         let ends = self.components.as_slice();
-        let [.., Component::AnyFolders, Component::Matching { matcher, .. }] = ends else {
+        let [.., Component::AnyFolders { .. }, Component::Matching { matcher, .. }] = ends else {
             return false;
         };
         matcher.glob().glob() == "*"
@@ -183,7 +197,7 @@ impl Pattern {
                 rest &= rest - 1;
                 let Some(component) = self.components.get(at) else { continue };
                 if component.matches(part) {
-                    let stays = matches!(component, Component::AnyFolders);
+                    let stays = matches!(component, Component::AnyFolders { .. });
                     next |= 1 << if stays { at } else { at + 1 };
                 }
             }
@@ -198,7 +212,7 @@ impl Pattern {
     /// `open`, and what may come at once because folders may also be none.
     fn through(&self, mut open: u128) -> u128 {
         for (at, component) in self.components.iter().enumerate() {
-            if matches!(component, Component::AnyFolders) && open & (1 << at) != 0 {
+            if matches!(component, Component::AnyFolders { .. }) && open & (1 << at) != 0 {
                 open |= 1 << (at + 1);
             }
         }
@@ -266,6 +280,15 @@ fn literal_prefix(text: &[u8]) -> Vec<u8> {
     prefix
 }
 
+/// What `*` is, or with `dot` any name at all.
+fn any_name(dot: bool) -> Result<Component, String> {
+    let mut any = matching(b"*")?;
+    if let Component::Matching { dot: with, .. } = &mut any {
+        *with = dot;
+    }
+    Ok(any)
+}
+
 fn matching(component: &[u8]) -> Result<Component, String> {
     let text = std::str::from_utf8(component)
         .map_err(|_| "a pattern must be UTF-8; `?` stands for any other byte".to_owned())?;
@@ -300,7 +323,7 @@ mod tests {
     #[test]
     fn a_pattern_of_all_below_ends_in_any_name_in_any_folder() {
         let is = |text: &str| Pattern::new(text.as_bytes()).expect("a pattern").is_all_below();
-        assert!(["**", "a/**", "a/**/*", "a/**/", "**/b/**/**"].into_iter().all(is));
+        assert!(["**", "a/**", "a/**/*", "a/**/", "**/b/**/**", "a/***"].into_iter().all(is));
         assert!(
             !["a", "*", "a/*", "**/a", "**/*.c", "**/.*", "**/?*", "a/**/b/*"].into_iter().any(is)
         );
@@ -322,6 +345,10 @@ mod tests {
             ("a\\*", &["a*"], &["ab", "a\\*"]),
             ("plain/name", &["plain/name"], &["plain/names", "plain"]),
             ("a{b}*", &["a{b}c"], &["abc"]),
+            ("a/***", &["a/b", "a/.b/.c", "a/b/", "a//b"], &["a", "a/", "/a/b", "b/.c"]),
+            ("***", &["a", ".b/c", "a/", "/a/b"], &[""]),
+            ("/a/***", &["/a/.b"], &["a/b"]),
+            ("a***", &["ab", "a"], &["a/b", "b"]),
         ] {
             let pattern = pattern(text);
             for name in yes {

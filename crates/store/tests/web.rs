@@ -277,13 +277,18 @@ async fn redirects_are_followed_but_not_for_ever() {
     server.answer("/here", Answer::redirect("/there/page"));
     server.answer("/loop", Answer::redirect("/pool"));
     server.answer("/pool", Answer::redirect("/loop"));
+    server.answer("/out", Answer::redirect("file:///etc/passwd"));
     for hop in 0..20 {
         server.answer(&format!("/{hop}"), Answer::redirect(&format!("/{}", hop + 1)));
     }
     let (entry, _, bytes) = read(&named(&server.url("/here")), 0..3).await.unwrap();
     assert_eq!((entry.name, &*bytes), (Name::from(server.url("/here")), &b"<a "[..]));
     assert_eq!(listed(ask(&server.url("/here"), "")).await, [server.url("/there/x")]);
-    for (path, said) in [("/loop", "in a circle"), ("/0", "more than 10 times")] {
+    for (path, said) in [
+        ("/loop", "in a circle"),
+        ("/0", "more than 10 times"),
+        ("/out", "sends on to file:///etc/passwd"),
+    ] {
         let error = read(&named(&server.url(path)), ALL).await.unwrap_err();
         assert!(
             matches!(&error, Error::Refused { reason, .. } if reason.contains(said)),

@@ -73,7 +73,7 @@ impl Objects {
         if !pattern.ends_with(b"/") {
             pattern.push(b'/');
         }
-        pattern.extend_from_slice(b"**");
+        pattern.extend_from_slice(b"***");
         let seen = session.stats.entries;
         let errors = self.listed(&self.set(Spec::glob(&pattern)), name.as_bytes().len(), session);
         if session.stats.entries > seen {

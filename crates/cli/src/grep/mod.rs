@@ -44,8 +44,8 @@ of ripgrep.
 Folders are searched recursively, leaving out hidden and binary files and what .gitignore, \
 .ignore and .rgignore name. A large file is searched by several threads, the parts that are in \
 memory first, and printed in file order. Objects of servers and buckets are searched as they come: \
-'s3://logs/2026/**/*.gz' with -z, 'https://host/page.html\\a[href$=\".txt\"]\\'. The exit code is 0 if a line was selected, 1 if none \
-was, 2 if there was an error.";
+'s3://logs/2026/**/*.gz' with -z, 'https://host/page.html\\a[href$=\".txt\"]\\'. ripgrep's file of flags ($RIPGREP_CONFIG_PATH) is not read. The exit code is 0 if \
+a line was selected, 1 if none was, 2 if there was an error.";
 
 /// The flags and operands of `grep`.
 #[derive(Debug)]

@@ -137,6 +137,8 @@ impl Settings {
         match asked.mode {
             Mode::CountMatches if asked.invert_match => asked.mode = Mode::Count,
             Mode::Count if asked.only_matching => asked.mode = Mode::CountMatches,
+            // It is read by programs, which open what it names.
+            Mode::Json => asked.path_separator = None,
             _ => {}
         }
         let search = asked.mode.is_search();

@@ -18,6 +18,9 @@ const NAMELESS: &[u8] = b"object";
 /// Bytes that most file systems allow in a name.
 const NAME_BYTES_MAX: usize = 255;
 
+/// How often it is tried to remove a folder that others fill: each may put one thing back in.
+const REMOVAL_TRIES: usize = 1000;
+
 /// A private folder for copies of remote members, gone with this value or with the run.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -44,8 +47,7 @@ impl Folder {
         let folder = tempfile::Builder::new().prefix("nearfirst-copies-").tempdir_in(parent);
         let folder = folder.map_err(|error| Error::io(parent, error))?;
         let path = folder.path().to_owned();
-        // A child that is ending may still make files.
-        let removed = interrupt::prepare(move || drop(fs::remove_dir_all(&path)));
+        let removed = interrupt::prepare(move || remove(&path));
         Ok(Self { place: folder, next: AtomicU64::new(0), _removed: removed })
     }
 
@@ -109,6 +111,14 @@ impl Drop for MemberFile {
             drop(fs::remove_dir_all(own));
         }
     }
+}
+
+/// Removes a folder, though copies are still made in it: nobody makes any once it is gone.
+fn remove(folder: &Path) {
+    let is_filled = |error: &io::Error| error.kind() == io::ErrorKind::DirectoryNotEmpty;
+    let tries = std::iter::repeat_with(|| fs::remove_dir_all(folder)).take(REMOVAL_TRIES);
+    let mut ends = tries.skip_while(|removed| removed.as_ref().is_err_and(is_filled));
+    drop(ends.next());
 }
 
 /// A name that a file in a folder can have.

@@ -52,17 +52,19 @@ pub(crate) fn show_beside_output(set: &Arc<Set>, tally: &Arc<Tally>) -> Shown {
         loop {
             tokio::time::sleep(PAUSE).await;
             let Some(set) = set.upgrade() else { return };
-            let known = set.known();
+            let (known, is_listing) = (set.known(), set.is_listing());
             drop(set);
-            line.show(|| text(&engine, &tally, known, clock.now().saturating_sub(began)));
+            let elapsed = clock.now().saturating_sub(began);
+            line.show(|| text(&engine, &tally, known, is_listing, elapsed));
         }
     };
     Shown(Some(handle.spawn(shown).abort_handle()))
 }
 
 /// `12 of 340 members, 1.2 GiB, 98.0 MiB/s; waiting 3.1 s for s3://bucket`. Of the last member, or
-/// the only one, also how much there is of it: `0 of 1 members, 1.2 GiB of 4.0 GiB`.
-fn text(engine: &Engine, tally: &Tally, known: u64, elapsed: Duration) -> String {
+/// the only one, also how much there is of it: `0 of 1 members, 1.2 GiB of 4.0 GiB`. Where a server asked
+/// for patience, also for how long: `waiting 3.1 s (the server asks for 12 s more) for …`.
+fn text(engine: &Engine, tally: &Tally, known: u64, is_listing: bool, elapsed: Duration) -> String {
     let bytes = tally.bytes();
     let rate = human::rate(bytes as f64 / elapsed.as_secs_f64().max(0.001));
     let done = tally.members() + tally.failures();
@@ -74,7 +76,12 @@ fn text(engine: &Engine, tally: &Tally, known: u64, elapsed: Duration) -> String
         let seconds = wait.waited.as_secs_f64();
         let what = engine.member(wait.member).map_or_else(String::new, |name| super::shown(&name));
         let from = engine.device(wait.device).map_or_else(String::new, |device| device.to_string());
-        let _ = write!(text, "; waiting {seconds:.1} s for {what} from {from}");
+        let more = wait.paused.map_or_else(String::new, |paused| {
+            format!(" (the server asks for {:.0} s more)", paused.as_secs_f64().ceil())
+        });
+        let _ = write!(text, "; waiting {seconds:.1} s{more} for {what} from {from}");
+    } else if is_listing {
+        text.push_str("; waiting for more names");
     }
     text
 }

@@ -105,11 +105,12 @@ pub(super) fn run(args: &Args, patterns: &Patterns, as_json: bool) -> io::Result
         ..Options::default()
     };
     let mut out = BufWriter::new(io::stdout().lock());
-    if !as_json {
-        header(&mut out)?;
-    }
+    let mut has_header = as_json;
     for name in &args.traces {
         let Some(trace) = read(name, args) else { continue };
+        if !std::mem::replace(&mut has_header, true) {
+            header(&mut out)?;
+        }
         for (by, predictor) in &mut predictors {
             let report = simulate(&trace, predictor.as_mut(), &options);
             if as_json {

@@ -97,6 +97,8 @@ pub struct WaitSnapshot {
     pub device: DeviceId,
     /// For how long.
     pub waited: Duration,
+    /// For how long its device is still left alone, because its server asked for that.
+    pub paused: Option<Duration>,
 }
 
 /// Members in flight that a snapshot names.
@@ -165,9 +167,14 @@ impl Scheduler {
                 let member = &self.members[slot];
                 begun -= u32::from(member.stage != Stage::Waiting);
                 if member.stage == Stage::Begun {
-                    let device = self.devices[member.device as usize].id;
-                    let waited = self.now.saturating_sub(member.since);
-                    waits.push(WaitSnapshot { member: member.id, device, waited });
+                    let device = &self.devices[member.device as usize];
+                    let paused = device.paused_until.saturating_sub(self.now);
+                    waits.push(WaitSnapshot {
+                        member: member.id,
+                        device: device.id,
+                        waited: self.now.saturating_sub(member.since),
+                        paused: (!paused.is_zero()).then_some(paused),
+                    });
                 }
                 next = List::<MEMBERS>::after(&self.members, slot);
             }

@@ -121,7 +121,7 @@ impl Walk {
     }
 
     fn goes_through_folders(&self, part: usize) -> bool {
-        matches!(self.parts[part], Part::Names(Component::AnyFolders))
+        matches!(self.parts[part], Part::Names(Component::AnyFolders { .. }))
     }
 
     /// Looks at a batch of names.
@@ -171,7 +171,7 @@ impl Walk {
         let is_last = part + 1 == self.parts.len();
         let wants_folder = !is_last || self.only_folders;
         let fits = match component {
-            Component::AnyFolders => kind == FileType::Directory,
+            Component::AnyFolders { .. } => kind == FileType::Directory,
             _ if is_last && self.no_folders => kind != FileType::Directory,
             _ => may_be_folder || !wants_folder,
         };

@@ -163,7 +163,7 @@ impl Walk {
         let (head, deep) = match components.get(part) {
             None => return self.look(folder),
             Some(Component::Matching { head, .. }) if is_flat => (plain(head), false),
-            Some(Component::AnyFolders) => (String::new(), is_flat),
+            Some(Component::AnyFolders { .. }) => (String::new(), is_flat),
             Some(_) => (String::new(), false),
         };
         let pages = self.folders.pages(&format!("{folder}{head}"), deep);
@@ -187,7 +187,7 @@ impl Walk {
         self.found.extend(page.entries.into_iter().filter(is_one).map(Ok));
         let components = self.pattern.components();
         let component = &components[listing.part];
-        let stays = matches!(component, Component::AnyFolders);
+        let stays = matches!(component, Component::AnyFolders { .. });
         let below = if stays { listing.part } else { listing.part + 1 };
         for folder in page.folders {
             let name = folder.strip_prefix(listing.folder.as_str());

@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use reqwest::StatusCode;
-use reqwest::header::{CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
+use reqwest::header::{CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, LOCATION};
 
 use super::network::Private;
 use crate::exchange::{causes, date, retry_after, text, unanswered};
@@ -64,6 +64,12 @@ pub(super) fn failure(
         412 => Some(Error::Changed { name }),
         429 | 503 => Some(Error::Busy { name, retry_after: retry_after(headers, clock), reason }),
         408 | 425 | 500..600 => Some(Error::Interrupted { name, reason }),
+        // What can be followed has been.
+        300..=399 => {
+            let to = text(headers, &LOCATION);
+            let to = to.map(|to| format!(", and sends on to {to}, where it cannot be followed"));
+            Some(Error::Refused { name, reason: reason + &to.unwrap_or_default() })
+        }
         _ => Some(Error::Refused { name, reason }),
     }
 }

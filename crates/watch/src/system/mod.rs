@@ -62,10 +62,12 @@ pub enum Error {
         source: io::Error,
     },
     /// A path that was asked for lies on no mount that can be found.
-    #[error("{}: no file system to listen to", path.display())]
+    #[error("{}: no file system to listen to: {why}", path.display())]
     NoPlace {
         /// The path.
         path: PathBuf,
+        /// Why none is found.
+        why: String,
     },
     /// A file system that was asked for cannot be listened to.
     #[error("{}: its file system cannot be listened to: {source}", path.display())]
@@ -126,7 +128,8 @@ impl System {
     /// [`Error`]; of file systems that nobody named, those that cannot be listened to are passed over.
     pub fn new(mut scope: Scope, costs: Arc<Costs>) -> Result<Self, Error> {
         scope.excluded = places::excluded(&scope, &costs);
-        let points = places::points(&scope, &costs).map_err(|path| Error::NoPlace { path })?;
+        let points = places::points(&scope, &costs)
+            .map_err(|(path, error)| Error::NoPlace { path, why: error.reason() })?;
         let refused = |what| move |source| Error::Refused { what, source };
         let connector = Connector::new().map_err(refused("processes"))?;
         let named = Group::new(Telling::Name).map_err(refused("files"))?;

@@ -35,10 +35,14 @@ pub(crate) struct Place {
     pub(crate) may_stall: bool,
 }
 
-/// Where the file systems are mounted that the paths of a scope lie on; or the first path that has none.
-pub(crate) fn points(scope: &Scope, costs: &Costs) -> Result<Vec<PathBuf>, PathBuf> {
+/// Where the file systems are mounted that the paths of a scope lie on; or the first path of which that
+/// cannot be told, and why.
+pub(crate) fn points(
+    scope: &Scope,
+    costs: &Costs,
+) -> Result<Vec<PathBuf>, (PathBuf, store::Error)> {
     let point = |path: &PathBuf| costs.local().stat(path).map(|status| status.mount);
-    scope.on.iter().map(|path| point(path).map_err(|_| path.clone())).collect()
+    scope.on.iter().map(|path| point(path).map_err(|error| (path.clone(), error))).collect()
 }
 
 /// What a scope excludes, by the names it was given and by those that the kernel tells, without links; on
