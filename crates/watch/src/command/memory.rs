@@ -7,6 +7,7 @@ use std::fs::File as Opened;
 use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use store::{Mount, Mounts};
 
 use super::sys;
@@ -18,11 +19,10 @@ const NAME_MAX: usize = 4096;
 /// Where a string is read to.
 pub(super) struct Text {
     bytes: [u8; NAME_MAX],
-    tables: [Option<Table>; TABLES],
+    pages: Pages,
 }
 
-/// Page tables kept open, each in the place of its thread's number: to open one costs as much as
-/// to answer a call.
+/// Page tables kept open: to open one costs as much as to answer a call.
 const TABLES: usize = 8;
 /// Bytes read first: most names are shorter.
 const FIRST_BYTES: usize = 256;
@@ -34,12 +34,12 @@ const MAPPINGS_MAX: usize = 1024;
 
 /// Room for a string.
 pub(super) fn text() -> Box<Text> {
-    Box::new(Text { bytes: [0; NAME_MAX], tables: [const { None }; TABLES] })
+    Box::new(Text { bytes: [0; NAME_MAX], pages: Pages::default() })
 }
 
 /// A string without the NUL that ends it; `None` if it is not there, or longer than a name can be.
 pub(super) fn string(thread: u32, at: u64, text: &mut Text) -> Option<&[u8]> {
-    let Text { bytes, tables } = text;
+    let Text { bytes, pages } = text;
     let mut length = 0;
     while length < NAME_MAX {
         let from = at.checked_add(length as u64)?;
@@ -47,7 +47,7 @@ pub(super) fn string(thread: u32, at: u64, text: &mut Text) -> Option<&[u8]> {
         let page_left = PAGE - usize::try_from(from).ok()? % PAGE;
         let most = if length == 0 { page_left.min(FIRST_BYTES) } else { page_left };
         let end = NAME_MAX.min(length + most);
-        if !can_be_read(thread, from, tables) {
+        if !pages.can_be_read(thread, from) {
             return None;
         }
         let read = sys::read_memory(thread, from, &mut bytes[length..end]).ok()?;
@@ -66,7 +66,8 @@ pub(super) fn string(thread: u32, at: u64, text: &mut Text) -> Option<&[u8]> {
 pub(super) fn word(thread: u32, at: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     let last = at.checked_add(bytes.len() as u64 - 1)?;
-    if ![at, last].into_iter().all(|at| can_be_read(thread, at, &mut [])) {
+    let mut pages = Pages::default();
+    if ![at, last].into_iter().all(|at| pages.can_be_read(thread, at)) {
         return None;
     }
     (sys::read_memory(thread, at, &mut bytes).ok()? == 8).then(|| u64::from_ne_bytes(bytes))
@@ -92,50 +93,87 @@ impl Table {
     }
 }
 
-/// Whether what a program has at `at` is in memory, or comes from a disk.
-fn can_be_read(thread: u32, at: u64, tables: &mut [Option<Table>]) -> bool {
-    let place = (thread as usize).checked_rem(tables.len());
-    let mut kept = place.map(|place| &mut tables[place]);
-    let known = kept.as_deref().and_then(Option::as_ref);
-    if known.is_some_and(|table| table.thread == thread && table.has(at)) {
-        return true;
-    }
-    // A table is that of the program which the thread ran when it was opened.
-    let table = match Table::open(thread) {
-        Ok(table) => table,
-        // A kernel without such tables, or a program that is gone.
-        Err(error) => return error.kind() == io::ErrorKind::NotFound,
-    };
-    let has = table.has(at);
-    if let Some(kept) = &mut kept {
-        **kept = Some(table);
-    }
-    has || is_on_disk(thread, at)
+/// What of programs' memory can be read without waiting for another program.
+#[derive(Debug, Default)]
+struct Pages {
+    /// Each in the place of its thread's number.
+    tables: [Option<Table>; TABLES],
+    mounts: MountTable,
 }
 
-/// Whether a file is mapped there whose mount answers: names that are part of a program are read from
-/// it when they are first used. Of other mounts, and where programs handle page faults, another
-/// program may have to bring it, which waits for us or never answers.
-fn is_on_disk(thread: u32, at: u64) -> bool {
-    let Ok(maps) = Opened::open(format!("/proc/{thread}/maps")) else { return false };
-    let mut lines = BufReader::new(maps).split(b'\n').map_while(Result::ok).take(MAPPINGS_MAX);
-    let device_at = |line: Vec<u8>| {
-        let (_, mapping) = Mapping::parse(&line)?;
-        (mapping.start..mapping.end).contains(&at).then_some(mapping.device)
-    };
-    match lines.find_map(device_at) {
-        None => false,
-        // Some file systems tell another number than their mount has: they are on disks.
-        Some(device) => Mounts::read().is_ok_and(|mounts| {
-            let stalls = |mount: &Mount| mount.major_minor == device && mount.backing.may_stall();
-            !mounts.all().iter().any(stalls)
-        }),
+impl Pages {
+    /// Whether what a program has at `at` is in memory, or comes from a disk.
+    fn can_be_read(&mut self, thread: u32, at: u64) -> bool {
+        let kept = &mut self.tables[thread as usize % TABLES];
+        if kept.as_ref().is_some_and(|table| table.thread == thread && table.has(at)) {
+            return true;
+        }
+        // A table is that of the program which the thread ran when it was opened.
+        let table = match Table::open(thread) {
+            Ok(table) => table,
+            // A kernel without such tables, or a program that is gone.
+            Err(error) => return error.kind() == io::ErrorKind::NotFound,
+        };
+        let has = table.has(at);
+        *kept = Some(table);
+        has || self.is_on_disk(thread, at)
     }
+
+    /// Whether a file is mapped there whose mount answers: names that are part of a program are read from
+    /// it when they are first used. Of other mounts, and where programs handle page faults, another
+    /// program may have to bring it, which waits for us or never answers.
+    fn is_on_disk(&mut self, thread: u32, at: u64) -> bool {
+        let Ok(maps) = Opened::open(format!("/proc/{thread}/maps")) else { return false };
+        let mut lines = BufReader::new(maps).split(b'\n').map_while(Result::ok).take(MAPPINGS_MAX);
+        let device_at = |line: Vec<u8>| {
+            let (_, mapping) = Mapping::parse(&line)?;
+            (mapping.start..mapping.end).contains(&at).then_some(mapping.device)
+        };
+        match lines.find_map(device_at) {
+            None => false,
+            // Some file systems tell another number than their mount has: they are on disks.
+            Some(device) => self.mounts.now().is_ok_and(|mounts| {
+                let stalls =
+                    |mount: &Mount| mount.major_minor == device && mount.backing.may_stall();
+                !mounts.all().iter().any(stalls)
+            }),
+        }
+    }
+}
+
+/// What is mounted, read again when that has changed: most programs begin with a name that is not in
+/// memory.
+#[derive(Debug, Default)]
+struct MountTable {
+    /// Tells of changes since it was opened.
+    changes: Option<Opened>,
+    mounts: Mounts,
+}
+
+impl MountTable {
+    fn now(&mut self) -> io::Result<&Mounts> {
+        let is_known = self.changes.as_ref().is_some_and(|changes| !has_changed(changes));
+        if !is_known {
+            self.changes = None;
+            let changes = Opened::open("/proc/self/mountinfo")?;
+            self.mounts = Mounts::read()?;
+            self.changes = Some(changes);
+        }
+        Ok(&self.mounts)
+    }
+}
+
+fn has_changed(mounts: &Opened) -> bool {
+    let mut asked = [PollFd::new(mounts, PollFlags::PRI)];
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&now)) != Ok(0)
 }
 
 #[cfg(test)]
 mod tests {
     use std::ffi::CString;
+
+    use testkit::{Facility, Tmpfs, skip_unless};
 
     use super::*;
 
@@ -157,6 +195,16 @@ mod tests {
             assert!(string(own(), long.as_ptr().addr() as u64, &mut room).is_none(), "{length}");
         }
         assert_eq!(string(own(), 8, &mut room), None, "nothing is there");
+    }
+
+    #[test]
+    fn what_is_mounted_meanwhile_is_known() {
+        skip_unless!(Facility::Root);
+        let mut table = MountTable::default();
+        table.now().expect("read");
+        let tmpfs = Tmpfs::new(1 << 20);
+        let is_it = |mount: &Mount| mount.point == tmpfs.path();
+        assert!(table.now().expect("read").all().iter().any(is_it));
     }
 
     #[test]
