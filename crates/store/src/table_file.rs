@@ -125,7 +125,8 @@ impl TableFiles {
         merged.keep_latest(DEVICES_MAX);
         // One name, which the lock guards: who was killed here leaves no more than one behind.
         let part = folder.join("devices.toml.part");
-        let written = File::create(&part).and_then(|mut file| {
+        drop(fs::remove_file(&part));
+        let written = File::create_new(&part).and_then(|mut file| {
             file.write_all(merged.to_toml().as_bytes())?;
             file.sync_all()
         });
@@ -143,8 +144,8 @@ impl TableFiles {
 fn locked(path: &Path) -> io::Result<File> {
     let mut opening = File::options();
     opening.write(true).create(true).truncate(false).mode(0o600);
-    // A pipe in its place would be waited for.
-    let lock = opening.custom_flags(libc::O_NONBLOCK).open(path)?;
+    // A pipe in its place would be waited for, and a link could lead anywhere.
+    let lock = opening.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
     for _ in 0..LOCK_ASKS {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),

@@ -115,12 +115,10 @@ impl Patterns {
         }
     }
 
-    /// Forgets a program; whether it was known.
+    /// Forgets a program, and the files that no other had to do with; whether it was known.
     pub fn forget(&mut self, user: User, program: &[u8]) -> bool {
         let Some(habits) = self.users.get_mut(&user) else { return false };
-        let Some(name) = habits.names.find(program) else { return false };
-        habits.memory.retain(|known| known != name);
-        habits.programs.remove(&name).is_some()
+        habits.names.find(program).is_some_and(|name| habits.forget(name))
     }
 }
 
@@ -239,5 +237,11 @@ mod tests {
         assert!(!patterns.forget(User(7), b"/bin/cc"));
         assert!(patterns.programs().iter().all(|listed| &*listed.name != b"/bin/cc"));
         assert_eq!(patterns.tree(User(7), b"/bin/cc"), None);
+        // What only it read is not even named any more.
+        let (before, after) = (learned(Matching::Ours).encode(), patterns.encode());
+        let names = |bytes: &[u8]| bytes.windows(8).any(|part| part == b"/src/a.h");
+        assert_eq!((names(&before), names(&after)), (true, false));
+        let known = Patterns::decode(&after).expect("whole").programs().len();
+        assert_eq!(known, patterns.programs().len());
     }
 }

@@ -124,11 +124,28 @@ impl Habits {
 
     /// All names that are held.
     pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
+        self.names_of_programs(each);
+        self.memory.names(each);
+    }
+
+    fn names_of_programs(&self, each: &mut impl FnMut(Name)) {
         for (&name, program) in &self.programs {
             each(name);
             program.names(each);
         }
-        self.memory.names(each);
+    }
+
+    /// Forgets a program, and the files that only it had to do with; whether it was known.
+    pub(crate) fn forget(&mut self, program: Name) -> bool {
+        let was_known = self.programs.remove(&program).is_some();
+        self.memory.retain(|known| known != program);
+        let mut kept = vec![false; self.names.len()];
+        let mut keep = |name: Name| kept[name.0 as usize] = true;
+        self.names_of_programs(&mut keep);
+        self.memory.names_of_programs(&mut keep);
+        self.memory.retain_files(|file| kept[file.0 as usize]);
+        self.names.sweep(&kept);
+        was_known
     }
 
     /// Forgets what was useful longest ago, until about so many bytes less are held.

@@ -120,8 +120,7 @@ impl PatternStore {
     /// # Errors
     /// The system's, where nothing can be written.
     pub fn hold(&self, patience: Duration, clock: &Clock) -> io::Result<Option<Held>> {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&self.folder)?;
+        make_folder(&self.folder)?;
         let lock = private().open(self.folder.join("trees.lock"))?;
         give_to_owner_of(&self.folder, &lock);
         let until = clock.now().saturating_add(patience);
@@ -224,8 +223,9 @@ impl Held {
         };
         let path = self.store.path();
         let kept_as = path.with_extension("broken");
-        // Those of the system say nothing about what is in it.
-        let is_damaged = source.raw_os_error().is_none();
+        // Those of the system say nothing about what is in it; and a folder is somebody else's.
+        let is_damaged =
+            source.raw_os_error().is_none() && source.kind() != io::ErrorKind::IsADirectory;
         if is_damaged && fs::rename(&path, &kept_as).is_ok() {
             let warning = StoreWarning::SetAside { path, kept_as, source };
             return Ok((Patterns::default(), Some(warning)));
@@ -306,17 +306,41 @@ fn remove(path: PathBuf) {
     drop(fs::remove_file(path));
 }
 
-/// For a file that is its user's alone.
+/// Makes a private folder, and those that it lies in; each is whose the folder around it is.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let around = folder.parent().filter(|around| !around.as_os_str().is_empty());
+    let around = around.unwrap_or(Path::new("."));
+    make_folder(around)?;
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        // Another was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        made => made?,
+    }
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let made = File::options().read(true).custom_flags(flags).open(folder)?;
+    give_to_owner_of(around, &made);
+    Ok(())
+}
+
+/// For a file that is its user's alone, and lies where it is said to: whoever has the folder could have
+/// root write elsewhere by a link.
 fn private() -> fs::OpenOptions {
     let mut options = File::options();
-    options.read(true).write(true).create(true).mode(0o600);
+    options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
     options
 }
 
-/// Gives a file to whose `path` is, where root writes in the folder of a user, who could neither read nor
-/// replace it.
+/// Gives a file or folder to whose `path` is, where root writes in the folder of a user, who could neither
+/// read nor replace it. One that has another name besides is not ours to give.
 fn give_to_owner_of(path: &Path, file: &File) {
-    if rustix::process::geteuid().is_root()
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let is_given = |file: &fs::Metadata| file.is_dir() || file.is_file() && file.nlink() == 1;
+    if file.metadata().is_ok_and(|file| is_given(&file))
         && let Ok(of) = fs::metadata(path)
     {
         drop(std::os::unix::fs::fchown(file, Some(of.uid()), Some(of.gid())));
@@ -328,6 +352,11 @@ fn read(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, fs::Metadata)> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        let what =
+            "a folder, as the service has it for all users: one user's are in a folder in it";
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, what));
+    }
     if !metadata.is_file() {
         return Err(io::Error::other("no regular file"));
     }

@@ -1,7 +1,8 @@
 //! Patterns on disk, and what is left beside them.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use nearfirst_watch::PatternStore;
@@ -94,13 +95,48 @@ fn what_root_writes_for_a_user_stays_the_users() {
     skip_unless!(Facility::Root);
     let dir = Dir::new();
     chown(dir.path(), Some(65534), Some(65534)).expect("ours");
-    let store = PatternStore::at(dir.path());
+    let owner = |path: PathBuf| fs::symlink_metadata(path).expect("there").uid();
+    let folder = dir.join(".local/state");
+    let store = PatternStore::at(&folder);
     let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
     for _ in 0..2 {
         held.save(&Patterns::default()).expect("writable");
     }
     store.leave("nearfirst-trace 1\n").expect("writable");
-    for name in files(&dir) {
-        assert_eq!(fs::metadata(dir.join(&name)).expect("there").uid(), 65534, "{name}");
+    for name in [".local", ".local/state", ".local/state/trees", ".local/state/trees.lock"] {
+        assert_eq!(owner(dir.join(name)), 65534, "{name}");
     }
+    let left = fs::read_dir(&folder).expect("ours").flatten().map(|entry| entry.path());
+    assert!(left.map(owner).all(|owner| owner == 65534));
+}
+
+#[test]
+fn root_writes_and_gives_away_nothing_that_a_users_link_leads_to() {
+    skip_unless!(Facility::Root);
+    let (dir, others) = (Dir::new(), Dir::new());
+    chown(dir.path(), Some(65534), Some(65534)).expect("ours");
+    let secret = others.create("secret", "root's");
+    for leads_to in [secret.clone(), others.join("new")] {
+        drop(fs::remove_file(dir.join("trees.lock")));
+        symlink(leads_to, dir.join("trees.lock")).expect("ours");
+        let held = PatternStore::at(dir.path()).hold(Duration::ZERO, &Clock::real());
+        assert!(held.is_err());
+    }
+    assert_eq!(files(&others), ["secret"]);
+    assert_eq!(fs::metadata(&secret).expect("there").uid(), 0);
+    fs::remove_file(dir.join("trees.lock")).expect("ours");
+    fs::hard_link(&secret, dir.join("trees.lock")).expect("ours");
+    drop(PatternStore::at(dir.path()).hold(Duration::ZERO, &Clock::real()));
+    assert_eq!(fs::metadata(&secret).expect("there").uid(), 0);
+}
+
+#[test]
+fn the_services_folder_of_all_users_is_not_taken_for_damaged_patterns() {
+    let dir = Dir::new();
+    fs::create_dir_all(dir.join("trees/7")).expect("ours");
+    let store = PatternStore::at(dir.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    let failed = held.load().expect_err("no patterns").to_string();
+    assert!(failed.contains("a folder, as the service has it for all users"), "{failed}");
+    assert!(dir.join("trees/7").is_dir());
 }

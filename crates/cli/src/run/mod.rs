@@ -42,12 +42,7 @@ pub(crate) struct Args {
     rules: Rules,
 
     /// The command and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     words: Vec<OsString>,
 }
 
@@ -66,8 +61,10 @@ Limits:
   (with CAP_SYS_ADMIN, which root of a container often lacks), no program under it can gain
   privileges: sudo, su, ping and the like fail there. If CMD itself is such a program it is run as
   if `nearfirst run` were not there. A program that filters others by the same means (some
-  container runtimes) cannot do so under `nearfirst run`, and one that traces by them (proot,
-  strace --seccomp-bpf) sees nothing.
+  container runtimes) cannot do so under `nearfirst run`, nor can one that locks itself in by their
+  strict mode, and one that traces by them (proot, strace --seccomp-bpf) sees nothing. Whoever kills
+  all of this program's processes at once (killall -9) takes the command's right to open files.
+  A command that unmounts what it has just read may be told that it is busy: try again.
   Each open of a file, each start and each end of a program takes some microseconds longer: where
   all files are in memory already, that is all that comes of it. In some of them a signal can
   interrupt the call: a program with a handler without SA_RESTART may see EINTR.

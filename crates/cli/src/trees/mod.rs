@@ -105,14 +105,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn store(folder: Option<&PathBuf>) -> Option<PatternStore> {
-    if let Some(folder) = folder.filter(|folder| folder.join("trees").is_dir()) {
-        let folder = folder.display();
+    let store = folder.map(PatternStore::at).or_else(PatternStore::own);
+    if let Some(path) = store.as_ref().map(PatternStore::path).filter(|path| path.is_dir()) {
+        let all = path.display();
         messages::error(format_args!(
-            "{folder}: the service's folder of all users; of one it is {folder}/trees/NUMBER"
+            "{all}: the service's folder of all users; of one it is {all}/NUMBER"
         ));
         return None;
     }
-    let store = folder.map(PatternStore::at).or_else(PatternStore::own);
     if store.is_none() {
         messages::error("there is no home folder, and so no patterns; --state names their folder");
     }

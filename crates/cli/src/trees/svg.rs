@@ -76,7 +76,10 @@ fn collect(branches: &[Branch], parent: usize, depth: usize, lines: &mut Vec<Lin
     }
 }
 
-/// Text as XML has it.
+/// Text as XML has it, but for two characters that it may not hold.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }

@@ -72,6 +72,13 @@ impl Chain {
         }
         Some((link.first, link.first_times, link.total))
     }
+    /// Forgets what follows what, unless both are to be kept.
+    pub(crate) fn retain(&mut self, kept: impl Fn(Name) -> bool) {
+        let are_kept =
+            |file: Name, link: &Link| [file, link.first, link.second].into_iter().all(&kept);
+        self.links.retain(|&file, link| are_kept(file, link));
+    }
+
     /// All names that are held.
     pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
         for (&file, link) in &self.links {

@@ -194,8 +194,22 @@ impl Memory {
         self.bytes = self.patterns.values().map(Pattern::bytes).sum();
     }
 
+    /// Forgets what is known of no program in particular, but of files that are not to be kept.
+    pub(crate) fn retain_files(&mut self, kept: impl Fn(Name) -> bool) {
+        self.chain.retain(&kept);
+        self.touched.retain(|file, _| kept(*file));
+        self.parts = self.touched.values().map(Vec::len).sum();
+    }
+
     /// All names that are held.
     pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
+        self.names_of_programs(each);
+        self.chain.names(each);
+        self.touched.keys().for_each(|&file| each(file));
+    }
+
+    /// The names that are held because of what one program or another did.
+    pub(crate) fn names_of_programs(&self, each: &mut impl FnMut(Name)) {
         for pattern in self.patterns.values() {
             pattern.program.iter().for_each(|&program| each(program));
             pattern.files.iter().for_each(|file| each(file.name));
@@ -204,9 +218,7 @@ impl Memory {
             each(executable);
             chain.names(each);
         }
-        self.chain.names(each);
         self.beliefs.own.keys().for_each(|(program, _)| each(*program));
-        self.touched.keys().for_each(|&file| each(file));
     }
 }
 

@@ -98,7 +98,10 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     system.wake_by(signals.bell()?);
     rights::become_service()?;
     let watched: Vec<_> = system.watched().iter().map(|path| path.display().to_string()).collect();
-    say(format!("watching {}", watched.join(" ")));
+    say(match watched.as_slice() {
+        [] => "watching nothing: no device here is slow; --on PATH names a file system".to_owned(),
+        watched => format!("watching {}", watched.join(" ")),
+    });
     let mut users = Users::new(Starting { command: options.attendant, folder });
     let mut seen = Seen::default();
     loop {
