@@ -5,6 +5,7 @@ mod running;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use running::{Sentinel, begin, finish, has_come, nearfirst, script, spawn};
 use slowfs::{Fault, Options, Profile, Rule};
@@ -188,6 +189,56 @@ fn a_mount_that_dies_while_a_guess_is_read_holds_up_nobody() {
     let program: serde_json::Value =
         serde_json::from_str(listed.lines().find(is_ours).expect("it was learned")).expect("JSON");
     assert_eq!(program["runs"], 3, "{program}");
+}
+
+/// Reads files of a folder and unmounts it at once.
+const UNMOUNTS: &str = "
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+at, rounds, files = sys.argv[1].encode(), int(sys.argv[2]), int(open(sys.argv[3]).read())
+for _ in range(rounds):
+    if rounds > 1:
+        assert libc.mount(b'none', at, b'tmpfs', 0, None) == 0
+    for number in range(files):
+        name = at + b'/f%d' % number
+        if rounds > 1:
+            open(name, 'w').close()
+        open(name, 'rb').read()
+    if rounds > 1 or files == 1:
+        assert libc.umount(at) == 0, os.strerror(ctypes.get_errno())
+";
+
+#[test]
+fn what_a_command_has_just_read_can_be_unmounted() {
+    skip_unless!(Facility::Root);
+    let (dir, state) = (Dir::new(), Dir::new());
+    let at = dir.join("at");
+    fs::create_dir(&at).expect("ours");
+    let count = dir.create("count", "200");
+    let run = nearfirst(&state, &["run", "python3", "-c", UNMOUNTS]).arg(&at).arg("30").arg(count);
+    run.run().succeeds().is_quiet();
+}
+
+#[test]
+fn what_is_fetched_on_a_guess_stands_in_no_unmounts_way() {
+    const FILES: usize = 40;
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let latency = Duration::from_millis(100);
+    let rules = vec![Rule::all(Profile { latency, ..Profile::default() })];
+    let slow = SlowDir::new(Options { rules, ..Options::default() });
+    (0..FILES).for_each(|at| drop(slow.create(format!("f{at}"), noise(20_000, at as u64))));
+    let (dir, state) = (Dir::new(), Dir::new());
+    let count = dir.create("count", FILES.to_string());
+    let run = || {
+        let run = nearfirst(&state, &["run", "python3", "-c", UNMOUNTS]);
+        run.arg(slow.path()).arg("1").arg(&count).run()
+    };
+    run().succeeds();
+    (0..FILES).for_each(|at| evict(slow.path().join(format!("f{at}"))));
+    slow.reset();
+    fs::write(&count, "1").expect("ours");
+    run().succeeds().is_quiet();
+    assert!(slow.stats().total.reads > 1, "something was fetched");
 }
 
 fn forget_pages_of(trapped: &Trapped) {

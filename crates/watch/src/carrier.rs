@@ -32,6 +32,10 @@ const UNSEEN_BYTES_MAX: u64 = 32 << 20;
 /// over long before the last of them is needed.
 const SWEPT_BANDS: u32 = 4;
 
+/// How often it is looked whether what was given up is over, which takes microseconds.
+const LEAVING_LOOKED_EVERY: Duration = Duration::from_micros(200);
+const LEAVING_LOOKS: usize = 250;
+
 /// What carrying out may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CarrierOptions {
@@ -89,6 +93,8 @@ pub struct Carrier {
     options: CarrierOptions,
     engine: Option<Engine>,
     running: HashMap<PredictionId, Running>,
+    /// Given up, and perhaps not over.
+    leaving: Vec<AbortHandle>,
     recent: Recent,
     unread: Arc<Unread>,
     pressure: Pressure,
@@ -129,6 +135,7 @@ impl Carrier {
             options,
             engine: None,
             running: HashMap::new(),
+            leaving: Vec::new(),
             recent: Recent::default(),
             unread: Arc::default(),
             pressure: Pressure::default(),
@@ -251,13 +258,31 @@ impl Carrier {
 
     /// Gives everything up if memory has become short; to be called now and then.
     pub fn look_after(&mut self) {
-        if self.running.is_empty() || !self.memory_is_short(self.costs.clock().now()) {
-            return;
+        if !self.running.is_empty() && self.memory_is_short(self.costs.clock().now()) {
+            self.counts.dropped += self.running.values().map(|running| running.files).sum::<u64>();
+            self.give_up();
         }
+    }
+
+    /// Gives everything up.
+    pub(crate) fn give_up(&mut self) {
         self.recent.clear();
-        for (_, running) in self.running.drain() {
-            running.task.abort();
-            self.counts.dropped += running.files;
+        self.leaving.retain(|task| !task.is_finished());
+        for (_, Running { task, .. }) in self.running.drain() {
+            task.abort();
+            self.leaving.push(task);
+        }
+    }
+
+    /// Waits a moment until nothing more is begun of what was given up.
+    pub(crate) fn wait_for_leaving(&mut self) {
+        for _ in 0..LEAVING_LOOKS {
+            self.leaving.retain(|task| !task.is_finished());
+            if self.leaving.is_empty() {
+                return;
+            }
+            let pause = rustix::time::Timespec::try_from(LEAVING_LOOKED_EVERY);
+            let _ = rustix::event::poll(&mut [], pause.ok().as_ref());
         }
     }
 

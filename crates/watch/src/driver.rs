@@ -66,10 +66,17 @@ impl Driver {
             (_, true) => patience.min(LOOKS_ANYHOW),
             (_, false) => patience.min(LOOKS_AFTER),
         });
+        let stands_aside = source.stands_aside();
+        if stands_aside {
+            self.carrier.give_up();
+            self.carrier.wait_for_leaving();
+            source.has_stood_aside();
+        }
         let mut carried = |carrier: &mut Carrier, event: Event, at: Duration| {
             let mut decisions = VecDeque::from(decide(event, at));
             while let Some(decision) = decisions.pop_front() {
                 match decision {
+                    Decision::Fetch(_) if stands_aside => {}
                     Decision::Fetch(prediction) => {
                         for told in carrier.fetch(prediction) {
                             decisions.extend(decide(told, at));

@@ -16,6 +16,14 @@ pub trait Source {
     /// but an [`Event::Lost`].
     fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>>;
 
+    /// Whether files are to be left alone at the moment, so that nothing may be fetched.
+    fn stands_aside(&self) -> bool {
+        false
+    }
+
+    /// Nothing is fetched any more, as [`Source::stands_aside`] asked for.
+    fn has_stood_aside(&self) {}
+
     /// What ends the wait of [`Source::next`], or the next one, from another thread; `None` if
     /// nothing does.
     fn waker(&self) -> Option<Waker> {

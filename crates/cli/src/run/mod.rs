@@ -64,7 +64,6 @@ Limits:
   container runtimes) cannot do so under `nearfirst run`, nor can one that locks itself in by their
   strict mode, and one that traces by them (proot, strace --seccomp-bpf) sees nothing. Whoever kills
   all of this program's processes at once (killall -9) takes the command's right to open files.
-  A command that unmounts what it has just read may be told that it is busy: try again.
   Each open of a file, each start and each end of a program takes some microseconds longer: where
   all files are in memory already, that is all that comes of it. In some of them a signal can
   interrupt the call: a program with a handler without SA_RESTART may see EINTR.

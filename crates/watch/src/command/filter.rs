@@ -51,6 +51,7 @@ pub(super) const TOLD: &[(libc::c_long, Option<u8>)] = &[
     (libc::SYS_fchdir, None),
     (libc::SYS_chroot, None),
     (libc::SYS_pivot_root, None),
+    (libc::SYS_umount2, None),
     (libc::SYS_unshare, None),
     (libc::SYS_setns, None),
 ];

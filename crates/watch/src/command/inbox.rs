@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::aside::Aside;
+
 /// Memory for calls that are kept for an observer that does not come. Beyond it they are lost.
 const CALLS_BYTES_MAX: usize = 32 << 20;
 /// Calls after which an observer that rests is woken though nothing is urgent.
@@ -51,6 +53,7 @@ pub(super) struct Inbox {
     rests: AtomicBool,
     /// Whether processes are gone of which the listener has not heard.
     are_gone: AtomicBool,
+    aside: Arc<Aside>,
     is_closed: AtomicBool,
 }
 
@@ -97,6 +100,7 @@ impl Inbox {
             bell,
             rests: AtomicBool::default(),
             are_gone: AtomicBool::default(),
+            aside: Arc::default(),
             is_closed: AtomicBool::default(),
         })
     }
@@ -113,6 +117,17 @@ impl Inbox {
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// When files are left alone.
+    pub(super) fn aside(&self) -> &Arc<Aside> {
+        &self.aside
+    }
+
+    /// Has files left alone until `moment`, from now on.
+    pub(super) fn stand_aside(&self, moment: Duration) {
+        self.aside.stand_until(moment);
+        self.ring_bell();
     }
 
     /// A process is gone; its number may be given to another.

@@ -3,10 +3,12 @@
 //! All that a call needs is read while its caller waits, since afterwards it may be gone; all that
 //! can be found later is left to the observer.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +35,14 @@ const ARGUMENT_BYTES_MAX: usize = 16 << 10;
 
 /// About what the kernel tells of a process; some groups of a user are not that many.
 const STATUS_BYTES: usize = 4096;
+
+/// How long files are left alone after a program was let go on to unmount some: the kernel finds out at
+/// once whether it can.
+const ASIDE: Duration = Duration::from_millis(50);
+/// How long it is waited, at the most, for what is being read there; others' calls wait as well.
+const ASIDE_MAX: Duration = Duration::from_secs(1);
+/// How often it is looked.
+const ASIDE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Folders whose files are no files of a device.
 const NOT_FILES: [&[u8]; 3] = [b"/proc/", b"/dev/", b"/sys/"];
@@ -166,6 +176,10 @@ impl Listener {
                 }
                 None
             }
+            libc::SYS_umount2 => {
+                self.stand_aside(thread, process, first);
+                None
+            }
             libc::SYS_chroot | libc::SYS_pivot_root => Some(What::ChangesRoot),
             libc::SYS_unshare => enters_mounts(low(first)).then_some(What::ChangesRoot),
             // Without a kind it is whatever the descriptor stands for.
@@ -180,6 +194,26 @@ impl Listener {
         let whole = whole(&mut self.known, thread, process, at, name)?;
         let is_file = !NOT_FILES.iter().any(|folder| whole.starts_with(folder));
         is_file.then_some(What::Opens { whole, flags })
+    }
+
+    /// Has what is below a name let go of before its file system is unmounted.
+    fn stand_aside(&mut self, thread: u32, process: u32, name: u64) {
+        let here = libc::AT_FDCWD.cast_unsigned();
+        let name = memory::string(thread, name, &mut self.text);
+        let whole = name.and_then(|name| whole(&mut self.known, thread, process, here, name));
+        let Some(whole) = whole else { return };
+        let (began, asked) = (self.clock.now(), self.inbox.aside().ask());
+        loop {
+            let now = self.clock.now();
+            self.inbox.stand_aside(now + ASIDE);
+            let is_done = self.inbox.aside().has_done(asked) && !has_open_below(&whole);
+            if is_done || self.inbox.is_closed() || now.saturating_sub(began) >= ASIDE_MAX {
+                return;
+            }
+            // Nothing tells when a descriptor is closed.
+            let pause = rustix::time::Timespec::try_from(ASIDE_PAUSE);
+            let _ = poll(&mut [], pause.ok().as_ref());
+        }
     }
 
     fn executes(&mut self, thread: u32, process: u32, at: u32, name: u64) -> Option<What> {
@@ -219,6 +253,14 @@ fn folder(known: &mut Known, thread: u32, process: u32) -> Option<Arc<[u8]>> {
         known.folder = link(thread, "cwd").map(Arc::from);
     }
     known.folder.clone()
+}
+
+/// Whether this process has something open in a folder or below.
+fn has_open_below(folder: &[u8]) -> bool {
+    let folder = Path::new(OsStr::from_bytes(folder));
+    let Ok(listed) = fs::read_dir("/proc/self/fd") else { return false };
+    let mut open = listed.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    open.any(|open| open.starts_with(folder))
 }
 
 /// Whether a call with these flags leads to other mounts than ours.

@@ -9,6 +9,7 @@
 //!   the command has ended: a call that nobody answers would fail;
 //! - a **guardian** does nothing, unless the supervisor dies: then it answers.
 
+mod aside;
 mod filter;
 mod guardian;
 mod inbox;

@@ -15,6 +15,8 @@ use rustix::path::DecInt;
 use store::Clock;
 use tree::{File, Identity};
 
+use super::aside::Aside;
+
 /// How long a name that was found is taken to stand for the same: a build opens the same headers
 /// thousands of times. Who writes one is seen; who puts another in its place is told apart a few
 /// seconds later.
@@ -48,6 +50,7 @@ pub(super) enum Found {
 #[derive(Debug)]
 pub(super) struct Names {
     clock: Clock,
+    aside: Arc<Aside>,
     known: HashMap<Box<[u8]>, (Duration, Option<File>)>,
     /// Names that are being looked up as programs do.
     asked: HashMap<Box<[u8]>, Receiver<Found>>,
@@ -58,10 +61,12 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new(clock: Clock) -> Self {
+    /// That looks at nothing while it is to stand aside.
+    pub(super) fn new(clock: Clock, aside: Arc<Aside>) -> Self {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let links = sysfs::open("/proc/self/fd", flags, Mode::empty()).ok().map(Arc::new);
-        Self { clock, known: HashMap::new(), asked: HashMap::new(), are_silent: false, links }
+        let (known, asked) = (HashMap::new(), HashMap::new());
+        Self { clock, aside, known, asked, are_silent: false, links }
     }
 
     /// What a name stands for, as far as the kernel knows it already.
@@ -75,16 +80,27 @@ impl Names {
                 return found.clone().map_or(Found::NoFile, Found::File);
             }
         }
-        let found = look(whole, ResolveFlags::CACHED, self.links.as_deref());
+        let found = self.look(whole);
         self.keep(whole, &found);
         found
+    }
+
+    fn look(&self, whole: &[u8]) -> Found {
+        if self.stands_aside() {
+            return Found::NotYet;
+        }
+        look(whole, ResolveFlags::CACHED, self.links.as_deref())
+    }
+
+    fn stands_aside(&self) -> bool {
+        self.aside.holds(self.clock.now())
     }
 
     /// As [`Names::find`], of a name that must stand for what it stands for by now: something is
     /// made or changed by it, or it is run.
     pub(super) fn find_anew(&mut self, whole: &[u8]) -> Found {
         self.known.remove(whole);
-        look(whole, ResolveFlags::CACHED, self.links.as_deref())
+        self.look(whole)
     }
 
     /// Has a name looked up that the kernel knew and does not know any more, as file systems may let
@@ -94,7 +110,7 @@ impl Names {
         if self.asked.contains_key(whole) {
             return true;
         }
-        if self.asked.len() >= ASKED_MAX {
+        if self.asked.len() >= ASKED_MAX || self.stands_aside() {
             return false;
         }
         let (name, links) = (whole.to_vec(), self.links.clone());
@@ -202,7 +218,7 @@ mod tests {
     /// when a link was read.
     fn find(path: &std::path::Path) -> Found {
         for _ in 0..1000 {
-            match Names::new(Clock::real()).find(path.as_os_str().as_bytes()) {
+            match Names::new(Clock::real(), Arc::default()).find(path.as_os_str().as_bytes()) {
                 Found::NotYet => drop(std::fs::metadata(path)),
                 found => return found,
             }
@@ -239,7 +255,7 @@ mod tests {
         let second = Duration::from_secs(1);
         for (written_by_name, passes) in [(false, second), (true, Duration::ZERO)] {
             let clock = Clock::manual();
-            let mut names = Names::new(clock.clone());
+            let mut names = Names::new(clock.clone(), Arc::default());
             drop(std::fs::remove_file(&path));
             assert_eq!(names.find(name), Found::NoFile);
             std::fs::write(&path, "").expect("written");
@@ -264,7 +280,7 @@ mod tests {
                     drop(Tmpfs::new(1 << 20));
                 }
             });
-            let mut names = Names::new(Clock::real());
+            let mut names = Names::new(Clock::real(), Arc::default());
             let mut look = || names.find_anew(file.as_os_str().as_bytes());
             let missed = (0..50_000).filter(|_| !matches!(look(), Found::File(_))).count();
             is_over.store(true, Ordering::Relaxed);

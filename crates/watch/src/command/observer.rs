@@ -99,7 +99,7 @@ impl Observer {
         // Told without being asked for: that nobody is left who could call.
         let token = epoll::EventData::new_u64(LISTENER);
         epoll::add(&waits, listener, token, epoll::EventFlags::empty())?;
-        let (active, names) = (clock.now(), Names::new(clock.clone()));
+        let (active, names) = (clock.now(), Names::new(clock.clone(), Arc::clone(inbox.aside())));
         Ok(Self {
             inbox,
             taken: Vec::new(),
@@ -399,6 +399,14 @@ impl Source for Observer {
         }
         events.sort_by_key(|(at, _)| *at);
         Ok(events)
+    }
+
+    fn stands_aside(&self) -> bool {
+        self.inbox.aside().holds(self.clock.now())
+    }
+
+    fn has_stood_aside(&self) {
+        self.inbox.aside().is_done();
     }
 
     fn waker(&self) -> Option<Waker> {
