@@ -192,8 +192,7 @@ impl Listener {
     fn opens(&mut self, thread: u32, process: u32, at: u32, name: u64, flags: u32) -> Option<What> {
         let name = memory::string(thread, name, &mut self.text)?;
         let whole = whole(&mut self.known, thread, process, at, name)?;
-        let is_file = !NOT_FILES.iter().any(|folder| whole.starts_with(folder));
-        is_file.then_some(What::Opens { whole, flags })
+        is_file(&whole).then_some(What::Opens { whole, flags })
     }
 
     /// Has what is below a name let go of before its file system is unmounted.
@@ -255,12 +254,19 @@ fn folder(known: &mut Known, thread: u32, process: u32) -> Option<Arc<[u8]>> {
     known.folder.clone()
 }
 
-/// Whether this process has something open in a folder or below.
+/// Whether this process has a file of a device open in a folder or below; not in all there is, which nobody
+/// unmounts but in a place of its own.
 fn has_open_below(folder: &[u8]) -> bool {
     let folder = Path::new(OsStr::from_bytes(folder));
     let Ok(listed) = fs::read_dir("/proc/self/fd") else { return false };
     let mut open = listed.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-    open.any(|open| open.starts_with(folder))
+    folder.parent().is_some()
+        && open.any(|open| open.starts_with(folder) && is_file(open.as_os_str().as_bytes()))
+}
+
+/// Whether a name can be of a file of a device.
+fn is_file(whole: &[u8]) -> bool {
+    !NOT_FILES.iter().any(|folder| whole.starts_with(folder))
 }
 
 /// Whether a call with these flags leads to other mounts than ours.
@@ -326,6 +332,17 @@ mod tests {
             assert_eq!(field(&status(thread), "PPid:"), Some(parent_id()));
         });
         named.join().expect("it has");
+    }
+
+    #[test]
+    fn what_this_process_has_open_of_devices_is_below_its_folder_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let has = |path: &Path| has_open_below(path.as_os_str().as_bytes());
+        assert!(!has(folder.path()));
+        let _file = fs::File::create(folder.path().join("a")).expect("made");
+        let _table = fs::File::open("/proc/self/pagemap").expect("there");
+        assert!(has(folder.path()) && has(&folder.path().join("a")));
+        assert!(!has(&folder.path().join("b")) && !has(Path::new("/proc")) && !has(Path::new("/")));
     }
 
     #[test]
