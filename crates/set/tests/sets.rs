@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
@@ -90,6 +91,40 @@ fn several_threads_share_a_set() {
     let found = found.into_inner().unwrap();
     assert_eq!(found.len(), 500);
     assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 500);
+}
+
+#[test]
+fn who_stops_taking_leaves_nobody_waiting_for_what_is_ready() {
+    const THREADS: usize = 8;
+    let names: Vec<String> = (0..300).map(|number| format!("{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let folder = folder(&names);
+    let engine = engine();
+    for round in 0..150 {
+        let set = Arc::new(set(&engine, &folder, "*", SetOptions::default()));
+        let quota = Arc::new(AtomicUsize::new(20 + round % 270));
+        let (ended, ends) = mpsc::channel();
+        for as_tasks in [true, false].into_iter().cycle().take(THREADS) {
+            let (set, quota, ended) = (Arc::clone(&set), Arc::clone(&quota), ended.clone());
+            std::thread::spawn(move || {
+                let one_less = |left: usize| left.checked_sub(1);
+                let take = || quota.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+                while take().is_ok() {
+                    let member = if as_tasks {
+                        futures::executor::block_on(set.stream().next())
+                    } else {
+                        set.next()
+                    };
+                    drop(member.expect("there are enough").expect("readable"));
+                }
+                ended.send(()).expect("somebody waits");
+            });
+        }
+        for left in (0..THREADS).rev() {
+            let end = ends.recv_timeout(PATIENCE);
+            assert!(end.is_ok(), "round {round}: {} wait for ever", left + 1);
+        }
+    }
 }
 
 #[test]

@@ -95,6 +95,16 @@ impl Here {
         self.threads + self.tasks
     }
 
+    /// Consumers that wait beyond the members that are here for them.
+    pub(crate) fn lacking(&self) -> usize {
+        if self.ended { 0 } else { self.waiting().saturating_sub(self.members.len()) }
+    }
+
+    /// Whether who comes now has to wait.
+    pub(crate) fn is_still(&self) -> bool {
+        self.members.is_empty() && !self.ended
+    }
+
     /// A task waits from now on, until it leaves; in the place that it had, or at the end of the line.
     pub(crate) fn task_waits(&mut self, waker: &Waker, place: Option<u64>) -> u64 {
         let place = place.unwrap_or_else(|| {

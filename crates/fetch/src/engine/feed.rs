@@ -9,7 +9,7 @@ use store::{Entry, Error};
 use super::arrivals::{Arrivals, Delivered, Here};
 use super::near::Near;
 use super::pump::{self, Room, Want};
-use super::state::SetState;
+use super::state::{SetState, State};
 use super::{Engine, Inner};
 use crate::scheduler::{Delivery, Event, SetId, SetTerms};
 use crate::sync::{MutexGuard, lock};
@@ -126,26 +126,53 @@ impl Feed {
     /// stays locked, so that nothing arrives unseen before the caller waits.
     fn look(&self) -> Result<Option<Arrival>, MutexGuard<'_, Here>> {
         loop {
-            if let Poll::Ready(found) = self.found(&mut self.arrivals.lock()) {
-                return Ok(found);
-            }
-            let mut state = lock(&self.engine.state);
-            let Some(set) = state.sets.get_mut(&self.set) else { return Ok(None) };
             let mut here = self.arrivals.lock();
             if let Poll::Ready(found) = self.found(&mut here) {
+                let are_short = found.is_some() && here.lacking() > 0;
+                drop(here);
+                if are_short {
+                    self.ask_for_others();
+                }
                 return Ok(found);
             }
-            if set.asked > here.waiting() {
-                return Err(here);
-            }
             drop(here);
-            set.asked += 1;
-            let now = self.engine.costs.clock().now();
-            state.tell(Event::Asked { set: self.set }, now);
-            let after = self.engine.carry_out(&mut state);
-            drop(state);
-            after.finish(&self.engine.pool);
+            let state = lock(&self.engine.state);
+            let Some(set) = state.sets.get(&self.set) else { return Ok(None) };
+            let here = self.arrivals.lock();
+            // What has come meanwhile is taken by the next look.
+            if here.is_still() {
+                if set.asked > here.waiting() {
+                    return Err(here);
+                }
+                drop(here);
+                self.ask(state);
+            }
         }
+    }
+
+    /// A member was taken that a consumer who waits may have asked for, and nobody may have been woken
+    /// for: for each that waits there is one here, or one was asked for.
+    fn ask_for_others(&self) {
+        loop {
+            let state = lock(&self.engine.state);
+            let Some(set) = state.sets.get(&self.set) else { return };
+            if set.asked >= self.arrivals.lock().lacking() {
+                return;
+            }
+            self.ask(state);
+        }
+    }
+
+    /// Asks for one more member.
+    fn ask(&self, mut state: MutexGuard<'_, State>) {
+        if let Some(set) = state.sets.get_mut(&self.set) {
+            set.asked += 1;
+        }
+        let now = self.engine.costs.clock().now();
+        state.tell(Event::Asked { set: self.set }, now);
+        let after = self.engine.carry_out(&mut state);
+        drop(state);
+        after.finish(&self.engine.pool);
     }
 
     /// What a consumer gets, if it need not wait.
