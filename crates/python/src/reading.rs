@@ -277,7 +277,7 @@ impl Reading {
             return file.map_err(|error| error::of_member(py, &error));
         }
         let is_small = self.told().is_some_and(|told| told <= MEMORY_FILE_BYTES_MAX);
-        let file = crate::file::temporary(is_small)?;
+        let file = crate::file::temporary(is_small).map_err(|error| self.no_copy(py, &error))?;
         self.gathered_in(py, file)
     }
 
@@ -298,6 +298,11 @@ impl Reading {
         // A program that somebody has open for writing cannot be run.
         self.source = Source::Kept(crate::file::again(&file)?);
         Ok(())
+    }
+
+    /// That there is no place for a copy of it.
+    pub(crate) fn no_copy(&self, py: Python<'_>, error: &io::Error) -> PyErr {
+        error::of(py, &self.name, &nearfirst::Error::no_copy(self.name.clone(), error))
     }
 
     /// The file, with all that was not read yet, at its beginning.

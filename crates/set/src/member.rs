@@ -205,7 +205,13 @@ impl Member {
     /// A file of ours with what was not read yet.
     fn copied(&mut self) -> io::Result<File> {
         let is_small = self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX);
-        let mut file = if is_small { memory_file()? } else { tempfile::tempfile()? };
+        let mut file = if is_small {
+            memory_file()?
+        } else {
+            // That it is the folder which is missing must not pass for the member.
+            let no_copy = |error| Error::no_copy(self.entry.name.clone(), &error);
+            tempfile::tempfile().map_err(|error| io::Error::other(Arc::new(no_copy(error))))?
+        };
         loop {
             let chunk = self.chunk().map_err(io::Error::from)?;
             if chunk.is_empty() {

@@ -163,6 +163,13 @@ impl Error {
         Self::Refused { name: name.into(), reason: reason.into() }
     }
 
+    /// [`Error::Refused`]: there is no place on this machine for a copy of it, as the system said.
+    pub fn no_copy(name: impl Into<Name>, error: &io::Error) -> Self {
+        let folder = std::env::temp_dir();
+        let reason = io_reason(error);
+        Self::refused(name, format!("no copy can be made in {}: {reason}", folder.display()))
+    }
+
     /// The same error once more, for another who is to get it.
     #[must_use]
     pub fn again(&self) -> Self {

@@ -181,6 +181,7 @@ impl Drop for Pool {
 
 /// What one thread does until the engine ends.
 fn work(queue: &Queue, engine: &Weak<Inner>) {
+    store::leave_signals_to_others();
     let mut batch = Vec::with_capacity(BATCH);
     let mut events = Vec::new();
     loop {

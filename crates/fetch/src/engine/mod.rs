@@ -79,6 +79,7 @@ impl Engine {
         let runtime = Builder::new_multi_thread()
             .worker_threads(cores.min(WORKERS_MAX))
             .thread_name("nearfirst")
+            .on_thread_start(store::leave_signals_to_others)
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use super::sys::leave_signals_to_others;
+
 /// How long a thread whose call has returned waits for another: of many files on one mount each is
 /// asked for by a call, and to begin a thread takes longer than most calls.
 const IDLE_MAX: Duration = Duration::from_millis(100);
@@ -54,6 +56,7 @@ pub fn begun<T: Send + 'static>(
 }
 
 fn work(mut call: Call) {
+    leave_signals_to_others();
     loop {
         call();
         let own = thread::current().id();

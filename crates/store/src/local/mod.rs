@@ -44,6 +44,7 @@ pub(crate) use opener::Opener;
 pub use position::disk_position;
 pub use probe::{Probe, Progress, probe_first, probe_memory};
 pub use residency::{is_in_memory_in_part, resident_ranges, was_evicted};
+pub use sys::leave_signals_to_others;
 pub use walk::Walk;
 
 use attributes::Attributes;

@@ -21,6 +21,32 @@ pub(crate) fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
+/// Keeps signals from the calling thread, one of the library's own: they are its program's, which may wait
+/// for them, and a peer that is gone must not end it by SIGPIPE. Not kept are those of faults, what samples
+/// the time of all threads, and what tells of children.
+pub fn leave_signals_to_others() {
+    let taken = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGABRT,
+        libc::SIGSYS,
+        libc::SIGPROF,
+        libc::SIGCHLD,
+    ];
+    // SAFETY: an all-zero set is a value that `sigfillset` overwrites, and lives across the calls.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut set);
+        for signal in taken {
+            libc::sigdelset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+    }
+}
+
 /// Bytes mapped at a time for `mincore`: bounds the vector to 256 KiB.
 pub(crate) const MINCORE_WINDOW_BYTES: u64 = 1 << 30;
 
