@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nearfirst import _nearfirst
@@ -157,9 +157,10 @@ def _spill(spill: int | str | os.PathLike[str] | None) -> tuple[int | None, str 
     return _count("spill", spill, 0), None
 
 
-def _count(what: str, count: int, least: int, most: int = 2**64 - 1) -> int:
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"{what} is a whole number, not {type(count).__name__}")
+def _count(what: str, given: int, least: int, most: int = 2**64 - 1) -> int:
+    if isinstance(given, bool) or not isinstance(given, Integral):
+        raise TypeError(f"{what} is a whole number, not {type(given).__name__}")
+    count = int(given)
     if count < least:
         raise ValueError(f"{what} is at least {least}, not {count}")
     if count > most:

@@ -87,6 +87,12 @@ def test_tables(made: Any) -> None:
         assert pyarrow.parquet.read_table(file).to_pandas().equals(table)
 
 
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"text")
+    limits: Any = {"budget": np.int64(1 << 20), "jobs": np.int32(2), "stall": np.float32(5)}
+    assert [member.read() for member in nearfirst.open(tmp_path / "a", **limits)] == [b"text"]
+
+
 def test_a_buffer_is_not_copied(made: Any) -> None:
     member = made("pixels", PIXELS.tobytes())
     array, buffer = np.frombuffer(member, dtype=np.uint8), pa.py_buffer(member)

@@ -89,6 +89,8 @@ def test_a_function_learns_the_size_and_age_of_files(folder: Path) -> None:
     members = nearfirst.open(f"{folder}/*.txt")
     assert names(members.filter(lambda entry: (entry.size or 0) > 9)) == ["long.txt"]
     assert names(members.filter(lambda entry: entry.modified == 1)) == ["b.txt"]
+    os.utime(folder / "b.txt", (-1.5, -1.5))
+    assert names(members.filter(lambda entry: entry.modified == -1.5)) == ["b.txt"]
     assert names(members.filter(lambda entry: entry.version)) == names(members)
     missing = nearfirst.open(folder / "none").filter(lambda entry: entry.size is None)
     assert names(missing) == ["none"]

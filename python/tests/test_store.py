@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import resource
 import subprocess
 import sys
 import threading
@@ -118,6 +120,10 @@ def test_an_object_of_unknown_size_is_asked_about() -> None:
         (nearfirst.Cold("a", "TAPE"), nearfirst.Cold),
         (NotImplementedError("no reading"), nearfirst.Unsupported),
         (ConnectionResetError("broken"), nearfirst.Interrupted),
+        (TimeoutError("late"), nearfirst.Interrupted),
+        (nearfirst.Stalled("a", "never"), nearfirst.Stalled),
+        (nearfirst.Io("a", "full", errno.ENOSPC), nearfirst.Io),
+        (nearfirst.Refused("a", "no query"), nearfirst.Refused),
         (ZeroDivisionError("of nothing"), nearfirst.Refused),
         (SystemExit(3), nearfirst.Refused),
     ],
@@ -131,9 +137,32 @@ def test_what_a_store_raises_is_the_error_of_its_member(
     assert found["mine://box/b"] is None
     error = found["mine://box/a"]
     assert type(error) is expected
+    if isinstance(raised, OSError) and isinstance(error, nearfirst.Io | nearfirst.Stalled):
+        assert error.errno == raised.errno
     if expected is nearfirst.Refused:
         assert error.__cause__ is raised
-        assert type(raised).__name__ in str(error)
+        own = isinstance(raised, nearfirst.NearfirstError)
+        assert ("no query" if own else type(raised).__name__) in str(error)
+
+
+@pytest.mark.parametrize("limited", ["no room", "no folder"])
+def test_why_no_copy_can_be_made_is_said_each_time(
+    limited: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (member,) = opened(Objects({"large": LARGE}))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limited == "no room":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+        expected: tuple[type[Exception], str] = (nearfirst.Io, "File too large")
+    else:
+        monkeypatch.setenv("TMPDIR", "/nowhere")
+        expected = (nearfirst.Refused, "no copy can be made in /nowhere: No such file")
+    try:
+        for _ in range(2):
+            with pytest.raises(expected[0], match=expected[1]):
+                member.path()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_what_listing_raises_is_raised_and_what_was_listed_comes() -> None:
@@ -437,7 +466,9 @@ def test_entries_are_made() -> None:
     entry = nearfirst.Entry("mine://a/b", 3, version="v", modified=1.5, is_cold=True)
     assert (entry.name, entry.size, entry.version) == ("mine://a/b", 3, "v")
     assert (entry.modified, entry.is_cold) == (1.5, True)
-    for wrong in ({"size": -1}, {"modified": -1.0}, {"version": 3}):
+    assert nearfirst.Entry("a", modified=-1.5).modified == -1.5
+    nan, far = float("nan"), 1e30
+    for wrong in ({"size": -1}, {"modified": nan}, {"modified": -far}, {"version": 3}):
         options: Any = wrong
         with pytest.raises((OverflowError, TypeError, ValueError)):
             nearfirst.Entry("a", **options)

@@ -409,7 +409,7 @@ int64_t nf_set_member_name(nf_set set, int fd, char *buffer, size_t capacity);
 
 // Begins `set` anew: its specs are evaluated again, and every member comes again.
 //
-// Calls under way go on with the old one. Returns 0, or -1 with `errno` `EBADF`.
+// Calls under way go on with the old one; descriptors that it gave stay known. Returns 0, or -1 with `errno` `EBADF`.
 int nf_set_rewind(nf_set set);
 
 // Closes a set: what is on its way is given up. Descriptors that it gave stay

@@ -75,7 +75,7 @@ pub unsafe extern "C" fn nf_warnings(buffer: *mut c_char, capacity: usize) -> i6
     answer(-1, || {
         let lines = costs().warnings().iter().map(|warning| format!("{warning}\n"));
         // SAFETY: the C caller promises the room.
-        unsafe { put_text(buffer, capacity, lines.collect::<String>()) }
+        unsafe { put_text(buffer, "buffer", capacity, lines.collect::<String>()) }
     })
 }
 

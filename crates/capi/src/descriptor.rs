@@ -25,21 +25,33 @@ pub(crate) struct Identity {
 /// read in any order.
 pub(crate) fn regular_file<'a>(fd: c_int) -> Result<(BorrowedFd<'a>, Identity), Failure> {
     let borrowed = borrow(fd)?;
+    let (kind, identity) = identified(borrowed, fd)?;
+    match kind {
+        FileType::RegularFile => Ok((borrowed, identity)),
+        FileType::Directory => {
+            Err(Failure::new(libc::EISDIR, format!("descriptor {fd} is a directory")))
+        }
+        _ => {
+            let message = format!("descriptor {fd} is not a regular file");
+            Err(Failure::new(libc::ESPIPE, message))
+        }
+    }
+}
+
+/// Which file a descriptor stands for, of whatever kind.
+///
+/// # Errors
+/// `EBADF`.
+pub(crate) fn identity(fd: c_int) -> Result<Identity, Failure> {
+    Ok(identified(borrow(fd)?, fd)?.1)
+}
+
+fn identified(borrowed: BorrowedFd<'_>, fd: c_int) -> Result<(FileType, Identity), Failure> {
     // What the kernel has cached is enough to know a file again: a server need not be asked.
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
     let stat =
         statx(borrowed, "", flags, wanted).map_err(|error| Failure::of_descriptor(fd, error))?;
-    match FileType::from_raw_mode(stat.stx_mode.into()) {
-        FileType::RegularFile => {}
-        FileType::Directory => {
-            return Err(Failure::new(libc::EISDIR, format!("descriptor {fd} is a directory")));
-        }
-        _ => {
-            let message = format!("descriptor {fd} is not a regular file");
-            return Err(Failure::new(libc::ESPIPE, message));
-        }
-    }
     let StatxTimestamp { tv_sec, tv_nsec, .. } = stat.stx_btime;
     let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
     let identity = Identity {
@@ -47,7 +59,7 @@ pub(crate) fn regular_file<'a>(fd: c_int) -> Result<(BorrowedFd<'a>, Identity), 
         inode: stat.stx_ino,
         born: has_birth.then_some((tv_sec, tv_nsec)),
     };
-    Ok((borrowed, identity))
+    Ok((FileType::from_raw_mode(stat.stx_mode.into()), identity))
 }
 
 /// A descriptor for the time of a call.

@@ -65,7 +65,7 @@ pub unsafe extern "C" fn nf_device_of(fd: c_int, buffer: *mut c_char, capacity: 
     answer(-1, || {
         let device = device_of(fd)?;
         // SAFETY: the C caller promises the room.
-        unsafe { put_text(buffer, capacity, device.name()) }
+        unsafe { put_text(buffer, "buffer", capacity, device.name()) }
     })
 }
 

@@ -64,7 +64,7 @@ pub unsafe extern "C" fn nf_set_digest(
         }
         let Some(known) = open_sets::get(set)?.known(index) else {
             // SAFETY: the C caller promises the room.
-            return unsafe { put_text(name, capacity, "") };
+            return unsafe { put_text(name, "name", capacity, "") };
         };
         let entry = known.map_err(|error| Failure::from(&*error))?;
         if !properties.is_null() {
@@ -72,6 +72,6 @@ pub unsafe extern "C" fn nf_set_digest(
             unsafe { put(properties, "properties", Properties::of(&entry)) }?;
         }
         // SAFETY: the C caller promises the room.
-        unsafe { put_text(name, capacity, entry.name.as_bytes()) }
+        unsafe { put_text(name, "name", capacity, entry.name.as_bytes()) }
     })
 }

@@ -32,17 +32,18 @@ pub(crate) unsafe fn put<T>(out: *mut T, name: &str, value: T) -> Result<(), Fai
 }
 
 /// Writes as many `items` as have room and returns how many there are, as
-/// `snprintf` does. Without room `array` may be null.
+/// `snprintf` does. Without room `array`, which is told by `name`, may be null.
 ///
 /// # Safety
 /// `array` is null or has room for `capacity` items.
 pub(crate) unsafe fn put_all<T>(
     array: *mut T,
+    name: &str,
     capacity: usize,
     items: impl ExactSizeIterator<Item = T>,
 ) -> Result<i64, Failure> {
     if array.is_null() && capacity > 0 {
-        return Err(null("array"));
+        return Err(null(name));
     }
     let count = items.len();
     for (at, item) in items.take(capacity).enumerate() {
@@ -59,6 +60,7 @@ pub(crate) unsafe fn put_all<T>(
 /// `buffer` is null or has room for `capacity` bytes.
 pub(crate) unsafe fn put_text(
     buffer: *mut c_char,
+    name: &str,
     capacity: usize,
     text: impl AsRef<[u8]>,
 ) -> Result<i64, Failure> {
@@ -70,7 +72,7 @@ pub(crate) unsafe fn put_text(
     let shown = text.iter().copied().take(capacity - 1).chain([0]);
     let shown: Vec<c_char> = shown.map(|byte| c_char::from_ne_bytes([byte])).collect();
     // SAFETY: `shown` has at most `capacity` bytes, for which the caller promises room.
-    unsafe { put_all(buffer, capacity, shown.into_iter()) }?;
+    unsafe { put_all(buffer, name, capacity, shown.into_iter()) }?;
     Ok(i64::try_from(length).expect("a text in memory is shorter"))
 }
 
@@ -87,7 +89,7 @@ mod tests {
     fn a_text_without_room_is_cut_and_ended() {
         let mut buffer: [c_char; 4] = [1; 4];
         // SAFETY: the buffer is as long as said.
-        let length = unsafe { put_text(buffer.as_mut_ptr(), 4, "memory") };
+        let length = unsafe { put_text(buffer.as_mut_ptr(), "buffer", 4, "memory") };
         assert_eq!(length, Ok(6));
         assert_eq!(buffer.map(c_char::to_ne_bytes), [*b"m", *b"e", *b"m", [0]]);
     }
@@ -96,13 +98,13 @@ mod tests {
     fn no_more_is_written_than_has_room() {
         let mut array = [0; 3];
         // SAFETY: of three elements two are given.
-        let count = unsafe { put_all(array.as_mut_ptr(), 2, [7, 8, 9].into_iter()) };
+        let count = unsafe { put_all(array.as_mut_ptr(), "array", 2, [7, 8, 9].into_iter()) };
         assert_eq!((count, array), (Ok(3), [7, 8, 0]));
         // SAFETY: null is allowed without room.
-        let count = unsafe { put_all(std::ptr::null_mut(), 0, [7, 8, 9].into_iter()) };
+        let count = unsafe { put_all(std::ptr::null_mut(), "array", 0, [7, 8, 9].into_iter()) };
         assert_eq!(count, Ok(3));
         // SAFETY: null is refused.
-        let refused = unsafe { put_all(std::ptr::null_mut(), 1, [7].into_iter()) };
+        let refused = unsafe { put_all(std::ptr::null_mut(), "array", 1, [7].into_iter()) };
         assert_eq!(refused, Err(null("array")));
     }
 }

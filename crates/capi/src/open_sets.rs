@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nearfirst::{Entry, Error, Name, Set};
 
 use crate::callback::outside;
-use crate::descriptor::{Identity, regular_file};
+use crate::descriptor::{Identity, identity};
 use crate::engine::own;
 use crate::error::Failure;
 
@@ -23,11 +23,13 @@ static SETS: Mutex<BTreeMap<c_int, Arc<OpenSet>>> = Mutex::new(BTreeMap::new());
 #[derive(Debug)]
 pub(crate) struct OpenSet {
     set: Set,
-    /// Which member a descriptor was given for; a number that is used again
-    /// takes the place of the one before, so there are no more than numbers.
-    names: Mutex<HashMap<c_int, (Identity, Name)>>,
+    names: Arc<Mutex<Names>>,
     digest: Mutex<Option<Digest>>,
 }
+
+/// Which member a descriptor was given for; a number that is used again takes
+/// the place of the one before, so there are no more than numbers.
+type Names = HashMap<c_int, (Identity, Name)>;
 
 type Known = Result<Entry, Arc<Error>>;
 
@@ -47,7 +49,12 @@ impl fmt::Debug for Digest {
 
 impl OpenSet {
     pub(crate) fn new(set: Set) -> Self {
-        Self { set, names: Mutex::default(), digest: Mutex::default() }
+        Self { set, names: Arc::default(), digest: Mutex::default() }
+    }
+
+    /// The same set from its start: the descriptors that it has given stay known.
+    pub(crate) fn rewound(&self) -> Self {
+        Self { set: self.set.rewind(), names: Arc::clone(&self.names), digest: Mutex::default() }
     }
 
     pub(crate) fn set(&self) -> &Set {
@@ -57,7 +64,7 @@ impl OpenSet {
     /// Remembers whose data a descriptor gives.
     pub(crate) fn remember(&self, fd: &OwnedFd, name: Name) -> Result<(), Failure> {
         let fd = fd.as_raw_fd();
-        let (_, identity) = regular_file(fd)?;
+        let identity = identity(fd)?;
         let before = lock(&self.names).insert(fd, (identity, name));
         drop(before);
         Ok(())
@@ -65,7 +72,7 @@ impl OpenSet {
 
     /// The member that a descriptor was given for.
     pub(crate) fn name_of(&self, fd: c_int) -> Result<Name, Failure> {
-        let (_, identity) = regular_file(fd)?;
+        let identity = identity(fd)?;
         match lock(&self.names).get(&fd) {
             Some((known, name)) if *known == identity => Ok(name.clone()),
             _ => {
@@ -118,8 +125,8 @@ pub(crate) fn get(number: c_int) -> Result<Arc<OpenSet>, Failure> {
 }
 
 /// Puts `after` in the place of `before`, unless that was closed meanwhile.
-pub(crate) fn replace(number: c_int, before: &Arc<OpenSet>, after: Set) -> Result<(), Failure> {
-    let after = Arc::new(OpenSet::new(after));
+pub(crate) fn replace(number: c_int, before: &Arc<OpenSet>, after: OpenSet) -> Result<(), Failure> {
+    let after = Arc::new(after);
     let mut sets = lock(&SETS);
     match sets.get_mut(&number) {
         Some(place) if Arc::ptr_eq(place, before) => {

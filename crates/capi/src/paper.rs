@@ -170,7 +170,7 @@ pub unsafe extern "C" fn sleds_get(fd: c_int, array: *mut PaperSled, capacity: u
         let sleds = sleds_of_descriptor(fd)?;
         let sleds: Vec<PaperSled> = sleds.iter().map(PaperSled::of).collect::<Result<_, _>>()?;
         // SAFETY: the C caller promises the room.
-        let count = unsafe { put_all(array, capacity, sleds.into_iter()) }?;
+        let count = unsafe { put_all(array, "array", capacity, sleds.into_iter()) }?;
         fitting(count)
     })
 }

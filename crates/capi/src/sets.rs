@@ -173,7 +173,7 @@ pub unsafe extern "C" fn nf_set_iterate_member(
         // SAFETY: the C caller promises that it may be written.
         unsafe { put(member, "member", Member { fd, name_bytes, properties }) }?;
         // SAFETY: the C caller promises the room.
-        unsafe { put_text(name, capacity, its_name.as_bytes()) }?;
+        unsafe { put_text(name, "name", capacity, its_name.as_bytes()) }?;
         Ok(answer)
     })
 }
@@ -197,19 +197,18 @@ pub unsafe extern "C" fn nf_set_member_name(
     answer(-1, || {
         let name = open_sets::get(set)?.name_of(fd)?;
         // SAFETY: the C caller promises the room.
-        unsafe { put_text(buffer, capacity, name.as_bytes()) }
+        unsafe { put_text(buffer, "buffer", capacity, name.as_bytes()) }
     })
 }
 
 /// Begins `set` anew: its specs are evaluated again, and every member comes again.
 ///
-/// Calls under way go on with the old one. Returns 0, or -1 with `errno` `EBADF`.
+/// Calls under way go on with the old one; descriptors that it gave stay known. Returns 0, or -1 with `errno` `EBADF`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nf_set_rewind(set: SetId) -> c_int {
     answer(-1, || {
         let before = open_sets::get(set)?;
-        let anew = before.set().rewind();
-        open_sets::replace(set, &before, anew)?;
+        open_sets::replace(set, &before, before.rewound())?;
         Ok(0)
     })
 }

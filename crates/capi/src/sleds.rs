@@ -108,7 +108,7 @@ pub unsafe extern "C" fn nf_sleds_get(fd: c_int, array: *mut Sled, capacity: usi
     answer(-1, || {
         let sleds = sleds_of_descriptor(fd)?;
         // SAFETY: the C caller promises the room.
-        unsafe { put_all(array, capacity, sleds.iter().map(Sled::of)) }
+        unsafe { put_all(array, "array", capacity, sleds.iter().map(Sled::of)) }
     })
 }
 
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn nf_sleds_get_path(
         // SAFETY: the C caller promises a string.
         let sleds = unsafe { sleds_of_path(path) }?;
         // SAFETY: the C caller promises the room.
-        unsafe { put_all(array, capacity, sleds.iter().map(Sled::of)) }
+        unsafe { put_all(array, "array", capacity, sleds.iter().map(Sled::of)) }
     })
 }
 

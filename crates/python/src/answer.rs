@@ -62,7 +62,7 @@ pub(crate) fn error(py: Python<'_>, about: &Name, raised: PyErr) -> Error {
         Error::unsupported(name, reason)
     } else if is(py, &raised, "Interrupted")
         || raised.is_instance_of::<PyConnectionError>(py)
-        || raised.is_instance_of::<PyTimeoutError>(py)
+        || raised.is_instance_of::<PyTimeoutError>(py) && !is(py, &raised, "Stalled")
     {
         Error::interrupted(name, reason)
     } else {
@@ -72,7 +72,7 @@ pub(crate) fn error(py: Python<'_>, about: &Name, raised: PyErr) -> Error {
 }
 
 /// Whether it is of this class of `nearfirst.errors`.
-fn is(py: Python<'_>, raised: &PyErr, class: &str) -> bool {
+pub(crate) fn is(py: Python<'_>, raised: &PyErr, class: &str) -> bool {
     let class = py.import("nearfirst.errors").and_then(|errors| errors.getattr(class));
     class.is_ok_and(|class| raised.matches(py, class).unwrap_or(false))
 }
@@ -94,7 +94,7 @@ fn reason(py: Python<'_>, raised: &PyErr) -> String {
     }
 }
 
-/// What a store raised that is of no class that the library knows.
+/// What a store raised that is of no class that the library acts on.
 #[derive(Debug)]
 pub(crate) struct Raised {
     pub(crate) error: PyErr,

@@ -53,9 +53,23 @@ pub(crate) fn url<'py>(py: Python<'py>, of: &Name) -> PyResult<Bound<'py, PyAny>
     path.call_method0("absolute")?.call_method0("as_uri")
 }
 
-/// Seconds since 1970.
+/// Seconds since 1970; less than 0 before.
 pub(crate) fn seconds(time: Option<SystemTime>) -> Option<f64> {
-    Some(time?.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
+    Some(match time?.duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_secs_f64(),
+        Err(before) => -before.duration().as_secs_f64(),
+    })
+}
+
+/// # Errors
+/// No number, or further away than the system's clock counts.
+fn time(seconds: f64) -> PyResult<SystemTime> {
+    let refused = |why: &str| PyValueError::new_err(format!("modified: {seconds}: {why}"));
+    let away = Duration::try_from_secs_f64(seconds.abs());
+    let away = away.map_err(|_| refused("not a number of seconds"))?;
+    let time =
+        if seconds < 0.0 { UNIX_EPOCH.checked_sub(away) } else { UNIX_EPOCH.checked_add(away) };
+    time.ok_or_else(|| refused("too far from 1970"))
 }
 
 #[pymethods]
@@ -70,15 +84,14 @@ impl Entry {
         is_cold: bool,
     ) -> PyResult<Self> {
         let bytes = name.py().import("os")?.getattr("fsencode")?.call1((name,))?;
-        let since = modified.map(Duration::try_from_secs_f64).transpose();
-        let since = since.map_err(|error| PyValueError::new_err(format!("modified: {error}")))?;
+        let modified = modified.map(time).transpose()?;
         // What it may be asked for is found by what is mounted now.
         costs_by_now();
         let tier = if is_cold { Tier::Cold { class: "COLD".into() } } else { Tier::Online };
         Ok(Self::new(nearfirst::Entry {
             size,
             version: version.map(Version::new),
-            modified: since.and_then(|since| UNIX_EPOCH.checked_add(since)),
+            modified,
             tier,
             ..nearfirst::Entry::named(name::from_bytes(bytes.extract()?))
         }))

@@ -6,7 +6,7 @@ use nearfirst::{Cause, Error, MemberError, Name, SpecError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::answer::Raised;
+use crate::answer::{Raised, is};
 use crate::name;
 
 /// The class in `nearfirst.errors` for an error.
@@ -16,7 +16,7 @@ fn class(error: &Error) -> &'static str {
             std::io::ErrorKind::NotFound => "NotFound",
             std::io::ErrorKind::PermissionDenied => "Denied",
             std::io::ErrorKind::TimedOut => "Stalled",
-            // Of no system: what a store raised.
+            // Of no system.
             std::io::ErrorKind::Other if source.raw_os_error().is_none() => "Refused",
             _ => "Io",
         },
@@ -50,15 +50,20 @@ fn raised(
 
 /// Of an object, by the name that it was asked for.
 pub(crate) fn of(py: Python<'_>, about: &Name, error: &Error) -> PyErr {
+    let about = name::to_python(py, about);
+    if let Some(cause) = cause(error) {
+        let as_it_is = ["Stalled", "Io"].into_iter().find(|class| is(py, cause, class));
+        let errno = as_it_is.and_then(|_| cause.value(py).getattr("errno").ok()?.extract().ok());
+        let class = as_it_is.unwrap_or("Refused");
+        let made = raised(py, class, &about, error.reason(), errno);
+        made.set_cause(py, Some(cause.clone_ref(py)));
+        return made;
+    }
     let errno = match error {
         Error::Io { source, .. } => source.raw_os_error(),
         _ => None,
     };
-    let made = raised(py, class(error), &name::to_python(py, about), error.reason(), errno);
-    if let Some(cause) = cause(error) {
-        made.set_cause(py, Some(cause.clone_ref(py)));
-    }
-    made
+    raised(py, class(error), &about, error.reason(), errno)
 }
 
 /// What a store of Python's raised.

@@ -324,7 +324,13 @@ impl Reading {
     fn copy_to(&mut self, py: Python<'_>, file: &mut File) -> PyResult<()> {
         loop {
             while let Some(piece) = self.pieces.pop(usize::MAX) {
-                py.detach(|| file.write_all(&piece))?;
+                if let Err(full) = py.detach(|| file.write_all(&piece)) {
+                    let about = self.name.to_string_lossy().into_owned();
+                    let cause = nearfirst::Error::io(about, full);
+                    let told = error::of(py, &self.name, &cause);
+                    self.source = self.failing(cause);
+                    return Err(told);
+                }
             }
             if !self.more(py)? {
                 return Ok(());

@@ -80,7 +80,29 @@ static void members_have_names_and_sizes(void) {
     FAILS(nf_set_member_name(set, 1 << 20, again, sizeof again), -1, EBADF, "descriptor");
     int other = open("files/00.txt", O_RDONLY);
     FAILS(nf_set_member_name(set, other, again, sizeof again), -1, EINVAL, "no member");
-    CHECK(close(other) == 0 && nf_set_close(set) == 0);
+    CHECK(close(other) == 0);
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    FAILS(nf_set_member_name(set, ends[0], again, sizeof again), -1, EINVAL, "no member");
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+    int folder = open("files", O_RDONLY | O_DIRECTORY);
+    FAILS(nf_set_member_name(set, folder, again, sizeof again), -1, EINVAL, "no member");
+    CHECK(close(folder) == 0 && nf_set_close(set) == 0);
+}
+
+static void what_was_given_stays_known_when_a_set_begins_anew(void) {
+    nf_set set = nf_set_open("files/0?.txt");
+    struct nf_member before, after;
+    char name[64], again[64];
+    CHECK(nf_set_iterate_member(set, &before, name, sizeof name) == 1);
+    CHECK(nf_set_rewind(set) == 0);
+    CHECK(nf_set_member_name(set, before.fd, again, sizeof again) == (int64_t)strlen(name));
+    CHECK(strcmp(again, name) == 0);
+    CHECK(nf_set_iterate_member(set, &after, name, sizeof name) == 1);
+    CHECK(nf_set_member_name(set, before.fd, again, sizeof again) > 0);
+    CHECK(nf_set_member_name(set, after.fd, again, sizeof again) > 0 && strcmp(again, name) == 0);
+    FAILS(nf_set_member_name(set, after.fd, NULL, 8), -1, EINVAL, "buffer is null");
+    CHECK(close(before.fd) == 0 && close(after.fd) == 0 && nf_set_close(set) == 0);
 }
 
 static void a_member_that_cannot_be_read_is_an_error_by_name(void) {
@@ -298,6 +320,7 @@ int main(void) {
         usleep(10000);
     CHECK(threads_of_this() == 1);
     members_have_names_and_sizes();
+    what_was_given_stays_known_when_a_set_begins_anew();
     a_member_that_cannot_be_read_is_an_error_by_name();
     sets_are_made_of_sets();
     digests_have_every_name_once();
