@@ -381,6 +381,22 @@ fn an_interrupt_ends_the_children_with_the_run() {
 }
 
 #[test]
+fn how_a_command_ends_is_known_where_children_are_ignored_from_the_start() {
+    let ground = ground();
+    let ignoring = |line: &str| {
+        let line = format!("trap '' CHLD; exec {} {line}", env!("CARGO_BIN_EXE_nearfirst"));
+        let mut command = std::process::Command::new("bash");
+        let output = command.args(["-c", &line]).current_dir(ground.path()).output().unwrap();
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    let said = |code, out: &str, err: &str| (Some(code), out.to_owned(), err.to_owned());
+    assert_eq!(ignoring("ls --allow-programs '%echo a.txt%'"), said(0, "a.txt\n", ""));
+    let failed = "nearfirst each: a.txt: false ended with 1\n";
+    assert_eq!(ignoring("each a.txt -- false"), said(1, "", failed));
+    assert_eq!(ignoring("find d/c.txt -exec true \\; -print"), said(0, "d/c.txt\n", ""));
+}
+
+#[test]
 fn an_interrupt_that_is_ignored_from_the_start_stays_ignored() {
     let ground = ground();
     let script = "trap '' INT; exec \"$0\" each a.txt -- sh -c 'kill -INT $PPID; echo done'";

@@ -19,7 +19,7 @@ use tokio::process::{ChildStdout, Command};
 
 use self::group::{Group, Running as Groups};
 use self::names::{NAME_BYTES_MAX, Names};
-use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store};
+use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store, without_number};
 
 /// What is read of a program's output at a time: a pipe's size. A program that
 /// prints more than is asked for waits.
@@ -181,7 +181,10 @@ impl Running {
         match self.group.ended().await {
             Ok(status) if status.success() => Ok(None),
             Ok(status) => Err(refused(ending(status))),
-            Err(error) => Err(refused(error.to_string())),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Err(refused(
+                "how it ended is not known: this process ignores its children (SIGCHLD)".into(),
+            )),
+            Err(error) => Err(refused(without_number(error))),
         }
     }
 }

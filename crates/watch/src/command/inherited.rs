@@ -50,7 +50,7 @@ pub fn lacks_stdout() -> bool {
 }
 
 /// Has children be waited for: of those that are ignored nobody learns how they ended.
-pub(super) fn mind_children() {
+pub fn mind_children() {
     // SAFETY: no handler is called.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }

@@ -14,7 +14,7 @@ use rustix::thread::CapabilitySet;
 
 use super::report::Reporter;
 use super::sys::{self, Forked, Mask, Signals};
-use super::{Observer, guardian, inherited, waiter};
+use super::{Observer, guardian, waiter};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(super) struct Start<'a> {
 /// outlives this call for as long as a descendant of the command lives.
 ///
 /// The command has the terminal, the process group and the descriptors of this process. To be
-/// called by a process of one thread.
+/// called by a process of one thread, which [minds its children](super::mind_children).
 ///
 /// # Errors
 /// Those who observed the command are gone, so that how it ended is not known.
@@ -76,7 +76,6 @@ pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> i
     }
     let inherited = descriptors();
     let mask = Mask::current();
-    inherited::mind_children();
     let outcome = match part() {
         Ok(Parted::Beside(waiter)) => {
             guardian::stand_by(&Start { words, inherited: &inherited, mask }, waiter, work)
