@@ -22,6 +22,7 @@ mod ls;
 mod messages;
 mod order;
 mod outcome;
+mod program;
 mod progress;
 mod reach;
 mod run;

@@ -254,6 +254,13 @@ fn sizes_times_and_modes() {
         "t -perm -u+s,o=x",
         "t -perm /000 -name a.c",
         "t -perm -g=u",
+        "t -perm /a+X",
+        "t -perm /g+X -type d",
+        "t -perm =644",
+        "t -perm -=444",
+        "t -perm --111",
+        "t -perm -=8",
+        "t -perm -a+111",
         "t -readable -type f",
         "t -executable",
         "t -writable -type d",
@@ -389,6 +396,7 @@ fn formats() {
         "t -type f -printf %T@|%TY-%Tm-%Td|%TH:%TM:%TS|%T+|%TT|%Tr|%Tc|%TD|%TF|%Tj|%TU|%TW|%TV|%TG|%Tu|%Tw\\n",
         "t -type f -printf %Ta|%TA|%Tb|%TB|%Th|%TI|%Tk|%Tl|%Tp|%TZ|%Tz|%Tx|%TX|%Ty|%Tg|%TC|%Te|%Ts|%TR|%A@|%C@\\n",
         "t -type f -printf %t|%a|%c\\n",
+        "t -maxdepth 0 -printf [%.0d|%+.0d|%3.0d]\\n",
         "t/a.c -printf \\0x\\061\\101\\\\\\a\\b\\f\\r\\t\\v\\e\\n",
         "t/a.c -printf a\\cb",
         "t/a.c -printf %%%q%5%|\\n",
@@ -417,6 +425,9 @@ fn two_names_of_one_output_are_one_output() {
 #[test]
 fn commands() {
     let tree = Tree::new();
+    // Without a line that says whose: the shell's.
+    fs::write(tree.at("t/script"), "echo of a script \"$@\"; exit 3\n").unwrap();
+    fs::set_permissions(tree.at("t/script"), fs::Permissions::from_mode(0o755)).unwrap();
     for line in [
         "t -exec echo {} ;",
         "t -exec echo a{}b{} ;",
@@ -434,6 +445,10 @@ fn commands() {
         "/ -maxdepth 0 -execdir echo {} ;",
         "/tmp -maxdepth 0 -execdir echo {} ;",
         "t -execdir pwd ;",
+        "t/a.c t/x/B.TXT -execdir sh -c basename␣$PWD;echo␣$0␣$* {} +",
+        "t/x -execdir ls -d {} +",
+        "t/a.c -exec t/script {} ;",
+        "t/a.c -execdir ./script {} +",
         "t -ok echo {} ;",
         "t -okdir echo {} ;",
         "t -name a.c -exec sh -c exit␣3 ; -o -name a.c -print",
@@ -719,6 +734,8 @@ fn folders_of_another_user() {
         "t -ls",
         "t -printf %p␣%s\\n",
         "-L t",
+        "t -xdev",
+        "t/x -mount -type f",
     ] {
         let run = |find: &OsStr| {
             let mut words = split("--reuid 65534 --regid 65534 --clear-groups");

@@ -71,6 +71,18 @@ fn ls_long_and_json_tell_size_time_and_version() {
 }
 
 #[test]
+fn a_character_is_one_however_many_bytes_it_has() {
+    let ground = Ground::new();
+    for name in ["e", "é", "ü"] {
+        ground.create(name, "");
+    }
+    for (spec, found) in [("?", "e\né\nü\n"), ("[é-ü]", "é\nü\n"), ("[!a-z]", "é\nü\n")] {
+        assert_eq!(stdout(&ground.run(&["ls", "--sort=name", spec])), found, "{spec}");
+    }
+    assert_eq!(ground.run(&["ls", "??"]).status.code(), Some(1));
+}
+
+#[test]
 fn a_list_of_names_is_a_spec() {
     let ground = ground();
     ground.create("list", "b.txt\na.txt\n");
@@ -335,6 +347,19 @@ fn each_runs_a_command_on_every_member_and_groups_its_output() {
     assert_eq!(stderr(&output), "done\ndone\ndone\n");
     let output = ground.run(&["each", "a.txt", "--", "echo", "{size}:{name}", "<{}>"]);
     assert_eq!(stdout(&output), "9:a.txt <a.txt>\n");
+}
+
+#[test]
+fn each_runs_what_the_kernel_cannot_as_a_script_of_the_shell() {
+    let ground = ground();
+    let script = ground.create("script", "echo of a script: $*\n");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", ground.path().display());
+    for program in ["./script", "script"] {
+        let mut command = ground.command(&["each", "a.txt", "--", program]);
+        let output = command.env("PATH", &path).output().unwrap();
+        assert_eq!(stdout(&output), "of a script: a.txt\n", "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -3,8 +3,6 @@
 
 #[path = "../../cli/src/find/expr.rs"]
 mod expr;
-#[path = "../../cli/src/find/glob.rs"]
-mod glob;
 #[path = "../../cli/src/find/mode.rs"]
 mod mode;
 #[path = "../../cli/src/find/operand.rs"]

@@ -25,6 +25,7 @@ mod entry;
 mod error;
 #[cfg(any(feature = "object", feature = "web"))]
 mod exchange;
+mod fnmatch;
 mod local;
 mod name;
 #[cfg(feature = "object")]
@@ -46,6 +47,7 @@ pub use clock::Clock;
 pub use costs::{Costs, Opener};
 pub use entry::{Entry, Tier, Version};
 pub use error::{Cause, Error, io_reason, without_number};
+pub use fnmatch::Fnmatch;
 pub use local::{
     Backing, Files, Kind, Local, Located, Mount, Mounts, Probe, Progress, Reason, Status, Walk,
     begun, data_ranges, disk_position, holes, is_in_memory_in_part, leave_signals_to_others,

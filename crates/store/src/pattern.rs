@@ -4,20 +4,16 @@
 //! looked at is the matter of the store that lists them.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 
-use globset::{GlobBuilder, GlobMatcher};
-
-use crate::Error;
+use crate::{Error, Fnmatch};
 
 /// Components of one pattern: what is matched so far is a bit for each.
 const COMPONENTS_MAX: usize = 127;
 
 /// A csh pattern, read once and matched against many names.
 ///
-/// `*`, `?` and `[a-z]` (`[^a-z]`, `[!a-z]`) stay within a component, and `*`
-/// is at least one byte where it is the whole of it; `**` as a component is
+/// `*`, `?` and `[a-z]` (`[^a-z]`, `[!a-z]`, [as find has them](Fnmatch)) stay within a component,
+/// and `*` is at least one character where it is the whole of it; `**` as a component is
 /// any number of folders, also none, and at the end everything below (of a
 /// tree of folders, all files: [`Pattern::is_all_below`]). A component that
 /// begins with a dot is met only by one that is written with it; `***` at the end, as rsync
@@ -59,7 +55,7 @@ pub(crate) enum Component {
     /// What matches; a leading dot only if `dot`.
     Matching {
         /// The wildcards.
-        matcher: GlobMatcher,
+        glob: Fnmatch,
         /// Whether the pattern begins with a dot itself.
         dot: bool,
         /// What stands before the first wildcard.
@@ -77,10 +73,10 @@ impl Component {
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
         match self {
             Self::Literal(text) => text == name,
-            Self::Matching { matcher, dot, .. } => match name.first() {
+            Self::Matching { glob, dot, .. } => match name.first() {
                 None => false,
                 Some(b'.') if !dot => false,
-                Some(_) => matcher.is_match(OsStr::from_bytes(name)),
+                Some(_) => glob.matches(name),
             },
             Self::AnyFolders { dot } => *dot || name.first() != Some(&b'.'),
         }
@@ -91,8 +87,7 @@ impl Pattern {
     /// Reads a pattern; one without wildcards matches the name it is.
     ///
     /// # Errors
-    /// [`Error::Refused`], with what is wrong: a `[` without its `]`, wildcards in a
-    /// component that is not UTF-8, more than 127 components.
+    /// [`Error::Refused`], with what is wrong: a `[` without its `]`, more than 127 components.
     pub fn new(text: &[u8]) -> Result<Self, Error> {
         let refused = |reason: String| Error::refused(text.to_vec(), reason);
         let mut components = Vec::new();
@@ -104,16 +99,21 @@ impl Pattern {
                     components.push(Component::AnyFolders { dot: false });
                 }
             } else if Self::is_wild(part) {
-                components.push(matching(part).map_err(refused)?);
+                let glob = Fnmatch::new(part, false);
+                if glob.has_open_bracket() {
+                    return Err(refused("a [ has no ]".to_owned()));
+                }
+                let dot = part.starts_with(b".") || part.starts_with(b"\\.");
+                components.push(Component::Matching { glob, dot, head: literal_prefix(part) });
             } else {
                 components.push(Component::Literal(Self::unquoted(part).into_owned()));
             }
         }
         if is_everything {
             components.push(Component::AnyFolders { dot: true });
-            components.push(any_name(true).map_err(refused)?);
+            components.push(any_name(true));
         } else if matches!(components.last(), Some(Component::AnyFolders { .. })) {
-            components.push(any_name(false).map_err(refused)?);
+            components.push(any_name(false));
         }
         if components.len() > COMPONENTS_MAX {
             return Err(refused(format!("more than {COMPONENTS_MAX} components")));
@@ -164,10 +164,10 @@ impl Pattern {
     /// Whether it ends in `**`, `**/*` or `***`: where it matches a folder, it matches all in it.
     pub fn is_all_below(&self) -> bool {
         let ends = self.components.as_slice();
-        let [.., Component::AnyFolders { .. }, Component::Matching { matcher, .. }] = ends else {
+        let [.., Component::AnyFolders { .. }, Component::Matching { glob, .. }] = ends else {
             return false;
         };
-        matcher.glob().glob() == "*"
+        glob.is_any()
     }
 
     /// What the components must be, from the first.
@@ -281,35 +281,8 @@ fn literal_prefix(text: &[u8]) -> Vec<u8> {
 }
 
 /// What `*` is, or with `dot` any name at all.
-fn any_name(dot: bool) -> Result<Component, String> {
-    let mut any = matching(b"*")?;
-    if let Component::Matching { dot: with, .. } = &mut any {
-        *with = dot;
-    }
-    Ok(any)
-}
-
-fn matching(component: &[u8]) -> Result<Component, String> {
-    let text = std::str::from_utf8(component)
-        .map_err(|_| "a pattern must be UTF-8; `?` stands for any other byte".to_owned())?;
-    let mut pattern = String::with_capacity(text.len());
-    let mut quoted = false;
-    for character in text.chars() {
-        // Braces that are left stand for themselves.
-        if !quoted && matches!(character, '{' | '}') {
-            pattern.push('\\');
-        }
-        quoted = !quoted && character == '\\';
-        pattern.push(character);
-    }
-    let glob = GlobBuilder::new(&pattern)
-        .literal_separator(true)
-        .backslash_escape(true)
-        .build()
-        .map_err(|error| error.kind().to_string())?;
-    let dot = text.starts_with('.') || text.starts_with("\\.");
-    let head = literal_prefix(component);
-    Ok(Component::Matching { matcher: glob.compile_matcher(), dot, head })
+fn any_name(dot: bool) -> Component {
+    Component::Matching { glob: Fnmatch::new(b"*", false), dot, head: Vec::new() }
 }
 
 #[cfg(test)]
@@ -349,6 +322,10 @@ mod tests {
             ("***", &["a", ".b/c", "a/", "/a/b"], &[""]),
             ("/a/***", &["/a/.b"], &["a/b"]),
             ("a***", &["ab", "a"], &["a/b", "b"]),
+            ("?", &["é", "e"], &["éé", ""]),
+            ("[à-ü]", &["é"], &["e", "ÿ"]),
+            ("[!a]", &["é", "b"], &["a", ".", "éa"]),
+            ("[[:upper:]]*", &["Éa"], &["éa"]),
         ] {
             let pattern = pattern(text);
             for name in yes {
@@ -358,6 +335,12 @@ mod tests {
                 assert!(!pattern.matches(name.as_bytes()), "{text} is not to match {name}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_no_character_is_one_all_the_same() {
+        let pattern = Pattern::new(b"\xff?*").expect("well formed");
+        assert!(pattern.matches(b"\xff\xfe") && !pattern.matches(b"\xff"));
     }
 
     #[test]
@@ -408,7 +391,7 @@ mod tests {
 
     #[test]
     fn broken_patterns_are_refused_with_a_reason() {
-        for text in [&b"[a"[..], b"\xff*", "a/".repeat(200).as_bytes()] {
+        for text in [&b"[a"[..], b"x/*[!]", "a/".repeat(200).as_bytes()] {
             let error = Pattern::new(text).expect_err("broken");
             assert!(matches!(error, Error::Refused { .. }) && !error.reason().is_empty());
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use nearfirst::Name;
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::program;
 use crate::sets::interrupt::{self, Prepared};
 
 /// How long a command may take to end when it is asked to.
@@ -92,25 +93,26 @@ impl Children {
         name: &Name,
         streams: Streams,
     ) -> io::Result<(Ended, Option<Output>)> {
-        let (program, arguments) = words.split_first().expect("a command has a word");
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).process_group(0);
-        command.env("NEARFIRST_NAME", OsStr::from_bytes(name.as_bytes()));
         let output = match streams {
             Streams::Shared => None,
             Streams::Kept => {
-                let output =
-                    Output { stdout: tempfile::tempfile()?, stderr: tempfile::tempfile()? };
-                command.stdout(output.stdout.try_clone()?).stderr(output.stderr.try_clone()?);
-                Some(output)
+                Some(Output { stdout: tempfile::tempfile()?, stderr: tempfile::tempfile()? })
             }
+        };
+        let set_up = |command: &mut Command| {
+            command.stdin(Stdio::null()).process_group(0);
+            command.env("NEARFIRST_NAME", OsStr::from_bytes(name.as_bytes()));
+            if let Some(output) = &output {
+                command.stdout(output.stdout.try_clone()?).stderr(output.stderr.try_clone()?);
+            }
+            Ok(())
         };
         let mut groups = self.running.groups();
         if groups.closed {
             return Err(io::ErrorKind::Interrupted.into());
         }
         // Held until its group is known, so that none escapes an interrupt.
-        let mut child = command.spawn()?;
+        let mut child = program::start(words, set_up)?;
         let group = Pid::from_child(&child);
         groups.alive.insert(group);
         drop(groups);

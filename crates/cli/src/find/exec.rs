@@ -12,7 +12,7 @@ use super::entry::Entry;
 use super::expr::Exec;
 use super::quote::quoted;
 use super::session::Session;
-use crate::messages;
+use crate::{messages, program};
 
 /// Bytes of file names handed to one run of a gathered command: what GNU find and xargs use, small
 /// enough for every limit the kernel sets when `ulimit -s` is at its usual 8 MiB.
@@ -25,6 +25,20 @@ pub(crate) struct Gathered {
     bytes: usize,
     place: Place,
     directory_number: u64,
+}
+
+impl Gathered {
+    /// Whether they wait for a command that runs in the directory of `entry`.
+    fn are_beside(&self, entry: &Entry<'_>) -> bool {
+        if entry.depth > 0 {
+            return self.directory_number == entry.directory_number;
+        }
+        match &self.place {
+            Place::Here => directory_of_start(entry).is_empty(),
+            Place::Open(_) => false,
+            Place::Named(path) => directory_of_start(entry) == path.as_bytes(),
+        }
+    }
 }
 
 /// Where a command runs.
@@ -100,7 +114,7 @@ fn gather(exec: &Exec, entry: &Entry<'_>, session: &mut Session<'_>) {
     // Each argument costs its bytes, a NUL and a pointer.
     let bytes = file.len() + 1 + size_of::<usize>();
     let waiting = &session.gathered[exec.slot];
-    let elsewhere = exec.in_directory && waiting.directory_number != entry.directory_number;
+    let elsewhere = exec.in_directory && !waiting.are_beside(entry);
     if !waiting.files.is_empty() && (elsewhere || waiting.bytes + bytes > GATHERED_BYTES_MAX) {
         run_gathered(exec, session);
     }
@@ -165,12 +179,17 @@ fn place(exec: &Exec, entry: &Entry<'_>) -> Result<Place, rustix::io::Errno> {
     if entry.depth > 0 {
         return Ok(Place::Open(rustix::io::fcntl_dupfd_cloexec(entry.directory, 0)?));
     }
-    let before = &entry.path[..entry.path.len() - after_last_slash(entry.path).len()];
+    let before = directory_of_start(entry);
     Ok(if before.is_empty() {
         Place::Here
     } else {
         Place::Named(OsString::from_vec(before.to_vec()))
     })
+}
+
+/// The path of a start point up to its last component.
+fn directory_of_start<'a>(entry: &Entry<'a>) -> &'a [u8] {
+    &entry.path[..entry.path.len() - after_last_slash(entry.path).len()]
 }
 
 fn substitute(word: &OsStr, file: &OsStr) -> OsString {
@@ -179,23 +198,24 @@ fn substitute(word: &OsStr, file: &OsStr) -> OsString {
 
 /// Runs a command to its end; whether it succeeded.
 fn start(words: &[OsString], place: &Place, asked: bool) -> std::io::Result<bool> {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]);
-    match place {
-        Place::Here => {}
-        // The child changes its directory before the descriptor is closed by `exec`.
-        Place::Open(open) => {
-            command.current_dir(format!("/proc/self/fd/{}", open.as_raw_fd()));
+    let set_up = |command: &mut Command| {
+        match place {
+            Place::Here => {}
+            // The child changes its directory before the descriptor is closed by `exec`.
+            Place::Open(open) => {
+                command.current_dir(format!("/proc/self/fd/{}", open.as_raw_fd()));
+            }
+            Place::Named(path) => {
+                command.current_dir(path);
+            }
         }
-        Place::Named(path) => {
-            command.current_dir(path);
+        if asked {
+            // The answers on stdin are not the command's.
+            command.stdin(Stdio::null());
         }
-    }
-    if asked {
-        // The answers on stdin are not the command's.
-        command.stdin(Stdio::null());
-    }
-    Ok(command.status()?.success())
+        Ok(())
+    };
+    Ok(program::start(words, set_up)?.wait()?.success())
 }
 
 /// Asks on stderr, and reads the answer from stdin.

@@ -5,9 +5,9 @@
 
 use std::ffi::OsString;
 
+use nearfirst::Fnmatch;
 use regex::bytes::Regex;
 
-use super::glob::Glob;
 use super::mode::PermissionTest;
 use super::printf::{Field, Piece};
 
@@ -63,9 +63,9 @@ impl Expr {
 #[derive(Debug)]
 pub(crate) enum Test {
     Constant(bool),
-    Name(Glob),
-    Path(Glob),
-    LinkTarget(Glob),
+    Name(Fnmatch),
+    Path(Fnmatch),
+    LinkTarget(Fnmatch),
     Regex(Regex),
     Type(TypeSet),
     /// `-xtype`: the type seen when links are treated the other way round.
@@ -90,7 +90,7 @@ pub(crate) enum Test {
     Access(Access),
     FsType(Vec<u8>),
     Latency(Latency),
-    Device(Glob),
+    Device(Fnmatch),
 }
 
 impl Test {
@@ -294,7 +294,7 @@ impl Latency {
 pub(crate) struct TypeSet(u8);
 
 impl TypeSet {
-    const LETTERS: &'static [u8] = b"bcdpflsD";
+    const LETTERS: &'static [u8] = b"bcdpfls";
 
     /// Adds a letter; `None` when it is no type, `Some(false)` when it was in the set before.
     pub(crate) fn add(&mut self, letter: u8) -> Option<bool> {

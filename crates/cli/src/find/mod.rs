@@ -10,7 +10,6 @@ mod entry;
 mod eval;
 mod exec;
 mod expr;
-mod glob;
 mod listing;
 mod mode;
 mod objects;

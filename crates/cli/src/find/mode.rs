@@ -34,14 +34,12 @@ impl PermissionTest {
         } else {
             (symbolic(mode, false)?, symbolic(mode, true)?)
         };
-        // GNU find: `/000` matches every file, as `-000` does.
-        let rule = if file == 0 && rule == Rule::Any { Rule::All } else { rule };
         Some(Self { rule, file, directory })
     }
 
     /// Whether no bit is asked for.
     pub(crate) fn asks_for_nothing(&self) -> bool {
-        self.file == 0
+        self.file == 0 && self.directory == 0
     }
 
     pub(crate) fn holds(&self, mode: u32, is_directory: bool) -> bool {
@@ -50,7 +48,8 @@ impl PermissionTest {
         match self.rule {
             Rule::Exactly => bits == asked,
             Rule::All => bits & asked == asked,
-            Rule::Any => bits & asked != 0,
+            // GNU find: `/000` matches every file, as `-000` does.
+            Rule::Any => asked == 0 || bits & asked != 0,
         }
     }
 }
@@ -73,7 +72,11 @@ fn symbolic(text: &[u8], is_directory: bool) -> Option<u32> {
                 return None;
             }
             let end = after.iter().position(|byte| b"+-=".contains(byte)).unwrap_or(after.len());
-            let value = permissions(&after[..end], bits, is_directory)? & who;
+            let value = match octal(&after[..end]) {
+                Some(_) if who_end > 0 || end < after.len() => return None,
+                Some(value) => value,
+                None => permissions(&after[..end], bits, is_directory)? & who,
+            };
             bits = match operator {
                 b'+' => bits | value,
                 b'-' => bits & !value,
@@ -173,11 +176,20 @@ mod tests {
         assert!(!holds("/222", 0o100_444));
         assert!(holds("/000", 0));
         assert!(holds("u=rw,g=u", 0o660));
+        assert!(holds("=755", 0o755) && holds("-=444", 0o444) && holds("--111", 0));
+    }
+
+    #[test]
+    fn a_directory_may_be_asked_for_more_than_a_file() {
+        let test = PermissionTest::parse(b"/a+X").expect("a mode");
+        assert!(test.holds(0o110, true) && !test.holds(0o600, true) && test.holds(0o600, false));
+        assert!(!test.asks_for_nothing());
+        assert!(PermissionTest::parse(b"/000").expect("a mode").asks_for_nothing());
     }
 
     #[test]
     fn what_is_no_mode() {
-        for text in ["", "-", "9", "u", "u+q", "7777777", "zz", "+-,"] {
+        for text in ["", "-", "9", "u", "u+q", "7777777", "zz", "+-,", "=8", "a+111", "=7+1"] {
             assert!(PermissionTest::parse(text.as_bytes()).is_none(), "{text}");
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! Texts of errors and warnings are GNU find's.
 
+use nearfirst::Fnmatch;
+
 use super::expr::{Access, Moment, Number, Owner, Same, Stamp, Test};
-use super::glob::Glob;
 use super::mode::PermissionTest;
 use super::operand::{age, invalid, latency, number, size, types};
 use super::parse::{Follow, Reader, Result};
@@ -24,8 +25,8 @@ const TESTS: &[(&str, Read)] = &[
     ("-wholename", |reader, text| reader.path(text, false)),
     ("-ipath", |reader, text| reader.path(text, true)),
     ("-iwholename", |reader, text| reader.path(text, true)),
-    ("-lname", |reader, text| Ok(Test::LinkTarget(Glob::new(reader.argument(text)?, false)))),
-    ("-ilname", |reader, text| Ok(Test::LinkTarget(Glob::new(reader.argument(text)?, true)))),
+    ("-lname", |reader, text| Ok(Test::LinkTarget(Fnmatch::new(reader.argument(text)?, false)))),
+    ("-ilname", |reader, text| Ok(Test::LinkTarget(Fnmatch::new(reader.argument(text)?, true)))),
     ("-regex", |reader, text| reader.regex(text, false)),
     ("-iregex", |reader, text| reader.regex(text, true)),
     ("-type", |reader, text| Ok(Test::Type(types(reader.argument(text)?, text)?))),
@@ -60,7 +61,7 @@ const TESTS: &[(&str, Read)] = &[
         Err("invalid predicate -context: SELinux is not enabled.".to_owned().into())
     }),
     ("-latency", |reader, text| reader.latency(text)),
-    ("-device", |reader, text| Ok(Test::Device(Glob::new(reader.argument(text)?, false)))),
+    ("-device", |reader, text| Ok(Test::Device(Fnmatch::new(reader.argument(text)?, false)))),
 ];
 
 const MINUTE: i128 = 60 * time::SECOND;
@@ -91,7 +92,7 @@ impl Reader<'_> {
                 quoted(whole.as_bytes())
             ));
         }
-        Ok(Test::Name(Glob::new(pattern, any_case)))
+        Ok(Test::Name(Fnmatch::new(pattern, any_case)))
     }
 
     fn path(&mut self, text: &str, any_case: bool) -> Result<Test> {
@@ -102,7 +103,7 @@ impl Reader<'_> {
                 String::from_utf8_lossy(pattern)
             ));
         }
-        Ok(Test::Path(Glob::new(pattern, any_case)))
+        Ok(Test::Path(Fnmatch::new(pattern, any_case)))
     }
 
     fn regex(&mut self, text: &str, any_case: bool) -> Result<Test> {

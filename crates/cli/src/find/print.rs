@@ -94,6 +94,10 @@ impl<'a> Value<'a> {
         };
         if let Some(number) = self.number {
             if let (Number::Decimal | Number::Octal, Some(precision)) = (number, layout.precision) {
+                // As C has it: no digit of nothing.
+                if precision == 0 && *text == *b"0" {
+                    text = Cow::Borrowed(b"");
+                }
                 pad(text.to_mut(), 0, precision, b'0');
             }
             match number {

@@ -392,8 +392,12 @@ impl<'a> Walk<'a> {
             } else {
                 Ok(look(entry.directory.as_fd(), entry.name))
             };
-            let Ok(found) = found else { return true };
-            found.ok().map(|meta| (meta.stx_dev_major, meta.stx_dev_minor))
+            match found {
+                Ok(Ok(meta)) => Some((meta.stx_dev_major, meta.stx_dev_minor)),
+                // Opening it says why.
+                Ok(Err(_)) => return false,
+                Err(Stalled) => return true,
+            }
         };
         device != self.start_device
     }

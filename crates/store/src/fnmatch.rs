@@ -6,11 +6,13 @@
 
 use bstr::ByteSlice as _;
 
-/// A compiled pattern.
+/// A pattern of one text, as `fnmatch(3)` has it: `*`, `?`, `[a-z]`, `[!a-z]`, `[[:alpha:]]`, and a
+/// backslash that quotes. In text that is UTF-8 a character is one, whatever its bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Glob {
+pub struct Fnmatch {
     shape: Shape,
     fold: bool,
+    has_open_bracket: bool,
 }
 
 /// Shapes that need no backtracking are told apart, since `*.c` is what people write.
@@ -45,19 +47,20 @@ type Class = fn(char) -> bool;
 /// Stands above all characters, so that a stray byte equals no character.
 const STRAY_BYTE: u32 = 0x11_0000;
 
-impl Glob {
+impl Fnmatch {
     /// Compiles a pattern; every byte string is one. With `fold`, letter case does not count.
-    pub(crate) fn new(pattern: &[u8], fold: bool) -> Self {
-        let shape = match tokens(pattern, fold) {
+    pub fn new(pattern: &[u8], fold: bool) -> Self {
+        let mut has_open_bracket = false;
+        let shape = match tokens(pattern, fold, &mut has_open_bracket) {
             None => Shape::Nothing,
             Some(tokens) if fold => Shape::Any(tokens),
             Some(tokens) => simplify(tokens),
         };
-        Self { shape, fold }
+        Self { shape, fold, has_open_bracket }
     }
 
     /// Whether the pattern matches the whole text.
-    pub(crate) fn matches(&self, text: &[u8]) -> bool {
+    pub fn matches(&self, text: &[u8]) -> bool {
         match &self.shape {
             Shape::Whole(literal) => text == literal,
             Shape::Prefix(literal) => text.starts_with(literal),
@@ -66,6 +69,16 @@ impl Glob {
             Shape::Any(tokens) => matches_tokens(tokens, text, self.fold),
             Shape::Nothing => false,
         }
+    }
+
+    /// Whether every text matches.
+    pub(crate) fn is_any(&self) -> bool {
+        matches!(&self.shape, Shape::Suffix(literal) if literal.is_empty())
+    }
+
+    /// Whether a `[` stands for itself because no `]` follows.
+    pub(crate) fn has_open_bracket(&self) -> bool {
+        self.has_open_bracket
     }
 }
 
@@ -89,7 +102,7 @@ fn folded(unit: u32) -> u32 {
     }
 }
 
-fn tokens(pattern: &[u8], fold: bool) -> Option<Vec<Token>> {
+fn tokens(pattern: &[u8], fold: bool, has_open_bracket: &mut bool) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut rest = pattern;
     while !rest.is_empty() {
@@ -112,6 +125,7 @@ fn tokens(pattern: &[u8], fold: bool) -> Option<Vec<Token>> {
                     rest = after;
                     continue;
                 }
+                *has_open_bracket = true;
             }
             b'\\' => {
                 rest = &rest[1..];
@@ -277,7 +291,7 @@ mod tests {
     use super::*;
 
     fn matches(pattern: &str, text: &str) -> bool {
-        Glob::new(pattern.as_bytes(), false).matches(text.as_bytes())
+        Fnmatch::new(pattern.as_bytes(), false).matches(text.as_bytes())
     }
 
     #[test]
@@ -303,10 +317,10 @@ mod tests {
     #[test]
     fn characters_and_stray_bytes() {
         assert!(matches("?", "é"));
-        assert!(Glob::new(b"a?b", false).matches(b"a\xffb"));
-        assert!(Glob::new(b"*\xff*", false).matches(b"a\xffb"));
-        assert!(!Glob::new(b"*\xa9*", false).matches("é".as_bytes()));
-        assert!(Glob::new("É*".as_bytes(), true).matches("éa".as_bytes()));
+        assert!(Fnmatch::new(b"a?b", false).matches(b"a\xffb"));
+        assert!(Fnmatch::new(b"*\xff*", false).matches(b"a\xffb"));
+        assert!(!Fnmatch::new(b"*\xa9*", false).matches("é".as_bytes()));
+        assert!(Fnmatch::new("É*".as_bytes(), true).matches("éa".as_bytes()));
     }
 
     #[test]
