@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::Advice;
 
-use super::reader::{PIECE_BYTES, leave_caches, read};
+use super::reader::{AlignedBuffer, PIECE_BYTES, leave_caches, read};
 use super::residency::{Method, ranges_by};
 use crate::Clock;
 
@@ -75,16 +75,16 @@ fn drop_all(file: &File, range: &Range<u64>) -> io::Result<()> {
 }
 
 fn second_reads(file: &File, count: u64, clock: &Clock) -> io::Result<Vec<(u64, f64)>> {
-    // Not of zeros: those are memory only when they are first written over.
-    let mut buffer = vec![1; PIECE_BYTES];
-    read(file, 0..count * READ_BYTES, &mut buffer)?;
+    let mut buffer = AlignedBuffer::new(PIECE_BYTES);
+    let buffer = buffer.bytes(PIECE_BYTES);
+    read(file, 0..count * READ_BYTES, buffer)?;
     leave_caches();
     let mut reads = Vec::new();
     for start in (0..count).map(|number| number * READ_BYTES) {
         let range = start..start + READ_BYTES;
         let is_near = resident(file, range.clone())?.iter().all(|(_, resident)| *resident);
         let began = clock.now();
-        let found = read(file, range, &mut buffer)? as u64;
+        let found = read(file, range, buffer)? as u64;
         if is_near && found == READ_BYTES {
             reads.push((found, clock.now().saturating_sub(began).as_secs_f64()));
         }
