@@ -120,6 +120,62 @@ fn lines_where_a_mark_could_be_are_searched_before_a_file_is_binary() {
 }
 
 #[test]
+fn a_nul_byte_anywhere_ends_a_large_file_that_is_not_mapped() {
+    let line = "line foo bar\n";
+    let folder = Folder::new()
+        .with("late", [&line.repeat(700_000), "\0\n", &"none\n".repeat(10), line].concat())
+        .with("end", [&line.repeat(700_000), "\0\n"].concat())
+        .with("first", ["a\0foo foo\n", &line.repeat(700_000)].concat());
+    // A device among the files, and ripgrep maps none of them.
+    for file in ["late", "end", "first"] {
+        let (out, code) = folder.found(&["-I", "foo", file, "/dev/null"]);
+        let offset = if file == "first" { 1 } else { 9_100_000 };
+        let last = format!("binary file matches (found \"\\0\" byte around offset {offset})\n");
+        assert!(out.ends_with(&last), "{file}: {}", &out[out.len() - 200..]);
+        // Nothing of the block of 64 KiB with the byte, or after it.
+        let lines = if file == "first" { 0 } else { 9_100_000 / 65536 * 65536 / line.len() };
+        assert_eq!((out.lines().count(), code), (lines + 1, 0), "{file}");
+        let mapped = folder.found(&["-I", "foo", file]).0;
+        let lines = if file == "first" { 1 } else { 700_001 - usize::from(file == "end") };
+        assert!(mapped.lines().count() == lines, "{file}: {}", mapped.lines().count());
+    }
+    let none = folder.found(&["none", "late", "/dev/null"]);
+    let said = "late: binary file matches (found \"\\0\" byte around offset 9100000)\n";
+    assert_eq!(none, (said.into(), 0));
+    assert_eq!(folder.found(&["absent", "late", "/dev/null"]), (String::new(), 1));
+    let stats = folder.found(&["--stats", "foo", "first", "/dev/null"]).0;
+    assert!(stats.contains("\n2 matches\n1 matched lines\n1 files contained"), "{stats}");
+    let stats = folder.found(&["--stats", "foo", "first"]).0;
+    assert!(stats.contains("\n2 matches\n1 matched lines\n1 files contained"), "{stats}");
+}
+
+#[test]
+fn lines_are_searched_one_by_one_where_no_match_spans_them() {
+    let text = ["line foo bar\n".repeat(12_000).as_str(), "\0"].concat();
+    let folder = Folder::new().with("in/f", text);
+    let Some(rg) = ripgrep() else { return };
+    for args in [
+        &["-U", "foo", "in"][..],
+        &["-U", "-c", "foo", "in"],
+        &["-U", "-c", "foo\\n*", "in"],
+        &["-U", "--binary", "foo", "in"],
+        &["-U", "--no-mmap", "foo", "in/f"],
+        &["-U", "foo", "in/f", "/dev/null"],
+        &["-UP", "-c", "foo", "in"],
+    ] {
+        assert_eq!(folder.grep(args).0, folder.run(&rg, &[], args).0, "{args:?}");
+    }
+}
+
+#[test]
+fn a_wrong_type_or_glob_is_an_error_though_nothing_can_match() {
+    let folder = Folder::new().with("f", "x");
+    for args in [&["-t", "bogus", "-f", "/dev/null", "."][..], &["-m0", "-g", "[", "x", "."]] {
+        assert_eq!(folder.found(args), (String::new(), 2), "{args:?}");
+    }
+}
+
+#[test]
 fn holes_are_passed_over_where_that_makes_no_difference() {
     const TIB: u64 = 1 << 40;
     let folder = Folder::new();

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use ground::{Ground, objects, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::server::{Answer, Misbehaving};
-use testkit::until;
+use testkit::{Dir, Facility, cmd, skip_unless, until};
 
 /// A folder with a few small files.
 fn ground() -> Ground {
@@ -80,6 +80,18 @@ fn a_character_is_one_however_many_bytes_it_has() {
         assert_eq!(stdout(&ground.run(&["ls", "--sort=name", spec])), found, "{spec}");
     }
     assert_eq!(ground.run(&["ls", "??"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_home_that_is_closed_to_us_configures_nothing() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"));
+    let (home, ground) = (Dir::new(), ground());
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let program = ground.path().join("nearfirst");
+    fs::copy(env!("CARGO_BIN_EXE_nearfirst"), &program).unwrap();
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let run = cmd("setpriv", user).arg(&program).arg("ls").arg("a.txt");
+    run.env("HOME", home.path()).dir(ground.path()).run().succeeds().prints("a.txt\n");
 }
 
 #[test]

@@ -128,6 +128,7 @@ fn counts_are_gnu_wc_s_for_every_choice_of_columns() {
     }
     dir.same(&["-lw", "-cmL", "wide", "--lines"]);
     dir.same(&["--bytes", "--chars", "--lines", "--words", "--max-line-length", "wide"]);
+    dir.same(&["--b", "--w", "--l", "--c", "--m", "wide"]);
     dir.same(&["-l", "-l", "--li", "a"]);
     dir.same(&["a", "-l"]);
 }

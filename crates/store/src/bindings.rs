@@ -60,7 +60,8 @@ impl fmt::Debug for Bindings {
 impl Bindings {
     /// Of `$XDG_CONFIG_HOME/nearfirst/config.toml` (by default under
     /// `~/.config`), over those of `/etc/nearfirst/config.toml`. A file that is
-    /// not there binds nothing.
+    /// not there binds nothing, nor does one in a folder that is closed to us, as root's
+    /// home is to a program that root has started as another user.
     ///
     /// # Errors
     /// [`Error::Io`] of a file that cannot be read, [`Error::Refused`] of one
@@ -109,7 +110,14 @@ impl Bindings {
 
 fn read(path: &Path) -> Result<Bindings, Error> {
     match std::fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bindings::default()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            return Ok(Bindings::default());
+        }
         Err(error) => return Err(Error::io(path, error)),
         Ok(metadata) if metadata.len() > BYTES_MAX => {
             return Err(Error::refused(path, "too large to be a configuration"));

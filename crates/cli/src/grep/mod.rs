@@ -113,6 +113,8 @@ fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
         Mode::TypeList => return Ok((listing::types(&settings, &output)?, quiet)),
         Mode::Files => return Ok((listing::files(&settings, &output, trouble)?, quiet)),
         _ if settings.pattern.is_none() || settings.paths.is_empty() => {
+            // What is wrong with them is said though nothing is looked for.
+            walk::filters(&settings)?;
             return Ok((false, quiet));
         }
         _ => Run::new(&settings, &output, trouble).search()?,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use grep::matcher::Matcher as _;
+use grep::searcher::Searcher;
 
 use super::asked::{Asked, Boundary, Case, Engine, PatternSource};
 
@@ -22,6 +23,14 @@ impl Pattern {
         match self {
             Self::Regex(matcher) => never_matches_nul(matcher),
             Self::Pcre2(_, avoids_nul) => *avoids_nul,
+        }
+    }
+
+    /// Whether a match may go on over the end of a line, so that lines cannot be searched one by one.
+    pub(super) fn spans_lines(&self, searcher: &Searcher) -> bool {
+        match self {
+            Self::Regex(matcher) => searcher.multi_line_with_matcher(matcher),
+            Self::Pcre2(matcher, _) => searcher.multi_line_with_matcher(matcher),
         }
     }
 }

@@ -237,11 +237,13 @@ impl<'s> Worker<'s> {
         let mapped = is_regular
             && size > 0
             && if haystack.is_named() { settings.map_named } else { settings.map_found };
+        let spans_lines =
+            settings.pattern.as_ref().is_some_and(|it| it.spans_lines(&self.searcher));
         let whole = settings.plain_encoding
-            && if settings.asked.multiline {
+            && if spans_lines {
                 true
             } else if mapped {
-                size < LARGE_BYTES
+                size < LARGE_BYTES || settings.asked.multiline
             } else {
                 is_regular && size > 0 && size < BUFFER_BYTES as u64 && nul != Nul::Report
             };
@@ -255,7 +257,7 @@ impl<'s> Worker<'s> {
         }
         let result = read.and_then(|()| {
             let marked = settings.sniff && begins_with_mark(&buffer);
-            if marked || mapped || settings.asked.multiline {
+            if marked || mapped || spans_lines {
                 self.run(path, nul, stream, Source::Slice(&buffer))
             } else if buffer.len() > BUFFER_BYTES {
                 self.run(path, nul, stream, Source::Reader(&mut buffer.as_slice()))

@@ -7,6 +7,7 @@ use std::slice;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use ignore::overrides::Override;
 use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use nearfirst::Name;
@@ -86,6 +87,7 @@ pub(super) fn builder(
     trouble: &Trouble,
 ) -> anyhow::Result<WalkBuilder> {
     let asked = &settings.asked;
+    let (globs, types) = filters(settings)?;
     // No ignore file leaves out what was named, and what git ignores everywhere is slow to find.
     let finds_more = !settings.paths.is_one_file;
     let mut paths = paths.iter();
@@ -112,13 +114,8 @@ pub(super) fn builder(
         .threads(settings.threads)
         .same_file_system(asked.one_file_system)
         .skip_stdout(asked.mode.is_search())
-        .overrides(overrides(
-            &settings.current_folder,
-            &asked.globs,
-            &asked.iglobs,
-            asked.glob_case_insensitive,
-        )?)
-        .types(if asked.types.is_empty() { Types::empty() } else { types(&asked.types)? })
+        .overrides(globs)
+        .types(types)
         .hidden(!asked.hidden)
         .parents(!asked.no_ignore_parent)
         .ignore(!asked.no_ignore_dot)
@@ -135,6 +132,22 @@ pub(super) fn builder(
         builder.sort_by_file_name(std::ffi::OsStr::cmp);
     }
     Ok(builder)
+}
+
+/// The globs and file types that choose among what is found.
+///
+/// # Errors
+/// A glob that is none; a type that is not known.
+pub(super) fn filters(settings: &Settings) -> anyhow::Result<(Override, Types)> {
+    let asked = &settings.asked;
+    let globs = overrides(
+        &settings.current_folder,
+        &asked.globs,
+        &asked.iglobs,
+        asked.glob_case_insensitive,
+    )?;
+    let types = if asked.types.is_empty() { Types::empty() } else { types(&asked.types)? };
+    Ok((globs, types))
 }
 
 /// Whether the walk may go on with an entry: not if that is a folder on a mount that does not

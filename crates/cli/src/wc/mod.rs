@@ -64,7 +64,8 @@ pub(crate) struct Args {
     /// Print the byte counts
     ///
     /// Alone, it asks for the size and reads nothing where the size can be believed.
-    #[arg(short = 'c', long)]
+    // What GNU wc takes for them, and our own options would make ambiguous.
+    #[arg(short = 'c', long, alias = "b")]
     bytes: bool,
 
     /// Print the character counts
@@ -85,7 +86,7 @@ pub(crate) struct Args {
     max_line_length: bool,
 
     /// Print the word counts
-    #[arg(short = 'w', long)]
+    #[arg(short = 'w', long, alias = "w")]
     words: bool,
 
     /// Read the names of the files from F, each ended by a NUL byte

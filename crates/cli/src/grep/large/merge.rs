@@ -177,8 +177,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
             self.tally.binary_offset = part.head_nul;
         }
         if self.is_hidden() {
-            self.merge_hidden(start, &part);
-            return Ok(());
+            return self.merge_hidden(start, end, &part);
         }
         // What follows the last match that is wanted does not count as searched.
         if let Some(wanted) = self.wanted.filter(|wanted| (1..=part.tally.events).contains(wanted))
@@ -223,15 +222,22 @@ impl<'a, M: Matcher> Merge<'a, M> {
 
     /// In a binary file no line is printed: the first that would be ends the
     /// search, and only a match counts.
-    fn merge_hidden(&mut self, start: u64, part: &Part) {
+    fn merge_hidden(&mut self, start: u64, end: u64, part: &Part) -> io::Result<()> {
         let searcher = &self.bench.searcher;
         let begins_with_match = start == 0 && part.before_first == Some(0);
         let context_comes_first =
             (searcher.passthru() || searcher.before_context() > 0) && !begins_with_match;
         let is_match = part.tally.events > 0;
-        self.tally.events += u64::from(is_match && !context_comes_first);
-        self.tally.bytes_searched += part.tally.bytes_searched;
+        let counts = is_match && !context_comes_first;
         self.done = is_match || part.last || searcher.passthru();
+        self.tally.events += u64::from(counts);
+        self.tally.bytes_searched += part.tally.bytes_searched;
+        if counts && self.method.format.stats {
+            let first = self.again(start, end, 1)?.tally;
+            self.tally.matches += first.matches;
+            self.tally.matched_lines += first.matched_lines;
+        }
+        Ok(())
     }
 
     fn count(&mut self, part: &Part) {

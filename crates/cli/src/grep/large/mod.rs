@@ -97,7 +97,7 @@ impl Run<'_> {
             found: Found::default(),
         };
         let first = bench();
-        let unordered = settings.asked.unordered && is_free_of_order(&first.searcher, method.nul);
+        let unordered = settings.asked.unordered && is_free_of_order(&first.searcher, &method);
         let source = Source { file: self.file, path: self.haystack.path(), costs: self.costs };
         let avoids_nul = settings.pattern.as_ref().is_some_and(Pattern::avoids_nul);
         let sparse = Sparse::of(source, &method, &first.searcher, matcher, avoids_nul)?;
@@ -130,6 +130,7 @@ impl Run<'_> {
             format: &settings.format,
             path,
             nul: if named { settings.nul_named } else { settings.nul_found },
+            mapped: if named { settings.map_named } else { settings.map_found },
             sniff: settings.sniff,
             separator: if settings.asked.null_data { 0 } else { b'\n' },
         }
@@ -311,8 +312,8 @@ fn finish<M: Matcher>(
 }
 
 /// Whether chunks can be printed as they come: nothing reaches over their edges.
-fn is_free_of_order(searcher: &Searcher, nul: Nul) -> bool {
-    nul != Nul::Leave
+fn is_free_of_order(searcher: &Searcher, method: &Method<'_>) -> bool {
+    !method.minds_every_nul()
         && !searcher.line_number()
         && !searcher.passthru()
         && searcher.before_context() == 0

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use grep::matcher::Matcher;
-use grep::searcher::Searcher;
+use grep::searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use nearfirst::fetch::{self, Source};
 
 use super::super::print::found::{Found, line_end_len};
@@ -34,12 +34,23 @@ pub(super) struct Method<'a> {
     pub(super) format: &'a Format,
     pub(super) path: &'a [u8],
     pub(super) nul: Nul,
+    /// ripgrep would map the file, and look for a NUL byte in its head and in what it prints only.
+    pub(super) mapped: bool,
     /// A byte-order mark at the start of the file counts.
     pub(super) sniff: bool,
     pub(super) separator: u8,
 }
 
 impl<'a> Method<'a> {
+    /// Whether a NUL byte ends what is printed wherever it is, as where ripgrep reads a file block by block.
+    pub(super) fn minds_every_nul(&self) -> bool {
+        match self.nul {
+            Nul::Leave => true,
+            Nul::Report => !self.mapped && self.format.kind == Kind::Lines,
+            Nul::Text => false,
+        }
+    }
+
     /// What prints a part that begins at `offset`.
     pub(super) fn printing<'b, M: Matcher>(
         &self,
@@ -232,7 +243,8 @@ impl<M: Matcher> Bench<M> {
                 return Ok(part);
             }
         }
-        let nul = (method.nul == Nul::Leave).then(|| memchr::memchr(0, bytes)).flatten();
+        let nul = method.minds_every_nul().then(|| memchr::memchr(0, bytes)).flatten();
+        let all = bytes;
         let bytes = nul.map_or(bytes, |at| before_block(bytes, offset, at, method.separator));
         let out = &mut part.rendered;
         let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
@@ -246,8 +258,13 @@ impl<M: Matcher> Bench<M> {
         if let Some(at) = nul {
             part.tally.binary_offset = Some(offset + at as u64);
         }
-        part.last = nul.is_some()
-            || (method.format.kind == Kind::Lines && part.tally.binary_offset.is_some());
+        part.last = match nul {
+            Some(_) if method.nul == Nul::Report => {
+                self.ends_hidden(&all[bytes.len()..], &mut part)?
+            }
+            Some(_) => true,
+            None => method.format.kind == Kind::Lines && part.tally.binary_offset.is_some(),
+        };
         if self.searcher.line_number() {
             // The searcher has counted up to the last line that it handed over.
             let (counted, from) = shown.map_or((0, 0), |shown| {
@@ -272,6 +289,24 @@ impl<M: Matcher> Bench<M> {
         Ok(part)
     }
 
+    /// Whether nothing follows what stands where a NUL byte hides all lines: the first that would be
+    /// printed ends the search, and counts if it is a match.
+    fn ends_hidden(&mut self, bytes: &[u8], part: &mut Part) -> io::Result<bool> {
+        let mut first = First::default();
+        self.searcher.search_slice(&self.matcher, bytes, &mut first)?;
+        if let Some(line) = &first.matching {
+            part.tally.events += 1;
+            part.tally.matched_lines += 1;
+            let count = |_| {
+                part.tally.matches += 1;
+                true
+            };
+            let found = self.matcher.find_iter(line, count);
+            found.map_err(|error| io::Error::other(error.to_string()))?;
+        }
+        Ok(first.matching.is_some() || first.is_context)
+    }
+
     /// Takes one line that goes on over holes, of which `short` is a form with fewer zeros: it is
     /// read only where it is printed.
     ///
@@ -294,6 +329,10 @@ impl<M: Matcher> Bench<M> {
             if part.marked {
                 return Ok(part);
             }
+        }
+        if method.nul == Nul::Report && method.minds_every_nul() {
+            let zero = memchr::memchr(0, line.short).unwrap_or_default();
+            part.head_nul = Some(range.start + zero as u64);
         }
         let (before, after) = (self.searcher.before_context(), self.searcher.after_context());
         if before > 0 || after > 0 {
@@ -350,6 +389,27 @@ impl<M: Matcher> Bench<M> {
         beside.goes_on = printing.stretched_context_line(&self.searcher, line, bytes)?;
         beside.nul = printing.tally.binary_offset;
         Ok(beside)
+    }
+}
+
+/// What the first line would be that is printed.
+#[derive(Debug, Default)]
+struct First {
+    matching: Option<Vec<u8>>,
+    is_context: bool,
+}
+
+impl Sink for First {
+    type Error = io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {
+        self.matching = Some(line.bytes().to_vec());
+        Ok(false)
+    }
+
+    fn context(&mut self, _searcher: &Searcher, _line: &SinkContext<'_>) -> io::Result<bool> {
+        self.is_context = true;
+        Ok(false)
     }
 }
 
