@@ -19,6 +19,7 @@ use sled::{Device, Observation};
 
 use super::locate::data_ranges;
 use super::reader::{Access, AlignedBuffer, BLOCK_BYTES, Random, Reader};
+use super::sys::leave_signals_to_others;
 use super::warm;
 use crate::{Backing, Clock, Error, Kind, Local, Mounts};
 
@@ -77,6 +78,7 @@ fn probe(
     let (target, device, backing, clock) =
         (path.to_owned(), entry.device.clone(), entry.backing, clock.clone());
     let work = move || {
+        leave_signals_to_others();
         let say = |step| drop(sender.send(Ok(step)));
         say(Progress::Searching);
         let result = measure(&target, entry.kind, device, backing, &clock, limit, say);
