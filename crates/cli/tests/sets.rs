@@ -162,6 +162,22 @@ fn files_that_are_listed_by_url_are_read() {
 }
 
 #[test]
+fn a_body_that_says_where_it_ends_is_read_to_there() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let text = Answer::bytes("hello world\n").chunked().ignores_ranges();
+    server.answer("/chunked", text.clone());
+    server.answer("/both", text.header("Content-Length", "3"));
+    for path in ["/chunked", "/both"] {
+        let url = server.url(path);
+        let output = ground.run(&["cat", &url]);
+        assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("hello world\n", ""));
+        // Its length is not known before, so that it is counted.
+        let output = ground.run(&["wc", "-c", &url]);
+        assert_eq!(stdout(&output), format!("12 {url}\n"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_server_that_sends_little_but_steadily_does_not_stall() {
     let (ground, server) = (ground(), Misbehaving::new());
     let bytes = testkit::noise(3000, 1);
@@ -372,6 +388,50 @@ fn each_runs_what_the_kernel_cannot_as_a_script_of_the_shell() {
         let output = command.env("PATH", &path).output().unwrap();
         assert_eq!(stdout(&output), "of a script: a.txt\n", "{}", stderr(&output));
     }
+}
+
+#[test]
+fn each_has_no_more_threads_than_members() {
+    let ground = ground();
+    let output = ground.run(&["each", "-j", "99999999", "--ordered", "*.txt", "--", "echo"]);
+    assert_eq!(stdout(&output), "a.txt\nb.txt\n", "{}", stderr(&output));
+}
+
+/// Runs a program on a terminal of its own, until it ends.
+const ON_A_TERMINAL: &str = r"
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+said = b''
+try:
+    while more := os.read(terminal, 4096):
+        said += more
+except OSError:
+    pass
+_, status = os.waitpid(pid, 0)
+print(said.decode().replace('\r', ''), os.waitstatus_to_exitcode(status))
+";
+
+#[test]
+fn a_command_that_waits_for_the_terminal_is_ended_and_told_of() {
+    skip_unless!(Facility::Tool("python3"));
+    let ground = ground();
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let on_a_terminal = |args: &[&str]| {
+        let python = cmd("python3", ["-c", ON_A_TERMINAL, program]);
+        let python = args.iter().fold(python, testkit::Cmd::arg);
+        python.dir(ground.path()).run().text()
+    };
+    let reads = "read x </dev/tty; echo got $x";
+    let told = on_a_terminal(&["each", "a.txt", "--", "sh", "-c", reads]);
+    let expected =
+        "a.txt: sh was ended: it waited for the terminal, which commands of each have not";
+    assert!(told.contains(expected) && told.ends_with(" 1\n"), "{told}");
+    let spec = format!("./%sh -c '{reads}'%");
+    let told = on_a_terminal(&["ls", "--allow-programs", &spec]);
+    let expected = "it waits for the terminal, which programs that name objects have not";
+    assert!(told.contains(expected) && told.ends_with(" 1\n"), "{told}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Name {
     /// What follows the last `/`: the object's own file name; empty for a folder's name.
     pub fn file_name(&self) -> &[u8] {
         let bytes = match self.0.iter().position(|byte| b"?#".contains(byte)) {
-            Some(end) if self.scheme().is_some() => &self.0[..end],
+            Some(end) if matches!(self.scheme(), Some("http" | "https")) => &self.0[..end],
             _ => &self.0,
         };
         bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
@@ -181,6 +181,7 @@ mod tests {
         for (name, file) in [
             ("https://h/a/b.pdf?x=/y", "b.pdf"),
             ("s3://b/a/", ""),
+            ("s3://b/report#3?.pdf", "report#3?.pdf"),
             ("what?/b?c", "b?c"),
             ("plain", "plain"),
         ] {

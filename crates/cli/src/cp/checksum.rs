@@ -28,9 +28,10 @@ impl Sums {
         })
     }
 
-    /// Two readings gave the same bytes, which the tag is not the sum of: it is none.
-    pub(super) fn is_opaque(&self, entry: &Entry) {
-        self.opaque().insert(bucket(entry).to_vec());
+    /// Two readings gave the same bytes, which the tag is not the sum of: it is none. Whether that
+    /// is the first such of its bucket.
+    pub(super) fn is_opaque(&self, entry: &Entry) -> bool {
+        self.opaque().insert(bucket(entry).to_vec())
     }
 
     fn opaque(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {

@@ -381,8 +381,15 @@ impl<'a> Copier<'a> {
         match kept {
             Some(kept) => self.check_parts(kept, part, entry).map(|()| true),
             None if self.is_same_again(part, entry, &first)? => {
-                self.sums.is_opaque(entry);
-                let Some(mut sum) = self.kept_sum(entry) else { return Ok(false) };
+                let is_first = self.sums.is_opaque(entry);
+                let Some(mut sum) = self.kept_sum(entry) else {
+                    if is_first {
+                        // It may be damaged where it lies; whoever knows its server can tell.
+                        let what = "its ETag looks like an MD5 sum and is not that of what came, twice the same: ETags of its bucket are taken for no sums, and its objects are not checked";
+                        messages::note(format_args!("{}: {what}", sets::shown(&entry.name)));
+                    }
+                    return Ok(false);
+                };
                 part.reread(|bytes| sum.add(bytes))?;
                 self.check(sum, part, entry)
             }

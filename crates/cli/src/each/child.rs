@@ -11,7 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nearfirst::Name;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
 use crate::program;
 use crate::sets::interrupt::{self, Prepared};
@@ -44,6 +45,8 @@ pub(super) enum Ended {
     With(i32),
     /// By a signal.
     BySignal(i32),
+    /// By us: it was stopped because it is in the background of a terminal and would read from it.
+    AtTerminal,
 }
 
 impl From<ExitStatus> for Ended {
@@ -112,18 +115,37 @@ impl Children {
             return Err(io::ErrorKind::Interrupted.into());
         }
         // Held until its group is known, so that none escapes an interrupt.
-        let mut child = program::start(words, set_up)?;
+        let child = program::start(words, set_up)?;
         let group = Pid::from_child(&child);
         groups.alive.insert(group);
         drop(groups);
-        let status = child.wait();
+        let ended = ended(group);
         let mut groups = self.running.groups();
         groups.alive.remove(&group);
         self.running.ended.notify_all();
         if groups.closed {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        Ok((status?.into(), output))
+        Ok((ended?, output))
+    }
+}
+
+/// Waits for the leader of a group.
+fn ended(leader: Pid) -> io::Result<Ended> {
+    let mut at_terminal = false;
+    loop {
+        let status = retry_on_intr(|| waitpid(Some(leader), WaitOptions::UNTRACED))?;
+        let Some((_, status)) = status else { continue };
+        if !status.stopped() {
+            let ended = ExitStatus::from_raw(status.as_raw()).into();
+            return Ok(if at_terminal { Ended::AtTerminal } else { ended });
+        }
+        let signal = status.stopping_signal().unwrap_or_default();
+        if [Signal::TTIN, Signal::TTOU].iter().any(|stops| stops.as_raw() == signal) {
+            at_terminal = true;
+            // It would be stopped again where it went on.
+            kill_process_group(leader, Signal::KILL).ok();
+        }
     }
 }
 

@@ -10,8 +10,9 @@ mod words;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Scope};
 
 use nearfirst::{Member, MemberError, Set};
 
@@ -100,13 +101,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         next: Mutex::new(0),
         stops: AtomicBool::new(false),
         unrunnable: AtomicBool::new(false),
+        workers: AtomicUsize::new(1),
+        workers_max: args.jobs.jobs(),
     };
-    std::thread::scope(|scope| {
-        for _ in 1..args.jobs.jobs() {
-            scope.spawn(|| each.work(&set));
-        }
-        each.work(&set);
-    });
+    std::thread::scope(|scope| each.work(&set, scope));
     drop(shown);
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);
@@ -130,12 +128,16 @@ struct Each<'a> {
     stops: AtomicBool,
     /// The command itself cannot be run.
     unrunnable: AtomicBool,
+    /// Threads that have begun to work, and as many as may.
+    workers: AtomicUsize,
+    workers_max: usize,
 }
 
 impl Each<'_> {
-    fn work(&self, set: &Set) {
+    fn work<'scope>(&'scope self, set: &'scope Set, scope: &'scope Scope<'scope, '_>) {
         while !self.stops.load(Ordering::Relaxed) {
             let Some((number, member)) = self.take(set) else { return };
+            self.begin_another(set, scope);
             let output = match member {
                 Ok(member) => self.one(member),
                 Err(error) => {
@@ -147,6 +149,16 @@ impl Each<'_> {
             if !self.printer.write(number, output) {
                 self.stop();
             }
+        }
+    }
+
+    /// Has another take the next member meanwhile: no more than members, however many may be asked for.
+    fn begin_another<'scope>(&'scope self, set: &'scope Set, scope: &'scope Scope<'scope, '_>) {
+        let more = |workers| (workers < self.workers_max).then_some(workers + 1);
+        if self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
+            let work = move || self.work(set, scope);
+            // Where no thread can be had, fewer do the same work.
+            drop(thread::Builder::new().name("each".into()).spawn_scoped(scope, work));
         }
     }
 
@@ -208,6 +220,13 @@ impl Each<'_> {
             Ended::With(code) => {
                 self.failed();
                 sets::say_of(name, format_args!("{program} ended with {code}"));
+            }
+            Ended::AtTerminal => {
+                self.failed();
+                let what = format_args!(
+                    "{program} was ended: it waited for the terminal, which commands of each have not"
+                );
+                sets::say_of(name, what);
             }
             Ended::BySignal(signal) => {
                 self.failed();

@@ -101,6 +101,8 @@ pub(crate) struct FetchFlags {
     stall: Option<Duration>,
 
     /// How often a part is tried without getting on before its object is given up; 5 by default
+    ///
+    /// A server that asks for patience (429, 503) is asked again beyond that, for minutes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Fetching")]
     attempts: Option<u32>,
 

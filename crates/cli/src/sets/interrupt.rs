@@ -48,7 +48,12 @@ impl Drop for Prepared {
 pub(crate) fn watch(runtime: &Handle) {
     static WATCHING: Once = Once::new();
     WATCHING.call_once(|| {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+            SignalKind::quit(),
+        ];
         let is_ignored = ignored();
         for kind in kinds {
             if is_ignored(kind.as_raw_value()) {

@@ -80,12 +80,10 @@ pub(super) fn sizes(
                 name: OsStr::from_bytes(name.as_bytes()).to_owned(),
                 content: Content::Size(size),
             }),
+            // Its server does not say: what comes is counted.
             Ok(Entry { name, .. }) => {
-                let name = OsStr::from_bytes(name.as_bytes());
-                Input::Bad(format!(
-                    "{}: its server does not say how long it is",
-                    quote::quoted(name, encoding)
-                ))
+                let set = Set::open(&engine, [Spec::list([name])], SetOptions::default());
+                input(set.next().expect("it lists itself"), encoding)
             }
             Err(error) => {
                 let name = error.name();

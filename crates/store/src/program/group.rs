@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::runtime::Handle;
 
@@ -90,6 +90,15 @@ impl Group {
         let leader = pid.map(|pid| (child, pid));
         let group = Self { leader, runtime: Handle::current(), running: Arc::clone(running) };
         Ok((group, printed))
+    }
+
+    /// Whether it is stopped because it is in the background of a terminal and would read from it.
+    pub(super) fn is_stopped_at_terminal(&self) -> bool {
+        let Some((_, leader)) = &self.leader else { return false };
+        let looks = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let stopped = waitid(WaitId::Pid(*leader), looks).ok().flatten();
+        let signal = stopped.and_then(|stopped| stopped.stopping_signal());
+        [Signal::TTIN, Signal::TTOU].iter().any(|stops| Some(stops.as_raw()) == signal)
     }
 
     /// How the leader ended, when it does.

@@ -11,6 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _, future, stream};
 use sled::Device;
@@ -24,6 +25,8 @@ use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store, without_
 /// What is read of a program's output at a time: a pipe's size. A program that
 /// prints more than is asked for waits.
 const READ_BYTES: usize = 64 << 10;
+/// A program that prints nothing for so long is looked at: whether it ever will.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs programs and takes what they print for names.
 ///
@@ -161,12 +164,20 @@ impl Running {
             if let Some(name) = next {
                 return Ok(Some(resolved(&self.folder, name)));
             }
-            let read = self.printed.read(&mut self.buffer).await;
-            match read
-                .map_err(|error| Error::interrupted(self.program.clone(), error.to_string()))?
-            {
-                0 => return self.last().await,
-                read => self.names.push(&self.buffer[..read]),
+            let read = tokio::time::timeout(LOOKS_EVERY, self.printed.read(&mut self.buffer));
+            match read.await {
+                Err(_) if self.group.is_stopped_at_terminal() => {
+                    self.is_over = true;
+                    let reason =
+                        "it waits for the terminal, which programs that name objects have not";
+                    return Err(Error::refused(self.program.clone(), reason));
+                }
+                Err(_) => {}
+                Ok(Err(error)) => {
+                    return Err(Error::interrupted(self.program.clone(), error.to_string()));
+                }
+                Ok(Ok(0)) => return self.last().await,
+                Ok(Ok(read)) => self.names.push(&self.buffer[..read]),
             }
         }
     }

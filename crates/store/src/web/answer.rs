@@ -3,7 +3,9 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use reqwest::StatusCode;
-use reqwest::header::{CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, LOCATION};
+use reqwest::header::{
+    CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, LOCATION, TRANSFER_ENCODING,
+};
 
 use super::network::Private;
 use crate::exchange::{causes, date, retry_after, text, unanswered};
@@ -43,8 +45,12 @@ pub(super) fn condition(version: &Version) -> (HeaderName, &str) {
     }
 }
 
-/// The length of the body that these headers announce.
+/// The length of the body that these headers announce; none where the body says itself where it
+/// ends, which goes before (RFC 9112, 6.3).
 pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        return None;
+    }
     text(headers, &CONTENT_LENGTH)?.trim().parse().ok()
 }
 

@@ -31,7 +31,18 @@ enum Page {
 }
 
 impl Base {
-    /// Of a page that a server gave under this URL, redirects followed.
+    /// Of a page that a server gave under this URL, redirects followed, when it was asked for
+    /// another; what is relative to it has the user and password that its own server was given.
+    pub(super) fn of_page(asked: &Url, mut url: Url, hosts: Arc<Hosts>) -> Self {
+        if url.origin() == asked.origin() && url.username().is_empty() && url.password().is_none() {
+            // An origin with a host can have them.
+            let _has_user = url.set_username(asked.username()).is_ok();
+            let _has_password = url.set_password(asked.password()).is_ok();
+        }
+        Self::of_url(url, hosts)
+    }
+
+    /// Of a page under this URL.
     pub(super) fn of_url(url: Url, hosts: Arc<Hosts>) -> Self {
         let is_public = !hosts.is_private(&url);
         Self { url, is_given: false, page: Page::Server { hosts, is_public } }
@@ -93,7 +104,10 @@ impl Base {
     fn file(&self, url: &Url) -> Option<Result<Name, Error>> {
         let below = match &self.page {
             Page::File { below } => below.as_deref(),
-            Page::Server { hosts, .. } if hosts.all_allowed() => None,
+            // As a path it would be one of the server's.
+            Page::Server { hosts, .. } if hosts.all_allowed() => {
+                return Some(Ok(Name::from(url.as_str())));
+            }
             Page::Server { .. } => {
                 let reason = "a page of a server links to a file of this machine, which is not followed unless private links are allowed";
                 return Some(Err(Error::refused(url.as_str(), reason)));
@@ -196,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_relative_to_a_page_has_its_user() {
+        let asked = Url::parse("https://me:secret@example.org/a").unwrap();
+        let given = |url: &str| Base::of_page(&asked, Url::parse(url).unwrap(), Arc::default());
+        let same = given("https://example.org/b/");
+        assert_eq!(name(&same, "c"), "https://me:secret@example.org/b/c");
+        assert_eq!(name(&same, "https://example.org/d"), "https://example.org/d");
+        let other = given("https://example.com/b/");
+        assert_eq!(name(&other, "c"), "https://example.com/b/c");
+    }
+
+    #[test]
     fn a_public_page_does_not_lead_into_a_private_network() {
         let base = public();
         for inward in
@@ -209,7 +234,7 @@ mod tests {
         assert!(private.link("file:///etc/passwd").unwrap().is_err());
         let allowed = Arc::new(Hosts::new(true));
         let allowed = Base::of_url(Url::parse("https://example.org/").unwrap(), allowed);
-        assert_eq!(name(&allowed, "file:///etc/a%20b"), "/etc/a b");
+        assert_eq!(name(&allowed, "file:///etc/a%20b"), "file:///etc/a%20b");
         assert_eq!(name(&allowed, "http://10.0.0.1/"), "http://10.0.0.1/");
     }
 

@@ -203,7 +203,8 @@ impl Servers {
 
     /// A page on its way, decoded.
     async fn page(&self, name: &Name) -> Result<(Base, ByteStream), Error> {
-        self.hosts.told(&url_of(name)?);
+        let asked = url_of(name)?;
+        self.hosts.told(&asked);
         let response = self.send(Bodies::Decoded, Method::GET, name, accepting()).await?;
         let headers = response.headers();
         if let Some(error) = failure(name, response.status(), headers, &self.clock) {
@@ -219,7 +220,7 @@ impl Servers {
             let reason = format!("the page came encoded as {coding}, which is not understood");
             return Err(Error::refused(name.clone(), reason));
         }
-        let base = Base::of_url(response.url().clone(), Arc::clone(&self.hosts));
+        let base = Base::of_page(&asked, response.url().clone(), Arc::clone(&self.hosts));
         let of = name.clone();
         let bytes = response.bytes_stream().map_err(move |error| broken(&of, &error));
         Ok((base, unless_silent(name.clone(), self.answer_max, bytes)))

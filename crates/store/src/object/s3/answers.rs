@@ -58,15 +58,28 @@ struct CommonPrefix {
 
 impl Listing {
     /// Reads a page.
+    ///
+    /// # Errors
+    /// It is none, as a page for people to log in is none.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+        if memchr::memmem::find(text, b"<ListBucketResult").is_none() {
+            return Err("it is no ListBucketResult".to_owned());
+        }
         quick_xml::de::from_reader(text).map_err(|error| error.to_string())
     }
 
     /// What asks for the page after this one.
-    pub(super) fn next(&self) -> Option<&str> {
-        self.next_continuation_token
-            .as_deref()
-            .filter(|token| self.is_truncated && !token.is_empty())
+    ///
+    /// # Errors
+    /// There is one, and the server does not say how to ask for it.
+    pub(super) fn next(&self) -> Result<Option<&str>, &'static str> {
+        if !self.is_truncated {
+            return Ok(None);
+        }
+        let token = self.next_continuation_token.as_deref().filter(|token| !token.is_empty());
+        token.map(Some).ok_or(
+            "the listing is not whole, and its server does not say how to ask for the rest: it may not know ListObjectsV2",
+        )
     }
 
     /// The prefixes that stand for what is below them.
@@ -183,7 +196,7 @@ mod tests {
     fn a_page_tells_names_versions_and_tiers() {
         let page = Listing::parse(PAGE.as_bytes()).unwrap();
         let entries: Vec<_> = page.entries(|key| Name::from(key)).collect();
-        assert_eq!(page.next(), Some("1+/="));
+        assert_eq!(page.next(), Ok(Some("1+/=")));
         assert_eq!(page.folders().collect::<Vec<_>>(), ["x y/"]);
         assert_eq!(entries[0].name, Name::from("a b+c#%/ü"));
         assert_eq!(entries[0].version, Some(Version::new("\"e1\"")));
@@ -201,8 +214,18 @@ mod tests {
             b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>",
         )
         .unwrap();
-        assert!(page.next().is_none() && page.entries(|key| Name::from(key)).next().is_none());
-        assert!(Listing::parse(b"<html>").is_err() || Listing::parse(b"nonsense").is_err());
+        assert_eq!(page.next(), Ok(None));
+        assert!(page.entries(|key| Name::from(key)).next().is_none());
+        for none in ["<html><body/></html>", "nonsense", "", "<Error><Code>x</Code></Error>"] {
+            assert!(Listing::parse(none.as_bytes()).is_err(), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_not_the_last_says_what_asks_for_the_next() {
+        // As a server answers that knows the first version of listing only.
+        let text = "<ListBucketResult><IsTruncated>true</IsTruncated><NextMarker>b</NextMarker></ListBucketResult>";
+        assert!(Listing::parse(text.as_bytes()).unwrap().next().is_err());
     }
 
     #[test]

@@ -137,6 +137,7 @@ impl Folders for Bucket {
                 folders: listing.folders().collect(),
             };
             let next = listing.next();
+            let next = next.map_err(|reason| Error::refused(bucket.root.name(&prefix), reason))?;
             if next.is_some() && next == after.as_deref() {
                 let reason = "the listing goes round: its next page is the one that just came";
                 Err(Error::refused(bucket.root.name(&prefix), reason))?;
