@@ -51,7 +51,7 @@ A SPEC names objects of this machine, of an object store or of a web server:
   @FILE
       the names that a file lists, one a line or NUL-separated
 
-A file that exists under the name as it stands is taken, whatever it looks like; in the names of
+A file that exists under the name as it stands is taken, whatever it looks like; in the names of \
 objects, \\ quotes the character after it."
     };
 }
