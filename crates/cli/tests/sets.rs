@@ -178,6 +178,19 @@ fn a_body_that_says_where_it_ends_is_read_to_there() {
 }
 
 #[test]
+fn an_ssh_that_ends_before_it_is_connected_is_what_is_told() {
+    let ground = ground();
+    let ssh = ground.create("bin/ssh", "#!/bin/sh\nexit 3\n");
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = ground.command(&["cat", "--attempts=1", "sftp://host/a.txt"]);
+    let path = format!("{}:/usr/bin:/bin", ground.path().join("bin").display());
+    let output = command.env("PATH", path).output().unwrap();
+    let told = "sftp://host/a.txt: `ssh` is not installed, or ended before it was connected\n";
+    assert!(stderr(&output).ends_with(told), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn a_server_that_sends_little_but_steadily_does_not_stall() {
     let (ground, server) = (ground(), Misbehaving::new());
     let bytes = testkit::noise(3000, 1);
@@ -520,6 +533,9 @@ fn what_cannot_be_understood_is_usage() {
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "in a.txt\n"));
     let told =
         "no store knows the scheme xyz://; there are s3, gs, az, webdav, sftp, hdfs, file, http";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    let output = ground.run(&["cat", "HTTP://host/a"]);
+    let told = "schemes are written in small letters: http://";
     assert!(stderr(&output).contains(told), "{}", stderr(&output));
     let output = ground.run(&["ls", r"none.db\select 1\"]);
     assert_eq!(stderr(&output), "nearfirst ls: none.db: No such file or directory\n");

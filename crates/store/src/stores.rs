@@ -98,6 +98,11 @@ impl Stores {
             None => Ok(Arc::clone(&self.files)),
             #[cfg(feature = "web")]
             Some("http" | "https") => Ok(Arc::clone(&self.web)),
+            Some(scheme) if scheme.bytes().any(|byte| byte.is_ascii_uppercase()) => {
+                let small = scheme.to_ascii_lowercase();
+                let reason = format!("schemes are written in small letters: {small}://");
+                Err(Error::unsupported(name.redacted(), reason))
+            }
             Some(scheme) => Err(Error::unsupported(
                 name.redacted(),
                 format!("no store knows the scheme {scheme}://; there are {}", self.known()),

@@ -16,6 +16,8 @@ use nearfirst::Version;
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 
+use crate::human;
+
 /// Bytes that most file systems allow in a name.
 const NAME_BYTES_MAX: usize = 255;
 const PART: &[u8] = b".nearfirst-part";
@@ -81,7 +83,7 @@ impl Part {
         mode: u32,
     ) -> io::Result<Self> {
         if let Some(folder) = dest.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder)?;
+            fs::create_dir_all(folder).map_err(|error| not_made(folder, error))?;
         }
         let file = locked(&beside(dest, PART), mode)?;
         let keeps = version.is_some();
@@ -217,7 +219,7 @@ fn locked(path: &Path, mode: u32) -> io::Result<File> {
     // The next run is to write it, too.
     options.mode(mode | 0o600);
     for _ in 0..OPENS_MAX {
-        let file = options.open(path)?;
+        let file = options.open(path).map_err(|error| in_the_way(path, error))?;
         // Where locks are not known, two runs at once are the user's to avoid.
         let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
         if locked == Err(Errno::WOULDBLOCK) {
@@ -229,6 +231,27 @@ fn locked(path: &Path, mode: u32) -> io::Result<File> {
         }
     }
     Err(io::Error::other("another run is writing it"))
+}
+
+/// What a file is first written under may be there already, as what it cannot be.
+fn in_the_way(path: &Path, error: io::Error) -> io::Error {
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => io::Error::other(format!(
+            "it is written as {} first, where something lies that is no file",
+            human::name(path)
+        )),
+        _ => error,
+    }
+}
+
+/// That a folder cannot be made: a file may lie where it would be.
+fn not_made(folder: &Path, error: io::Error) -> io::Error {
+    match folder.ancestors().find(|above| above.exists()) {
+        Some(file) if !file.is_dir() => {
+            io::Error::other(format!("{} is not a folder", human::name(file)))
+        }
+        _ => error,
+    }
 }
 
 /// Whether an open file is what lies at a path now.
@@ -316,6 +339,19 @@ mod tests {
         assert!(!is_at(&late, &beside(&dest, PART)).expect("another"));
         drop(next);
         assert_eq!(fs::read(&dest).expect("there"), b"whole");
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dest = folder.path().join("a");
+        std::os::unix::fs::symlink("b", beside(&dest, PART)).expect("made");
+        let error = Part::open(&dest, None, None, 0o666).expect_err("a link");
+        assert!(error.to_string().contains(".a.nearfirst-part first, where"), "{error}");
+        let file = folder.path().join("file");
+        fs::write(&file, "").expect("written");
+        let error = Part::open(&file.join("x/y"), None, None, 0o666).expect_err("no folder");
+        assert!(error.to_string().ends_with("/file is not a folder"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use opendal::ErrorKind;
 
 use super::transport::Said;
-use crate::{Error, Name};
+use crate::{Error, Name, without_number};
 
 /// What a server answered instead of what was asked for.
 #[derive(Debug, Clone, Default)]
@@ -126,6 +126,12 @@ pub(super) fn from_opendal(name: &Name, error: &opendal::Error, said: Option<Sai
         ErrorKind::Unexpected if reason.contains("Could not resolve hostname") => {
             Error::refused(name, reason)
         }
+        // The socket of the connection that `ssh` did not come to make; what the server lacks is NotFound.
+        ErrorKind::Unexpected
+            if name.scheme() == Some("sftp") && reason.starts_with("No such file") =>
+        {
+            Error::interrupted(name, "`ssh` is not installed, or ended before it was connected")
+        }
         ErrorKind::Unexpected => Error::interrupted(name, reason),
         _ => Error::refused(name, reason),
     }
@@ -149,5 +155,5 @@ fn deepest(error: &opendal::Error) -> String {
         }
         cause = inner.source();
     }
-    text.trim().replace(['\r', '\n'], " ")
+    without_number(text.trim().replace(['\r', '\n'], " "))
 }
