@@ -150,6 +150,46 @@ fn a_nul_byte_anywhere_ends_a_large_file_that_is_not_mapped() {
 }
 
 #[test]
+fn a_search_that_ends_before_a_nul_byte_does_not_know_of_it() {
+    let near = ["none\n".repeat(1_800_000), "foo\n".repeat(3), "none\n".repeat(20_000)].concat();
+    let folder = Folder::new()
+        .with("near", [&near, "a\0b\nfoo\n"].concat())
+        .with("both", ["a\0b\n", &near, "a\0b\nfoo\n"].concat())
+        // Where ripgrep reads, the byte ends a line.
+        .with("anchors", ["none xx\n".repeat(1_200_000).as_str(), "a\0foo\n"].concat());
+    let Some(rg) = ripgrep() else { return };
+    let all = [
+        &["-m3", "foo", "near"][..],
+        &["-m4", "foo", "near"],
+        &["-v", "-m3", "none", "near"],
+        &["-m3", "-A3", "foo", "near"],
+        &["-c", "foo", "near"],
+        &["-m3", "-c", "foo", "near"],
+        &["foo", "both"],
+        &["^foo", "anchors"],
+        &["a$", "anchors"],
+        &["xx.foo|a.foo", "anchors"],
+        &["-l", "^foo", "anchors"],
+        &["-q", "^foo", "anchors"],
+        &["-c", "^foo", "anchors"],
+        &["-c", "a.foo", "anchors"],
+    ];
+    for args in all {
+        let args = [args, &["/dev/null"]].concat();
+        assert_eq!(folder.grep(&args).0, folder.run(&rg, &[], &args).0, "{args:?}");
+    }
+    let counted = |args: &[&str]| {
+        let out = folder.found(args).0;
+        let lines = out.lines().filter(|line| line.ends_with("matches") || line.ends_with("lines"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let stats = ["--stats", "foo", "both", "/dev/null"];
+    assert_eq!(counted(&stats), ["1 matches", "1 matched lines", "1 files contained matches"]);
+    let stats = ["--stats", "-m1", "foo", "near", "/dev/null"];
+    assert_eq!(counted(&stats), ["1 matches", "1 matched lines", "1 files contained matches"]);
+}
+
+#[test]
 fn lines_are_searched_one_by_one_where_no_match_spans_them() {
     let text = ["line foo bar\n".repeat(12_000).as_str(), "\0"].concat();
     let folder = Folder::new().with("in/f", text);

@@ -445,6 +445,10 @@ fn a_command_that_waits_for_the_terminal_is_ended_and_told_of() {
     let told = on_a_terminal(&["ls", "--allow-programs", &spec]);
     let expected = "it waits for the terminal, which programs that name objects have not";
     assert!(told.contains(expected) && told.ends_with(" 1\n"), "{told}");
+    // Though it has closed what it names them on.
+    let spec = format!("./%sh -c 'echo a.txt; exec >&-; {reads}'%");
+    let told = on_a_terminal(&["ls", "--allow-programs", &spec]);
+    assert!(told.contains(expected) && told.ends_with(" 1\n"), "{told}");
 }
 
 #[test]
@@ -535,7 +539,7 @@ fn what_cannot_be_understood_is_usage() {
         "no store knows the scheme xyz://; there are s3, gs, az, webdav, sftp, hdfs, file, http";
     assert!(stderr(&output).contains(told), "{}", stderr(&output));
     let output = ground.run(&["cat", "HTTP://host/a"]);
-    let told = "schemes are written in small letters: http://";
+    let told = "it is written in small letters: http://";
     assert!(stderr(&output).contains(told), "{}", stderr(&output));
     let output = ground.run(&["ls", r"none.db\select 1\"]);
     assert_eq!(stderr(&output), "nearfirst ls: none.db: No such file or directory\n");

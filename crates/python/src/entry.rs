@@ -65,8 +65,11 @@ pub(crate) fn seconds(time: Option<SystemTime>) -> Option<f64> {
 /// No number, or further away than the system's clock counts.
 fn time(seconds: f64) -> PyResult<SystemTime> {
     let refused = |why: &str| PyValueError::new_err(format!("modified: {seconds}: {why}"));
+    if seconds.is_nan() {
+        return Err(refused("not a number of seconds"));
+    }
     let away = Duration::try_from_secs_f64(seconds.abs());
-    let away = away.map_err(|_| refused("not a number of seconds"))?;
+    let away = away.map_err(|_| refused("too far from 1970"))?;
     let time =
         if seconds < 0.0 { UNIX_EPOCH.checked_sub(away) } else { UNIX_EPOCH.checked_add(away) };
     time.ok_or_else(|| refused("too far from 1970"))

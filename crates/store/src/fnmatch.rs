@@ -12,7 +12,7 @@ use bstr::ByteSlice as _;
 pub struct Fnmatch {
     shape: Shape,
     fold: bool,
-    has_open_bracket: bool,
+    flaw: Option<&'static str>,
 }
 
 /// Shapes that need no backtracking are told apart, since `*.c` is what people write.
@@ -49,14 +49,35 @@ const STRAY_BYTE: u32 = 0x11_0000;
 
 impl Fnmatch {
     /// Compiles a pattern; every byte string is one. With `fold`, letter case does not count.
-    pub fn new(pattern: &[u8], fold: bool) -> Self {
-        let mut has_open_bracket = false;
-        let shape = match tokens(pattern, fold, &mut has_open_bracket) {
+    pub fn new(pattern: &[u8]) -> Self {
+        Self::of(pattern, false)
+    }
+
+    /// As [`Fnmatch::new`], but letter case does not count.
+    pub fn ignoring_case(pattern: &[u8]) -> Self {
+        Self::of(pattern, true)
+    }
+
+    fn of(pattern: &[u8], fold: bool) -> Self {
+        let (tokens, has_open_bracket) = tokens(pattern, fold);
+        let backwards = |&(low, high): &(u32, u32)| low > high;
+        let flaw = if has_open_bracket {
+            Some("a [ has no ]")
+        } else if tokens
+            .iter()
+            .flatten()
+            .any(|token| matches!(token, Token::Set(set) if set.ranges.iter().any(backwards)))
+        {
+            Some("a range ends before it begins")
+        } else {
+            None
+        };
+        let shape = match tokens {
             None => Shape::Nothing,
             Some(tokens) if fold => Shape::Any(tokens),
             Some(tokens) => simplify(tokens),
         };
-        Self { shape, fold, has_open_bracket }
+        Self { shape, fold, flaw }
     }
 
     /// Whether the pattern matches the whole text.
@@ -76,9 +97,9 @@ impl Fnmatch {
         matches!(&self.shape, Shape::Suffix(literal) if literal.is_empty())
     }
 
-    /// Whether a `[` stands for itself because no `]` follows.
-    pub(crate) fn has_open_bracket(&self) -> bool {
-        self.has_open_bracket
+    /// What was hardly meant, though it has a meaning.
+    pub(crate) fn flaw(&self) -> Option<&'static str> {
+        self.flaw
     }
 }
 
@@ -102,8 +123,11 @@ fn folded(unit: u32) -> u32 {
     }
 }
 
-fn tokens(pattern: &[u8], fold: bool, has_open_bracket: &mut bool) -> Option<Vec<Token>> {
+/// `None` of a pattern that ends in a lone backslash; and whether a `[` stands for itself because no
+/// `]` follows.
+fn tokens(pattern: &[u8], fold: bool) -> (Option<Vec<Token>>, bool) {
     let mut tokens = Vec::new();
+    let mut has_open_bracket = false;
     let mut rest = pattern;
     while !rest.is_empty() {
         match rest[0] {
@@ -125,12 +149,12 @@ fn tokens(pattern: &[u8], fold: bool, has_open_bracket: &mut bool) -> Option<Vec
                     rest = after;
                     continue;
                 }
-                *has_open_bracket = true;
+                has_open_bracket = true;
             }
             b'\\' => {
                 rest = &rest[1..];
                 if rest.is_empty() {
-                    return None;
+                    return (None, has_open_bracket);
                 }
             }
             _ => {}
@@ -139,7 +163,7 @@ fn tokens(pattern: &[u8], fold: bool, has_open_bracket: &mut bool) -> Option<Vec
         tokens.push(Token::One(if fold { folded(one) } else { one }));
         rest = &rest[size..];
     }
-    Some(tokens)
+    (Some(tokens), has_open_bracket)
 }
 
 /// Reads a bracket expression after its `[`; `None` when it is not closed and `[` stands for itself.
@@ -291,7 +315,7 @@ mod tests {
     use super::*;
 
     fn matches(pattern: &str, text: &str) -> bool {
-        Fnmatch::new(pattern.as_bytes(), false).matches(text.as_bytes())
+        Fnmatch::new(pattern.as_bytes()).matches(text.as_bytes())
     }
 
     #[test]
@@ -317,10 +341,10 @@ mod tests {
     #[test]
     fn characters_and_stray_bytes() {
         assert!(matches("?", "é"));
-        assert!(Fnmatch::new(b"a?b", false).matches(b"a\xffb"));
-        assert!(Fnmatch::new(b"*\xff*", false).matches(b"a\xffb"));
-        assert!(!Fnmatch::new(b"*\xa9*", false).matches("é".as_bytes()));
-        assert!(Fnmatch::new("É*".as_bytes(), true).matches("éa".as_bytes()));
+        assert!(Fnmatch::new(b"a?b").matches(b"a\xffb"));
+        assert!(Fnmatch::new(b"*\xff*").matches(b"a\xffb"));
+        assert!(!Fnmatch::new(b"*\xa9*").matches("é".as_bytes()));
+        assert!(Fnmatch::ignoring_case("É*".as_bytes()).matches("éa".as_bytes()));
     }
 
     #[test]

@@ -87,7 +87,8 @@ impl Pattern {
     /// Reads a pattern; one without wildcards matches the name it is.
     ///
     /// # Errors
-    /// [`Error::Refused`], with what is wrong: a `[` without its `]`, more than 127 components.
+    /// [`Error::Refused`], with what is wrong: a `[` without its `]`, a range that ends before it begins,
+    /// more than 127 components.
     pub fn new(text: &[u8]) -> Result<Self, Error> {
         let refused = |reason: String| Error::refused(text.to_vec(), reason);
         let mut components = Vec::new();
@@ -99,9 +100,9 @@ impl Pattern {
                     components.push(Component::AnyFolders { dot: false });
                 }
             } else if Self::is_wild(part) {
-                let glob = Fnmatch::new(part, false);
-                if glob.has_open_bracket() {
-                    return Err(refused("a [ has no ]".to_owned()));
+                let glob = Fnmatch::new(part);
+                if let Some(flaw) = glob.flaw() {
+                    return Err(refused(flaw.to_owned()));
                 }
                 let dot = part.starts_with(b".") || part.starts_with(b"\\.");
                 components.push(Component::Matching { glob, dot, head: literal_prefix(part) });
@@ -282,7 +283,7 @@ fn literal_prefix(text: &[u8]) -> Vec<u8> {
 
 /// What `*` is, or with `dot` any name at all.
 fn any_name(dot: bool) -> Component {
-    Component::Matching { glob: Fnmatch::new(b"*", false), dot, head: Vec::new() }
+    Component::Matching { glob: Fnmatch::new(b"*"), dot, head: Vec::new() }
 }
 
 #[cfg(test)]
@@ -391,7 +392,7 @@ mod tests {
 
     #[test]
     fn broken_patterns_are_refused_with_a_reason() {
-        for text in [&b"[a"[..], b"x/*[!]", "a/".repeat(200).as_bytes()] {
+        for text in [&b"[a"[..], b"x/*[!]", b"[z-a]*", "a/".repeat(200).as_bytes()] {
             let error = Pattern::new(text).expect_err("broken");
             assert!(matches!(error, Error::Refused { .. }) && !error.reason().is_empty());
         }

@@ -98,9 +98,12 @@ impl Stores {
             None => Ok(Arc::clone(&self.files)),
             #[cfg(feature = "web")]
             Some("http" | "https") => Ok(Arc::clone(&self.web)),
-            Some(scheme) if scheme.bytes().any(|byte| byte.is_ascii_uppercase()) => {
+            #[cfg(feature = "web")]
+            Some(scheme)
+                if ["http", "https"].iter().any(|web| web.eq_ignore_ascii_case(scheme)) =>
+            {
                 let small = scheme.to_ascii_lowercase();
-                let reason = format!("schemes are written in small letters: {small}://");
+                let reason = format!("it is written in small letters: {small}://");
                 Err(Error::unsupported(name.redacted(), reason))
             }
             Some(scheme) => Err(Error::unsupported(

@@ -14,6 +14,8 @@ pub(super) struct Sums {
     /// Prefixes of names whose `ETags` look like MD5 sums and are none: of servers other than S3,
     /// or of buckets that encrypt with a key of their own.
     opaque: Mutex<HashSet<Vec<u8>>>,
+    /// Of which that was said.
+    told: Mutex<HashSet<Vec<u8>>>,
 }
 
 impl Sums {
@@ -28,10 +30,16 @@ impl Sums {
         })
     }
 
-    /// Two readings gave the same bytes, which the tag is not the sum of: it is none. Whether that
-    /// is the first such of its bucket.
-    pub(super) fn is_opaque(&self, entry: &Entry) -> bool {
-        self.opaque().insert(bucket(entry).to_vec())
+    /// Two readings gave the same bytes, which the tag is not the sum of: it is none.
+    pub(super) fn is_opaque(&self, entry: &Entry) {
+        self.opaque().insert(bucket(entry).to_vec());
+    }
+
+    /// Whether an object is the first of its bucket that is not checked because its tag is none.
+    pub(super) fn is_to_be_told(&self, entry: &Entry) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = bucket(entry);
+        tag(entry).is_some() && self.opaque().contains(bucket) && told.insert(bucket.to_vec())
     }
 
     fn opaque(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {

@@ -349,6 +349,11 @@ impl<'a> Copier<'a> {
             }
             Err(trouble) => return Err(trouble),
         };
+        if !is_checked && self.sums.is_to_be_told(entry) {
+            // One may be damaged where it lies; whoever knows its server can tell.
+            let what = "its bucket has ETags that look like MD5 sums and are not those of what comes, twice the same: objects there are checked only where another sum is kept";
+            messages::note(format_args!("{}: {what}", sets::shown(&entry.name)));
+        }
         part.finish(entry.modified, task.replaces)?;
         self.has_new_name(task.dest.parent().unwrap_or(Path::new("")));
         let count = if is_checked { &self.verified } else { &self.unchecked };
@@ -381,15 +386,8 @@ impl<'a> Copier<'a> {
         match kept {
             Some(kept) => self.check_parts(kept, part, entry).map(|()| true),
             None if self.is_same_again(part, entry, &first)? => {
-                let is_first = self.sums.is_opaque(entry);
-                let Some(mut sum) = self.kept_sum(entry) else {
-                    if is_first {
-                        // It may be damaged where it lies; whoever knows its server can tell.
-                        let what = "its ETag looks like an MD5 sum and is not that of what came, twice the same: ETags of its bucket are taken for no sums, and its objects are not checked";
-                        messages::note(format_args!("{}: {what}", sets::shown(&entry.name)));
-                    }
-                    return Ok(false);
-                };
+                self.sums.is_opaque(entry);
+                let Some(mut sum) = self.kept_sum(entry) else { return Ok(false) };
                 part.reread(|bytes| sum.add(bytes))?;
                 self.check(sum, part, entry)
             }

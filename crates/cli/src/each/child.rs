@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nearfirst::Name;
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
 use crate::program;
@@ -143,8 +143,10 @@ fn ended(leader: Pid) -> io::Result<Ended> {
         let signal = status.stopping_signal().unwrap_or_default();
         if [Signal::TTIN, Signal::TTOU].iter().any(|stops| stops.as_raw() == signal) {
             at_terminal = true;
-            // It would be stopped again where it went on.
-            kill_process_group(leader, Signal::KILL).ok();
+            // It would be stopped again where it went on. What is another user's by now stays there.
+            if kill_process_group(leader, Signal::KILL) == Err(Errno::PERM) {
+                return Ok(Ended::AtTerminal);
+            }
         }
     }
 }

@@ -25,8 +25,10 @@ const TESTS: &[(&str, Read)] = &[
     ("-wholename", |reader, text| reader.path(text, false)),
     ("-ipath", |reader, text| reader.path(text, true)),
     ("-iwholename", |reader, text| reader.path(text, true)),
-    ("-lname", |reader, text| Ok(Test::LinkTarget(Fnmatch::new(reader.argument(text)?, false)))),
-    ("-ilname", |reader, text| Ok(Test::LinkTarget(Fnmatch::new(reader.argument(text)?, true)))),
+    ("-lname", |reader, text| Ok(Test::LinkTarget(Fnmatch::new(reader.argument(text)?)))),
+    ("-ilname", |reader, text| {
+        Ok(Test::LinkTarget(Fnmatch::ignoring_case(reader.argument(text)?)))
+    }),
     ("-regex", |reader, text| reader.regex(text, false)),
     ("-iregex", |reader, text| reader.regex(text, true)),
     ("-type", |reader, text| Ok(Test::Type(types(reader.argument(text)?, text)?))),
@@ -61,7 +63,7 @@ const TESTS: &[(&str, Read)] = &[
         Err("invalid predicate -context: SELinux is not enabled.".to_owned().into())
     }),
     ("-latency", |reader, text| reader.latency(text)),
-    ("-device", |reader, text| Ok(Test::Device(Fnmatch::new(reader.argument(text)?, false)))),
+    ("-device", |reader, text| Ok(Test::Device(Fnmatch::new(reader.argument(text)?)))),
 ];
 
 const MINUTE: i128 = 60 * time::SECOND;
@@ -92,7 +94,7 @@ impl Reader<'_> {
                 quoted(whole.as_bytes())
             ));
         }
-        Ok(Test::Name(Fnmatch::new(pattern, any_case)))
+        Ok(Test::Name(fnmatch(pattern, any_case)))
     }
 
     fn path(&mut self, text: &str, any_case: bool) -> Result<Test> {
@@ -103,7 +105,7 @@ impl Reader<'_> {
                 String::from_utf8_lossy(pattern)
             ));
         }
-        Ok(Test::Path(Fnmatch::new(pattern, any_case)))
+        Ok(Test::Path(fnmatch(pattern, any_case)))
     }
 
     fn regex(&mut self, text: &str, any_case: bool) -> Result<Test> {
@@ -216,6 +218,11 @@ fn stamp(letter: u8) -> Option<Stamp> {
         b'm' => Stamp::Modify,
         _ => return None,
     })
+}
+
+/// A pattern of names.
+fn fnmatch(pattern: &[u8], any_case: bool) -> Fnmatch {
+    if any_case { Fnmatch::ignoring_case(pattern) } else { Fnmatch::new(pattern) }
 }
 
 #[cfg(test)]

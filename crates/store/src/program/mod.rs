@@ -166,13 +166,7 @@ impl Running {
             }
             let read = tokio::time::timeout(LOOKS_EVERY, self.printed.read(&mut self.buffer));
             match read.await {
-                Err(_) if self.group.is_stopped_at_terminal() => {
-                    self.is_over = true;
-                    let reason =
-                        "it waits for the terminal, which programs that name objects have not";
-                    return Err(Error::refused(self.program.clone(), reason));
-                }
-                Err(_) => {}
+                Err(_) => self.goes_on()?,
                 Ok(Err(error)) => {
                     return Err(Error::interrupted(self.program.clone(), error.to_string()));
                 }
@@ -182,14 +176,31 @@ impl Running {
         }
     }
 
+    /// # Errors
+    /// It is stopped for good.
+    fn goes_on(&mut self) -> Result<(), Error> {
+        if !self.group.is_stopped_at_terminal() {
+            return Ok(());
+        }
+        self.is_over = true;
+        let reason = "it waits for the terminal, which programs that name objects have not";
+        Err(Error::refused(self.program.clone(), reason))
+    }
+
     /// The name behind the last separator; then how the program ended.
     async fn last(&mut self) -> Result<Option<Name>, Error> {
         if let Some(name) = std::mem::take(&mut self.names).last() {
             return Ok(Some(resolved(&self.folder, &name)));
         }
         self.is_over = true;
+        let ended = loop {
+            match tokio::time::timeout(LOOKS_EVERY, self.group.ended()).await {
+                Ok(ended) => break ended,
+                Err(_) => self.goes_on()?,
+            }
+        };
         let refused = |reason: String| Error::refused(self.program.clone(), reason);
-        match self.group.ended().await {
+        match ended {
             Ok(status) if status.success() => Ok(None),
             Ok(status) => Err(refused(ending(status))),
             Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Err(refused(

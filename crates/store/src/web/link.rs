@@ -1,6 +1,7 @@
 //! From an attribute of a page to the name of what it links to.
 
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -102,18 +103,20 @@ impl Base {
     }
 
     fn file(&self, url: &Url) -> Option<Result<Name, Error>> {
+        let path = url.to_file_path();
         let below = match &self.page {
             Page::File { below } => below.as_deref(),
             // As a path it would be one of the server's.
             Page::Server { hosts, .. } if hosts.all_allowed() => {
-                return Some(Ok(Name::from(url.as_str())));
+                let name = [b"file://", path.ok()?.as_os_str().as_bytes()].concat();
+                return Some(Ok(Name::new(name)));
             }
             Page::Server { .. } => {
                 let reason = "a page of a server links to a file of this machine, which is not followed unless private links are allowed";
                 return Some(Err(Error::refused(url.as_str(), reason)));
             }
         };
-        let path = url.to_file_path().ok()?;
+        let path = path.ok()?;
         let path = below.and_then(|folder| path.strip_prefix(folder).ok()).unwrap_or(&path);
         Some(Ok(Name::from(path)))
     }
@@ -234,7 +237,7 @@ mod tests {
         assert!(private.link("file:///etc/passwd").unwrap().is_err());
         let allowed = Arc::new(Hosts::new(true));
         let allowed = Base::of_url(Url::parse("https://example.org/").unwrap(), allowed);
-        assert_eq!(name(&allowed, "file:///etc/a%20b"), "file:///etc/a%20b");
+        assert_eq!(name(&allowed, "file:///etc/a%20b"), "file:///etc/a b");
         assert_eq!(name(&allowed, "http://10.0.0.1/"), "http://10.0.0.1/");
     }
 

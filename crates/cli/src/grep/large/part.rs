@@ -44,11 +44,17 @@ pub(super) struct Method<'a> {
 impl<'a> Method<'a> {
     /// Whether a NUL byte ends what is printed wherever it is, as where ripgrep reads a file block by block.
     pub(super) fn minds_every_nul(&self) -> bool {
-        match self.nul {
-            Nul::Leave => true,
-            Nul::Report => !self.mapped && self.format.kind == Kind::Lines,
-            Nul::Text => false,
-        }
+        self.nul == Nul::Leave || (self.ends_lines_at_nul() && self.format.kind == Kind::Lines)
+    }
+
+    /// Whether a NUL byte ends a line, as ripgrep has it in a file that it reads and does not leave.
+    fn ends_lines_at_nul(&self) -> bool {
+        self.nul == Nul::Report && !self.mapped
+    }
+
+    /// With the ends of lines where NUL bytes are.
+    fn in_lines(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes.iter().map(|&byte| if byte == 0 { self.separator } else { byte }).collect()
     }
 
     /// What prints a part that begins at `offset`.
@@ -243,9 +249,16 @@ impl<M: Matcher> Bench<M> {
                 return Ok(part);
             }
         }
-        let nul = method.minds_every_nul().then(|| memchr::memchr(0, bytes)).flatten();
+        let minds = method.nul == Nul::Leave || method.ends_lines_at_nul();
+        let found = minds.then(|| memchr::memchr(0, bytes)).flatten();
+        let nul = found.filter(|_| method.minds_every_nul());
         let all = bytes;
-        let bytes = nul.map_or(bytes, |at| before_block(bytes, offset, at, method.separator));
+        let in_lines = (found.is_some() && nul.is_none()).then(|| method.in_lines(bytes));
+        let bytes = match (nul, &in_lines) {
+            (Some(at), _) => before_block(bytes, offset, at, method.separator),
+            (None, Some(in_lines)) => in_lines,
+            (None, None) => bytes,
+        };
         let out = &mut part.rendered;
         let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
         let ahead = Ahead::new(&self.matcher, method.separator, window_bytes());
@@ -255,12 +268,15 @@ impl<M: Matcher> Bench<M> {
         part.tally = printing.tally;
         part.before_first = before_first;
         part.shown = shown.map(|shown| (shown.start, shown.end));
+        // Of a search that ends before it, nobody learns of the byte.
+        let is_full = self.searcher.max_matches().is_some_and(|most| part.tally.events >= most);
+        let nul = nul.filter(|_| method.nul == Nul::Leave || !is_full);
         if let Some(at) = nul {
             part.tally.binary_offset = Some(offset + at as u64);
         }
         part.last = match nul {
             Some(_) if method.nul == Nul::Report => {
-                self.ends_hidden(&all[bytes.len()..], &mut part)?
+                self.ends_hidden(&method.in_lines(&all[bytes.len()..]), &mut part)?
             }
             Some(_) => true,
             None => method.format.kind == Kind::Lines && part.tally.binary_offset.is_some(),
@@ -331,7 +347,7 @@ impl<M: Matcher> Bench<M> {
             }
         }
         if method.nul == Nul::Report && method.minds_every_nul() {
-            let zero = memchr::memchr(0, line.short).unwrap_or_default();
+            let zero = memchr::memchr(0, line.short).expect("it goes on over a hole");
             part.head_nul = Some(range.start + zero as u64);
         }
         let (before, after) = (self.searcher.before_context(), self.searcher.after_context());

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bstr::ByteSlice as _;
 use percent_encoding::percent_decode_str;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED};
 use serde::Deserialize;
@@ -62,7 +63,7 @@ impl Listing {
     /// # Errors
     /// It is none, as a page for people to log in is none.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        if memchr::memmem::find(text, b"<ListBucketResult").is_none() {
+        if text.find(b"<ListBucketResult").is_none() {
             return Err("it is no ListBucketResult".to_owned());
         }
         quick_xml::de::from_reader(text).map_err(|error| error.to_string())

@@ -127,22 +127,25 @@ impl Folders for Bucket {
     }
 
     fn pages(&self, prefix: &str, deep: bool) -> Pages {
-        let start = Some((Arc::clone(&self.0), prefix.to_owned(), None));
+        let start = Some((Arc::clone(&self.0), prefix.to_owned(), Ok(None)));
         stream::try_unfold(start, move |state| async move {
             let Some((bucket, prefix, after)) = state else { return Ok(None) };
-            let after: Option<String> = after;
+            let after: Result<Option<String>, Error> = after;
+            let after = after?;
             let listing = patiently(|| bucket.page(&prefix, deep, after.as_deref())).await?;
             let page = Page {
                 entries: listing.entries(|key| bucket.root.name(key)).collect(),
                 folders: listing.folders().collect(),
             };
             let next = listing.next();
-            let next = next.map_err(|reason| Error::refused(bucket.root.name(&prefix), reason))?;
-            if next.is_some() && next == after.as_deref() {
+            let next = next.map_err(|reason| Error::refused(bucket.root.name(&prefix), reason));
+            if matches!(next, Ok(Some(_))) && next.as_ref().ok() == Some(&after.as_deref()) {
                 let reason = "the listing goes round: its next page is the one that just came";
                 Err(Error::refused(bucket.root.name(&prefix), reason))?;
             }
-            let next = next.map(|token| (bucket, prefix, Some(token.to_owned())));
+            // What is here comes before the error.
+            let next = next.map(|token| token.map(str::to_owned)).transpose();
+            let next = next.map(|next| (bucket, prefix, next.map(Some)));
             Ok(Some((page, next)))
         })
         .boxed()
