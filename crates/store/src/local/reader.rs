@@ -6,7 +6,6 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::Advice;
@@ -24,10 +23,7 @@ const LATENCY_READS_MIN: usize = 3;
 /// Sequential reads of each size that a bandwidth is taken from.
 const BANDWIDTH_READS: usize = 12;
 /// Sizes of sequential reads: one for each size class of the device table.
-const BANDWIDTH_BYTES: [usize; 3] = [128 << 10, 1 << 20, LARGE_BYTES];
-/// Of reads this large two are under way at a time: of a large file the kernel asks for the next part while
-/// the one before comes, and a device that works on both delivers up to twice as much.
-const LARGE_BYTES: usize = 8 << 20;
+const BANDWIDTH_BYTES: [usize; 3] = [128 << 10, 1 << 20, 8 << 20];
 /// Bytes of a random read, and the alignment that direct reads need everywhere.
 pub(super) const BLOCK_BYTES: usize = 4096;
 /// Bytes read at a time: the second-level cache holds them until they are used.
@@ -70,8 +66,7 @@ impl<'a> Reader<'a> {
         access: Access,
         clock: &'a Clock,
     ) -> Self {
-        // Two of the largest reads are under way at a time.
-        let largest = 2 * LARGE_BYTES;
+        let largest = BANDWIDTH_BYTES[BANDWIDTH_BYTES.len() - 1];
         Self {
             file,
             size,
@@ -112,11 +107,6 @@ impl<'a> Reader<'a> {
                 leave_caches();
             }
             let deadline = self.clock.now() + limit * 2 / 9;
-            if self.access == Access::Direct && bytes == LARGE_BYTES {
-                progress(Progress::Bandwidth(class * BANDWIDTH_READS, reads_max));
-                observations.extend(self.flow(deadline)?);
-                continue;
-            }
             // With room for the two reads that there are in any case.
             let mut at = self.random_offset(2 * bytes);
             // The first read of a run pays the latency, so it does not count.
@@ -142,45 +132,6 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(observations)
-    }
-
-    /// What large reads in a row take, of which two are under way at a time.
-    ///
-    /// When each ends is no measure: a device may serve two by turns, and end both at once. What two
-    /// of them take together is.
-    fn flow(&mut self, deadline: Duration) -> io::Result<Vec<Observation>> {
-        let length = LARGE_BYTES as u64;
-        let start = self.random_offset(BANDWIDTH_READS * LARGE_BYTES);
-        let parts = (0..BANDWIDTH_READS as u64).map(|part| start + part * length);
-        let is_there = |at: &u64| at + length <= self.size && self.is_data(&(*at..at + length));
-        let parts: Mutex<Vec<u64>> = Mutex::new(parts.take_while(is_there).collect());
-        lock(&parts).reverse();
-        let ends = Mutex::new(Vec::new());
-        let (file, clock) = (&self.file, self.clock);
-        let read = |buffer: &mut [u8]| -> io::Result<()> {
-            while clock.now() < deadline
-                && let Some(at) = { lock(&parts).pop() }
-            {
-                let read = file.read_at(buffer, at)? as u64;
-                lock(&ends).push((clock.now(), read));
-            }
-            Ok(())
-        };
-        let (one, other) = self.buffer.bytes(2 * LARGE_BYTES).split_at_mut(LARGE_BYTES);
-        std::thread::scope(|scope| {
-            let beside = std::thread::Builder::new().name("probe".into());
-            let beside = beside.spawn_scoped(scope, || read(other));
-            read(one)?;
-            // Where no thread can be had, one read is under way at a time.
-            beside.map_or(Ok(()), |beside| beside.join().expect("reading does not panic"))
-        })?;
-        let ends = ends.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let observed = ends.windows(3).filter_map(|ends| {
-            let [(before, _), (_, first), (now, second)] = ends else { return None };
-            let whole = now.saturating_sub(*before).as_secs_f64();
-            Some(Observation { bytes: first + second, first_byte: None, whole })
-        });
-        Ok(observed.collect())
     }
 
     /// Reads and times; `None` where the range is cached or has a hole, and so would say nothing.
@@ -237,10 +188,6 @@ impl<'a> Reader<'a> {
         let places = self.size.saturating_sub(bytes as u64) / BLOCK_BYTES as u64 + 1;
         self.random.next() % places * BLOCK_BYTES as u64
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads `range`, or to the end of the file, as programs do: again and again into one buffer.
