@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use rustix::fs::{Access, access};
@@ -38,5 +38,5 @@ fn found(program: &OsStr) -> Option<PathBuf> {
     }
     let is_program = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
     let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| Path::new(&folder).join(program)).find(is_program)
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(is_program)
 }

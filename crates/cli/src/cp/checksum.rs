@@ -1,7 +1,7 @@
 //! What a copy is checked by: the sum that its store keeps, or an `ETag` that is an MD5 sum, as
 //! S3's is of objects that were put in one piece.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearfirst::{Checksum, Entry};
@@ -13,16 +13,15 @@ use super::digest::Digest;
 pub(super) struct Sums {
     /// Prefixes of names whose `ETags` look like MD5 sums and are none: of servers other than S3,
     /// or of buckets that encrypt with a key of their own.
-    opaque: Mutex<HashSet<Vec<u8>>>,
-    /// Of which that was said.
-    told: Mutex<HashSet<Vec<u8>>>,
+    /// Whether that was said of them.
+    opaque: Mutex<HashMap<Vec<u8>, bool>>,
 }
 
 impl Sums {
     /// A sum for this object's bytes, if its tag is one to compare with.
     pub(super) fn of_tag(&self, entry: &Entry) -> Option<Sum> {
         let expected = tag(entry)?;
-        (!self.opaque().contains(bucket(entry))).then(|| Sum {
+        (!self.opaque().contains_key(bucket(entry))).then(|| Sum {
             digest: Digest::md5(),
             expected: expected.to_vec(),
             kept: None,
@@ -32,17 +31,17 @@ impl Sums {
 
     /// Two readings gave the same bytes, which the tag is not the sum of: it is none.
     pub(super) fn is_opaque(&self, entry: &Entry) {
-        self.opaque().insert(bucket(entry).to_vec());
+        self.opaque().entry(bucket(entry).to_vec()).or_default();
     }
 
     /// Whether an object is the first of its bucket that is not checked because its tag is none.
     pub(super) fn is_to_be_told(&self, entry: &Entry) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let bucket = bucket(entry);
-        tag(entry).is_some() && self.opaque().contains(bucket) && told.insert(bucket.to_vec())
+        let mut opaque = self.opaque();
+        let told = opaque.get_mut(bucket(entry)).filter(|_| tag(entry).is_some());
+        told.is_some_and(|told| !std::mem::replace(told, true))
     }
 
-    fn opaque(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
+    fn opaque(&self) -> MutexGuard<'_, HashMap<Vec<u8>, bool>> {
         self.opaque.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,6 @@
 //! What one chunk of a large file holds, as far as the chunk alone can tell.
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 
@@ -57,6 +58,20 @@ impl<'a> Method<'a> {
         bytes.iter().map(|&byte| if byte == 0 { self.separator } else { byte }).collect()
     }
 
+    /// The bytes of a chunk that begins at `offset`, parted where ripgrep would find a NUL byte.
+    fn parted<'b>(&self, bytes: &'b [u8], offset: u64) -> Parted<'b> {
+        let minds_some = self.nul == Nul::Leave || self.ends_lines_at_nul();
+        match minds_some.then(|| memchr::memchr(0, bytes)).flatten() {
+            None => Parted { shown: Cow::Borrowed(bytes), nul: None, hidden: &[] },
+            Some(at) if self.minds_every_nul() => {
+                let shown = before_block(bytes, offset, at, self.separator);
+                let hidden = &bytes[shown.len()..];
+                Parted { shown: Cow::Borrowed(shown), nul: Some(at), hidden }
+            }
+            Some(_) => Parted { shown: Cow::Owned(self.in_lines(bytes)), nul: None, hidden: &[] },
+        }
+    }
+
     /// What prints a part that begins at `offset`.
     pub(super) fn printing<'b, M: Matcher>(
         &self,
@@ -83,6 +98,15 @@ impl<'a> Method<'a> {
             before_first: None,
         }
     }
+}
+
+/// A chunk, where a NUL byte is minded.
+struct Parted<'b> {
+    /// What is searched for lines to print.
+    shown: Cow<'b, [u8]>,
+    /// The NUL byte that hides the rest.
+    nul: Option<usize>,
+    hidden: &'b [u8],
 }
 
 /// The result of one chunk.
@@ -249,16 +273,8 @@ impl<M: Matcher> Bench<M> {
                 return Ok(part);
             }
         }
-        let minds = method.nul == Nul::Leave || method.ends_lines_at_nul();
-        let found = minds.then(|| memchr::memchr(0, bytes)).flatten();
-        let nul = found.filter(|_| method.minds_every_nul());
-        let all = bytes;
-        let in_lines = (found.is_some() && nul.is_none()).then(|| method.in_lines(bytes));
-        let bytes = match (nul, &in_lines) {
-            (Some(at), _) => before_block(bytes, offset, at, method.separator),
-            (None, Some(in_lines)) => in_lines,
-            (None, None) => bytes,
-        };
+        let Parted { shown: bytes, nul, hidden } = method.parted(bytes, offset);
+        let bytes = &*bytes;
         let out = &mut part.rendered;
         let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
         let ahead = Ahead::new(&self.matcher, method.separator, window_bytes());
@@ -276,7 +292,7 @@ impl<M: Matcher> Bench<M> {
         }
         part.last = match nul {
             Some(_) if method.nul == Nul::Report => {
-                self.ends_hidden(&method.in_lines(&all[bytes.len()..]), &mut part)?
+                self.ends_hidden(&method.in_lines(hidden), &mut part)?
             }
             Some(_) => true,
             None => method.format.kind == Kind::Lines && part.tally.binary_offset.is_some(),

@@ -137,16 +137,18 @@ impl Folders for Bucket {
                 entries: listing.entries(|key| bucket.root.name(key)).collect(),
                 folders: listing.folders().collect(),
             };
-            let next = listing.next();
-            let next = next.map_err(|reason| Error::refused(bucket.root.name(&prefix), reason));
-            if matches!(next, Ok(Some(_))) && next.as_ref().ok() == Some(&after.as_deref()) {
-                let reason = "the listing goes round: its next page is the one that just came";
-                Err(Error::refused(bucket.root.name(&prefix), reason))?;
-            }
-            // What is here comes before the error.
-            let next = next.map(|token| token.map(str::to_owned)).transpose();
-            let next = next.map(|next| (bucket, prefix, next.map(Some)));
-            Ok(Some((page, next)))
+            let refused = |reason| Error::refused(bucket.root.name(&prefix), reason);
+            let next = match listing.next() {
+                Ok(None) => return Ok(Some((page, None))),
+                Ok(token) if token == after.as_deref() => {
+                    let reason = "the listing goes round: its next page is the one that just came";
+                    return Err(refused(reason));
+                }
+                Ok(token) => Ok(token.map(str::to_owned)),
+                // What is here comes before it.
+                Err(reason) => Err(refused(reason)),
+            };
+            Ok(Some((page, Some((bucket, prefix, next)))))
         })
         .boxed()
     }
