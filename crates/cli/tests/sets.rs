@@ -539,7 +539,7 @@ fn what_cannot_be_understood_is_usage() {
         "no store knows the scheme xyz://; there are s3, gs, az, webdav, sftp, hdfs, file, http";
     assert!(stderr(&output).contains(told), "{}", stderr(&output));
     let output = ground.run(&["cat", "HTTP://host/a"]);
-    let told = "it is written in small letters: http://";
+    let told = "the scheme is written in small letters: http://";
     assert!(stderr(&output).contains(told), "{}", stderr(&output));
     let output = ground.run(&["ls", r"none.db\select 1\"]);
     assert_eq!(stderr(&output), "nearfirst ls: none.db: No such file or directory\n");

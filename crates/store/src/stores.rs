@@ -103,7 +103,7 @@ impl Stores {
                 if ["http", "https"].iter().any(|web| web.eq_ignore_ascii_case(scheme)) =>
             {
                 let small = scheme.to_ascii_lowercase();
-                let reason = format!("it is written in small letters: {small}://");
+                let reason = format!("the scheme is written in small letters: {small}://");
                 Err(Error::unsupported(name.redacted(), reason))
             }
             Some(scheme) => Err(Error::unsupported(
