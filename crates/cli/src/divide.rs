@@ -1,6 +1,6 @@
 //! Work on many things, divided among threads.
 
-use std::thread::{Builder, scope};
+use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
 use crate::flags::processors;
 
@@ -16,8 +16,7 @@ pub(crate) fn divided<T: Sync, R: Send>(
     let first = shares.next().unwrap_or_default();
     let work = &work;
     scope(|scope| {
-        let begin =
-            |things| (things, Builder::new().spawn_scoped(scope, move || work(things)).ok());
+        let begin = |things| (things, begun(scope, move || work(things)));
         let others: Vec<_> = shares.map(begin).collect();
         let mut found = vec![work(first)];
         found.extend(others.into_iter().map(|(things, thread)| match thread {
@@ -26,6 +25,24 @@ pub(crate) fn divided<T: Sync, R: Send>(
         }));
         found
     })
+}
+
+/// Does `work` in as many threads, the caller's among them; in fewer where the system gives no more.
+pub(crate) fn together(threads: usize, work: impl Fn() + Sync) {
+    let work = &work;
+    scope(|scope| {
+        // Whom it gives no second one, it will not give a third.
+        let _ = (1..threads).all(|_| begun(scope, work).is_some());
+        work();
+    });
+}
+
+/// A thread of the scope, if the system gives one.
+pub(crate) fn begun<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    Builder::new().spawn_scoped(scope, work).ok()
 }
 
 #[cfg(test)]

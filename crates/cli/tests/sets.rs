@@ -10,7 +10,7 @@ use std::process::Stdio;
 use ground::{Ground, objects, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::server::{Answer, Misbehaving};
-use testkit::{Dir, Facility, cmd, skip_unless, until};
+use testkit::{Dir, Facility, PidsCgroup, cmd, skip_unless, until};
 
 /// A folder with a few small files.
 fn ground() -> Ground {
@@ -560,4 +560,34 @@ fn a_program_that_lists_names_ends_with_a_run_that_is_broken_off() {
     // Whoever adopted it may not have waited for it yet.
     let is_gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z"));
     until("it has ended", is_gone);
+}
+
+#[test]
+fn short_of_threads_the_same_is_done_by_fewer_or_it_is_said_that_there_are_none() {
+    skip_unless!(Facility::Root, Facility::Cgroup("pids"));
+    let ground = ground();
+    let (copies, state) = (Dir::new(), Dir::new());
+    let copies = copies.path().to_str().expect("a name of this test");
+    for words in [
+        ["ls", "a.txt", "b.txt"].as_slice(),
+        &["cat", "a.txt", "b.txt"],
+        &["cp", "-f", "a.txt", "b.txt", copies],
+        &["wc", "a.txt", "b.txt"],
+        &["grep", "in", "a.txt", "b.txt"],
+        &["order", "a.txt", "b.txt"],
+    ] {
+        let run = |most| {
+            let program = cmd(env!("CARGO_BIN_EXE_nearfirst"), words).dir(ground.path());
+            PidsCgroup::new(most).run(program.env("XDG_STATE_HOME", state.path()))
+        };
+        let mut codes = Vec::new();
+        for most in 1..=16 {
+            let output = run(most);
+            codes.push(output.code());
+            let refused = output.stderr().contains("no threads can be started");
+            assert_eq!(output.code() == 2, refused, "{words:?}, {most}: {}", output.stderr());
+        }
+        assert!(codes.is_sorted_by(|one, other| one >= other), "{words:?}: {codes:?}");
+        assert_eq!(codes.last(), Some(&0), "{words:?}: {codes:?}");
+    }
 }

@@ -36,6 +36,7 @@ mod near;
 mod scan;
 pub mod scheduler;
 mod sync;
+pub mod threads;
 mod view;
 
 pub use error::Error;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use clap::ValueHint;
 use nearfirst::{Name, Order, Set, SetOptions, Spec};
 
+use crate::divide::together;
 use crate::flags::processors;
 use crate::sets::flags::SetFlags;
 use crate::sets::recall::{Recalls, Turn};
@@ -175,12 +176,7 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     let copier =
         Copier::new(sets.engine(), plan, &tally, args.verbose, args.set.fetching.patience());
     let jobs = args.jobs.map_or_else(|| processors().max(JOBS_MIN), NonZeroUsize::get);
-    std::thread::scope(|scope| {
-        for _ in 1..jobs {
-            scope.spawn(|| copier.work(&set));
-        }
-        copier.work(&set);
-    });
+    together(jobs, || copier.work(&set));
     drop(shown);
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);

@@ -19,6 +19,7 @@ use super::settings::Settings;
 use super::tree::Run;
 use super::trouble::Trouble;
 use super::walk::printed_path;
+use crate::divide::together;
 use crate::sets::decompress::Decompressor;
 use crate::sets::local::Folder;
 use crate::sets::{self, Sets, Tally, progress};
@@ -52,12 +53,7 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
         copies: copies.as_ref(),
         stops: AtomicBool::new(false),
     };
-    std::thread::scope(|scope| {
-        for _ in 1..settings.file_threads {
-            scope.spawn(|| search.work());
-        }
-        search.work();
-    });
+    together(settings.file_threads, || search.work());
     drop(shown);
     if settings.stats {
         sets::say_stats(sets.engine(), &tally);

@@ -19,6 +19,7 @@ use super::search::{Patience, Searched, Worker};
 use super::settings::Settings;
 use super::trouble::{Trouble, is_elsewhere};
 use super::walk::{self, Haystack};
+use crate::divide::together;
 use crate::flags::PlanFlag;
 
 /// Large files met on a walk wait until it ends, so that all threads can work
@@ -140,13 +141,8 @@ impl<'a> Run<'a> {
         if self.is_settled() {
             return Ok(());
         }
-        std::thread::scope(|scope| {
-            let waiting = lock(&put_off.far).len();
-            for _ in 1..self.settings.threads.min(waiting) {
-                scope.spawn(|| self.search_far(&put_off));
-            }
-            self.search_far(&put_off);
-        });
+        let waiting = lock(&put_off.far).len();
+        together(self.settings.threads.min(waiting), || self.search_far(&put_off));
         let large = put_off.large.into_inner().unwrap_or_else(PoisonError::into_inner);
         if large.is_empty() || self.is_settled() {
             return Ok(());

@@ -7,6 +7,8 @@ use std::sync::mpsc::{self, Receiver};
 use futures::{StreamExt as _, stream};
 use nearfirst::{Engine, Entry, Error, Set, Sled, describe};
 
+use crate::divide::begun;
+
 /// Names that are looked at together, if so many are known.
 const BATCH: usize = 256;
 /// Names asked about at a time: a server answers many at once.
@@ -27,16 +29,19 @@ pub(crate) fn in_batches(
     mut take: impl FnMut(Vec<Item>) -> io::Result<()>,
 ) -> io::Result<()> {
     let (to, from) = mpsc::sync_channel(BATCH);
-    let digest = set.digest();
     std::thread::scope(|scope| {
         // Listed here, looked at there: a batch is what has become known meanwhile.
-        scope.spawn(move || {
-            for item in digest {
+        let list = move || {
+            for item in set.digest() {
                 if to.send(item).is_err() {
                     return;
                 }
             }
-        });
+        };
+        if begun(scope, list).is_none() {
+            // Where no thread can be had, each is a batch of its own.
+            return set.digest().try_for_each(|item| take(vec![item]));
+        }
         let from: Receiver<Item> = from;
         while let Ok(first) = from.recv() {
             take(std::iter::once(first).chain(from.try_iter().take(BATCH - 1)).collect())?;

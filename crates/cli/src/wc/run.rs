@@ -12,6 +12,7 @@ use super::objects::{Content, Object, complaint};
 use super::print::{self, Shown};
 use super::quote;
 use super::read::Reader;
+use crate::divide::together;
 use crate::messages;
 
 /// Inputs counted ahead of the one whose turn it is to be printed: bounds what is held.
@@ -101,12 +102,7 @@ where
         turn: Mutex::new(Turn { next: 0, done: BTreeMap::new(), report, failed: None }),
         next_turn: Condvar::new(),
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(|| queue.work(reader));
-        }
-        queue.work(reader);
-    });
+    together(threads, || queue.work(reader));
     let turn = queue.turn.into_inner().expect("a thread that panicked has ended the scope");
     turn.failed.map_or(Ok(()), Err)
 }

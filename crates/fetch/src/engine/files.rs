@@ -96,16 +96,9 @@ impl Pool {
         let Some(engine) = self.engine.upgrade() else { return };
         let (lone, common): (Vec<_>, Vec<_>) =
             jobs.into_iter().partition(|job| job.item.may_stall());
-        for job in lone {
-            let engine = Arc::clone(&engine);
-            drop(engine.handle.clone().spawn_blocking(move || {
-                let mut events = Vec::new();
-                carry_out(&engine, &mut engine.costs.opener(), job, &mut events);
-                engine.post(events);
-            }));
-        }
+        push_lone(&engine, lone);
         if !common.is_empty() {
-            self.push_common(common);
+            self.push_common(&engine, common);
         }
     }
 
@@ -114,7 +107,7 @@ impl Pool {
         lock(&self.queue.waiting).is_slow = true;
     }
 
-    fn push_common(&self, jobs: Vec<Job>) {
+    fn push_common(&self, engine: &Arc<Inner>, jobs: Vec<Job>) {
         let mut waiting = lock(&self.queue.waiting);
         waiting.add(jobs);
         let wanted = waiting.threads_wanted();
@@ -126,6 +119,11 @@ impl Pool {
             if named.spawn(move || work(&queue, &engine)).is_ok() {
                 waiting.threads += 1;
             }
+        }
+        if waiting.threads == 0 {
+            let jobs = std::mem::take(&mut waiting.jobs);
+            drop(waiting);
+            return push_lone(engine, jobs);
         }
         let idle = waiting.idle;
         drop(waiting);
@@ -176,6 +174,18 @@ impl Drop for Pool {
         drop(waiting);
         drop(jobs);
         self.queue.more.notify_all();
+    }
+}
+
+/// Has each job be done by a thread of the runtime.
+fn push_lone(engine: &Arc<Inner>, jobs: impl IntoIterator<Item = Job>) {
+    for job in jobs {
+        let engine = Arc::clone(engine);
+        drop(engine.handle.clone().spawn_blocking(move || {
+            let mut events = Vec::new();
+            carry_out(&engine, &mut engine.costs.opener(), job, &mut events);
+            engine.post(events);
+        }));
     }
 }
 

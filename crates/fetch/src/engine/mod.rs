@@ -21,6 +21,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use sled::Device;
 use store::{Costs, Name, Stores};
@@ -28,6 +29,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::scheduler::{DeviceId, Event, Limits, MemberId, Snapshot};
 use crate::sync::{AtomicUsize, Mutex, lock};
+use crate::threads;
 use files::Pool;
 use state::{After, State};
 
@@ -37,6 +39,8 @@ pub use pump::Want;
 
 /// Threads that carry remote attempts: they wait for most of their time.
 const WORKERS_MAX: usize = 4;
+/// How long a thread of the runtime that has nothing to do is kept: a new one may be refused.
+const IDLE_MAX: Duration = Duration::from_hours(1);
 /// Descriptors that a runtime opens when it begins.
 const RUNTIME_DESCRIPTORS: usize = 8;
 
@@ -76,13 +80,18 @@ impl Engine {
     pub fn new(stores: Arc<Stores>, costs: Arc<Costs>, options: EngineOptions) -> io::Result<Self> {
         has_descriptors()?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        // A runtime that is refused one of its threads waits for it without an end.
+        let threads = threads::given(cores.min(WORKERS_MAX) + 1, 2)?;
         let runtime = Builder::new_multi_thread()
-            .worker_threads(cores.min(WORKERS_MAX))
+            .worker_threads(threads - 1)
+            .thread_keep_alive(IDLE_MAX)
             .thread_name("nearfirst")
             .on_thread_start(store::leave_signals_to_others)
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();
+        // With one thread for what blocks, more work waits for it where the system gives no second.
+        drop(handle.spawn_blocking(|| ()));
         let timer = Arc::new(tokio::sync::Notify::new());
         let inner = Arc::new_cyclic(|me| Inner {
             state: Mutex::new(State::new(options.limits, Arc::clone(&timer))),
