@@ -47,7 +47,7 @@ class NearfirstError(Exception):
         """Name and reason."""
         return f"{self.name}: {self.reason}" if self.reason else self.name
 
-    def __reduce__(self) -> tuple[type[NearfirstError], tuple[str, str, int | None]]:
+    def __reduce__(self) -> tuple[type[NearfirstError], tuple[object, ...]]:
         """So that it passes between processes."""
         return type(self), (self.name, self.reason, getattr(self, "errno", None))
 
@@ -65,7 +65,26 @@ class Denied(NearfirstError, PermissionError):
 
 
 class Busy(NearfirstError):
-    """The server asks for patience, and was given all there is."""
+    """The server asks for patience, and was given all there is.
+
+    Attributes:
+        retry_after: In how many seconds it asks to be asked again, if it says so.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reason: str = "",
+        errno: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        """Of an object, for a reason, with the server's wish."""
+        super().__init__(name, reason, errno)
+        self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[type[Busy], tuple[object, ...]]:
+        """So that it passes between processes."""
+        return type(self), (self.name, self.reason, None, self.retry_after)
 
 
 class Interrupted(NearfirstError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import gc
 import resource
@@ -143,6 +144,32 @@ def test_what_a_store_raises_is_the_error_of_its_member(
         assert error.__cause__ is raised
         own = isinstance(raised, nearfirst.NearfirstError)
         assert ("no query" if own else type(raised).__name__) in str(error)
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        nearfirst.Denied("a", "no key"),
+        nearfirst.Cold("a", "TAPE"),
+        nearfirst.Busy("a", "too many", retry_after=0.01),
+    ],
+)
+def test_what_one_store_raises_another_may_pass_on(raised: nearfirst.NearfirstError) -> None:
+    reasons = []
+    for _ in range(2):
+        store = Objects({"a": b"a"})
+        store.trouble["mine://box/a"] = raised
+        (member,) = opened(store, errors="yield")
+        error = member.error
+        assert error is not None
+        assert type(error) is type(raised)
+        again = copy.copy(error)
+        assert (again.args, vars(again)) == (error.args, vars(error))
+        assert getattr(error, "retry_after", None) == getattr(raised, "retry_after", None)
+        reasons.append(error.reason)
+        raised = error
+    assert reasons[0].count(raised.reason) == 1
+    assert reasons[0] == reasons[1]
 
 
 @pytest.mark.parametrize("limited", ["no room", "no folder"])

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use nearfirst::{Cause, Error, Name};
@@ -51,13 +52,14 @@ pub(crate) fn error(py: Python<'_>, about: &Name, raised: PyErr) -> Error {
     if raised.is_instance_of::<PyFileNotFoundError>(py) {
         Error::NotFound { name }
     } else if raised.is_instance_of::<PyPermissionError>(py) {
-        Error::Denied { name, reason }
+        unframed(&reason, |reason| Error::Denied { name: name.clone(), reason })
     } else if is(py, &raised, "Busy") {
-        Error::Busy { name, retry_after: None, reason }
+        let retry_after = retry_after(py, &raised);
+        unframed(&reason, |reason| Error::Busy { name: name.clone(), retry_after, reason })
     } else if is(py, &raised, "Changed") {
         Error::Changed { name }
     } else if is(py, &raised, "Cold") {
-        Error::Cold { name, class: reason }
+        unframed(&reason, |class| Error::Cold { name: name.clone(), class })
     } else if is(py, &raised, "Unsupported") || raised.is_instance_of::<PyNotImplementedError>(py) {
         Error::unsupported(name, reason)
     } else if is(py, &raised, "Interrupted")
@@ -69,6 +71,22 @@ pub(crate) fn error(py: Python<'_>, about: &Name, raised: PyErr) -> Error {
         let cause = Cause::new(Raised { error: raised, text: reason });
         Error::io(about.to_string_lossy().into_owned(), io::Error::other(cause))
     }
+}
+
+/// An error of this reason, without the words that such errors put around theirs: of ours, which a
+/// store passes on, the reason has them already.
+fn unframed(reason: &str, of: impl Fn(String) -> Error) -> Error {
+    const OWN: char = '\0';
+    let framed = of(OWN.into()).reason();
+    let around = framed.split_once(OWN);
+    let own = around.and_then(|(before, after)| reason.strip_prefix(before)?.strip_suffix(after));
+    of(own.unwrap_or(reason).to_owned())
+}
+
+/// When a server asks to be asked again.
+fn retry_after(py: Python<'_>, busy: &PyErr) -> Option<Duration> {
+    let seconds = busy.value(py).getattr("retry_after").ok()?.extract().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// Whether it is of this class of `nearfirst.errors`.

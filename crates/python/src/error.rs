@@ -63,7 +63,12 @@ pub(crate) fn of(py: Python<'_>, about: &Name, error: &Error) -> PyErr {
         Error::Io { source, .. } => source.raw_os_error(),
         _ => None,
     };
-    raised(py, class(error), &about, error.reason(), errno)
+    let made = raised(py, class(error), &about, error.reason(), errno);
+    if let Error::Busy { retry_after: Some(wait), .. } = error {
+        // The class has it; another that stands in for it may not.
+        let _ = made.value(py).setattr("retry_after", wait.as_secs_f64());
+    }
+    made
 }
 
 /// What a store of Python's raised.

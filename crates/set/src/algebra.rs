@@ -56,3 +56,66 @@ where
     let keeps = move |entry: &Result<Entry, Error>| entry.as_ref().map_or(true, &predicate);
     entries(of).filter(move |entry| futures::future::ready(keeps(entry))).boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use futures::channel::mpsc::unbounded;
+    use store::{Name, Tier};
+
+    use super::*;
+
+    fn entry(name: &str) -> Result<Entry, Error> {
+        let name = Name::new(name.as_bytes());
+        Ok(Entry {
+            name,
+            size: None,
+            version: None,
+            modified: None,
+            tier: Tier::Online,
+            device: None,
+        })
+    }
+
+    #[test]
+    fn who_waits_in_a_list_keeps_nothing_from_those_it_is_made_of() {
+        type Made = fn(&Arc<Listing>, &Arc<Listing>) -> Entries;
+        let all: [Made; 5] = [
+            union,
+            intersection,
+            difference,
+            |left, right| difference(right, left),
+            |left, _| subset(left, |_| true),
+        ];
+        for made in all {
+            let (names, source) = unbounded();
+            let slow = Listing::new(source.boxed());
+            let other = Listing::new(stream::iter([entry("a")]).boxed());
+            let list = Listing::new(made(&slow, &other));
+            names.unbounded_send(entry("a")).expect("it is listened to");
+            // It gives what is known, or waits; who asked does not ask again.
+            let _ = list.beyond(0).now_or_never();
+            names.unbounded_send(entry("b")).expect("it is listened to");
+            drop(names);
+            assert_eq!(slow.all().now_or_never(), Some(()));
+            assert_eq!(slow.known().len(), 2);
+            assert_eq!(list.all().now_or_never(), Some(()));
+        }
+    }
+
+    #[test]
+    fn all_who_wait_are_told_of_what_one_finds() {
+        let (names, source) = unbounded();
+        let list = Listing::new(source.boxed());
+        std::thread::scope(|scope| {
+            let waits = || futures::executor::block_on(list.all());
+            let waiting: Vec<_> = (0..4).map(|_| scope.spawn(waits)).collect();
+            for number in 0..10_000 {
+                names.unbounded_send(entry(&number.to_string())).expect("it is listened to");
+            }
+            drop(names);
+            waiting.into_iter().for_each(|thread| thread.join().expect("it ends"));
+        });
+        assert_eq!(list.known().len(), 10_000);
+    }
+}

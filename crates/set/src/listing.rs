@@ -1,6 +1,9 @@
 //! The names of a set as they become known, for everyone who wants to know them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures::{Stream, StreamExt as _, stream};
 use store::{Entries, Entry, Error, Name};
@@ -13,52 +16,118 @@ const BATCH: usize = 64;
 /// What is listed so far, and the source of the rest.
 ///
 /// Whoever needs a name that is not known yet draws on the source; all see
-/// the same names in the same order.
+/// the same names in the same order. Nobody keeps it from the others while it has nothing to give:
+/// who waits, as a list made of this one does, may not be asked again for long.
 pub(crate) struct Listing {
     roster: Mutex<Roster>,
-    source: tokio::sync::Mutex<Source>,
+    source: Mutex<Source>,
+    /// Whether somebody found the source in use.
+    came_too_soon: AtomicBool,
+    waiting: Arc<Waiting>,
+    waiters: AtomicUsize,
 }
 
 /// `None` once it has ended.
 type Source = Option<stream::ReadyChunks<Entries>>;
 
+/// What drawing on the source gave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drawn {
+    More,
+    Nothing,
+    End,
+}
+
+/// Who is to be woken when the source has more. The source knows one waker: this.
+#[derive(Default)]
+struct Waiting(Mutex<Vec<Waker>>);
+
 impl Listing {
     pub(crate) fn new(source: Entries) -> Arc<Self> {
-        let source = tokio::sync::Mutex::new(Some(source.ready_chunks(BATCH)));
-        Arc::new(Self { roster: Mutex::default(), source })
+        Arc::new(Self {
+            roster: Mutex::default(),
+            source: Mutex::new(Some(source.ready_chunks(BATCH))),
+            came_too_soon: AtomicBool::new(false),
+            waiting: Arc::default(),
+            waiters: AtomicUsize::new(0),
+        })
     }
 
     /// What is known so far.
     pub(crate) fn known(&self) -> MutexGuard<'_, Roster> {
-        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.roster)
     }
 
     /// Whether somebody waits for more.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.source.try_lock().is_err()
+        self.waiters.load(Ordering::Relaxed) > 0
     }
 
     /// Waits until more than `count` names are known; `false` if there are no more.
     pub(crate) async fn beyond(&self, count: usize) -> bool {
+        if self.known().len() > count {
+            return true;
+        }
+        let _waiter = Waiter::of(&self.waiters);
+        poll_fn(|context| self.poll_beyond(context, count)).await
+    }
+
+    fn poll_beyond(&self, context: &Context<'_>, count: usize) -> Poll<bool> {
+        self.waiting.add(context.waker());
         loop {
             if self.known().len() > count {
-                return true;
+                return Poll::Ready(true);
             }
-            let mut source = self.source.lock().await;
-            if self.known().len() > count {
-                return true;
+            let Some(mut source) = self.source_or_turn() else { return Poll::Pending };
+            let drawn = self.draw(&mut source, count);
+            drop(source);
+            let came_too_soon = self.came_too_soon.swap(false, Ordering::SeqCst);
+            if came_too_soon || drawn != Drawn::Nothing {
+                self.waiting.wake_others(context.waker());
             }
-            let Some(entries) = source.as_mut() else { return false };
-            let Some(batch) = entries.next().await else {
+            match drawn {
+                Drawn::More => {}
+                Drawn::Nothing => return Poll::Pending,
+                Drawn::End => return Poll::Ready(false),
+            }
+        }
+    }
+
+    /// Adds what the source has, unless more than `count` are known by now.
+    fn draw(&self, source: &mut Source, count: usize) -> Drawn {
+        if self.known().len() > count {
+            return Drawn::More;
+        }
+        let Some(entries) = source else { return Drawn::End };
+        let waker = Waker::from(Arc::clone(&self.waiting));
+        match entries.poll_next_unpin(&mut Context::from_waker(&waker)) {
+            Poll::Pending => Drawn::Nothing,
+            Poll::Ready(None) => {
                 *source = None;
-                return false;
-            };
-            let mut roster = self.known();
-            for entry in batch {
-                match entry {
-                    Ok(entry) => drop(roster.add(&entry)),
-                    Err(error) => roster.add_error(error),
-                }
+                Drawn::End
+            }
+            Poll::Ready(Some(batch)) => {
+                self.add(batch);
+                Drawn::More
+            }
+        }
+    }
+
+    /// The source, if nobody draws on it right now; who does wakes this one when done.
+    fn source_or_turn(&self) -> Option<MutexGuard<'_, Source>> {
+        try_lock(&self.source).or_else(|| {
+            self.came_too_soon.store(true, Ordering::SeqCst);
+            // It may have been let go of before that was said.
+            try_lock(&self.source)
+        })
+    }
+
+    fn add(&self, batch: Vec<Result<Entry, Error>>) {
+        let mut roster = self.known();
+        for entry in batch {
+            match entry {
+                Ok(entry) => drop(roster.add(&entry)),
+                Err(error) => roster.add_error(error),
             }
         }
     }
@@ -85,6 +154,63 @@ impl Listing {
     /// Whether a name is listed so far.
     pub(crate) fn contains(&self, name: &Name) -> bool {
         self.known().contains(name.as_bytes())
+    }
+}
+
+impl Waiting {
+    fn add(&self, waker: &Waker) {
+        let mut wakers = lock(&self.0);
+        if !wakers.iter().any(|other| other.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+
+    /// Wakes all but one, who stays.
+    fn wake_others(&self, own: &Waker) {
+        let mut wakers = lock(&self.0);
+        let (stay, others) = wakers.drain(..).partition(|waker| waker.will_wake(own));
+        *wakers = stay;
+        drop(wakers);
+        others.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let wakers = std::mem::take(&mut *lock(&self.0));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Counts one who waits, while it lives.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn of(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 
