@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sled::{Device, DeviceTable, Observation, Sled};
 
-use crate::local::{self, is_stub, nfs, seems_offline};
+use crate::local::{self, Handle, is_stub, nfs, seems_offline};
 use crate::{Backing, Clock, Error, Kind, Local, Located, Probe, Status, TableFiles, Warning};
 
 /// The costs of files of this machine, and what reading them teaches.
@@ -122,12 +122,28 @@ impl Costs {
     /// [`Error::Io`]; [`Error::Stalled`].
     pub fn path_located(&self, path: &Path) -> Result<Located, Error> {
         let (entry, handle) = self.local.look(path)?;
+        self.located(path, &entry, &handle)
+    }
+
+    /// As [`Costs::path_located`], of a file that nobody asked about.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] of one that somebody holds a lease on; [`Error::Io`]; [`Error::Stalled`].
+    pub fn path_located_unseen(&self, path: &Path) -> Result<Located, Error> {
+        let (entry, handle) = self.local.look(path)?;
+        if handle.is_leased() {
+            return Err(Error::refused(path, "somebody holds a lease on it"));
+        }
+        self.located(path, &entry, &handle)
+    }
+
+    fn located(&self, path: &Path, entry: &Status, handle: &Handle) -> Result<Located, Error> {
         let (offline, opening_evicts) = {
             let table = self.table();
             let keeps_cache = table.keeps_cache(&entry.device) == Some(true);
-            (seems_offline(&entry, &table), entry.backing == Backing::Fuse && !keeps_cache)
+            (seems_offline(entry, &table), entry.backing == Backing::Fuse && !keeps_cache)
         };
-        self.local.locate_entry(path, &entry, &handle, offline, opening_evicts)
+        self.local.locate_entry(path, entry, handle, offline, opening_evicts)
     }
 
     /// What located extents cost.
@@ -175,10 +191,12 @@ impl Costs {
     }
 
     /// Opens a regular file that nobody asked for, once it is known that this does no harm: what a
-    /// name stands for is looked at first, so that no FIFO and no device is ever opened.
+    /// name stands for is looked at first, so that no FIFO and no device is ever opened, no lease is
+    /// taken from its holder, and reading it does not count as an access.
     ///
     /// # Errors
-    /// [`Error::Refused`] of what is no regular file, unopened, and of a file on a FUSE mount that
+    /// [`Error::Refused`] of what is no regular file, unopened, of one that somebody holds a lease on,
+    /// of another user's that was not read since it was written, and of a file on a FUSE mount that
     /// is known to empty a file's cache at every open; [`Error::Offline`]; [`Error::Io`];
     /// [`Error::Stalled`].
     pub fn open_harmless(&self, path: &Path) -> Result<(File, Status), Error> {
@@ -192,7 +210,7 @@ impl Costs {
         {
             return Err(Error::refused(path, "opening it would empty its cache"));
         }
-        let file = self.local.reopen(path, &status, &handle)?;
+        let file = self.local.reopen_unseen(path, &status, &handle)?;
         Ok((file, status))
     }
 

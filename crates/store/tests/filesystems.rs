@@ -1,11 +1,11 @@
 //! Where data is, on every file system that can be mounted here, against what `mincore` says.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs::{self, File, FileTimes};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nearfirst_store::{
     Backing, Clock, Costs, Error, Local, Reason, TableFiles, disk_position, probe_first,
@@ -371,4 +371,50 @@ fn asked_as_nobody() {
     assert_eq!(located.reason, Some(Reason::NotOwner));
     assert_eq!(located.extents[0].place, Place::Unknown);
     assert_eq!(Local::default().stat(&path).expect("stat").backing, Backing::Disk);
+}
+
+#[test]
+fn who_reads_a_file_unasked_is_seen_by_nobody() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Loop,
+        Facility::FileSystem("ext4"),
+        Facility::Tool("mkfs.ext4"),
+    );
+    let disk = LoopDisk::new(FileSystem::Ext4, 16 * MIB);
+    let path = disk.path().join("mail");
+    fs::write(&path, "new").expect("written");
+    let file = File::open(&path).expect("opens");
+    let before = SystemTime::now() - Duration::from_hours(1);
+    file.set_times(FileTimes::new().set_accessed(before)).expect("it is ours");
+    let (unseen, _) = costs(Duration::from_secs(5)).open_harmless(&path).expect("opens");
+    assert_eq!(io::read_to_string(unseen).expect("read"), "new");
+    assert_eq!(file.metadata().expect("it is open").accessed().expect("told"), before);
+}
+
+#[test]
+fn who_holds_a_lease_on_a_file_keeps_it() {
+    const HOLDS: &str = "import fcntl, os, sys\n\
+        file = os.open(sys.argv[1], os.O_RDONLY)\n\
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
+        print(flush=True)\n\
+        input()\n";
+    let dir = Dir::new();
+    let path = dir.create("leased", "text");
+    let mut holder = Command::new("python3")
+        .args(["-c", HOLDS])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 is installed");
+    let mut line = [0];
+    holder.stdout.as_mut().expect("piped").read_exact(&mut line).expect("it holds the lease");
+    let costs = costs(Duration::from_secs(5));
+    assert!(matches!(costs.open_harmless(&path), Err(Error::Refused { .. })));
+    assert!(matches!(costs.path_located_unseen(&path), Err(Error::Refused { .. })));
+    holder.stdin.as_mut().expect("piped").write_all(b"\n").expect("it waits");
+    // To lose it is the end of who does not expect it.
+    assert!(holder.wait().expect("a child").success());
+    costs.open_harmless(&path).expect("nobody holds it any more");
 }

@@ -146,7 +146,7 @@ impl Parts {
 
     /// Whether much of a file has yet to come, beyond the bytes that are `fetched` of it.
     fn was_far(&self, file: &File, size: u64, fetched: u64) -> bool {
-        let Ok(located) = self.costs.path_located(path_of(file)) else { return false };
+        let Ok(located) = self.costs.path_located_unseen(path_of(file)) else { return false };
         let share_max = if size >= LARGE_BYTES { LARGE_NEAR_SHARE_MAX } else { NEAR_SHARE_MAX };
         if located.reason == Some(Reason::OpeningMayEvict) {
             // It is not asked while somebody may read it, but when who opened it has ended.

@@ -6,6 +6,7 @@ mod bounded;
 mod canary;
 mod files;
 mod holes;
+mod leases;
 mod listing;
 mod locate;
 mod mounts;
@@ -51,7 +52,8 @@ use attributes::Attributes;
 use canary::Canaries;
 use locate::{locate_on, whole_extent};
 use mounts::absolute;
-use reach::{Handle, MountTable};
+pub(crate) use reach::Handle;
+use reach::MountTable;
 
 /// How long a mount may take to answer unless the caller says otherwise:
 /// longer than a disk needs to spin up, shorter than a person waits without a word.

@@ -13,12 +13,14 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{
+    self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags,
+};
 
 use sled::Device;
 
 use super::mounts::absolute;
-use super::{Local, Mount, Mounts, block, bounded, canary};
+use super::{Local, Mount, Mounts, block, bounded, canary, leases};
 use crate::Error;
 
 /// Links followed to find out which mount a path leads to; the kernel follows as many.
@@ -39,6 +41,11 @@ impl Handle {
     /// A name of what was found, which stands for nothing else.
     fn name(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+
+    /// Whether opening it would take a lease from its holder.
+    pub(crate) fn is_leased(&self) -> bool {
+        leases::is_leased(self.inode)
     }
 
     /// Opens for reading what was found at `path` on the mount at `point` a moment ago.
@@ -63,25 +70,34 @@ impl Handle {
 }
 
 impl Local {
-    /// Opens for reading the very file that was found, in bounded time where its mount may stall.
-    pub(crate) fn reopen(
+    /// Opens for reading the very file that was found, in bounded time where its mount may stall, and
+    /// so that nobody sees that it is read: neither who holds a lease on it nor who asks when it was
+    /// last read.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where somebody would; [`Error::Io`]; [`Error::Stalled`].
+    pub(crate) fn reopen_unseen(
         &self,
         path: &Path,
         status: &super::Status,
         handle: &Handle,
     ) -> Result<File, Error> {
-        let failed = |source: io::Error| Error::io(path, source);
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        let name = handle.name();
-        let open = move || sysfs::open(name, flags, Mode::empty()).map_err(io::Error::from);
-        if !status.backing.may_stall() {
-            return open().map(File::from).map_err(failed);
+        if handle.is_leased() {
+            return Err(Error::refused(path, "somebody holds a lease on it"));
         }
-        let Some(opened) = bounded::within(self.wait_max, open).map_err(failed)? else {
-            let mount = status.mount.clone();
-            return Err(Error::Stalled { path: path.to_owned(), mount, limit: self.wait_max });
+        let failed = |source: io::Error| Error::io(path, source);
+        let name = handle.name();
+        let open = move || open_unseen(&name);
+        let opened = if status.backing.may_stall() {
+            bounded::within(self.wait_max, open).map_err(failed)?.ok_or_else(|| {
+                let mount = status.mount.clone();
+                Error::Stalled { path: path.to_owned(), mount, limit: self.wait_max }
+            })?
+        } else {
+            open()
         };
-        opened.map(File::from).map_err(failed)
+        let file = opened.map_err(failed)?;
+        file.ok_or_else(|| Error::refused(path, "reading it would pass for its user's"))
     }
 
     /// Opens `path` and calls `use_it`. On a mount that cannot stall this is
@@ -322,6 +338,28 @@ fn open_within(
     }
     let point = point.as_ref().expect("opened above");
     Some(open(point.folder.as_fd(), within))
+}
+
+/// Opens a file so that reading it does not count as an access, which only its owner may; of another's
+/// one whose next access counts for nothing. `None` if it is neither.
+fn open_unseen(name: &str) -> io::Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    match sysfs::open(name, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {}
+        opened => return Ok(Some(File::from(opened?))),
+    }
+    let file = File::from(sysfs::open(name, flags, Mode::empty())?);
+    Ok(was_read(&file)?.then_some(file))
+}
+
+/// Whether it was read since it was last written, or nobody counts that.
+fn was_read(file: &File) -> io::Result<bool> {
+    let mount = sysfs::fstatvfs(file)?.f_flag;
+    if mount.intersects(StatVfsMountFlags::NOATIME | StatVfsMountFlags::RDONLY) {
+        return Ok(true);
+    }
+    let status = file.metadata()?;
+    Ok(status.accessed()? > status.modified()?)
 }
 
 #[cfg(test)]
