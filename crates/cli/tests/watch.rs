@@ -179,6 +179,20 @@ fn a_place_that_is_not_there_is_refused() {
 }
 
 #[test]
+fn without_the_right_to_listen_it_refuses_and_leaves_nothing() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"));
+    let state = state();
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-sys_admin", env!("CARGO_BIN_EXE_nearfirst")]);
+    let output = command.args(["watch", "--state"]).arg(state.path()).output();
+    let output = output.expect("the machine allows it");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot listen to files: Operation not permitted"), "{said}");
+    assert!(!state.path().join("trees").exists());
+}
+
+#[test]
 fn why_it_cannot_begin_is_said_once() {
     skip_unless!(Facility::Root);
     let state = state();

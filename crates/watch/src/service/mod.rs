@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use store::Costs;
 use tree::Event;
 
@@ -89,6 +90,9 @@ struct Seen {
 /// # Errors
 /// [`ServiceError`]. Whatever happens to one user's attendant is none.
 pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(), ServiceError> {
+    if !rights::may_listen() {
+        return Err(system::Error::Refused { what: "files", source: Errno::PERM.into() }.into());
+    }
     let signals = Signals::new()?;
     let folder = options.state.join("trees");
     let _lock = lock(&folder)?;

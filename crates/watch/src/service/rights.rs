@@ -40,6 +40,12 @@ fn attendant_rights(user: User) -> CapabilitySet {
     }
 }
 
+/// Whether this process may listen to file systems. One that may not is given all but the marks, and
+/// would see nothing.
+pub(crate) fn may_listen() -> bool {
+    capabilities(None).is_ok_and(|have| have.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
 /// Gives up what the service does not need.
 ///
 /// # Errors
