@@ -591,3 +591,22 @@ fn short_of_threads_the_same_is_done_by_fewer_or_it_is_said_that_there_are_none(
         assert_eq!(codes.last(), Some(&0), "{words:?}: {codes:?}");
     }
 }
+
+#[test]
+fn few_descriptors_are_enough_for_many_members() {
+    const MEMBERS: usize = 500;
+    let ground = Ground::new();
+    for number in 0..MEMBERS {
+        ground.create(format!("{number}.txt"), "text\n");
+    }
+    let cat = format!("ulimit -n 32; exec {} cat '*.txt'", env!("CARGO_BIN_EXE_nearfirst"));
+    let command = cmd("sh", ["-c", &cat]).dir(ground.path());
+    let output = command.env("XDG_STATE_HOME", ground.state()).run();
+    assert_eq!(
+        output.stdout().iter().filter(|&&byte| byte == b'\n').count(),
+        MEMBERS,
+        "{}",
+        output.stderr()
+    );
+    output.ends_with(0);
+}

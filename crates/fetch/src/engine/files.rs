@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
+use rustix::process::Resource;
 use sled::Place;
 use store::{Backing, Entry, Error, Name, Opener, Status, Tier};
 
@@ -24,9 +25,10 @@ const THREADS_MAX: usize = 8;
 const BATCH: usize = 32;
 /// How long a result may wait for others of its batch.
 const LINGER: Duration = Duration::from_micros(200);
-/// Descriptors that may be held for members that were not asked for yet;
-/// beyond it a file is opened again when its reader comes.
+/// Descriptors that may be held for members that were not asked for yet: so many, or this share of
+/// those that the process may have. Beyond it a file is opened again when its reader comes.
 const OPEN_FILES_MAX: usize = 512;
+const OPEN_FILES_SHARE: usize = 4;
 
 /// Something to do with a file.
 pub(crate) struct Job {
@@ -294,8 +296,15 @@ fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact,
     };
     let contact = Contact { device, size: Some(status.size), far, covers: 0..0, position };
     item.set_contact(contact.clone());
-    item.keep_file(file, &engine.open_files, OPEN_FILES_MAX);
+    item.keep_file(file, &engine.open_files, open_files_max());
     Ok(contact)
+}
+
+/// The process may change its limit at any time.
+fn open_files_max() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    OPEN_FILES_MAX.min(limit / OPEN_FILES_SHARE)
 }
 
 /// Opens a file to read it; one that nobody asked for only after a look at what it is.
