@@ -125,6 +125,22 @@ impl Apart {
     }
 }
 
+/// Reads on in a file whose mount may not answer: each read ends in bounded time, `TimedOut` then.
+///
+/// # Errors
+/// Where no thread or descriptor can be had for that.
+pub fn bounded(file: &File, costs: &Costs) -> io::Result<impl io::Read + use<>> {
+    Apart::new("bounded", file, costs).map(Bounded)
+}
+
+struct Bounded(Apart);
+
+impl io::Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.fill(buffer, READ_BYTES_MAX, |mut file, space| file.read(space))
+    }
+}
+
 /// An open file whose calls are bounded where its mount may not answer.
 pub(crate) enum Calls {
     Here(File),

@@ -39,6 +39,7 @@ mod sync;
 pub mod threads;
 mod view;
 
+pub use apart::bounded;
 pub use error::Error;
 pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, scan};
 pub use view::view;

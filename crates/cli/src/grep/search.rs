@@ -209,7 +209,8 @@ impl<'s> Worker<'s> {
         let settings = self.settings;
         let path = haystack.path();
         let bytes = path.as_os_str().as_bytes();
-        if settings.reach.may_stall(bytes) {
+        let may_stall = settings.reach.may_stall(bytes);
+        if may_stall {
             settings.reach.ask(bytes).map_err(|dead| io::Error::other(dead.reason()))?;
         }
         let watch = (patience == Patience::Later).then(|| settings.clock.now());
@@ -225,7 +226,7 @@ impl<'s> Worker<'s> {
             let backing = || settings.costs().local().backing_by_name(path);
             haystack.is_named() && backing().is_none_or(Backing::may_stall)
         };
-        // A file is read in bounded time by chunks only.
+        // A file by itself is worth several threads there.
         let is_large =
             is_regular && (self.is_large(size) || (size > 0 && is_named_and_may_stall()));
         if is_large && self.can_be_in_chunks() {
@@ -233,6 +234,10 @@ impl<'s> Worker<'s> {
         }
         if is_regular && patience == Patience::Later && self.is_far(&file, size) {
             return Ok(Searched::Far);
+        }
+        let mut patient = None;
+        if is_regular && may_stall {
+            patient = Some(nearfirst::fetch::bounded(&file, settings.costs())?);
         }
         let mapped = is_regular
             && size > 0
@@ -248,10 +253,20 @@ impl<'s> Worker<'s> {
                 is_regular && size > 0 && size < BUFFER_BYTES as u64 && nul != Nul::Report
             };
         if !whole {
-            return self.read(path, nul, stream, &mut file).map(Searched::Done);
+            let reader: &mut dyn Read = match &mut patient {
+                Some(patient) => patient,
+                None => &mut file,
+            };
+            return self.read(path, nul, stream, reader).map(Searched::Done);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        let read = read_whole(&file, size, &mut buffer);
+        let read = match &mut patient {
+            Some(patient) => {
+                buffer.clear();
+                patient.read_to_end(&mut buffer).map(drop)
+            }
+            None => read_whole(&file, size, &mut buffer),
+        };
         if watch.is_some_and(|start| settings.clock.now().saturating_sub(start) > SLOW_READ) {
             self.wary_files = WARY_FILES;
         }
