@@ -101,6 +101,7 @@ impl Display for Name<'_> {
                 match character {
                     '\n' | '\t' | '\r' => write!(f, "{}", character.escape_default())?,
                     _ if character.is_control() => write!(f, "\\x{:02x}", u32::from(character))?,
+                    _ if turns_text(character) => write!(f, "{}", character.escape_unicode())?,
                     _ => f.write_char(character)?,
                 }
             }
@@ -110,6 +111,12 @@ impl Display for Name<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether it has what follows be shown from right to left, or the other way, so that a name looks
+/// like another one.
+fn turns_text(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -164,5 +171,6 @@ mod tests {
         let shown = |bytes: &[u8]| name(OsStr::from_bytes(bytes)).to_string();
         assert_eq!(shown(b"a\nb\xff\x1b[31m"), "a\\nb\\xff\\x1b[31m");
         assert_eq!(shown("größe".as_bytes()), "größe");
+        assert_eq!(shown("a\u{202e}gpj.exe".as_bytes()), "a\\u{202e}gpj.exe");
     }
 }

@@ -158,16 +158,20 @@ fn a_run_ends_though_a_thread_of_it_cannot() {
     let folder = Dir::new();
     let alive = folder.create("alive", "needle\n");
     let state = Dir::new();
-    for (args, code) in [(&["wc", "-l"][..], 1), (&["grep", "-c", "needle"], 2)] {
+    let count = ["grep", "-c", "needle"];
+    for (args, path, code) in
+        [(&["wc", "-l"][..], dead.as_path(), 1), (&count, &dead, 2), (&count, slow.path(), 2)]
+    {
+        evict(&dead);
         // Look-ups are answered, reads are not.
         slow.mount().set_rules(vec!["dead: stall=1:forever".parse().expect("a rule")]);
         let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
         let cmd = program.cmd(args).env("NEARFIRST_STATE", state.path());
-        let output = cmd.arg("--wait-max").arg("0.2").arg(&dead).arg(&alive).run();
+        let output = cmd.arg("--wait-max").arg("0.2").arg(path).arg(&alive).run();
         output.ends_with(code).complains("no answer for 0.2 s");
         assert!(output.text().contains("alive"), "{args:?}: {}", output.text());
+        slow.mount().set_rules(Vec::new());
     }
-    slow.mount().set_rules(Vec::new());
 }
 
 #[test]

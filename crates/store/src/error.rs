@@ -11,6 +11,8 @@ use crate::Name;
 
 /// What the standard library adds to the reason that the system gives.
 const NUMBER: &str = " (os error ";
+/// Of a reason, in bytes of UTF-8; longer ones are cut.
+const REASON_BYTES_MAX: usize = 1000;
 
 /// Why an object could not be listed, asked about or read.
 ///
@@ -227,6 +229,10 @@ impl Error {
 
     /// The reason without the path, for messages that name the path themselves.
     pub fn reason(&self) -> String {
+        on_one_line(self.own_reason())
+    }
+
+    fn own_reason(&self) -> String {
         match self {
             Self::Io { source, .. } => io_reason(source),
             Self::Stalled { mount, limit, .. } => format!(
@@ -252,6 +258,26 @@ impl Error {
             | Self::Refused { reason, .. } => reason.clone(),
         }
     }
+}
+
+/// What a server says is for people to read, not for their terminals to obey.
+fn on_one_line(text: String) -> String {
+    if text.len() <= REASON_BYTES_MAX && !text.contains(char::is_control) {
+        return text;
+    }
+    let mut line = String::new();
+    for character in text.chars() {
+        if line.len() >= REASON_BYTES_MAX {
+            line.push('…');
+            break;
+        }
+        match character {
+            '\n' | '\t' | '\r' => line.push(' '),
+            _ if character.is_control() => line.extend(character.escape_default()),
+            _ => line.push(character),
+        }
+    }
+    line
 }
 
 fn io_again(error: &io::Error) -> io::Error {
@@ -294,6 +320,14 @@ mod tests {
         let told = io::Error::other(format!("{refused} at path \"/a\""));
         assert_eq!(io_reason(&told), "Connection refused");
         assert_eq!(io_reason(&io::Error::other("in other words")), "in other words");
+    }
+
+    #[test]
+    fn what_a_server_says_stays_on_one_line_of_bounded_length() {
+        let refused = |reason: &str| Error::refused("a", reason).reason();
+        assert_eq!(refused("it\nis \u{1b}[2J\u{9b}wrong"), "it is \\u{1b}[2J\\u{9b}wrong");
+        assert_eq!(refused("größe"), "größe");
+        assert!(refused(&"long ".repeat(100_000)).len() < 2 * REASON_BYTES_MAX);
     }
 
     #[test]

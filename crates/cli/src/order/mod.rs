@@ -4,7 +4,7 @@ mod names;
 mod queue;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,10 +65,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> ExitCode {
     let costs = Arc::new(args.ask.costs());
-    let out = BufWriter::new(io::stdout().lock());
     let end = if args.null { 0 } else { b'\n' };
+    let stdout = io::stdout().lock();
+    let escapes = stdout.is_terminal() && !args.null;
+    let out = Out { end, escapes, to: BufWriter::new(stdout) };
     let Args { specs, stores, .. } = args;
-    let mut run = Run { costs: &costs, stores, sets: None, end, queue: Queue::default(), out };
+    let mut run = Run { costs: &costs, stores, sets: None, queue: Queue::default(), out };
     outcome::exit_code(run.all(specs))
 }
 
@@ -77,9 +79,27 @@ struct Run<'a, W: Write> {
     stores: StoreFlags,
     /// Begun by the first name that needs it.
     sets: Option<Sets>,
-    end: u8,
     queue: Queue,
-    out: BufWriter<W>,
+    out: Out<W>,
+}
+
+/// Where names are printed.
+struct Out<W: Write> {
+    end: u8,
+    /// A terminal would obey what is in a name.
+    escapes: bool,
+    to: BufWriter<W>,
+}
+
+impl<W: Write> Out<W> {
+    fn name(&mut self, name: &[u8]) -> io::Result<()> {
+        if self.escapes {
+            write!(self.to, "{}", human::name(OsStr::from_bytes(name)))?;
+        } else {
+            self.to.write_all(name)?;
+        }
+        self.to.write_all(&[self.end])
+    }
 }
 
 impl<W: Write> Run<'_, W> {
@@ -99,20 +119,19 @@ impl<W: Write> Run<'_, W> {
         }
         self.ask_about(group)?;
         for name in std::mem::take(&mut self.queue).sorted().names() {
-            self.out.write_all(name)?;
-            self.out.write_all(&[self.end])?;
+            self.out.name(name)?;
         }
-        self.out.flush()
+        self.out.to.flush()
     }
 
     fn ask_about_stdin(&mut self) -> io::Result<()> {
         let mut batches =
-            Batches::new(BufReader::with_capacity(BATCH_BYTES, io::stdin()), self.end);
+            Batches::new(BufReader::with_capacity(BATCH_BYTES, io::stdin()), self.out.end);
         loop {
             match batches.next() {
                 Ok(Some(batch)) => {
                     let names: Vec<&[u8]> = batch
-                        .split(|byte| *byte == self.end)
+                        .split(|byte| *byte == self.out.end)
                         .filter(|name| !name.is_empty())
                         .collect();
                     let is_path = |name: &&[u8]| !specs::is_remote(OsStr::from_bytes(name));
@@ -209,14 +228,13 @@ impl<W: Write> Run<'_, W> {
             match cost {
                 None => {}
                 Some(Cost::Nothing) => {
-                    self.out.write_all(name)?;
-                    self.out.write_all(&[self.end])?;
+                    self.out.name(name)?;
                 }
                 Some(cost) => self.queue.push(cost, name),
             }
         }
         // Whoever reads on the other side can begin with what is near.
-        self.out.flush()
+        self.out.to.flush()
     }
 }
 
