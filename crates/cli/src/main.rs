@@ -107,6 +107,7 @@ impl Command {
 fn main() -> ExitCode {
     stdout::fail_if_closed();
     ::watch::command::mind_children();
+    ::watch::command::survive_file_limits();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let defined =
         |names: &[Defined], of: &OsStr| names.iter().copied().find(|(name, _)| of == *name);

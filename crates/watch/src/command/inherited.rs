@@ -55,6 +55,20 @@ pub fn mind_children() {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
+/// Has what is written beyond the limit on files (`ulimit -f`) be an error, not the end: a device
+/// table that cannot be saved keeps nobody from reading. What is executed has the signal as it was.
+pub fn survive_file_limits() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: the handler does nothing, and whoever ignored the signal still does.
+    unsafe {
+        if libc::signal(libc::SIGXFSZ, nothing as extern "C" fn(_) as libc::sighandler_t)
+            == libc::SIG_IGN
+        {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        }
+    }
+}
+
 /// Puts it back, in a process that is about to become the command.
 pub(super) fn restore() {
     for (signal, ignored) in CHANGED.into_iter().zip(&IGNORED) {

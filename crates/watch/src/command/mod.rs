@@ -26,7 +26,7 @@ mod supervisor;
 mod sys;
 mod waiter;
 
-pub use inherited::{lacks_stdin, lacks_stdout, mind_children};
+pub use inherited::{lacks_stdin, lacks_stdout, mind_children, survive_file_limits};
 pub use observer::Observer;
 pub use report::Reporter;
 pub use run::{Ended, Outcome, Unobserved, replace, run};
