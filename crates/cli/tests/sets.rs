@@ -4,7 +4,7 @@ mod ground;
 
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::process::Stdio;
 
 use ground::{Ground, objects, stderr, stdout};
@@ -590,6 +590,22 @@ fn short_of_threads_the_same_is_done_by_fewer_or_it_is_said_that_there_are_none(
         assert!(codes.is_sorted_by(|one, other| one >= other), "{words:?}: {codes:?}");
         assert_eq!(codes.last(), Some(&0), "{words:?}: {codes:?}");
     }
+}
+
+#[test]
+fn holes_are_copied_as_holes() {
+    const SIZE: u64 = 64 << 20;
+    let ground = Ground::new();
+    let path = ground.create("sparse", "begins");
+    let file = fs::OpenOptions::new().write(true).open(path).expect("ours");
+    file.set_len(SIZE).expect("it can be sparse");
+    file.write_all_at(b"in the middle", SIZE / 2 + 5).expect("written");
+    let output = ground.run(&["cp", "sparse", "copy"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (copy, source) = (ground.path().join("copy"), ground.path().join("sparse"));
+    assert_eq!(fs::read(&copy).expect("copied"), fs::read(source).expect("ours"));
+    let allocated = fs::metadata(copy).expect("copied").blocks() * 512;
+    assert!(allocated < SIZE / 8, "{allocated}");
 }
 
 #[test]

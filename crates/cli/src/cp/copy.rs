@@ -25,6 +25,8 @@ const PROGRESS_BYTES: u64 = 256 << 10;
 const RESUMED_BYTES_MIN: u64 = 256 << 10;
 /// Folders with new names kept until they are synced.
 const FOLDERS_MAX: usize = 1024;
+/// The unit of a file's blocks, whatever its file system's.
+const BLOCK_BYTES: u64 = 512;
 /// Permission bits of a file whose object has none, less those that the umask takes.
 const MODE_NEW: u32 = 0o666;
 
@@ -198,8 +200,11 @@ impl<'a> Copier<'a> {
             return Err(Trouble::Source(reason));
         }
         // Who may read it is never more than who may read what it was copied from, or replaces.
+        let has_holes =
+            source.as_ref().is_some_and(|about| about.blocks() < about.len() / BLOCK_BYTES);
         let mode = source.or(there).map_or(MODE_NEW, |about| about.mode() & 0o777);
-        Ok(Part::open(&task.dest, noted_version(entry), entry.size, mode)?)
+        let part = Part::open(&task.dest, noted_version(entry), entry.size, mode)?;
+        Ok(part.with_holes(has_holes))
     }
 
     /// The file of this machine that an object is, if it is one.

@@ -24,6 +24,8 @@ const PART: &[u8] = b".nearfirst-part";
 const VERSION: &[u8] = b".nearfirst-version";
 /// Each time but the last another run has finished meanwhile.
 const OPENS_MAX: usize = 4;
+/// Bytes of zeros that are worth a hole, where they lie on a multiple of it.
+const HOLE_BYTES: usize = 64 << 10;
 /// A longer version is none that a server has sent.
 const VERSION_BYTES_MAX: u64 = 64 << 10;
 
@@ -68,6 +70,8 @@ pub(super) struct Part {
     /// Whether its version is noted, so that what is here is of use to the next run; of its bytes there
     /// must be some.
     keeps: bool,
+    /// Whether zeros are left out as holes.
+    has_holes: bool,
     is_finished: bool,
 }
 
@@ -87,12 +91,19 @@ impl Part {
         }
         let file = locked(&beside(dest, PART), mode)?;
         let keeps = version.is_some();
-        let mut part = Self { file, dest: dest.to_owned(), mode, keeps, is_finished: false };
+        let mut part =
+            Self { file, dest: dest.to_owned(), mode, keeps, has_holes: false, is_finished: false };
         if version.is_none_or(|version| resumable(dest, version, size) == 0) {
             part.begin_anew(version)?;
         }
         part.file.seek(SeekFrom::End(0))?;
         Ok(part)
+    }
+
+    /// The same, of an object that has holes.
+    pub(super) fn with_holes(mut self, has_holes: bool) -> Self {
+        self.has_holes = has_holes;
+        self
     }
 
     /// Begins again at the first byte.
@@ -151,7 +162,19 @@ impl Part {
     /// # Errors
     /// The system's: a full disk.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
+        if !self.has_holes {
+            return self.file.write_all(bytes);
+        }
+        for block in bytes.chunks(HOLE_BYTES) {
+            if is_zero(block) {
+                let end = self.file.stream_position()? + block.len() as u64;
+                self.file.set_len(end)?;
+                self.file.seek(SeekFrom::Start(end))?;
+            } else {
+                self.file.write_all(block)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes it the file, with everything on disk before its name is; the name itself is, once its
@@ -204,6 +227,11 @@ impl Drop for Part {
             remove(&self.dest);
         }
     }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    // Compared with itself one byte on, which takes a fraction of looking at each.
+    bytes.first() == Some(&0) && bytes[1..] == bytes[..bytes.len() - 1]
 }
 
 /// Has the names in a folder on disk. Not every file system does that; the files themselves are.
