@@ -259,8 +259,9 @@ impl DeviceTable {
     }
 }
 
+/// Whether seconds or bytes a second are what a device can take: sums of what it cannot are no numbers.
 fn is_positive(value: f64) -> bool {
-    value.is_finite() && value > 0.0
+    (1e-15..=1e18).contains(&value)
 }
 
 impl Entry {

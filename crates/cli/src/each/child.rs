@@ -161,6 +161,8 @@ impl Running {
         let mut groups = self.groups();
         groups.closed = true;
         signal(&groups, Signal::TERM);
+        // What is stopped hears of it when it goes on.
+        signal(&groups, Signal::CONT);
         let waited =
             self.ended.wait_timeout_while(groups, ENDS_WITHIN, |groups| !groups.alive.is_empty());
         let (groups, _) = waited.unwrap_or_else(PoisonError::into_inner);

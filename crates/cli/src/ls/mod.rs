@@ -21,7 +21,7 @@ List the objects that specs name, as they become known
 
 Prints one name a line. Nothing is read: what is not known from listing is asked for with -l,
 --json and --sort alone. Names given as they stand are looked up, so that one that is not there
-is an error.
+is an error; those of a list (@FILE, -) are printed as they are.
 
 Examples:
   nearfirst ls -l 's3://logs/2026/**/*.gz'
