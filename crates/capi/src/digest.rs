@@ -62,7 +62,8 @@ pub unsafe extern "C" fn nf_set_digest(
         if name.is_null() && capacity > 0 {
             return Err(null("name"));
         }
-        let Some(known) = open_sets::get(set)?.known(index) else {
+        let at = usize::try_from(index).unwrap_or(usize::MAX);
+        let Some(known) = open_sets::get(set)?.set().entry(at) else {
             // SAFETY: the C caller promises the room.
             return unsafe { put_text(name, "name", capacity, "") };
         };

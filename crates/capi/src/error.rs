@@ -115,6 +115,7 @@ fn errno_of(error: &io::Error) -> c_int {
 
 /// Runs a C call: its failure, or its panic, becomes `failed`, `errno` and a message.
 pub(crate) fn answer<T>(failed: T, call: impl FnOnce() -> Result<T, Failure>) -> T {
+    let _uncancelled = Uncancelled::new();
     let failure = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => return value,
         Ok(Err(failure)) => failure,
@@ -122,6 +123,32 @@ pub(crate) fn answer<T>(failed: T, call: impl FnOnce() -> Result<T, Failure>) ->
     };
     failure.tell();
     failed
+}
+
+/// While it lives, this thread is not cancelled (`pthread_cancel`), which would unwind what may not be
+/// unwound: a request waits for the next cancellation point of the caller's own.
+struct Uncancelled(c_int);
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+impl Uncancelled {
+    fn new() -> Self {
+        let mut before = 0;
+        // SAFETY: `before` lives across the call.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: nobody needs to know what it was.
+        unsafe { pthread_setcancelstate(self.0, std::ptr::null_mut()) };
+    }
 }
 
 thread_local! {

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
-use std::fmt;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearfirst::{Entry, Error, Name, Set};
+use nearfirst::{Name, Set};
 
 use crate::callback::outside;
 use crate::descriptor::{Identity, identity};
@@ -24,37 +23,20 @@ static SETS: Mutex<BTreeMap<c_int, Arc<OpenSet>>> = Mutex::new(BTreeMap::new());
 pub(crate) struct OpenSet {
     set: Set,
     names: Arc<Mutex<Names>>,
-    digest: Mutex<Option<Digest>>,
 }
 
 /// Which member a descriptor was given for; a number that is used again takes
 /// the place of the one before, so there are no more than numbers.
 type Names = HashMap<c_int, (Identity, Name)>;
 
-type Known = Result<Entry, Arc<Error>>;
-
-/// Where a caller that asks for one member after the other is.
-struct Digest {
-    rest: Box<dyn Iterator<Item = Known> + Send>,
-    /// Members taken from `rest`.
-    taken: u64,
-    last: Option<Known>,
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Digest").field("taken", &self.taken).finish_non_exhaustive()
-    }
-}
-
 impl OpenSet {
     pub(crate) fn new(set: Set) -> Self {
-        Self { set, names: Arc::default(), digest: Mutex::default() }
+        Self { set, names: Arc::default() }
     }
 
     /// The same set from its start: the descriptors that it has given stay known.
     pub(crate) fn rewound(&self) -> Self {
-        Self { set: self.set.rewind(), names: Arc::clone(&self.names), digest: Mutex::default() }
+        Self { set: self.set.rewind(), names: Arc::clone(&self.names) }
     }
 
     pub(crate) fn set(&self) -> &Set {
@@ -80,22 +62,6 @@ impl OpenSet {
                 Err(Failure::new(libc::EINVAL, message))
             }
         }
-    }
-
-    /// What is known of the `index`-th member, waiting for it; `None` past the last.
-    pub(crate) fn known(&self, index: u64) -> Option<Known> {
-        let mut digest = lock(&self.digest);
-        let is_ahead = digest.as_ref().is_some_and(|digest| digest.taken.saturating_sub(1) > index);
-        if digest.is_none() || is_ahead {
-            let rest = Box::new(self.set.digest());
-            *digest = Some(Digest { rest, taken: 0, last: None });
-        }
-        let digest = digest.as_mut().expect("made above");
-        while digest.taken <= index {
-            digest.last = Some(digest.rest.next()?);
-            digest.taken += 1;
-        }
-        digest.last.clone()
     }
 }
 

@@ -85,8 +85,10 @@ impl Pick {
         &mut self,
         fits: impl FnOnce(Option<&Piece>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        if self.held.is_none() {
-            self.held = self.take()?;
+        match self.held {
+            None => self.held = self.take()?,
+            // It is of the file that was open then.
+            Some(_) => drop(self.file()?),
         }
         let fitted = fits(self.held.as_ref())?;
         self.held = None;

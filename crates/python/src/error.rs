@@ -66,7 +66,7 @@ pub(crate) fn of(py: Python<'_>, about: &Name, error: &Error) -> PyErr {
     let made = raised(py, class(error), &about, error.reason(), errno);
     if let Error::Busy { retry_after: Some(wait), .. } = error {
         // The class has it; another that stands in for it may not.
-        let _ = made.value(py).setattr("retry_after", wait.as_secs_f64());
+        drop(made.value(py).setattr("retry_after", wait.as_secs_f64()));
     }
     made
 }

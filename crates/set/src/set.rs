@@ -214,6 +214,12 @@ impl Set {
         std::iter::from_fn(move || wait(&engine, entries.next()))
     }
 
+    /// What [`Set::digest`] gives at this place, once it is known; `None` past the last.
+    pub fn entry(&self, index: usize) -> Option<Result<Entry, Arc<Error>>> {
+        let is_there = self.listing.known().len() > index || self.wait(self.listing.beyond(index));
+        is_there.then(|| self.listing.known().get(index))
+    }
+
     /// As [`Set::digest`], for a task of the engine's runtime.
     pub fn entries(
         &self,
