@@ -8,8 +8,10 @@ side, and a file that is read from its beginning is fetched ahead.
 from __future__ import annotations
 
 import io
+from contextlib import contextmanager
+from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fsspec import filesystem, get_filesystem_class
 from fsspec.core import OpenFile, split_protocol
@@ -43,20 +45,30 @@ class NearfirstFileSystem(ChainedFileSystem):
         budget: int | None = None,
         jobs: int | None = None,
         stall: float | None = None,
+        inner: dict[str, Any] | None = None,
         **options: Any,  # noqa: ANN401 - the base class's
     ) -> None:
         """Over `fs`, or what fsspec makes of `target_protocol` and `target_options`.
 
-        `budget`, `jobs` and `stall` are those of `nearfirst.open`.
+        `budget`, `jobs` and `stall` are those of `nearfirst.open`; `inner` is what
+        fsspec makes of the URL behind `nearfirst://`.
         """
         super().__init__(**options)
-        del fo
         if fs is None:
-            if target_protocol is None:
+            if inner is None and target_protocol is None:
                 raise ValueError(
                     "nearfirst:// stands before another URL, as in nearfirst://s3://b/k"
                 )
-            fs = filesystem(target_protocol, **(target_options or {}))
+            if inner is None:
+                inner = {"protocol": target_protocol}
+            elif target_protocol is not None:
+                # What follows in a chain is what the inner one is over.
+                target_options = {
+                    "target_protocol": target_protocol,
+                    "target_options": target_options,
+                    "fo": fo,
+                }
+            fs = filesystem(**(inner | (target_options or {})))
         self.fs = fs
         self._how: dict[str, Any] = {"budget": budget, "jobs": jobs, "stall": stall}
 
@@ -75,7 +87,8 @@ class NearfirstFileSystem(ChainedFileSystem):
         if inner == path or protocol is None:
             return {}
         options = get_filesystem_class(protocol)._get_kwargs_from_urls(inner)  # noqa: SLF001
-        return {"target_protocol": protocol} | ({"target_options": options} if options else {})
+        # Not as `target_protocol`, which fsspec passes of what follows in a chain.
+        return {"inner": {"protocol": protocol} | options}
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:  # noqa: ANN401, D102, FBT001, FBT002
         return self.fs.ls(self._strip_protocol(path), detail=detail, **options)
@@ -118,7 +131,7 @@ class NearfirstFileSystem(ChainedFileSystem):
         paths = self.expand_path(path)
         if recursive:
             # Files only, which `expand_path` does not tell from folders.
-            paths = sorted({found for each in paths for found in self.find(each)})
+            paths = sorted({found for each in paths for found in self._found(each)})
         if not isinstance(path, list) and paths == [self._strip_protocol(path)]:
             return self.cat_file(paths[0], **options)
         coming = _Coming(self, paths)
@@ -126,13 +139,19 @@ class NearfirstFileSystem(ChainedFileSystem):
         for each, member in coming:
             with member:
                 try:
-                    read[each] = member.read()
-                except nearfirst.NearfirstError as error:
+                    with _as_raised_below():
+                        read[each] = member.read()
+                except (nearfirst.NearfirstError, OSError) as error:
                     if on_error == "raise":
                         raise
                     if on_error == "return":
                         read[each] = error
         return {each: read[each] for each in paths if each in read}
+
+    def _found(self, path: str) -> list[str]:
+        """The files below a path, or itself if there is nothing: to fail as it is read."""
+        found: list[str] = self.find(path)
+        return found if found or self.exists(path) else [path]
 
     def open_many(self, files: Sequence[OpenFile]) -> list[Any]:
         """Open the files of an `OpenFiles`, which are fetched side by side."""
@@ -141,9 +160,29 @@ class NearfirstFileSystem(ChainedFileSystem):
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:  # noqa: ANN401
         if mode != "rb":
-            raise NotImplementedError("nearfirst:// reads; to write, use the file system it wraps")
+            self._not_written()
         del options
-        return _Coming(self, [path]).open(path)
+        info = self.info(path)
+        if info["type"] == "directory":
+            raise IsADirectoryError(path)
+        return _Coming(self, [path]).open(path, size=info.get("size"))
+
+    def _not_written(self, *arguments: Any, **options: Any) -> NoReturn:  # noqa: ANN401
+        del arguments, options
+        raise NotImplementedError("nearfirst:// reads; to write, use the file system it wraps")
+
+    mkdir = makedirs = rmdir = _not_written
+
+
+@contextmanager
+def _as_raised_below() -> Iterator[None]:
+    """An `OSError` of the file system below, such as of a folder, comes as it is."""
+    try:
+        yield
+    except nearfirst.NearfirstError as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from None
+        raise
 
 
 class _Coming:
@@ -184,10 +223,10 @@ class _Coming:
                 self._here[self._paths[member.name]] = member
             return self._here.pop(path)
 
-    def open(self, path: str, mode: str = "rb") -> io.BufferedReader:
+    def open(self, path: str, mode: str = "rb", size: int | None = None) -> _BufferedFile:
         """A file that is read as it comes."""
         del mode
-        return io.BufferedReader(_ComingFile(self, path), _BUFFER_BYTES)
+        return _BufferedFile(_ComingFile(self, path, size))
 
     def opened(self, file: OpenFile) -> Any:  # noqa: ANN401
         """As `file` is opened: decompressed, decoded."""
@@ -206,13 +245,23 @@ class _ComingFile(io.RawIOBase):
     the file system below, with that one's own cache.
     """
 
-    def __init__(self, coming: _Coming, path: str) -> None:
+    mode = "rb"
+
+    def __init__(self, coming: _Coming, path: str, size: int | None) -> None:
+        self.fs = coming.files
+        self.path = path
+        if size is not None:
+            self.size = size
         self._coming = coming
-        self._path = path
         self._at = 0
         self._read = 0
         self._member: nearfirst.Member | None = None
         self._elsewhere: Any = None
+
+    @cached_property
+    def size(self) -> int:
+        size: int = self.fs.info(self.path)["size"]
+        return size
 
     def readable(self) -> bool:
         return True
@@ -226,7 +275,7 @@ class _ComingFile(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at}.get(whence)
         if base is None:
-            base = self._coming.files.info(self._path)["size"]
+            base = self.size
         if base + offset < 0:
             raise ValueError("a position is not negative")
         self._at = base + offset
@@ -235,7 +284,8 @@ class _ComingFile(io.RawIOBase):
     def readinto(self, buffer: Buffer, /) -> int:
         member = self._next() if self._elsewhere is None else None
         if member is not None:
-            count = member.readinto(buffer)
+            with _as_raised_below():
+                count = member.readinto(buffer)
             self._read += count
         else:
             self._elsewhere.seek(self._at)
@@ -246,10 +296,10 @@ class _ComingFile(io.RawIOBase):
     def _next(self) -> nearfirst.Member | None:
         """The member, if what it gives next is what is wanted."""
         if self._at == self._read == 0 and self._member is None:
-            self._member = self._coming.taken(self._path)
+            self._member = self._coming.taken(self.path)
         if self._member is not None and self._at == self._read:
             return self._member
-        self._elsewhere = self._coming.files.fs.open(self._path, "rb")
+        self._elsewhere = self.fs.fs.open(self.path, "rb")
         self._let_go()
         return None
 
@@ -264,3 +314,19 @@ class _ComingFile(io.RawIOBase):
             if self._elsewhere is not None:
                 self._elsewhere.close()
         super().close()
+
+
+class _BufferedFile(io.BufferedReader):
+    """With what files of fsspec say of themselves."""
+
+    blocksize = _BUFFER_BYTES
+
+    def __init__(self, file: _ComingFile) -> None:
+        super().__init__(file, self.blocksize)
+        self._file = file
+        self.fs = file.fs
+        self.path = file.path
+
+    @property
+    def size(self) -> int:
+        return self._file.size

@@ -61,8 +61,11 @@ def test_an_archive_is_a_store(tmp_path: Path) -> None:
     members = nearfirst.open("zip:///**/*.txt", stores={"zip": files})
     assert sorted(member.read() for member in members) == [b"text of x", b"text of y"]
     fsspec.register_implementation("nearfirst", NearfirstFileSystem, clobber=True)
-    with fsspec.open_files(f"nearfirst::zip://*.txt::file://{tmp_path}/a.zip") as found:
-        assert [file.read() for file in found] == [b"text of x"]
+    for chain in ("nearfirst::zip://*.txt", "nearfirst://zip://*.txt"):
+        with fsspec.open_files(f"{chain}::file://{tmp_path}/a.zip") as found:
+            assert [file.read() for file in found] == [b"text of x"]
+    near, path = fsspec.url_to_fs(f"nearfirst://zip://b/y.txt::file://{tmp_path}/a.zip")
+    assert pickle.loads(pickle.dumps(near)).cat(path) == b"text of y"  # noqa: S301
 
 
 def test_local_files_as_fsspec_has_them(folder: Path) -> None:
@@ -107,6 +110,28 @@ def test_cat_reads_many_and_one(near: Any) -> None:
     assert isinstance(returned["/a/none"], FileNotFoundError)
 
 
+def test_cat_of_a_folder_that_is_missing(near: Any, memory: Any) -> None:
+    memory.mkdir("/empty")
+    assert near.cat("/empty", recursive=True) == {}
+    for path in ("/none", ["/none"], ["/a/b", "/none"]):
+        with pytest.raises(FileNotFoundError):
+            near.cat(path, recursive=True)
+    returned = near.cat(["/a/b", "/none"], recursive=True, on_error="return")
+    assert returned["/a/b/y.txt"] == b"text of y"
+    assert isinstance(returned["/none"], FileNotFoundError)
+
+
+def test_a_folder_is_no_file(near: Any) -> None:
+    for read in (near.open, near.head, near.tail, lambda path: near.cat([path])):
+        with pytest.raises(IsADirectoryError):
+            read("/a/b")
+    with pytest.raises(IsADirectoryError):
+        near.cat("/a/*")
+    assert isinstance(near.cat("/a/*", on_error="return")["/a/b"], IsADirectoryError)
+    with OpenFiles([OpenFile(near, "/a/b")], fs=near) as (file,), pytest.raises(IsADirectoryError):
+        file.read()
+
+
 def test_what_it_says_of_files(near: Any, memory: Any) -> None:
     assert near.ls("/a", detail=False) == memory.ls("/a", detail=False)
     assert near.find("memory://a") == memory.find("/a")
@@ -135,9 +160,29 @@ def test_a_file_is_read_anywhere(near: Any, memory: Any) -> None:
         with pytest.raises(ValueError, match="negative"):
             file.seek(-1)
     with pytest.raises(FileNotFoundError):
-        near.open("/none").read()
-    with pytest.raises(NotImplementedError):
-        near.open("/new", "wb")
+        near.open("/none")
+
+
+def test_what_a_file_says_of_itself(near: Any, memory: Any) -> None:
+    opened = near.open("/a/x.txt")
+    with opened, OpenFiles([OpenFile(near, "/a/x.txt")], fs=near) as (together,):
+        for file in (opened, together):
+            assert (file.fs, file.path, file.mode, file.size) == (near, "/a/x.txt", "rb", 9)
+            assert file.blocksize > 0
+            assert file.read() == b"text of x"
+    for block in ((0, 3, b" "), (3, 4, b" "), (5, None, None), (5, 100, b"x")):
+        assert near.read_block("/a/x.txt", *block) == memory.read_block("/a/x.txt", *block)
+
+
+def test_it_does_not_write(near: Any, memory: Any, tmp_path: Path) -> None:
+    for write in (near.touch, near.mkdir, near.makedirs, near.makedir, near.mkdirs, near.rmdir):
+        with pytest.raises(NotImplementedError, match="reads"):
+            write("/new")
+    with pytest.raises(NotImplementedError, match="reads"):
+        near.makedirs("/new", exist_ok=True)
+    assert not memory.exists("/new")
+    near.get("/a", f"{tmp_path}/a", recursive=True)
+    assert (tmp_path / "a/b/y.txt").read_bytes() == b"text of y"
 
 
 def test_files_that_are_opened_together(near: Any, memory: Any) -> None:
