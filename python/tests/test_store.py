@@ -154,7 +154,7 @@ def test_what_a_store_raises_is_the_error_of_its_member(
     ],
 )
 def test_what_one_store_raises_another_may_pass_on(raised: nearfirst.NearfirstError) -> None:
-    reasons = []
+    reasons = [raised.reason]
     for _ in range(2):
         store = Objects({"a": b"a"})
         store.trouble["mine://box/a"] = raised
@@ -164,8 +164,9 @@ def test_what_one_store_raises_another_may_pass_on(raised: nearfirst.NearfirstEr
         assert type(error) is type(raised)
         reasons.append(error.reason)
         raised = error
-    assert reasons[0].count(raised.reason) == 1
-    assert reasons[0] == reasons[1]
+    own, first, second = reasons
+    assert first.count(own) == 1
+    assert first == second
 
 
 def test_a_busy_server_says_when_to_come_again_in_every_process() -> None:

@@ -129,8 +129,10 @@ pub(crate) fn answer<T>(failed: T, call: impl FnOnce() -> Result<T, Failure>) ->
 /// unwound: a request waits for the next cancellation point of the caller's own.
 struct Uncancelled(c_int);
 
+/// cbindgen:ignore
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
+/// cbindgen:ignore
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }

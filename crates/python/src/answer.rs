@@ -76,7 +76,7 @@ pub(crate) fn error(py: Python<'_>, about: &Name, raised: PyErr) -> Error {
 /// An error of this reason, without the words that such errors put around theirs: of ours, which a
 /// store passes on, the reason has them already.
 fn unframed(reason: &str, of: impl Fn(String) -> Error) -> Error {
-    const OWN: char = '\0';
+    const OWN: char = '\u{e000}';
     let framed = of(OWN.into()).reason();
     let around = framed.split_once(OWN);
     let own = around.and_then(|(before, after)| reason.strip_prefix(before)?.strip_suffix(after));
