@@ -4,10 +4,11 @@ use std::cmp::Ordering;
 
 use crate::{Picker, Piece, Sled};
 
-/// Bytes read at a time when looking for a separator: a page.
-const STEP_BYTES: usize = 4096;
-/// The same, among file offsets.
-const STEP: u64 = STEP_BYTES as u64;
+/// Bytes read at first when looking for a separator: a page. They double with each step, so that a
+/// long record takes few.
+const STEP_MIN: u64 = 4096;
+/// Bytes read at a time at most.
+const STEP_MAX: u64 = 256 << 10;
 
 /// Moves the boundaries between sleds to record boundaries (the paper, section 4.2 and figure 4).
 ///
@@ -104,16 +105,17 @@ pub fn last_record_end<E>(
     separator: u8,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
 ) -> Result<Option<u64>, E> {
-    let mut buffer = [0; STEP_BYTES];
+    let (mut buffer, mut step) = (Vec::new(), STEP_MIN);
     let mut end = to;
     while end > from {
-        let start = from.max((end - 1) / STEP * STEP);
-        let part = &mut buffer[..within_step(end - start)];
+        let start = from.max((end - 1) / step * step);
+        let part = sized(&mut buffer, end - start);
         read(start, part)?;
         if let Some(at) = memchr::memrchr(separator, part) {
             return Ok(Some(start + at as u64 + 1));
         }
         end = start;
+        step = STEP_MAX.min(step * 2);
     }
     Ok(None)
 }
@@ -128,22 +130,28 @@ pub fn first_record_end<E>(
     separator: u8,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
 ) -> Result<Option<u64>, E> {
-    let mut buffer = [0; STEP_BYTES];
+    let (mut buffer, mut step) = (Vec::new(), STEP_MIN);
     let mut start = from;
     while start < to {
-        let end = to.min((start / STEP + 1) * STEP);
-        let part = &mut buffer[..within_step(end - start)];
+        let end = to.min((start / step + 1) * step);
+        let part = sized(&mut buffer, end - start);
         read(start, part)?;
         if let Some(at) = memchr::memchr(separator, part) {
             return Ok(Some(start + at as u64 + 1));
         }
         start = end;
+        step = STEP_MAX.min(step * 2);
     }
     Ok(None)
 }
 
-fn within_step(bytes: u64) -> usize {
-    usize::try_from(bytes).expect("a step is a page")
+/// The first `bytes` of a buffer, which has as many then.
+fn sized(buffer: &mut Vec<u8>, bytes: u64) -> &mut [u8] {
+    let bytes = usize::try_from(bytes).expect("at most STEP_MAX");
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
+    &mut buffer[..bytes]
 }
 
 #[cfg(test)]
