@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use sqlx::mysql::{MySqlConnectOptions, MySqlRow};
-use sqlx::postgres::{PgConnectOptions, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgRow, PgTypeInfo, PgTypeKind};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{ConnectOptions, Database, MySql, Postgres, Row as _, Sqlite, raw_sql};
 
@@ -34,6 +34,11 @@ pub(super) trait Engine: Database {
         connection: &'c mut Self::Connection,
         listener: &Listener,
     ) -> BoxFuture<'c, Result<(), sqlx::Error>>;
+
+    /// Whether values of a type are text that the driver does not take for it.
+    fn is_text(_: &Self::TypeInfo) -> bool {
+        false
+    }
 
     /// A whole number that is not negative, of any width.
     fn count(row: &Self::Row, column: usize) -> Option<u64>;
@@ -77,6 +82,10 @@ impl Engine for Postgres {
             raw_sql(read_only).execute(connection).await.map(drop)
         }
         .boxed()
+    }
+
+    fn is_text(kind: &PgTypeInfo) -> bool {
+        matches!(kind.kind(), PgTypeKind::Enum(_))
     }
 
     fn count(row: &PgRow, column: usize) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! The rows of an answer as names, one after the other as they come.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use futures::channel::mpsc::Sender;
 use futures::{SinkExt as _, StreamExt as _};
 use sqlx::database::HasStatementCache;
 use sqlx::{
-    AssertSqlSafe, Column as _, ColumnIndex, ConnectOptions as _, Database, Decode, Executor,
-    IntoArguments, Row as _, Type, TypeInfo as _, ValueRef as _,
+    AssertSqlSafe, Column as _, ColumnIndex, ConnectOptions as _, Decode, Executor, IntoArguments,
+    Row as _, Type, TypeInfo as _, ValueRef as _,
 };
 use tokio::time::timeout;
 
@@ -63,9 +64,12 @@ impl Question {
             sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed => {
                 Error::interrupted(name, reason(error))
             }
-            sqlx::Error::Database(told) if told.code().as_deref() == Some("42501") => {
-                Error::Denied { name, reason: reason(error) }
-            }
+            sqlx::Error::Database(told) => match told.code().as_deref() {
+                Some("42501") => Error::Denied { name, reason: reason(error) },
+                // Shutting down, and after another connection of the server crashed.
+                Some("57P01" | "57P02") => Error::interrupted(name, reason(error)),
+                _ => self.refused(error),
+            },
             _ => self.refused(error),
         }
     }
@@ -113,9 +117,10 @@ where
     let prepared = prepared.map_err(|_| question.is_late("no answer"))?;
     prepared.map_err(|error| question.not_connected(&error))?;
 
-    // It is the user's own query, on a connection that only reads.
+    // It is the user's own query, on a connection that only reads. It is prepared under a name: one without
+    // is forgotten when the driver asks the server about a type that it does not know.
     let text = AssertSqlSafe(std::mem::take(&mut question.text));
-    let mut rows = sqlx::query::<DB>(text).persistent(false).fetch(&mut connection);
+    let mut rows = sqlx::query::<DB>(text).persistent(true).fetch(&mut connection);
     let first = timeout(question.answer_max, rows.next()).await;
     let mut next = first.map_err(|_| question.is_late("no row"))?;
     while let Some(row) = next {
@@ -131,7 +136,7 @@ where
     Ok(())
 }
 
-/// What a row names; `None` for `NULL`.
+/// What a row names; `None` for `NULL` and for a name without a byte.
 fn entry<DB>(row: &DB::Row, question: &Question, folder: &Path) -> Result<Option<Entry>, Error>
 where
     DB: Engine,
@@ -139,7 +144,8 @@ where
     for<'r> String: Decode<'r, DB> + Type<DB>,
     usize: ColumnIndex<DB::Row>,
 {
-    let Some(bytes) = first_column::<DB>(row, question)? else { return Ok(None) };
+    let bytes = first_column::<DB>(row, question)?;
+    let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else { return Ok(None) };
     let name = Name::from(bytes);
     let name = match name.path() {
         Some(path) if !folder.as_os_str().is_empty() => Name::from(folder.join(path).as_path()),
@@ -152,7 +158,7 @@ where
 
 fn first_column<DB>(row: &DB::Row, question: &Question) -> Result<Option<Vec<u8>>, Error>
 where
-    DB: Database,
+    DB: Engine,
     for<'r> Vec<u8>: Decode<'r, DB> + Type<DB>,
     for<'r> String: Decode<'r, DB> + Type<DB>,
     usize: ColumnIndex<DB::Row>,
@@ -166,8 +172,9 @@ where
     if <Vec<u8> as Type<DB>>::compatible(&kind) {
         return row.try_get::<Vec<u8>, _>(0).map(Some).map_err(refused);
     }
-    if <String as Type<DB>>::compatible(&kind) {
-        return row.try_get::<String, _>(0).map(|text| Some(text.into_bytes())).map_err(refused);
+    if <String as Type<DB>>::compatible(&kind) || DB::is_text(&kind) {
+        let text = row.try_get_unchecked::<String, _>(0);
+        return text.map(|text| Some(text.into_bytes())).map_err(refused);
     }
     let reason = format!("the first column is to be a name, text or bytes, and is {}", kind.name());
     Err(Error::refused(question.label.clone(), reason))
@@ -177,6 +184,10 @@ where
 fn reason(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(told) => told.message().to_owned(),
+        // The driver counts the bytes of the message that it was in.
+        sqlx::Error::Io(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
+            "the connection broke".to_owned()
+        }
         sqlx::Error::Io(source) => source.to_string(),
         error => error.to_string(),
     }

@@ -51,7 +51,7 @@ async fn a_full_text_search_of_sqlite_names_files_beside_it() {
     let (folder, path) = sqlite(
         "create virtual table mail using fts5(path unindexed, body);
          insert into mail values ('a.eml', 'the near first'), ('/b.eml', 'near the end'),
-             ('s3://m/c', 'nearest'), (null, 'near nothing'), ('d.eml', 'far')",
+             ('s3://m/c', 'nearest'), (null, 'near nothing'), ('', 'near'), ('d.eml', 'far')",
     )
     .await;
     let question = "select path from mail where mail match 'near' order by path";
@@ -218,6 +218,30 @@ async fn postgres_answers_and_nothing_is_written() {
     stranger(&postgres.url(), "postgres@").await;
     assert_eq!(names(postgres.url(), "select '\\x2f61'::bytea").await, ["/a"]);
     assert_eq!(names(postgres.url(), "select '/v'::varchar(9)").await, ["/v"]);
+    postgres.execute(
+        "create type state as enum ('new', 'old'); create type pair as (a state, b text);
+         create domain place as text;
+         create table photos (path place, state state, states state[], pair pair);
+         insert into photos values ('/p', 'new', '{old}', '(old,x)')",
+    );
+    for text in [
+        "select path, state from photos",
+        "select path, pair, states from photos",
+        "select '/p', array[pair] from photos",
+    ] {
+        assert_eq!(names(postgres.url(), text).await, ["/p"], "{text}");
+    }
+    assert_eq!(names(postgres.url(), "select state from photos").await, ["new"]);
+    let told = names(postgres.url(), "select pair from photos").await;
+    assert!(told[0].contains("is pair"), "{told:?}");
+    let cut = "select path, pg_terminate_backend(pg_backend_pid()) from photos";
+    let told = answer(postgres.url(), cut).await;
+    assert!(matches!(&told[..], [Ok(_), Err(Error::Interrupted { .. })]), "{told:?}");
+    let known = "select count(*) from pg_available_extensions where name = 'citext'";
+    if postgres.execute(known).trim() == "1" {
+        postgres.execute("create extension citext");
+        assert_eq!(names(postgres.url(), "select '/c'::citext").await, ["/c"]);
+    }
     let many = "select '/' || i from generate_series(1, 1000000) i";
     let query = Query::Ask { prefix: Name::from(postgres.url()), text: many.to_owned() };
     let store = stores(ANSWER_MAX).answering(&query).unwrap();
