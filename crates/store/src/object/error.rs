@@ -123,7 +123,11 @@ pub(super) fn from_opendal(name: &Name, error: &opendal::Error, said: Option<Sai
         ErrorKind::Unexpected if reason.contains("credential") => {
             Error::Denied { name, reason: format!("no credentials that can be used ({reason})") }
         }
-        ErrorKind::Unexpected if reason.contains("Could not resolve hostname") => {
+        ErrorKind::Unexpected
+            if ["Could not resolve hostname", "Too many levels of symbolic links"]
+                .iter()
+                .any(|words| reason.contains(words)) =>
+        {
             Error::refused(name, reason)
         }
         // The socket of the connection that `ssh` did not come to make; what the server lacks is NotFound.

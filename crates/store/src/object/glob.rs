@@ -45,6 +45,8 @@ pub(super) struct Page {
     pub(super) entries: Vec<Entry>,
     /// Keys up to and with a slash.
     pub(super) folders: Vec<String>,
+    /// The same of links to folders.
+    pub(super) links: Vec<String>,
 }
 
 /// The objects below `root` that match `pattern`, as pages come. A name without
@@ -189,7 +191,9 @@ impl Walk {
         let component = &components[listing.part];
         let stays = matches!(component, Component::AnyFolders { .. });
         let below = if stays { listing.part } else { listing.part + 1 };
-        for folder in page.folders {
+        // By `**` a link would be followed to what it lies in, without an end.
+        let links = page.links.into_iter().filter(|_| !stays);
+        for folder in page.folders.into_iter().chain(links) {
             let name = folder.strip_prefix(listing.folder.as_str());
             let name = name.and_then(|name| name.strip_suffix('/'));
             let is_on_the_way = name.is_some_and(|name| component.matches(name.as_bytes()));
@@ -262,12 +266,12 @@ mod tests {
                 match key[prefix.len()..].find('/').filter(|_| !deep) {
                     None => pages.push(Page {
                         entries: vec![Entry::named(format!("x://y/{key}").into())],
-                        folders: Vec::new(),
+                        ..Page::default()
                     }),
                     Some(slash) => {
                         let folder = key[..=prefix.len() + slash].to_owned();
                         if folders.insert(folder.clone()) {
-                            pages.push(Page { entries: Vec::new(), folders: vec![folder] });
+                            pages.push(Page { folders: vec![folder], ..Page::default() });
                         }
                     }
                 }

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::{FutureExt as _, StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream};
 use opendal::options::{ListOptions, ReaderOptions};
-use opendal::{HttpTransporter, Lister, Metadata, OperationContext, Operator};
+use opendal::raw::normalize_path;
+use opendal::{EntryMode, HttpTransporter, Lister, Metadata, OperationContext, Operator};
 use sled::Device;
 
 use super::error::from_opendal;
@@ -26,6 +27,9 @@ use crate::{
 
 /// Names that are handed on together, of those that a server has sent already.
 const PAGE_NAMES_MAX: usize = 1000;
+
+/// Links of a listing that are asked about at once.
+const LINKS_MAX: usize = 16;
 
 /// A bucket or server.
 #[derive(Debug, Clone)]
@@ -141,7 +145,7 @@ impl Inner {
     /// The key, if the service is asked for it as it is.
     fn key<'name>(&self, name: &'name Name) -> Result<&'name str, Error> {
         let key = self.root.key(name);
-        if opendal::raw::normalize_path(key) == key {
+        if normalize_path(key) == key {
             return Ok(key);
         }
         let reason = "a key that is empty, begins or ends with a space, begins with / or holds // \
@@ -179,6 +183,10 @@ impl Inner {
     /// The object as it is now, if that is what `entry` knows.
     async fn unchanged(&self, entry: &Entry) -> Result<Entry, Error> {
         let now = self.stat(entry.name.clone()).await?;
+        if now.size.is_none() {
+            // A pipe waits for who writes to it, and a device may have no end.
+            return Err(Error::refused(now.name, "not a regular file"));
+        }
         same(entry.version.as_ref(), now.version.as_ref(), &entry.name)?;
         Ok(now)
     }
@@ -269,13 +277,20 @@ impl Inner {
     /// A listing and its first page.
     async fn begun(self: Arc<Self>, prefix: &str, deep: bool) -> Result<(Page, Names), Error> {
         let name = self.root.name(prefix);
+        // Of a key that the service is not asked for as it is, it would list another; or, without the space
+        // at its end, more.
+        if !prefix.starts_with(normalize_path(prefix).trim_end_matches('/')) {
+            self.key(&name)?;
+        }
         let path = if prefix.is_empty() { "/" } else { prefix };
         let options = ListOptions { recursive: deep, ..ListOptions::default() };
         let (operator, transport) = self.about(&name);
         let opened = operator.lister_options(path, options);
         let lister = self.answered(&name, &transport, opened).await?;
         let prefix = prefix.to_owned();
-        let mut names = Names { store: self, name, transport, lister, prefix, deep, failed: None };
+        let (unknown, failed) = (Vec::new(), None);
+        let mut names =
+            Names { store: self, name, transport, lister, prefix, deep, unknown, failed };
         let first = names.page().await?;
         Ok((first.unwrap_or_default(), names))
     }
@@ -307,6 +322,8 @@ struct Names {
     lister: Lister,
     prefix: String,
     deep: bool,
+    /// Links, and what is neither a file nor a folder.
+    unknown: Vec<(String, Metadata)>,
     /// What comes after the names of the last page.
     failed: Option<Error>,
 }
@@ -337,12 +354,36 @@ impl Names {
                 None | Some(Ok(None)) => break,
             }
         }
+        self.follow_links(&mut page).await;
         Ok(Some(page))
     }
 
-    fn take(&self, page: &mut Page, entry: opendal::Entry) {
+    /// Asks what the links of a page lead to.
+    async fn follow_links(&mut self, page: &mut Page) {
+        let store = &self.store;
+        let asked = std::mem::take(&mut self.unknown).into_iter().map(|(path, link)| async move {
+            let name = store.root.name(&path);
+            let (operator, transport) = store.about(&name);
+            let found = patiently(|| store.answered(&name, &transport, operator.stat(&path))).await;
+            (path, link, found)
+        });
+        let mut asked = stream::iter(asked).buffered(LINKS_MAX);
+        while let Some((path, link, found)) = asked.next().await {
+            match found {
+                Ok(found) if found.is_dir() => page.links.push(format!("{path}/")),
+                Ok(found) => page.entries.push(store.entry(store.root.name(&path), &found)),
+                Err(error) if error.is_transient() => self.failed = Some(error),
+                // It leads nowhere, or where this user may not look: who reads it is told.
+                Err(_) => page.entries.push(store.entry(store.root.name(&path), &link)),
+            }
+        }
+    }
+
+    fn take(&mut self, page: &mut Page, entry: opendal::Entry) {
         let (path, metadata) = entry.into_parts();
-        if !metadata.is_dir() {
+        if metadata.mode() == EntryMode::Unknown {
+            self.unknown.push((path, metadata));
+        } else if !metadata.is_dir() {
             let name = self.store.root.name(&path);
             page.entries.push(self.store.entry(name, &metadata));
         } else if !self.deep && path != self.prefix && path != "/" {

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use opendal::Operator;
+use opendal::layers::SimulateLayer;
 use opendal::services::{Azblob, Fs, Gcs, Sftp, Webdav, Webhdfs};
+use opendal::{Builder, Configurator as _, OperationContext, Operator};
 
 use super::place::Root;
 use super::s3::Environment;
@@ -136,10 +137,18 @@ fn operator(service: &str, fields: HashMap<String, String>) -> opendal::Result<O
         "gcs" => Operator::from_iter::<Gcs>(fields),
         "azblob" => Operator::from_iter::<Azblob>(fields),
         "webdav" => Operator::from_iter::<Webdav>(fields),
-        "sftp" => Operator::from_iter::<Sftp>(fields),
+        "sftp" => unasking::<Sftp>(fields),
         "webhdfs" => Operator::from_iter::<Webhdfs>(fields),
-        _ => Operator::from_iter::<Fs>(fields),
+        _ => unasking::<Fs>(fields),
     }
+}
+
+/// Which leaves it to who lists to ask what links lead to: by itself it would ask about one after the
+/// other, drop those that lead nowhere, and end at one that may not be followed.
+fn unasking<B: Builder>(fields: HashMap<String, String>) -> opendal::Result<Operator> {
+    let service = B::Config::from_iter(fields)?.into_builder().build()?;
+    let operator = Operator::from_parts(OperationContext::default(), Arc::new(service));
+    Ok(operator.layer(SimulateLayer::default()))
 }
 
 /// The storage options that are for this service.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use std::sync::Arc;
 
@@ -148,6 +148,7 @@ fn files_by_url_conform() {
     let at = |key: &str| format!("file://{}/{key}", dir.path().display());
     let stores = stores(&[]);
     conforms(&stores, &put, &at);
+    links_are_followed(&dir, &put, &at);
     let name = Name::from(at("d/a.txt"));
     assert_eq!(open(&stores, &at("")).file(&name), Some(dir.join("d/a.txt")));
 }
@@ -157,7 +158,16 @@ fn webdav_conforms() {
     skip_unless!(WebDav::NEEDS);
     let server = WebDav::new();
     let put = |key: &str, text: &str| server.put(key, text);
-    conforms(&stores(&[]), &put, &|key| format!("webdav://{}/{key}", server.address()));
+    let at = |key: &str| format!("webdav://{}/{key}", server.address());
+    conforms(&stores(&[]), &put, &at);
+    put(" space/a", "");
+    put("space/a", "");
+    let mut found = listed(&stores(&[]), &at("*/a"));
+    found.sort_by_key(Result::is_err);
+    assert_eq!(found[0].as_ref().unwrap().name, Name::from(at("space/a")));
+    assert!(
+        matches!(&found[1..], [Err(Error::Refused { name, .. })] if *name == at(" space/").into())
+    );
 }
 
 /// As far as the emulator goes: it takes no empty object, gives no tag with the bytes of one, and
@@ -249,6 +259,36 @@ fn sftp_conforms() {
     assert!(output.text().contains("1 passed"), "{}", output.text());
 }
 
+/// As on this machine: by a component that names them, not by `**`.
+fn links_are_followed(shown: &Dir, put: &dyn Fn(&str, &str), at: &dyn Fn(&str) -> String) {
+    put("l/2026/x.log", "x");
+    for (to, link) in [("2026", "now"), ("..", "2026/up"), ("x.log", "2026/y.log")] {
+        symlink(to, shown.join("l").join(link)).unwrap();
+    }
+    symlink("nothing", shown.join("l/none")).unwrap();
+    symlink("itself", shown.join("l/itself")).unwrap();
+    let globbed = |pattern: &str| names(&stores(&[]), &at(pattern));
+    let these = |keys: &[&str]| keys.iter().map(|key| at(key)).collect::<BTreeSet<_>>();
+    assert_eq!(globbed("l/*"), these(&["l/itself", "l/none"]));
+    assert_eq!(globbed("l/*/x.log"), these(&["l/2026/x.log", "l/now/x.log"]));
+    assert_eq!(globbed("l/n*/?.log"), these(&["l/now/x.log", "l/now/y.log"]));
+    assert_eq!(globbed("l/**/*.log"), these(&["l/2026/x.log", "l/2026/y.log"]));
+    assert_eq!(globbed("l/*/u*/n*/x.log"), these(&["l/2026/up/now/x.log", "l/now/up/now/x.log"]));
+}
+
+/// A pipe would be waited for.
+fn what_is_no_file_is_not_opened(shown: &Dir, at: &dyn Fn(&str) -> String) {
+    cmd("mkfifo", [shown.join("l/pipe")]).run().succeeds();
+    symlink("/dev/zero", shown.join("l/zero")).unwrap();
+    for key in ["l/pipe", "l/zero"] {
+        let found = listed(&stores(&[]), &at(&key.replace('e', "[e]"))).remove(0);
+        for entry in [Entry::named(at(key).into()), found.unwrap()] {
+            let refused = read_entry(&stores(&[]), &entry, 0..u64::MAX).unwrap_err();
+            assert_eq!(refused.reason(), "not a regular file", "{refused}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "runs as a child of sftp_conforms"]
 fn over_ssh() {
@@ -256,6 +296,8 @@ fn over_ssh() {
     let put = |key: &str, text: &str| drop(shown.create(key, text));
     let at = |key: &str| format!("sftp://{}{}/{key}", Sftp::HOST, shown.path().display());
     conforms(&stores(&[]), &put, &at);
+    links_are_followed(&shown, &put, &at);
+    what_is_no_file_is_not_opened(&shown, &at);
     let error = |host: &str| read(&stores(&[]), &format!("sftp://{host}/a"), 0..1).unwrap_err();
     let nowhere = error("no-such-host.invalid");
     assert!(

@@ -136,6 +136,7 @@ impl Folders for Bucket {
             let page = Page {
                 entries: listing.entries(|key| bucket.root.name(key)).collect(),
                 folders: listing.folders().collect(),
+                ..Page::default()
             };
             let refused = |reason| Error::refused(bucket.root.name(&prefix), reason);
             let next = match listing.next() {
