@@ -105,9 +105,10 @@ pub(super) fn from_opendal(name: &Name, error: &opendal::Error, said: Option<Sai
     }
     let name = name.clone();
     let reason = deepest(error);
+    let told = told_by_sftp(&reason);
     match error.kind() {
         ErrorKind::NotFound => Error::NotFound { name },
-        ErrorKind::PermissionDenied => Error::Denied { name, reason },
+        ErrorKind::PermissionDenied => Error::Denied { name, reason: told.to_owned() },
         ErrorKind::RateLimited => Error::Busy { name, retry_after: None, reason },
         ErrorKind::ConditionNotMatch => Error::Changed { name },
         ErrorKind::Unsupported => Error::unsupported(name, reason),
@@ -136,9 +137,16 @@ pub(super) fn from_opendal(name: &Name, error: &opendal::Error, said: Option<Sai
         {
             Error::interrupted(name, "`ssh` is not installed, or ended before it was connected")
         }
-        ErrorKind::Unexpected => Error::interrupted(name, reason),
+        ErrorKind::Unexpected => Error::interrupted(name, told),
         _ => Error::refused(name, reason),
     }
+}
+
+/// What an SFTP server says, without what its client says around it.
+fn told_by_sftp(reason: &str) -> &str {
+    let told = reason.split_once("msg: Err Message: ");
+    let told = told.and_then(|(_, told)| told.rsplit_once(", Language Tag:"));
+    told.map(|(told, _)| told).filter(|told| !told.is_empty()).unwrap_or(reason)
 }
 
 /// Whether `ssh` was not let in, or does not know the server.
@@ -160,4 +168,21 @@ fn deepest(error: &opendal::Error) -> String {
         cause = inner.source();
     }
     without_number(text.trim().replace(['\r', '\n'], " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_an_sftp_client_says_its_servers_words_are_kept() {
+        let around = |words: &str| {
+            format!(
+                "Sftp server reported error kind PermDenied, msg: Err Message: {words}, Language Tag:"
+            )
+        };
+        assert_eq!(told_by_sftp(&around("Permission denied")), "Permission denied");
+        assert_eq!(told_by_sftp(&around("")), around(""));
+        assert_eq!(told_by_sftp("connection request: timeout"), "connection request: timeout");
+    }
 }
