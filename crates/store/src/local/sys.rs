@@ -47,6 +47,33 @@ pub fn leave_signals_to_others() {
     }
 }
 
+/// Runs `call` with the signals that end a program let through to the calling thread: a program that it
+/// starts keeps the mask of the thread, and could not be ended by them otherwise.
+#[cfg(feature = "object")]
+pub(crate) fn taking_ends<T>(call: impl FnOnce() -> T) -> T {
+    struct Mask(libc::sigset_t);
+    impl Drop for Mask {
+        fn drop(&mut self) {
+            // SAFETY: the set is what the system filled in, and lives across the call.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+        }
+    }
+    // SAFETY: all-zero sets are values that `sigemptyset` and the system overwrite, and live across the calls.
+    let before = unsafe {
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        let mut ends: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut ends);
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+            libc::sigaddset(&raw mut ends, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const ends, &raw mut before);
+        Mask(before)
+    };
+    let result = call();
+    drop(before);
+    result
+}
+
 /// Bytes mapped at a time for `mincore`: bounds the vector to 256 KiB.
 pub(crate) const MINCORE_WINDOW_BYTES: u64 = 1 << 30;
 

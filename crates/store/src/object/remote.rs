@@ -1,8 +1,10 @@
 //! Servers that `OpenDAL` speaks to: Google and Azure, `WebDAV`, SFTP, HDFS, and files by URL.
 
+use std::future::poll_fn;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,10 +19,11 @@ use super::glob::{self, Folders, Page, Pages};
 use super::patience::patiently;
 use super::place::Root;
 use super::s3::Environment;
-use super::services::{self, Service};
+use super::services::{self, Kind, Service};
 use super::transport::Transport;
 use super::wire::{Redirects, Wire};
 use crate::exchange::{Cover, covered};
+use crate::local::taking_ends;
 use crate::{
     Answer, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Tier, Version,
 };
@@ -91,7 +94,7 @@ impl Store for Remote {
     }
 
     fn file(&self, name: &Name) -> Option<PathBuf> {
-        let is_local = self.0.service.is_local;
+        let is_local = self.0.service.kind == Kind::Local;
         is_local.then(|| PathBuf::from(format!("/{}", self.0.root.key(name))))
     }
 }
@@ -131,7 +134,8 @@ impl Inner {
         operation: impl Future<Output = opendal::Result<T>>,
     ) -> Result<T, Error> {
         // Some services panic at what they do not expect, such as names that are no UTF-8.
-        let operation = AssertUnwindSafe(operation).catch_unwind();
+        let mut operation = pin!(AssertUnwindSafe(operation).catch_unwind());
+        let operation = poll_fn(|context| self.polled(|| operation.as_mut().poll(context)));
         match tokio::time::timeout(self.answer_max, operation).await {
             Ok(Ok(answer)) => answer.map_err(|error| from_opendal(name, &error, transport.said())),
             Ok(Err(_)) => Err(unreadable(name)),
@@ -140,6 +144,11 @@ impl Inner {
                 Err(Error::interrupted(name.clone(), format!("no answer for {seconds} s")))
             }
         }
+    }
+
+    /// Polls what may come to need another connection.
+    fn polled<T>(&self, poll: impl FnOnce() -> T) -> T {
+        if self.service.kind == Kind::Program { taking_ends(poll) } else { poll() }
     }
 
     /// The key, if the service is asked for it as it is.
@@ -299,7 +308,9 @@ impl Inner {
         let modified = found.last_modified().and_then(|time| time_of(time.into()));
         let size = found.is_file().then(|| found.content_length());
         let version = match found.etag() {
-            Some(etag) if self.pins && self.service.is_web => Some(Version::new(quoted(etag))),
+            Some(etag) if self.pins && self.service.kind == Kind::Web => {
+                Some(Version::new(quoted(etag)))
+            }
             Some(etag) if self.pins => Some(Version::new(etag)),
             // Nanoseconds, as far as the server has them.
             _ => modified.zip(size).map(|(time, size)| {
@@ -340,8 +351,8 @@ impl Names {
         let mut page = Page::default();
         self.take(&mut page, first);
         for _ in 1..PAGE_NAMES_MAX {
-            let next = AssertUnwindSafe(self.lister.next()).catch_unwind().now_or_never();
-            match next {
+            let next = AssertUnwindSafe(self.lister.next()).catch_unwind();
+            match self.store.polled(|| next.now_or_never()) {
                 Some(Ok(Some(Ok(entry)))) => self.take(&mut page, entry),
                 Some(Ok(Some(Err(error)))) => {
                     self.failed = Some(from_opendal(&self.name, &error, self.transport.said()));

@@ -23,10 +23,21 @@ pub(super) struct Service {
     pub(super) host: Arc<str>,
     /// Whether keys only look like paths: everything below a prefix can be listed at once.
     pub(super) is_flat: bool,
-    /// Whether it is a web server, whose entity tags are quoted.
-    pub(super) is_web: bool,
-    /// Where keys begin, if they are paths of this machine.
-    pub(super) is_local: bool,
+    /// What it is besides.
+    pub(super) kind: Kind,
+}
+
+/// What a service is, as far as it matters to who asks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A web server, whose entity tags are quoted.
+    Web,
+    /// Its connections are programs that are started.
+    Program,
+    /// Keys are paths of this machine.
+    Local,
+    /// None of these.
+    Other,
 }
 
 /// The options of a service, the later ones over the earlier.
@@ -121,15 +132,14 @@ pub(super) fn open(
         url::Url::parse(options.get("endpoint")).ok().and_then(|url| Some(url.host_str()?.into()));
     let fields = std::mem::take(&mut options.fields);
     let operator = operator(service, fields).map_err(|error| bad(error.message()))?;
-    let is_web = service == "webdav";
+    let kind = match service {
+        "webdav" => Kind::Web,
+        "sftp" => Kind::Program,
+        "fs" => Kind::Local,
+        _ => Kind::Other,
+    };
     let is_flat = matches!(service, "gcs" | "azblob");
-    Ok(Some(Service {
-        operator,
-        host: host.unwrap_or_else(|| "".into()),
-        is_flat,
-        is_web,
-        is_local,
-    }))
+    Ok(Some(Service { operator, host: host.unwrap_or_else(|| "".into()), is_flat, kind }))
 }
 
 fn operator(service: &str, fields: HashMap<String, String>) -> opendal::Result<Operator> {

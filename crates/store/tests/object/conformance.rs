@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::StreamExt as _;
 use nearfirst_store::wrap::{Faulty, Pace, Recording, Throttled};
-use nearfirst_store::{Entry, Error, Name, Query};
+use nearfirst_store::{Entry, Error, Name, Query, leave_signals_to_others};
+use rustix::process::Signal;
 use testkit::server::{Gcs, Nginx, S3, Sftp, WebDav};
 use testkit::{Dir, cmd, program, skip_unless};
 
@@ -234,6 +236,9 @@ const SHOWN: &str = "NEARFIRST_TEST_SHOWN";
 /// Where it finds the server by an address that nobody has vouched for.
 const ADDRESS: &str = "NEARFIRST_TEST_ADDRESS";
 
+/// Where the settings are that its `ssh` reads.
+const SETTINGS: &str = "NEARFIRST_TEST_SETTINGS";
+
 /// The settings of `ssh` are files and not options of ours: a child of this test finds an `ssh` in
 /// its `PATH` that reads those of the test.
 #[test]
@@ -254,6 +259,7 @@ fn sftp_conforms() {
         .env("PATH", path)
         .env(SHOWN, server.root())
         .env(ADDRESS, server.address().to_string())
+        .env(SETTINGS, server.config())
         .run();
     assert!(output.code() == 0, "{}{}", output.text(), output.stderr());
     assert!(output.text().contains("1 passed"), "{}", output.text());
@@ -276,6 +282,28 @@ fn links_are_followed(shown: &Dir, put: &dyn Fn(&str, &str), at: &dyn Fn(&str) -
     assert_eq!(globbed("l/*/u*/n*/x.log"), these(&["l/2026/up/now/x.log", "l/now/up/now/x.log"]));
 }
 
+/// By the signals that end other programs; what it is used by ends with it.
+fn what_connects_can_be_ended() {
+    let settings = std::env::var(SETTINGS).expect("set by the parent");
+    let file = |process: &Path, name: &str| std::fs::read_to_string(process.join(name));
+    let is_ours = |process: &PathBuf| {
+        let words = file(process, "cmdline").unwrap_or_default();
+        words.contains(&settings) && words.contains("/master\0-M\0")
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().map(|process| process.unwrap().path());
+    let connections: Vec<_> = processes.filter(is_ours).collect();
+    assert!(!connections.is_empty());
+    for connection in connections {
+        // One may have ended by itself.
+        let Ok(status) = file(&connection, "status") else { continue };
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        let blocked = u64::from_str_radix(blocked.trim(), 16).unwrap();
+        for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
+            assert_eq!(blocked >> (signal.as_raw() - 1) & 1, 0, "{signal:?}: {status}");
+        }
+    }
+}
+
 /// A pipe would be waited for.
 fn what_is_no_file_is_not_opened(shown: &Dir, at: &dyn Fn(&str) -> String) {
     cmd("mkfifo", [shown.join("l/pipe")]).run().succeeds();
@@ -295,7 +323,11 @@ fn over_ssh() {
     let shown = Dir::new_in(std::env::var_os(SHOWN).expect("set by the parent"));
     let put = |key: &str, text: &str| drop(shown.create(key, text));
     let at = |key: &str| format!("sftp://{}{}/{key}", Sftp::HOST, shown.path().display());
-    conforms(&stores(&[]), &put, &at);
+    // As the library's threads do.
+    leave_signals_to_others();
+    let connected = stores(&[]);
+    conforms(&connected, &put, &at);
+    what_connects_can_be_ended();
     links_are_followed(&shown, &put, &at);
     what_is_no_file_is_not_opened(&shown, &at);
     let error = |host: &str| read(&stores(&[]), &format!("sftp://{host}/a"), 0..1).unwrap_err();
