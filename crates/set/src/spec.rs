@@ -129,9 +129,9 @@ impl Spec {
     ///
     /// - `-` is the list on standard input, `@file` (also `@URL`) the list of a file.
     /// - A backslash before an ASCII letter, `.` or `#` opens a query to what
-    ///   stands before it; the query ends at the next single backslash (doubled
-    ///   inside), and what follows is the suffix: `data.db\select name from t\`.
-    ///   Before anything else, a backslash quotes.
+    ///   stands before it, and behind the URL of a database one before `(` as well; the
+    ///   query ends at the next single backslash (doubled inside), and what follows
+    ///   is the suffix: `data.db\select name from t\`. Before anything else, a backslash quotes.
     /// - A `%` opens a program at the start of a component of a path if another
     ///   closes it: `/src/%find . -name '*.c'%`. Words are split at spaces;
     ///   quotes and backslashes in them mean what they mean to a shell, and

@@ -106,6 +106,14 @@ impl Stores {
                 let reason = format!("the scheme is written in small letters: {small}://");
                 Err(Error::unsupported(name.redacted(), reason))
             }
+            #[cfg(feature = "sql")]
+            Some(_) if crate::sql::Database::of(name).is_some() => {
+                let name = name.redacted();
+                let reason = format!(
+                    "a database is asked by a query after its URL: {name}\\select name from t\\"
+                );
+                Err(Error::unsupported(name, reason))
+            }
             Some(scheme) => Err(Error::unsupported(
                 name.redacted(),
                 format!("no store knows the scheme {scheme}://; there are {}", self.known()),

@@ -103,11 +103,20 @@ pub(crate) fn is_wild(pattern: &[u8]) -> bool {
     Pattern::is_wild(&pattern[wild_range(pattern)])
 }
 
+/// Whether it is the URL of a database.
+pub(super) fn is_database(name: &Name) -> bool {
+    let schemes = ["postgres", "postgresql", "mysql", "mariadb", "sqlite"];
+    name.scheme().is_some_and(|scheme| schemes.contains(&scheme))
+}
+
 /// Where in a pattern wildcards are read: not in the host of a URL (`[::1]`),
-/// nor, on the web, in what follows a `?`.
+/// nor, on the web, in what follows a `?`, nor anywhere in the URL of a database.
 fn wild_range(pattern: &[u8]) -> Range<usize> {
     let name = Name::new(pattern);
     let Some(scheme) = name.scheme() else { return 0..pattern.len() };
+    if is_database(&name) {
+        return 0..0;
+    }
     let host = scheme.len() + 3;
     let slash = pattern[host..].iter().position(|&byte| byte == b'/');
     let start = slash.map_or(pattern.len(), |at| host + at);

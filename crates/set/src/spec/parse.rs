@@ -2,7 +2,7 @@
 
 use store::Name;
 
-use super::glob::{class_end, is_wild};
+use super::glob::{class_end, is_database, is_wild};
 use super::words::{self, Closing};
 use super::{Glob, ListSource, Spec, SpecError};
 
@@ -37,11 +37,14 @@ pub(super) fn parse(text: &[u8]) -> Result<Spec, SpecError> {
 
 /// The first query or program at or after `from`.
 fn opening(text: &[u8], from: usize) -> Option<Opening> {
-    let is_url = Name::new(text).scheme().is_some();
+    let name = Name::new(text);
+    let is_url = name.scheme().is_some();
+    // Elsewhere a backslash may stand before a parenthesis of a name, as a shell wants it.
+    let signs: &[u8] = if from == 0 && is_database(&name) { b".#(" } else { b".#" };
     let mut at = from;
     while let Some(&byte) = text.get(at) {
         match (byte, text.get(at + 1)) {
-            (b'\\', Some(next)) if next.is_ascii_alphabetic() || b".#".contains(next) => {
+            (b'\\', Some(next)) if next.is_ascii_alphabetic() || signs.contains(next) => {
                 return Some(Opening::Query(at));
             }
             (b'\\', _) => at += 1,

@@ -41,6 +41,12 @@ fn text_is_read_as_the_constructors_say() {
             Spec::links("https://h/p.html", "a[href$=\".pdf\"]"),
         ),
         ("https://h/find?q=a%20b\\.hit a\\", Spec::links("https://h/find?q=a%20b", ".hit a")),
+        (
+            "postgres://h/db?sslmode=require\\select n\\",
+            Spec::query("postgres://h/db?sslmode=require", "select n", ""),
+        ),
+        ("mysql://h/db\\(select n)\\/\\(*", Spec::query("mysql://h/db", "(select n)", "/(*")),
+        ("a\\(1\\).c", Spec::glob("a(1).c")),
         ("https://[::1]/p\\#main a\\", Spec::links("https://[::1]/p", "#main a")),
         (
             "/sources/pkgs/contrib/%myMakeDepend foo.c%",
