@@ -4,6 +4,7 @@
 use std::io;
 
 use bytes::Bytes;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -73,7 +74,7 @@ impl Filling<Py<PyBytes>> {
     /// # Errors
     /// `MemoryError`.
     pub(crate) fn object(py: Python<'_>, length: usize) -> PyResult<Self> {
-        let size = ffi::Py_ssize_t::try_from(length)?;
+        let size = ffi::Py_ssize_t::try_from(length).map_err(|_| PyMemoryError::new_err(()))?;
         // SAFETY: without contents, a new object of which nobody else knows, to be filled; or an error.
         let object = unsafe {
             let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size);
