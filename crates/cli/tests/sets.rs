@@ -9,8 +9,8 @@ use std::process::Stdio;
 
 use ground::{Ground, objects, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::server::{Answer, Misbehaving};
-use testkit::{Dir, Facility, PidsCgroup, cmd, skip_unless, until};
+use testkit::server::{Answer, Misbehaving, Sftp};
+use testkit::{Dir, Facility, PidsCgroup, cmd, program, skip_unless, until};
 
 /// A folder with a few small files.
 fn ground() -> Ground {
@@ -625,4 +625,34 @@ fn few_descriptors_are_enough_for_many_members() {
         output.stderr()
     );
     output.ends_with(0);
+}
+
+#[test]
+fn what_connects_over_sftp_ends_with_the_run() {
+    skip_unless!(Sftp::NEEDS);
+    let (server, bin, state) = (Sftp::new(), Dir::new(), Dir::new());
+    for number in 0..20 {
+        server.put(&format!("d{number}/file"), "text\n");
+    }
+    let ssh = program("ssh").expect("looked for");
+    let config = server.config();
+    let wrapper = format!("#!/bin/sh\nexec {} -F {} \"$@\"\n", ssh.display(), config.display());
+    let wrapper = bin.create("ssh", wrapper);
+    fs::set_permissions(wrapper, fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").expect("a path"));
+    let all = format!("sftp://{}{}/*/file", Sftp::HOST, server.root().display());
+    let output = cmd(env!("CARGO_BIN_EXE_nearfirst"), ["cat", &all])
+        .env("PATH", path)
+        .env("XDG_STATE_HOME", state.path())
+        .run();
+    assert_eq!(output.text(), "text\n".repeat(20), "{}", output.stderr());
+    let config = config.display().to_string();
+    let is_ours = |entry: fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains(&config)
+    };
+    let processes = fs::read_dir("/proc").expect("mounted").flatten();
+    assert_eq!(processes.map(is_ours).filter(|is| *is).count(), 0);
+    let left: Vec<_> = fs::read_dir(state.path()).expect("ours").flatten().collect();
+    assert!(left.iter().all(|entry| entry.file_name() == "nearfirst"), "{left:?}");
 }

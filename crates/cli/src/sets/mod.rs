@@ -3,6 +3,7 @@
 //! An engine starts threads and opens stores, so a command makes one only when
 //! an operand needs it: local paths and patterns have their own, shorter ways.
 
+mod connections;
 pub(crate) mod decompress;
 pub(crate) mod flags;
 pub(crate) mod interrupt;
@@ -69,6 +70,7 @@ pub(crate) struct Sets {
     engine: Engine,
     recalls: Option<Recalls>,
     _programs_ended: Prepared,
+    _connections_ended: Prepared,
 }
 
 impl Sets {
@@ -119,7 +121,13 @@ impl Sets {
         interrupt::watch(engine.handle());
         let stores = Arc::clone(engine.stores());
         let programs_ended = interrupt::prepare(move || stores.end_programs());
-        Ok(Self { engine, recalls: None, _programs_ended: programs_ended })
+        let connections_ended = interrupt::prepare(connections::end);
+        Ok(Self {
+            engine,
+            recalls: None,
+            _programs_ended: programs_ended,
+            _connections_ended: connections_ended,
+        })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -139,6 +147,9 @@ impl Sets {
     /// The set of these specs, as a command without wishes of its own opens it. Whatever the
     /// flags say, nothing is recalled.
     pub(crate) fn open_set(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
+        if specs.iter().any(connections::may_come_of) {
+            connections::keep();
+        }
         Set::open(&self.engine, specs, options)
     }
 
@@ -183,6 +194,7 @@ pub(crate) fn specs(local: &Local, operands: &[OsString]) -> Vec<Spec> {
 
 impl Drop for Sets {
     fn drop(&mut self) {
+        connections::end();
         // What fetches taught is worth keeping, but not worth failing for.
         drop(self.engine.costs().save());
     }
