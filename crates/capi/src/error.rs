@@ -132,7 +132,6 @@ struct Uncancelled(c_int);
 /// cbindgen:ignore
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
-/// cbindgen:ignore
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 use nearfirst_store::{
     Backing, Clock, Costs, Error, Local, Reason, TableFiles, disk_position, probe_first,
@@ -385,7 +385,7 @@ fn who_reads_a_file_unasked_is_seen_by_nobody() {
     let path = disk.path().join("mail");
     fs::write(&path, "new").expect("written");
     let file = File::open(&path).expect("opens");
-    let before = SystemTime::now() - Duration::from_hours(1);
+    let before = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     file.set_times(FileTimes::new().set_accessed(before)).expect("it is ours");
     let (unseen, _) = costs(Duration::from_secs(5)).open_harmless(&path).expect("opens");
     assert_eq!(io::read_to_string(unseen).expect("read"), "new");
