@@ -132,6 +132,8 @@ struct Uncancelled(c_int);
 /// cbindgen:ignore
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
+#[expect(unused_doc_comments, reason = "what makes the headers reads it")]
+/// cbindgen:ignore
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }

@@ -618,12 +618,7 @@ fn few_descriptors_are_enough_for_many_members() {
     let cat = format!("ulimit -n 32; exec {} cat '*.txt'", env!("CARGO_BIN_EXE_nearfirst"));
     let command = cmd("sh", ["-c", &cat]).dir(ground.path());
     let output = command.env("XDG_STATE_HOME", ground.state()).run();
-    assert_eq!(
-        output.stdout().iter().filter(|&&byte| byte == b'\n').count(),
-        MEMBERS,
-        "{}",
-        output.stderr()
-    );
+    assert_eq!(output.text().lines().count(), MEMBERS, "{}", output.stderr());
     output.ends_with(0);
 }
 
