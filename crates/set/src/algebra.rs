@@ -65,16 +65,9 @@ mod tests {
 
     use super::*;
 
-    fn entry(name: &str) -> Result<Entry, Error> {
+    fn entry(name: &str) -> Entry {
         let name = Name::new(name.as_bytes());
-        Ok(Entry {
-            name,
-            size: None,
-            version: None,
-            modified: None,
-            tier: Tier::Online,
-            device: None,
-        })
+        Entry { name, size: None, version: None, modified: None, tier: Tier::Online, device: None }
     }
 
     #[test]
@@ -90,12 +83,12 @@ mod tests {
         for made in all {
             let (names, source) = unbounded();
             let slow = Listing::new(source.boxed());
-            let other = Listing::new(stream::iter([entry("a")]).boxed());
+            let other = Listing::new(stream::iter([Ok(entry("a"))]).boxed());
             let list = Listing::new(made(&slow, &other));
-            names.unbounded_send(entry("a")).expect("it is listened to");
+            names.unbounded_send(Ok(entry("a"))).expect("it is listened to");
             // It gives what is known, or waits; who asked does not ask again.
             let _ = list.beyond(0).now_or_never();
-            names.unbounded_send(entry("b")).expect("it is listened to");
+            names.unbounded_send(Ok(entry("b"))).expect("it is listened to");
             drop(names);
             assert_eq!(slow.all().now_or_never(), Some(()));
             assert_eq!(slow.known().len(), 2);
@@ -111,10 +104,12 @@ mod tests {
             let waits = || futures::executor::block_on(list.all());
             let waiting: Vec<_> = (0..4).map(|_| scope.spawn(waits)).collect();
             for number in 0..10_000 {
-                names.unbounded_send(entry(&number.to_string())).expect("it is listened to");
+                names.unbounded_send(Ok(entry(&number.to_string()))).expect("it is listened to");
             }
             drop(names);
-            waiting.into_iter().for_each(|thread| thread.join().expect("it ends"));
+            for thread in waiting {
+                thread.join().expect("it ends");
+            }
         });
         assert_eq!(list.known().len(), 10_000);
     }
