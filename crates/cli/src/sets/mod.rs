@@ -94,6 +94,10 @@ impl Sets {
         costs: &Arc<Costs>,
     ) -> anyhow::Result<Self> {
         let mut options = stores.options()?;
+        if let Some(stall) = fetching.stall() {
+            // Who lists waits as long for a page as who reads does for bytes, if told how long.
+            options.answer_max = stall;
+        }
         if let Some(days) = fetching.recall.days() {
             options.storage.insert("restore_days".to_owned(), days.to_string());
         }

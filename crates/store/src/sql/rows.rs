@@ -14,7 +14,7 @@ use sqlx::{
 use tokio::time::timeout;
 
 use super::engine::{Engine, Listener};
-use crate::{Entry, Error, Name};
+use crate::{Entry, Error, Name, without_number};
 
 /// A question, and where its answer goes.
 pub(super) struct Question {
@@ -188,7 +188,7 @@ fn reason(error: &sqlx::Error) -> String {
         sqlx::Error::Io(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
             "the connection broke".to_owned()
         }
-        sqlx::Error::Io(source) => source.to_string(),
+        sqlx::Error::Io(source) => without_number(source),
         error => error.to_string(),
     }
 }
