@@ -36,7 +36,7 @@ mod near;
 mod scan;
 pub mod scheduler;
 mod sync;
-pub mod threads;
+mod threads;
 mod view;
 
 pub use apart::bounded;

@@ -16,9 +16,9 @@ const LOOKS_MAX: usize = 1000;
 /// # Errors
 /// The system's, where it gives fewer than `least`.
 #[expect(clippy::disallowed_methods, reason = "nobody tells of the end of a thread")]
-pub fn given(wanted: usize, least: usize) -> io::Result<usize> {
+pub(crate) fn given(wanted: usize, least: usize) -> io::Result<usize> {
     let (gate, numbers) = (Mutex::new(()), Mutex::new(Vec::new()));
-    let had = scope(|scope| {
+    let had: io::Result<usize> = scope(|scope| {
         let _closed = lock(&gate);
         for had in 0..wanted {
             let wait = || {
@@ -32,7 +32,7 @@ pub fn given(wanted: usize, least: usize) -> io::Result<usize> {
             }
         }
         Ok(wanted)
-    })?;
+    });
     // One that has ended counts until the system has let go of it.
     let place = |number: &rustix::process::Pid| {
         PathBuf::from(format!("/proc/self/task/{}", number.as_raw_nonzero()))
@@ -46,5 +46,5 @@ pub fn given(wanted: usize, least: usize) -> io::Result<usize> {
         sleep(LOOK_EVERY);
     }
     drop(numbers);
-    Ok(had)
+    had
 }

@@ -21,8 +21,8 @@ const BATCH: usize = 64;
 pub(crate) struct Listing {
     roster: Mutex<Roster>,
     source: Mutex<Source>,
-    /// Whether somebody found the source in use.
-    came_too_soon: AtomicBool,
+    /// Whether somebody found the source in use, or there is more than was known.
+    is_for_others: AtomicBool,
     waiting: Arc<Waiting>,
     waiters: AtomicUsize,
 }
@@ -47,7 +47,7 @@ impl Listing {
         Arc::new(Self {
             roster: Mutex::default(),
             source: Mutex::new(Some(source.ready_chunks(BATCH))),
-            came_too_soon: AtomicBool::new(false),
+            is_for_others: AtomicBool::new(false),
             waiting: Arc::default(),
             waiters: AtomicUsize::new(0),
         })
@@ -69,6 +69,8 @@ impl Listing {
             return true;
         }
         let _waiter = Waiter::of(&self.waiters);
+        // A source that always has more keeps no thread of a runtime to itself.
+        tokio::task::coop::consume_budget().await;
         poll_fn(|context| self.poll_beyond(context, count)).await
     }
 
@@ -78,13 +80,13 @@ impl Listing {
             if self.known().len() > count {
                 return Poll::Ready(true);
             }
-            let Some(mut source) = self.source_or_turn() else { return Poll::Pending };
-            let drawn = self.draw(&mut source, count);
-            drop(source);
-            let came_too_soon = self.came_too_soon.swap(false, Ordering::SeqCst);
-            if came_too_soon || drawn != Drawn::Nothing {
-                self.waiting.wake_others(context.waker());
+            let Some(source) = self.source_or_turn() else { return Poll::Pending };
+            let mut turn = Turn { list: self, source: Some(source), own: context.waker() };
+            let drawn = self.draw(turn.source.as_mut().expect("it is this one's turn"), count);
+            if drawn != Drawn::Nothing {
+                self.is_for_others.store(true, Ordering::SeqCst);
             }
+            drop(turn);
             match drawn {
                 Drawn::More => {}
                 Drawn::Nothing => return Poll::Pending,
@@ -116,7 +118,7 @@ impl Listing {
     /// The source, if nobody draws on it right now; who does wakes this one when done.
     fn source_or_turn(&self) -> Option<MutexGuard<'_, Source>> {
         try_lock(&self.source).or_else(|| {
-            self.came_too_soon.store(true, Ordering::SeqCst);
+            self.is_for_others.swap(true, Ordering::SeqCst);
             // It may have been let go of before that was said.
             try_lock(&self.source)
         })
@@ -154,6 +156,23 @@ impl Listing {
     /// Whether a name is listed so far.
     pub(crate) fn contains(&self, name: &Name) -> bool {
         self.known().contains(name.as_bytes())
+    }
+}
+
+/// The turn of one who draws on the source. At its end, which a source may bring about by a panic, the
+/// others are woken if there is something for them.
+struct Turn<'a> {
+    list: &'a Listing,
+    source: Option<MutexGuard<'a, Source>>,
+    own: &'a Waker,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        drop(self.source.take());
+        if self.list.is_for_others.swap(false, Ordering::SeqCst) {
+            self.list.waiting.wake_others(self.own);
+        }
     }
 }
 

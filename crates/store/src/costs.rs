@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sled::{Device, DeviceTable, Observation, Sled};
 
-use crate::local::{self, Handle, is_stub, nfs, seems_offline};
+use crate::local::{self, Handle, Leases, is_stub, nfs, seems_offline};
 use crate::{Backing, Clock, Error, Kind, Local, Located, Probe, Status, TableFiles, Warning};
 
 /// The costs of files of this machine, and what reading them teaches.
@@ -29,6 +29,7 @@ pub struct Costs {
     /// Who hears what is wrong with the tables as soon as they are loaded.
     told: fn(&Warning),
     learned: Mutex<BTreeSet<Device>>,
+    leases: Leases,
 }
 
 /// The device tables, read.
@@ -56,7 +57,7 @@ impl Costs {
     /// wrong with them is `told` then: a run over small files asks none, and loading takes longer than one.
     pub fn not_loaded(local: Local, files: TableFiles, clock: Clock, told: fn(&Warning)) -> Self {
         let (loaded, learned) = (OnceLock::new(), Mutex::default());
-        Self { local, files, clock, loaded, told, learned }
+        Self { local, files, clock, loaded, told, learned, leases: Leases::default() }
     }
 
     fn loaded(&self) -> &Loaded {
@@ -131,10 +132,21 @@ impl Costs {
     /// [`Error::Refused`] of one that somebody holds a lease on; [`Error::Io`]; [`Error::Stalled`].
     pub fn path_located_unseen(&self, path: &Path) -> Result<Located, Error> {
         let (entry, handle) = self.local.look(path)?;
-        if handle.is_leased() {
+        self.is_free(path, &handle)?;
+        self.located(path, &entry, &handle)
+    }
+
+    /// Has it be found out who holds leases, so that the first file that nobody asked for need not wait.
+    pub fn look_for_leases(&self) {
+        drop(self.leases.ask(self.clock.now()));
+    }
+
+    /// That nobody holds a lease on a file.
+    fn is_free(&self, path: &Path, handle: &Handle) -> Result<(), Error> {
+        if self.leases.is_leased(handle.inode(), self.clock.now()) {
             return Err(Error::refused(path, "somebody holds a lease on it"));
         }
-        self.located(path, &entry, &handle)
+        Ok(())
     }
 
     fn located(&self, path: &Path, entry: &Status, handle: &Handle) -> Result<Located, Error> {
@@ -192,7 +204,7 @@ impl Costs {
 
     /// Opens a regular file that nobody asked for, once it is known that this does no harm: what a
     /// name stands for is looked at first, so that no FIFO and no device is ever opened, no lease is
-    /// taken from its holder, and reading it does not count as an access.
+    /// taken from its holder that he has had for seconds, and reading it passes for nobody's.
     ///
     /// # Errors
     /// [`Error::Refused`] of what is no regular file, unopened, of one that somebody holds a lease on,
@@ -210,6 +222,7 @@ impl Costs {
         {
             return Err(Error::refused(path, "opening it would empty its cache"));
         }
+        self.is_free(path, &handle)?;
         let file = self.local.reopen_unseen(path, &status, &handle)?;
         Ok((file, status))
     }

@@ -1,5 +1,6 @@
 //! What can go wrong when asking about or reading an object, by what the caller can do next.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
@@ -61,7 +62,7 @@ pub enum Error {
         name: Name,
     },
     /// The server does not let this user read it: no credentials, or not these.
-    #[error("{}: access denied: {reason}", name.redacted())]
+    #[error("{}: access denied: {}", name.redacted(), on_one_line(reason))]
     Denied {
         /// The object.
         name: Name,
@@ -69,7 +70,7 @@ pub enum Error {
         reason: String,
     },
     /// The server asks for patience (429, 503, `SlowDown`).
-    #[error("{}: the server is busy: {reason}", name.redacted())]
+    #[error("{}: the server is busy: {}", name.redacted(), on_one_line(reason))]
     Busy {
         /// The object.
         name: Name,
@@ -79,7 +80,7 @@ pub enum Error {
         reason: String,
     },
     /// The connection broke or stalled, or the server failed; another attempt may do.
-    #[error("{}: {reason}", name.redacted())]
+    #[error("{}: {}", name.redacted(), on_one_line(reason))]
     Interrupted {
         /// The object.
         name: Name,
@@ -101,7 +102,7 @@ pub enum Error {
         class: String,
     },
     /// This store cannot do that.
-    #[error("{}: {reason}", name.redacted())]
+    #[error("{}: {}", name.redacted(), on_one_line(reason))]
     Unsupported {
         /// What was asked for.
         name: Name,
@@ -110,7 +111,7 @@ pub enum Error {
     },
     /// It will fail again if tried again: a bad query, a bad name, a bad
     /// certificate, an answer that is none.
-    #[error("{}: {reason}", name.redacted())]
+    #[error("{}: {}", name.redacted(), on_one_line(reason))]
     Refused {
         /// What was asked for.
         name: Name,
@@ -229,7 +230,7 @@ impl Error {
 
     /// The reason without the path, for messages that name the path themselves.
     pub fn reason(&self) -> String {
-        on_one_line(self.own_reason())
+        on_one_line(&self.own_reason()).into_owned()
     }
 
     fn own_reason(&self) -> String {
@@ -261,9 +262,9 @@ impl Error {
 }
 
 /// What a server says is for people to read, not for their terminals to obey.
-fn on_one_line(text: String) -> String {
+fn on_one_line(text: &str) -> Cow<'_, str> {
     if text.len() <= REASON_BYTES_MAX && !text.contains(char::is_control) {
-        return text;
+        return text.into();
     }
     let mut line = String::new();
     for character in text.chars() {
@@ -277,7 +278,7 @@ fn on_one_line(text: String) -> String {
             _ => line.push(character),
         }
     }
-    line
+    line.into()
 }
 
 fn io_again(error: &io::Error) -> io::Error {
@@ -327,6 +328,7 @@ mod tests {
         let refused = |reason: &str| Error::refused("a", reason).reason();
         assert_eq!(refused("it\nis \u{1b}[2J\u{9b}wrong"), "it is \\u{1b}[2J\\u{9b}wrong");
         assert_eq!(refused("größe"), "größe");
+        assert_eq!(Error::refused("a", "\u{1b}").to_string(), "a: \\u{1b}");
         assert!(refused(&"long ".repeat(100_000)).len() < 2 * REASON_BYTES_MAX);
     }
 

@@ -410,11 +410,11 @@ fn who_holds_a_lease_on_a_file_keeps_it() {
         .expect("python3 is installed");
     let mut line = [0];
     holder.stdout.as_mut().expect("piped").read_exact(&mut line).expect("it holds the lease");
-    let costs = costs(Duration::from_secs(5));
-    assert!(matches!(costs.open_harmless(&path), Err(Error::Refused { .. })));
-    assert!(matches!(costs.path_located_unseen(&path), Err(Error::Refused { .. })));
+    let now = || costs(Duration::from_secs(5));
+    assert!(matches!(now().open_harmless(&path), Err(Error::Refused { .. })));
+    assert!(matches!(now().path_located_unseen(&path), Err(Error::Refused { .. })));
     holder.stdin.as_mut().expect("piped").write_all(b"\n").expect("it waits");
     // To lose it is the end of who does not expect it.
     assert!(holder.wait().expect("a child").success());
-    costs.open_harmless(&path).expect("nobody holds it any more");
+    now().open_harmless(&path).expect("nobody holds it any more");
 }

@@ -60,6 +60,7 @@ impl Parts {
     ///
     /// What programs touch of what they map is known as far as somebody looks ([`Parts::look_at`]).
     pub(crate) fn new(costs: Arc<Costs>) -> Self {
+        costs.look_for_leases();
         Self {
             costs,
             mapped: Mapped::default(),

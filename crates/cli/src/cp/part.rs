@@ -165,16 +165,20 @@ impl Part {
         if !self.has_holes {
             return self.file.write_all(bytes);
         }
-        for block in bytes.chunks(HOLE_BYTES) {
-            if is_zero(block) {
-                let end = self.file.stream_position()? + block.len() as u64;
-                self.file.set_len(end)?;
-                self.file.seek(SeekFrom::Start(end))?;
+        let (mut at, mut rest, mut ends_in_hole) = (self.file.stream_position()?, bytes, false);
+        while !rest.is_empty() {
+            let up_to = HOLE_BYTES - usize::try_from(at % HOLE_BYTES as u64).unwrap_or(0);
+            let (block, later) = rest.split_at(up_to.min(rest.len()));
+            ends_in_hole = is_zero(block);
+            if ends_in_hole {
+                self.file.seek_relative(block.len().cast_signed() as i64)?;
             } else {
                 self.file.write_all(block)?;
             }
+            at += block.len() as u64;
+            rest = later;
         }
-        Ok(())
+        if ends_in_hole { self.file.set_len(at) } else { Ok(()) }
     }
 
     /// Makes it the file, with everything on disk before its name is; the name itself is, once its

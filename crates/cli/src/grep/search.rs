@@ -237,7 +237,8 @@ impl<'s> Worker<'s> {
         }
         let mut patient = None;
         if is_regular && may_stall {
-            patient = Some(nearfirst::fetch::bounded(&file, settings.costs())?);
+            // Where no thread can be had for that, it is read as it is.
+            patient = nearfirst::fetch::bounded(&file, settings.costs()).ok();
         }
         let mapped = is_regular
             && size > 0
@@ -261,10 +262,7 @@ impl<'s> Worker<'s> {
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let read = match &mut patient {
-            Some(patient) => {
-                buffer.clear();
-                patient.read_to_end(&mut buffer).map(drop)
-            }
+            Some(patient) => read_whole_from(patient, size, &mut buffer),
             None => read_whole(&file, size, &mut buffer),
         };
         if watch.is_some_and(|start| settings.clock.now().saturating_sub(start) > SLOW_READ) {
@@ -510,6 +508,31 @@ fn read_whole(file: &File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
         }
         buffer.try_reserve(BUFFER_BYTES)?;
     }
+}
+
+/// As [`read_whole`], of what is no descriptor: in as few reads as its size allows.
+fn read_whole_from(reader: &mut impl Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
+    let expected = usize::try_from(size).unwrap_or(usize::MAX);
+    buffer.clear();
+    buffer.try_reserve(expected.saturating_add(1))?;
+    buffer.resize(expected + 1, 0);
+    let mut filled = 0;
+    loop {
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                buffer.truncate(filled);
+                return Err(error);
+            }
+        }
+        if filled == buffer.len() {
+            buffer.resize(filled + BUFFER_BYTES, 0);
+        }
+    }
+    buffer.truncate(filled);
+    Ok(())
 }
 
 /// Whether a line ends where ripgrep looks for a mark: what lies there is searched before it is

@@ -9,7 +9,6 @@ use anyhow::{Context as _, bail};
 use grep::matcher::LineTerminator;
 use grep::searcher::{BinaryDetection, SearcherBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
-use nearfirst::fetch::threads;
 use nearfirst::{Clock, Costs, Error};
 
 use super::asked::{
@@ -179,9 +178,7 @@ impl Settings {
             possible.then(|| pattern::compile(&asked, &patterns, nul_is_text)).transpose()?;
         let stats = search && (stats || asked.mode == Mode::Json);
         let jobs = asked.threads.unwrap_or_else(|| read.threads());
-        // The walk ends where it does not get its threads.
-        let is_alone = asked.sort.is_some() || paths.is_one_file;
-        let threads = if is_alone || threads::given(jobs, jobs).is_err() { 1 } else { jobs };
+        let threads = if asked.sort.is_some() || paths.is_one_file { 1 } else { jobs };
         let format = format(&asked, &paths, terminal, stats);
         let named_files =
             paths.all.len() <= MAPPED_FILES_MAX && paths.all.iter().all(|path| path.is_file());

@@ -97,8 +97,6 @@ pub(crate) struct FetchFlags {
     spill_max: Option<u64>,
 
     /// Seconds without a byte after which a request for data is cut and tried again; 20 by default
-    ///
-    /// If it is given, a request for a page of a listing is as well.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Fetching")]
     stall: Option<Duration>,
 
@@ -132,11 +130,6 @@ impl FetchFlags {
             ..defaults
         };
         EngineOptions { limits, spill_folder: self.spill.clone() }
-    }
-
-    /// How long a request may bring nothing, if that is said.
-    pub(super) fn stall(&self) -> Option<Duration> {
-        self.stall
     }
 
     /// How often and for how long a command tries that reads by itself.

@@ -94,10 +94,6 @@ impl Sets {
         costs: &Arc<Costs>,
     ) -> anyhow::Result<Self> {
         let mut options = stores.options()?;
-        if let Some(stall) = fetching.stall() {
-            // Who lists waits as long for a page as who reads does for bytes, if told how long.
-            options.answer_max = stall;
-        }
         if let Some(days) = fetching.recall.days() {
             options.storage.insert("restore_days".to_owned(), days.to_string());
         }
@@ -124,8 +120,9 @@ impl Sets {
         let engine = Engine::new(stores, costs, options).context("no threads can be started")?;
         interrupt::watch(engine.handle());
         let stores = Arc::clone(engine.stores());
-        let programs_ended = interrupt::prepare(move || stores.end_programs());
+        // The last of what is undone: what reads would connect anew.
         let connections_ended = interrupt::prepare(connections::end);
+        let programs_ended = interrupt::prepare(move || stores.end_programs());
         Ok(Self {
             engine,
             recalls: None,

@@ -16,7 +16,7 @@ use super::Inner;
 use super::ahead::read_ahead;
 use super::attempt::failure;
 use super::item::Item;
-use crate::scheduler::{Aim, AttemptId, Contact, Event};
+use crate::scheduler::{Aim, AttemptId, Contact, Event, Failure};
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, lock};
 
 /// Threads that open and read files of mounts that always answer.
@@ -263,7 +263,8 @@ fn carry_out(engine: &Arc<Inner>, opener: &mut Opener<'_>, job: Job, events: &mu
     events.push(match done {
         Ok(event) => event,
         Err(error) => {
-            let failure = failure(&error);
+            // What nobody asked for is not worth another attempt.
+            let failure = if item.is_guess { Failure::Final } else { failure(&error) };
             item.set_error(error);
             Event::Failed { attempt, failure }
         }

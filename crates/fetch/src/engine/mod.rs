@@ -20,7 +20,7 @@ mod timer;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
 use sled::Device;
@@ -40,7 +40,9 @@ pub use pump::Want;
 /// Threads that carry remote attempts: they wait for most of their time.
 const WORKERS_MAX: usize = 4;
 /// How long a thread of the runtime that has nothing to do is kept: a new one may be refused.
-const IDLE_MAX: Duration = Duration::from_hours(1);
+const IDLE_MAX: Duration = Duration::from_mins(1);
+/// How long a first thread for what blocks may take to begin.
+const BEGINS_WITHIN: Duration = Duration::from_secs(5);
 /// Descriptors that a runtime opens when it begins.
 const RUNTIME_DESCRIPTORS: usize = 8;
 
@@ -91,7 +93,13 @@ impl Engine {
             .build()?;
         let handle = runtime.handle().clone();
         // With one thread for what blocks, more work waits for it where the system gives no second.
-        drop(handle.spawn_blocking(|| ()));
+        let (began, begins) = mpsc::sync_channel(1);
+        drop(handle.spawn_blocking(move || began.send(())));
+        if begins.recv_timeout(BEGINS_WITHIN).is_err() {
+            // Somebody else took the threads meanwhile.
+            runtime.shutdown_background();
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let timer = Arc::new(tokio::sync::Notify::new());
         let inner = Arc::new_cyclic(|me| Inner {
             state: Mutex::new(State::new(options.limits, Arc::clone(&timer))),

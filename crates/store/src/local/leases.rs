@@ -1,20 +1,79 @@
-//! Leases on files: who opens one of those takes the lease from its holder, who is told by a signal
-//! that ends a program which does not expect it (`F_SETLEASE` in fcntl(2)).
+//! Leases on files: who opens a file that another holds a lease to write on takes it from its holder,
+//! who is told by a signal that ends a program which does not expect it (`F_SETLEASE` in fcntl(2)).
 
-/// Whether anybody seems to hold a lease on a file of this number, on whatever file system.
-pub(super) fn is_leased(inode: u64) -> bool {
-    // Where it cannot be read, nobody can tell.
+use std::collections::HashSet;
+use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::bounded;
+
+/// How old what is known may be before it is asked for again, by another thread.
+const FRESH: Duration = Duration::from_secs(1);
+/// How old it may be before the answer is waited for: it takes the kernel some milliseconds.
+const USABLE: Duration = Duration::from_secs(10);
+
+/// The files on which leases were held a moment ago.
+#[derive(Debug, Default)]
+pub(crate) struct Leases(Mutex<Told>);
+
+/// What is known, since when, and what was asked for meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    files: HashSet<u64>,
+    at: Option<Duration>,
+    asked: Option<(Receiver<HashSet<u64>>, Duration)>,
+}
+
+impl Leases {
+    /// Whether anybody seemed to hold one on a file of this number, on whatever file system, no longer
+    /// than seconds ago.
+    pub(crate) fn is_leased(&self, inode: u64, now: Duration) -> bool {
+        let mut told = self.ask(now);
+        if told.is_older(USABLE, now) {
+            told.hear(|answers| answers.recv().ok());
+        }
+        told.files.contains(&inode)
+    }
+
+    /// Has it be found out, unless it is known.
+    pub(crate) fn ask(&self, now: Duration) -> MutexGuard<'_, Told> {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.hear(|answers| answers.try_recv().ok());
+        if told.is_older(FRESH, now) && told.asked.is_none() {
+            told.asked = bounded::begun(leased).ok().map(|answers| (answers, now));
+        }
+        told
+    }
+}
+
+impl Told {
+    fn is_older(&self, than: Duration, now: Duration) -> bool {
+        self.at.is_none_or(|at| now.saturating_sub(at) > than)
+    }
+
+    fn hear(&mut self, hear: impl FnOnce(&Receiver<HashSet<u64>>) -> Option<HashSet<u64>>) {
+        let Some((answers, asked_at)) = self.asked.take() else { return };
+        match hear(&answers) {
+            Some(files) => (self.files, self.at) = (files, Some(asked_at)),
+            None => self.asked = Some((answers, asked_at)),
+        }
+    }
+}
+
+/// The numbers of the files on which somebody holds a lease to write; none where nobody tells.
+fn leased() -> HashSet<u64> {
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    locks.lines().any(|line| is_lease_on(line, inode))
+    locks.lines().filter_map(leased_file).collect()
 }
 
 /// Of a line such as `7: LEASE  ACTIVE    WRITE 4711 fe:00:1234 0 EOF`.
-fn is_lease_on(line: &str, inode: u64) -> bool {
-    let mut words = line.split_ascii_whitespace();
-    let kind = words.nth(1);
-    let file = words.nth(3).and_then(|file| file.rsplit(':').next());
-    matches!(kind, Some("LEASE" | "DELEG"))
-        && file.and_then(|file| file.parse().ok()) == Some(inode)
+fn leased_file(line: &str) -> Option<u64> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let (kind, _, access, _, file) =
+        (words.next()?, words.next()?, words.next()?, words.next()?, words.next()?);
+    let takes = matches!(kind, "LEASE" | "DELEG") && access == "WRITE";
+    takes.then(|| file.rsplit(':').next()?.parse().ok())?
 }
 
 #[cfg(test)]
@@ -22,13 +81,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_is_told_from_a_lock() {
-        let lease = "2: LEASE  ACTIVE    WRITE 4711 fe:00:1234 0 EOF";
-        assert!(is_lease_on(lease, 1234));
-        assert!(is_lease_on("1: DELEG  BREAKER   READ 4711 00:2a:1234 0 EOF", 1234));
-        assert!(!is_lease_on(lease, 234));
-        assert!(!is_lease_on("2: POSIX  ADVISORY  WRITE 4711 fe:00:1234 0 EOF", 1234));
-        assert!(!is_lease_on("2: -> POSIX  ADVISORY  WRITE 4711 fe:00:1234 0 EOF", 1234));
-        assert!(!is_lease_on("", 1234));
+    fn a_lease_that_readers_take_is_told_from_others_and_from_locks() {
+        assert_eq!(leased_file("2: LEASE  ACTIVE    WRITE 4711 fe:00:1234 0 EOF"), Some(1234));
+        assert_eq!(leased_file("1: DELEG  BREAKING  WRITE 4711 00:2a:1234 0 EOF"), Some(1234));
+        assert_eq!(leased_file("2: LEASE  ACTIVE    READ 4711 fe:00:1234 0 EOF"), None);
+        assert_eq!(leased_file("2: POSIX  ADVISORY  WRITE 4711 fe:00:1234 0 EOF"), None);
+        assert_eq!(leased_file("2: -> POSIX  ADVISORY  WRITE 4711 fe:00:1234 0 EOF"), None);
+        assert_eq!(leased_file(""), None);
     }
 }

@@ -52,6 +52,7 @@ pub use walk::Walk;
 
 use attributes::Attributes;
 use canary::Canaries;
+pub(crate) use leases::Leases;
 use locate::{locate_on, whole_extent};
 use mounts::absolute;
 pub(crate) use reach::Handle;

@@ -20,7 +20,7 @@ use rustix::fs::{
 use sled::Device;
 
 use super::mounts::absolute;
-use super::{Local, Mount, Mounts, block, bounded, canary, leases};
+use super::{Local, Mount, Mounts, block, bounded, canary};
 use crate::Error;
 
 /// Links followed to find out which mount a path leads to; the kernel follows as many.
@@ -38,14 +38,13 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// A name of what was found, which stands for nothing else.
     fn name(&self) -> String {
-        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+        name_of(&self.file)
     }
 
-    /// Whether opening it would take a lease from its holder.
-    pub(crate) fn is_leased(&self) -> bool {
-        leases::is_leased(self.inode)
+    /// The number of what was found, in its file system.
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode
     }
 
     /// Opens for reading what was found at `path` on the mount at `point` a moment ago.
@@ -71,8 +70,7 @@ impl Handle {
 
 impl Local {
     /// Opens for reading the very file that was found, in bounded time where its mount may stall, and
-    /// so that nobody sees that it is read: neither who holds a lease on it nor who asks when it was
-    /// last read.
+    /// so that nobody takes it to have been read since it was written.
     ///
     /// # Errors
     /// [`Error::Refused`] where somebody would; [`Error::Io`]; [`Error::Stalled`].
@@ -82,12 +80,9 @@ impl Local {
         status: &super::Status,
         handle: &Handle,
     ) -> Result<File, Error> {
-        if handle.is_leased() {
-            return Err(Error::refused(path, "somebody holds a lease on it"));
-        }
         let failed = |source: io::Error| Error::io(path, source);
-        let name = handle.name();
-        let open = move || open_unseen(&name);
+        let found = handle.file.try_clone().map_err(failed)?;
+        let open = move || open_unseen(&name_of(&found));
         let opened = if status.backing.may_stall() {
             bounded::within(self.wait_max, open).map_err(failed)?.ok_or_else(|| {
                 let mount = status.mount.clone();
@@ -340,13 +335,17 @@ fn open_within(
     Some(open(point.folder.as_fd(), within))
 }
 
-/// Opens a file so that reading it does not count as an access, which only its owner may; of another's
-/// one whose next access counts for nothing. `None` if it is neither.
+/// A name of what a descriptor was found to be, which stands for nothing else as long as that is open.
+fn name_of(found: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", found.as_raw_fd())
+}
+
+/// Opens a file so that reading it does not count as an access, which only its owner may; another's
+/// only if it was read since it was written. `None` if it is neither.
 fn open_unseen(name: &str) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    match sysfs::open(name, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {}
-        opened => return Ok(Some(File::from(opened?))),
+    if let Ok(file) = sysfs::open(name, flags | OFlags::NOATIME, Mode::empty()) {
+        return Ok(Some(File::from(file)));
     }
     let file = File::from(sysfs::open(name, flags, Mode::empty())?);
     Ok(was_read(&file)?.then_some(file))
@@ -359,7 +358,7 @@ fn was_read(file: &File) -> io::Result<bool> {
         return Ok(true);
     }
     let status = file.metadata()?;
-    Ok(status.accessed()? > status.modified()?)
+    Ok(status.accessed()? >= status.modified()?)
 }
 
 #[cfg(test)]

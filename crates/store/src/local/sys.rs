@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "system calls and a mapping that is never read through")]
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
@@ -43,12 +44,22 @@ pub fn leave_signals_to_others() {
         for signal in taken {
             libc::sigdelset(&raw mut set, signal);
         }
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+        LEFT.set(ENDS.map(|signal| libc::sigismember(&raw const before, signal) == 0));
     }
 }
 
-/// Runs `call` with the signals that end a program let through to the calling thread: a program that it
-/// starts keeps the mask of the thread, and could not be ended by them otherwise.
+/// Signals that end a program.
+const ENDS: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+thread_local! {
+    /// Which of them this thread left to others, that whoever began it had not kept from itself.
+    static LEFT: Cell<[bool; ENDS.len()]> = const { Cell::new([false; ENDS.len()]) };
+}
+
+/// Runs `call` with the signals that end a program let through to the calling thread, which left them to
+/// others: a program that it starts keeps the mask of the thread, and could not be ended by them otherwise.
 #[cfg(feature = "object")]
 pub(crate) fn taking_ends<T>(call: impl FnOnce() -> T) -> T {
     struct Mask(libc::sigset_t);
@@ -63,7 +74,7 @@ pub(crate) fn taking_ends<T>(call: impl FnOnce() -> T) -> T {
         let mut before: libc::sigset_t = std::mem::zeroed();
         let mut ends: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut ends);
-        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        for (signal, _) in ENDS.into_iter().zip(LEFT.get()).filter(|(_, is_left)| *is_left) {
             libc::sigaddset(&raw mut ends, signal);
         }
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const ends, &raw mut before);

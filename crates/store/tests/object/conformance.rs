@@ -167,9 +167,8 @@ fn webdav_conforms() {
     let mut found = listed(&stores(&[]), &at("*/a"));
     found.sort_by_key(Result::is_err);
     assert_eq!(found[0].as_ref().unwrap().name, Name::from(at("space/a")));
-    assert!(
-        matches!(&found[1..], [Err(Error::Refused { name, .. })] if *name == at(" space/").into())
-    );
+    let [Err(Error::Refused { name, .. })] = &found[1..] else { panic!("{found:?}") };
+    assert!(name.as_bytes().starts_with(at(" space/").as_bytes()), "{name:?}");
 }
 
 /// As far as the emulator goes: it takes no empty object, gives no tag with the bytes of one, and
