@@ -288,7 +288,9 @@ impl Inner {
         let name = self.root.name(prefix);
         // Of a key that the service is not asked for as it is, it would list another; or, without the space
         // at its end, more.
-        if !prefix.starts_with(normalize_path(prefix).trim_end_matches('/')) {
+        let asked = normalize_path(prefix);
+        let is_begun = !prefix.ends_with('/') && prefix.starts_with(&asked);
+        if !prefix.is_empty() && prefix != asked && !is_begun {
             self.key(&name)?;
         }
         let path = if prefix.is_empty() { "/" } else { prefix };
