@@ -38,10 +38,6 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    fn name(&self) -> String {
-        name_of(&self.file)
-    }
-
     /// The number of what was found, in its file system.
     pub(crate) fn inode(&self) -> u64 {
         self.inode
@@ -59,7 +55,7 @@ impl Handle {
         {
             return Ok(File::from(again));
         }
-        let opened = match sysfs::open(self.name(), flags, Mode::empty()) {
+        let opened = match sysfs::open(name_of(&self.file), flags, Mode::empty()) {
             // Without `/proc` there is only the path.
             Err(rustix::io::Errno::NOENT) => sysfs::open(path, flags, Mode::empty()),
             opened => opened,
