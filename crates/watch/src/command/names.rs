@@ -6,12 +6,13 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use rustix::fs::{self as sysfs, AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::DecInt;
+use rustix::thread::{CapabilitySet, capabilities};
 use store::Clock;
 use tree::{File, Identity};
 
@@ -56,6 +57,9 @@ pub(super) struct Names {
     asked: HashMap<Box<[u8]>, Receiver<Found>>,
     /// Whether an answer was waited for in vain, and has not come yet.
     are_silent: bool,
+    /// A folder that this process may not enter, and since when that is known: with it in a search
+    /// path many names are looked for there.
+    closed: Option<(Duration, Box<[u8]>)>,
     /// The folder of links to what we have open.
     links: Option<Arc<OwnedFd>>,
 }
@@ -66,13 +70,13 @@ impl Names {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let links = sysfs::open("/proc/self/fd", flags, Mode::empty()).ok().map(Arc::new);
         let (known, asked) = (HashMap::new(), HashMap::new());
-        Self { clock, aside, known, asked, are_silent: false, links }
+        Self { clock, aside, known, asked, are_silent: false, closed: None, links }
     }
 
     /// What a name stands for, as far as the kernel knows it already.
     pub(super) fn find(&mut self, whole: &[u8]) -> Found {
         if self.asked.contains_key(whole) {
-            self.hear();
+            self.hear(Duration::ZERO);
         }
         if let Some((at, found)) = self.known.get(whole) {
             let holds = if found.is_some() { HOLDS } else { HOLDS_NOTHING };
@@ -85,11 +89,25 @@ impl Names {
         found
     }
 
-    fn look(&self, whole: &[u8]) -> Found {
+    fn look(&mut self, whole: &[u8]) -> Found {
         if self.stands_aside() {
             return Found::NotYet;
         }
-        look(whole, ResolveFlags::CACHED, self.links.as_deref())
+        let now = self.clock.now();
+        if let Some((since, folder)) = &self.closed
+            && now.saturating_sub(*since) < HOLDS_NOTHING
+            && whole.strip_prefix(&**folder).is_some_and(|rest| rest.first() == Some(&b'/'))
+        {
+            return Found::NoFile;
+        }
+        let found = look(whole, ResolveFlags::CACHED, self.links.as_deref());
+        if found == Found::NotYet
+            && let Some(folder) = closed_above(whole)
+        {
+            self.closed = Some((now, folder.into()));
+            return Found::NoFile;
+        }
+        found
     }
 
     fn stands_aside(&self) -> bool {
@@ -106,7 +124,7 @@ impl Names {
     /// Has a name looked up that the kernel knew and does not know any more, as file systems may let
     /// names expire at once; [`Names::find`] finds what comes of that. Whether it is looked up.
     pub(super) fn ask(&mut self, whole: &[u8]) -> bool {
-        self.hear();
+        self.hear(Duration::ZERO);
         if self.asked.contains_key(whole) {
             return true;
         }
@@ -132,32 +150,25 @@ impl Names {
 
     /// Waits a moment for all names that are looked up: who used them is about to be gone.
     pub(super) fn wait(&mut self) {
-        let end = self.clock.now() + HEARD_WITHIN;
-        for (name, answer) in std::mem::take(&mut self.asked) {
+        self.hear(HEARD_WITHIN);
+        self.are_silent = !self.asked.is_empty();
+    }
+
+    /// Takes answers that come within so long; whether any did.
+    pub(super) fn hear(&mut self, within: Duration) -> bool {
+        let asked = std::mem::take(&mut self.asked);
+        let (count, end) = (asked.len(), self.clock.now() + within);
+        for (name, answer) in asked {
             let left = end.saturating_sub(self.clock.now());
             let patience = if self.are_silent { Duration::ZERO } else { left };
             match answer.recv_timeout(patience) {
                 Ok(found) => self.keep(&name, &found),
-                Err(_) => drop(self.asked.insert(name, answer)),
+                Err(RecvTimeoutError::Timeout) => drop(self.asked.insert(name, answer)),
+                Err(RecvTimeoutError::Disconnected) => {}
             }
-        }
-        self.are_silent = !self.asked.is_empty();
-    }
-
-    /// Takes answers that have come.
-    fn hear(&mut self) {
-        let mut come = Vec::new();
-        self.asked.retain(|name, answer| match answer.try_recv() {
-            Ok(found) => {
-                come.push((name.clone(), found));
-                false
-            }
-            Err(error) => error == TryRecvError::Empty,
-        });
-        for (name, found) in come {
-            self.keep(&name, &found);
         }
         self.are_silent &= !self.asked.is_empty();
+        self.asked.len() < count
     }
 
     fn keep(&mut self, whole: &[u8], found: &Found) {
@@ -205,11 +216,44 @@ fn look(whole: &[u8], how: ResolveFlags, links: Option<&OwnedFd>) -> Found {
     Found::File(File { path, identity, size: Some(stat.stx_size) })
 }
 
+/// The folder on the way to a name that nobody but its owner may enter, if that is not this process: the
+/// kernel says of what is below only that it has not looked it up.
+fn closed_above(whole: &[u8]) -> Option<&[u8]> {
+    let (own, flags) = (rustix::process::geteuid(), OFlags::PATH | OFlags::CLOEXEC);
+    if own.is_root() || enters_all() {
+        return None;
+    }
+    let slashes = whole.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
+    for (at, _) in slashes {
+        let path = OsStr::from_bytes(&whole[..at]);
+        let how = ResolveFlags::CACHED;
+        let folder = sysfs::openat2(sysfs::CWD, path, flags, Mode::empty(), how).ok()?;
+        let at_once = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = sysfs::statx(&folder, "", at_once, StatxFlags::MODE | StatxFlags::UID).ok()?;
+        let entered_by = Mode::from_raw_mode(stat.stx_mode.into());
+        // What a list of rights grants to others is within the group's bits.
+        if stat.stx_uid != own.as_raw() && !entered_by.intersects(Mode::XGRP | Mode::XOTH) {
+            return Some(&whole[..at]);
+        }
+    }
+    None
+}
+
+/// Whether this process may enter folders whatever they say.
+fn enters_all() -> bool {
+    let rights = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+    capabilities(None).is_ok_and(|has| has.effective.intersects(rights))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use rustix::fs::{Timespec, Timestamps};
+    use rustix::process::Uid;
+    use rustix::thread::set_thread_res_uid;
     use testkit::{Facility, Tmpfs, skip_unless};
 
     use super::*;
@@ -245,6 +289,25 @@ mod tests {
         assert_eq!(found.size, Some(5));
         assert_eq!(find(folder.path()), Found::NoFile);
         assert_ne!(find(&folder.path().join("none")), Found::File(found));
+    }
+
+    #[test]
+    fn below_a_folder_that_others_may_not_enter_there_is_no_file() {
+        skip_unless!(Facility::Root);
+        let folder = tempfile::tempdir().expect("a folder");
+        for (mode, is_closed) in [(0o711, false), (0o700, true)] {
+            std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).expect("ours");
+            let name = folder.path().join("none");
+            let other = std::thread::spawn(move || {
+                // Of this thread alone.
+                set_thread_res_uid(Uid::ROOT, Uid::from_raw(65534), Uid::ROOT).expect("root may");
+                let mut names = Names::new(Clock::real(), Arc::default());
+                drop(std::fs::metadata(&name));
+                let found = names.find(name.as_os_str().as_bytes());
+                (found, names.closed.is_some())
+            });
+            assert_eq!(other.join().expect("found"), (Found::NoFile, is_closed));
+        }
     }
 
     #[test]

@@ -27,6 +27,10 @@ const RESTS_AFTER: Duration = Duration::from_millis(20);
 /// other call.
 const SETTLES_WITHIN: Duration = Duration::from_secs(30);
 
+/// How long what came later is held back for such answers: learners go by the order in which programs
+/// did things, and most answers come at once.
+const ORDERED_WITHIN: Duration = Duration::from_millis(2);
+
 /// Tokens of the descriptors that are waited for; others are numbers of processes.
 const BELL: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
@@ -43,6 +47,7 @@ pub struct Observer {
     processes: HashMap<u32, Seen>,
     /// Those of which something is not told yet.
     unsettled: BTreeSet<u32>,
+    ordered_within: Duration,
     names: Names,
     next: u64,
     command: u32,
@@ -108,6 +113,7 @@ impl Observer {
             user: User(rustix::process::getuid().as_raw()),
             processes: HashMap::new(),
             unsettled: BTreeSet::new(),
+            ordered_within: ORDERED_WITHIN,
             names,
             next: 0,
             command,
@@ -332,8 +338,17 @@ impl Observer {
 
     /// Tells what can be told by now of what programs were about to do.
     fn settle(&mut self, events: &mut Vec<(Duration, Event)>) {
-        for number in std::mem::take(&mut self.unsettled) {
-            self.settle_opens(number, events);
+        let unsettled = std::mem::take(&mut self.unsettled);
+        let end = self.clock.now() + self.ordered_within;
+        loop {
+            for &number in &unsettled {
+                self.settle_opens(number, events);
+            }
+            if !self.names.hear(end.saturating_sub(self.clock.now())) {
+                break;
+            }
+        }
+        for number in unsettled {
             if let Some(program) = self.started(number) {
                 let arguments = arguments(number);
                 // A program that is being started has none for a moment.
@@ -434,10 +449,13 @@ fn access(flags: u32) -> Access {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
     use std::process::{Child, Command, Stdio};
 
     use rustix::event::{EventfdFlags, eventfd};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use slowfs::Options;
+    use testkit::{Dir, Facility, SlowDir, skip_unless};
 
     use super::*;
 
@@ -448,19 +466,23 @@ mod tests {
         Call { at: Duration::ZERO, thread: child.id(), process: child.id(), what }
     }
 
-    #[test]
-    fn who_is_met_only_as_the_command_ends_has_ended_before_it() {
-        let begin = || Command::new("cat").stdin(Stdio::piped()).spawn().expect("it is there");
-        let (mut command, mut child) = (begin(), begin());
+    fn begin() -> Child {
+        Command::new("cat").stdin(Stdio::piped()).spawn().expect("it is there")
+    }
+
+    fn observer(command: u32) -> Observer {
         let inbox = Arc::new(Inbox::new().expect("a bell"));
         let listener = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
-        let shared = Arc::clone(&inbox);
-        let number = command.id();
-        let mut observer =
-            Observer::new(shared, &listener, number, Clock::real()).expect("observed");
-        inbox.add([met(&command, 0)].into_iter());
+        Observer::new(inbox, &listener, command, Clock::real()).expect("observed")
+    }
+
+    #[test]
+    fn who_is_met_only_as_the_command_ends_has_ended_before_it() {
+        let (mut command, mut child) = (begin(), begin());
+        let mut observer = observer(command.id());
+        observer.inbox.add([met(&command, 0)].into_iter());
         observer.next(Duration::ZERO).expect("seen");
-        inbox.add([met(&child, number)].into_iter());
+        observer.inbox.add([met(&child, command.id())].into_iter());
         child.wait().expect("ended");
         command.wait().expect("ended");
         let mut exited = Vec::new();
@@ -472,6 +494,40 @@ mod tests {
             }));
         }
         assert_eq!(exited, [1, 0]);
+    }
+
+    #[test]
+    fn what_had_to_be_looked_up_is_told_before_what_came_later() {
+        skip_unless!(Facility::Root, Facility::Fuse);
+        // The kernel forgets its names at once.
+        let forgets = Options { time_to_live: Duration::ZERO, ..Options::default() };
+        let (slow, known) = (SlowDir::new(forgets), Dir::new());
+        let files = [slow.create("a", "a"), known.create("b", "b")];
+        let programs = [(); 2].map(|()| begin());
+        let mut observer = observer(programs[0].id());
+        // Longer than any answer takes on a busy machine.
+        observer.ordered_within = SETTLES_WITHIN;
+        observer.inbox.add(programs.iter().map(|program| met(program, 0)));
+        let calls = files.iter().zip(&programs).enumerate().flat_map(|(at, (path, program))| {
+            let (thread, process) = (program.id(), program.id());
+            let whole = path.as_os_str().as_bytes().to_vec();
+            let opens = What::Opens { whole, flags: libc::O_RDONLY.cast_unsigned() };
+            let goes_on = What::Opens { whole: b"/none".to_vec(), flags: 0 };
+            let at = Duration::from_micros(at as u64);
+            [opens, goes_on].map(|what| Call { at, thread, process, what })
+        });
+        observer.inbox.add(calls);
+        let events = observer.next(Duration::ZERO).expect("seen");
+        let opened = events.into_iter().filter_map(|(_, event)| match event {
+            Event::Opened { file, .. } => Some(file.path),
+            _ => None,
+        });
+        let opened: Vec<_> = opened.collect();
+        assert_eq!(opened, files.map(|path| Arc::from(path.as_os_str().as_bytes())));
+        for mut program in programs {
+            program.kill().expect("ours");
+            program.wait().expect("ended");
+        }
     }
 
     #[test]
