@@ -201,6 +201,16 @@ fn a_server_that_sends_little_but_steadily_does_not_stall() {
 }
 
 #[test]
+fn a_page_that_does_not_come_is_waited_for_as_long_as_asked() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    server.answer("/page.html", Answer::bytes(b"<a href=x>").stalls_after(0));
+    let page = server.url("/page.html\\a\\");
+    let output = ground.run(&["cat", "--stall=1", "--attempts=1", &page]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("for 1 s"), "{}", stderr(&output));
+}
+
+#[test]
 fn nothing_is_copied_to_a_store_or_to_a_folder_of_its_name() {
     let ground = ground();
     let output = ground.run(&["cp", "a.txt", "s3://bucket/a.txt"]);

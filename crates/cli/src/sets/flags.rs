@@ -96,7 +96,9 @@ pub(crate) struct FetchFlags {
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
     spill_max: Option<u64>,
 
-    /// Seconds without a byte after which a request for data is cut and tried again; 20 by default
+    /// Seconds without a byte after which a request is cut and tried again
+    ///
+    /// By default 20 for data, and 30 for a page of a listing or the first row of a query.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Fetching")]
     stall: Option<Duration>,
 
@@ -130,6 +132,11 @@ impl FetchFlags {
             ..defaults
         };
         EngineOptions { limits, spill_folder: self.spill.clone() }
+    }
+
+    /// How long the stores may take to answer, if that is said.
+    pub(super) fn answer_max(&self) -> Option<Duration> {
+        self.stall
     }
 
     /// How often and for how long a command tries that reads by itself.
