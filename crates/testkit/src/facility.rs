@@ -43,7 +43,7 @@ impl Facility<'_> {
         let is_root = rustix::process::geteuid().is_root();
         match self {
             Self::Root => (!is_root).then(|| "not root".to_owned()),
-            Self::Fuse => absent("/dev/fuse"),
+            Self::Fuse => unusable("/dev/fuse"),
             Self::Loop => absent("/dev/loop-control"),
             Self::FileSystem(name) => {
                 let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
@@ -83,6 +83,11 @@ pub fn program(name: &str) -> Option<PathBuf> {
 
 fn absent(path: &str) -> Option<String> {
     (!Path::new(path).exists()).then(|| format!("no {path}"))
+}
+
+fn unusable(path: &str) -> Option<String> {
+    let opened = std::fs::File::options().read(true).write(true).open(path);
+    opened.err().map(|error| format!("{path}: {error}"))
 }
 
 /// Returns from the test, saying why, unless all the facilities are there.
