@@ -211,6 +211,22 @@ fn a_page_that_does_not_come_is_waited_for_as_long_as_asked() {
 }
 
 #[test]
+fn a_search_ends_with_its_reader_though_others_wait_for_the_turn_of_who_prints() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    server.answer("/large", Answer::bytes("x\n".repeat(2 << 20).as_bytes()));
+    let small: Vec<_> = (0..400).map(|at| format!("/small{at}")).collect();
+    small.iter().for_each(|path| server.answer(path, Answer::bytes(b"x\n")));
+    let paths = ["/large".to_owned()].into_iter().chain(small);
+    ground.create("list", paths.map(|path| server.url(&path) + "\n").collect::<String>());
+    let mut search = ground.command(&["grep", "--jobs=2", "x", "@list"]);
+    let mut search = search.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the small ones are there", || server.total().requests > 400);
+    drop(search.stdout.take());
+    until("the search ends", || search.try_wait().unwrap().is_some());
+    assert_eq!(stderr(&search.wait_with_output().unwrap()), "");
+}
+
+#[test]
 fn nothing_is_copied_to_a_store_or_to_a_folder_of_its_name() {
     let ground = ground();
     let output = ground.run(&["cp", "a.txt", "s3://bucket/a.txt"]);

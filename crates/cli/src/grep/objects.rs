@@ -164,7 +164,12 @@ impl<'a> Search<'a> {
                     }
                     done
                 }
-                Ok(None) => return self.stop(),
+                Ok(None) => {
+                    // Its turn does not come to its end: who waits for theirs is not to.
+                    self.turn().written = Err(io::ErrorKind::BrokenPipe.into());
+                    self.moved.notify_all();
+                    return self.stop();
+                }
                 Err(error) => {
                     self.tally.failed();
                     Done { found: None, failed: Some(error) }

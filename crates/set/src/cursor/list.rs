@@ -1,6 +1,7 @@
 //! Names from a list: a file, an object or standard input, read as the names are asked for.
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -73,23 +74,26 @@ fn split(
     label: Name,
 ) -> impl Stream<Item = Result<Name, Error>> + Send {
     let ended = stream::once(async { None });
-    let mut splitter = Splitter::default();
-    let mut is_broken = false;
-    chunks.map(Some).chain(ended).flat_map(move |chunk| {
-        let found = match chunk {
-            _ if is_broken => Ok(VecDeque::new()),
-            Some(Ok(chunk)) => splitter.names(&chunk).map_err(|reason| {
-                is_broken = true;
-                Error::refused(label.clone(), reason)
-            }),
+    let splitter = Splitter::default();
+    let found = chunks.map(Some).chain(ended).scan(Some(splitter), move |state, chunk| {
+        // What is no list is not read to its end, which may be far or never come.
+        let Some(splitter) = state else { return ready(None) };
+        let names = match chunk {
+            Some(Ok(chunk)) => {
+                splitter.names(&chunk).map_err(|reason| Error::refused(label.clone(), reason))
+            }
             Some(Err(error)) => Err(error),
             None => Ok(splitter.last().into_iter().collect()),
         };
-        match found {
-            Ok(names) => stream::iter(names.into_iter().map(Ok).collect::<Vec<_>>()),
-            Err(error) => stream::iter(vec![Err(error)]),
-        }
-    })
+        ready(Some(match names {
+            Ok(names) => names.into_iter().map(Ok).collect::<Vec<_>>(),
+            Err(error) => {
+                *state = None;
+                vec![Err(error)]
+            }
+        }))
+    });
+    found.map(stream::iter).flatten()
 }
 
 /// Cuts names from what is read, piece by piece.
@@ -134,6 +138,8 @@ impl Splitter {
 
 #[cfg(test)]
 mod tests {
+    use futures::executor::block_on;
+
     use super::*;
 
     fn split_in_pieces(list: &[u8], piece: usize) -> Result<Vec<String>, String> {
@@ -162,5 +168,13 @@ mod tests {
     fn what_is_no_list_is_refused() {
         assert!(split_in_pieces(b"a\nb\0c", 2).is_err());
         assert!(split_in_pieces(&vec![b'x'; NAME_BYTES_MAX + 1], 4096).is_err());
+    }
+
+    #[test]
+    fn what_is_no_list_is_not_read_on() {
+        let chunk = bytes::Bytes::from(vec![b'x'; READ_BYTES]);
+        let endless = stream::repeat_with(move || Ok(chunk.clone()));
+        let names: Vec<_> = block_on(split(endless, Name::from("stdin")).collect());
+        assert!(matches!(&names[..], [Err(Error::Refused { .. })]), "{names:?}");
     }
 }
