@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use store::Costs;
 
-use crate::sync::{Mutex, lock, mpsc};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock, mpsc};
 
 /// Bytes of one bounded read: a slow mount that answers has the whole limit for each.
 const READ_BYTES_MAX: usize = 512 << 10;
@@ -23,6 +23,8 @@ pub(crate) struct Apart {
     limit: Duration,
     /// What reads fill, while none does.
     space: Mutex<Vec<u8>>,
+    /// Whether a read that was given up may still move the file's own place.
+    has_lost_place: AtomicBool,
 }
 
 impl Apart {
@@ -51,7 +53,8 @@ impl Apart {
         let (calls, inbox) = mpsc::channel::<Call>();
         let serve = move || inbox.into_iter().for_each(|call| call());
         std::thread::Builder::new().name(name.into()).spawn(serve)?;
-        Ok(Self { file, calls, limit, space: Mutex::default() })
+        let (space, has_lost_place) = Default::default();
+        Ok(Self { file, calls, limit, space, has_lost_place })
     }
 
     /// Makes `call` and waits for what it returns.
@@ -99,6 +102,22 @@ impl Apart {
         })
     }
 
+    /// Reads on into `buffer`; returns how much. After a read that was given up no other is made: it
+    /// would go on behind what that one takes in the end.
+    ///
+    /// # Errors
+    /// As [`Apart::call`].
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.has_lost_place.load(Ordering::Relaxed) {
+            return Err(no_answer(self.limit));
+        }
+        let read = self.fill(buffer, READ_BYTES_MAX, |mut file, space| file.read(space));
+        if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            self.has_lost_place.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+
     /// Fills `buffer`, no more than `bytes_max` of it, by `read`; returns how much.
     ///
     /// # Errors
@@ -137,7 +156,7 @@ struct Bounded(Apart);
 
 impl io::Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.fill(buffer, READ_BYTES_MAX, |mut file, space| file.read(space))
+        self.0.read(buffer)
     }
 }
 
@@ -183,9 +202,7 @@ impl Calls {
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Here(file) => (&*file).read(buffer),
-            Self::Apart(apart) => {
-                apart.fill(buffer, READ_BYTES_MAX, |mut file, space| file.read(space))
-            }
+            Self::Apart(apart) => apart.read(buffer),
         }
     }
 
@@ -213,12 +230,13 @@ impl<T> Answer<T> {
     /// # Errors
     /// The call's own; `TimedOut` if it has not returned within the limit: it may be waited for again.
     pub(crate) fn wait(&self) -> io::Result<T> {
-        wait_for(&self.answers, self.limit).unwrap_or_else(|_| {
-            let limit = self.limit.as_secs_f32();
-            let reason = format!("no answer for {limit} s; its mount may be unreachable");
-            Err(io::Error::new(io::ErrorKind::TimedOut, reason))
-        })
+        wait_for(&self.answers, self.limit).unwrap_or_else(|_| Err(no_answer(self.limit)))
     }
+}
+
+fn no_answer(within: Duration) -> io::Error {
+    let reason = format!("no answer for {} s; its mount may be unreachable", within.as_secs_f32());
+    io::Error::new(io::ErrorKind::TimedOut, reason)
 }
 
 /// Waits in steps, of which a process that was stopped meanwhile, as by
@@ -232,4 +250,27 @@ fn wait_for<T>(answers: &mpsc::Receiver<T>, limit: Duration) -> Result<T, mpsc::
         }
     }
     answers.recv_timeout(limit / STEPS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use store::{Clock, Local, TableFiles};
+
+    use super::*;
+
+    #[test]
+    fn after_a_read_that_was_given_up_nothing_is_read_from_further_on() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let reader = File::from(std::os::fd::OwnedFd::from(reader));
+        let local = Local::new(Duration::from_millis(50));
+        let costs = Costs::with(local, TableFiles::default(), Clock::real());
+        let mut bounded = bounded(&reader, &costs).expect("a thread");
+        let mut buffer = [0; 4];
+        let mut read = || bounded.read(&mut buffer).map_err(|error| error.kind());
+        assert_eq!(read(), Err(io::ErrorKind::TimedOut));
+        writer.write_all(b"onlyhere").expect("there is room");
+        assert_eq!(read(), Err(io::ErrorKind::TimedOut));
+    }
 }

@@ -130,8 +130,10 @@ impl Member {
             content => {
                 let mut member = Self { entry, content };
                 let size = member.entry.size.and_then(|size| usize::try_from(size).ok());
-                let mut bytes = Vec::with_capacity(size.unwrap_or(0).saturating_add(1));
-                match member.read_to_end(&mut bytes) {
+                let mut bytes = Vec::new();
+                // A file may tell of more than any memory holds.
+                let room = bytes.try_reserve_exact(size.unwrap_or(0).saturating_add(1));
+                match room.map_err(io::Error::from).and_then(|()| member.read_to_end(&mut bytes)) {
                     Ok(_) => Ok(bytes.into()),
                     Err(error) => Err(member.failed(error)),
                 }

@@ -139,6 +139,15 @@ fn a_server_that_fails_at_first_is_asked_again() {
 }
 
 #[test]
+fn an_object_of_more_than_any_memory_holds_is_an_error() {
+    let server = Misbehaving::new();
+    server.answer("/huge", Answer::bytes(b"not so much").ignores_ranges().says_length(1 << 62));
+    let engine = engine(small(), &[]);
+    let error = only(&set(&engine, [server.url("/huge")])).and_then(Member::read).unwrap_err();
+    assert!(error.to_string().contains("memory has no room"), "{error}");
+}
+
+#[test]
 fn a_transfer_that_breaks_goes_on_where_it_stopped() {
     let server = Misbehaving::new();
     let bytes = pattern(2_000_000, 2);

@@ -397,6 +397,19 @@ fn a_set_that_is_dropped_half_read_leaves_its_members_to_their_readers() {
 }
 
 #[test]
+fn a_file_of_more_than_any_memory_holds_is_an_error() {
+    let folder = folder(&["file"]);
+    let file = fs::File::options().write(true).open(folder.path().join("file")).expect("opens");
+    // As much as one address space, which ext4 has no files of and others have.
+    if file.set_len(1 << 47).is_err() {
+        file.set_len(1 << 43).expect("a hole");
+    }
+    let set = set(&engine(), &folder, "file", SetOptions::default());
+    let error = set.next().expect("a member").and_then(nearfirst_set::Member::read).unwrap_err();
+    assert!(error.to_string().contains("memory"), "{error}");
+}
+
+#[test]
 fn a_file_that_shrinks_while_it_is_read_is_an_error() {
     let folder = folder(&[]);
     let path = folder.path().join("file");

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, Bytes};
 use store::Error;
 
 use super::Inner;
@@ -214,13 +214,18 @@ impl BytesReader {
             return Ok(first);
         }
         let expected = self.size().map_or(0, |size| usize::try_from(size).unwrap_or(0));
-        let mut whole = BytesMut::with_capacity(expected.max(first.len()));
+        let mut whole = Vec::new();
+        // A server may tell of more than any memory holds.
+        whole.try_reserve_exact(expected.max(first.len())).map_err(|_| {
+            let reason = format!("memory has no room for its {expected} bytes");
+            Arc::new(Error::refused(self.hold.item.name(), reason))
+        })?;
         let mut next = first;
         while !next.is_empty() {
             whole.extend_from_slice(&next);
             next = self.chunk()?;
         }
-        Ok(whole.freeze())
+        Ok(whole.into())
     }
 
     fn took(&mut self, taken: Result<Bytes, Arc<Error>>) -> Result<Bytes, Arc<Error>> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use reqwest::header::{HeaderMap, HeaderName};
 
@@ -21,6 +21,9 @@ const METADATA_AGAIN: Duration = Duration::from_mins(1);
 
 /// The most of an error's text that is read.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
+
+/// A page of a listing is some megabytes where its names are as long as they can be.
+const TEXT_BYTES_MAX: usize = 64 << 20;
 
 /// A client of one server, which keeps its connections.
 #[derive(Debug, Clone)]
@@ -107,8 +110,20 @@ impl Wire {
         name: &Name,
         answer: reqwest::Response,
     ) -> Result<Bytes, Error> {
-        match tokio::time::timeout(self.answer_max, answer.bytes()).await {
-            Ok(text) => text.map_err(|error| unanswered(name, &error)),
+        let mut text = BytesMut::new();
+        let mut body = answer.bytes_stream();
+        let read = async {
+            while let Some(bytes) = body.next().await {
+                text.extend_from_slice(&bytes.map_err(|error| unanswered(name, &error))?);
+                if text.len() > TEXT_BYTES_MAX {
+                    let reason = format!("an answer of more than {TEXT_BYTES_MAX} bytes");
+                    return Err(Error::refused(name.clone(), reason));
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(self.answer_max, read).await {
+            Ok(read) => read.map(|()| text.freeze()),
             Err(_) => Err(Error::interrupted(name.clone(), "the answer stalled")),
         }
     }

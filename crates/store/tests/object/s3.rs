@@ -364,6 +364,17 @@ fn a_server_that_never_answers_is_given_up() {
 }
 
 #[test]
+fn a_listing_that_does_not_end_is_given_up() {
+    let server = Misbehaving::new();
+    let page = vec![b' '; (64 << 20) + 1];
+    server.answer("/bucket", Answer::bytes(&page).stalls_after(page.len() as u64));
+    server.answer("/bucket/", Answer::bytes(&page).stalls_after(page.len() as u64));
+    let listed = listed(&s3_stores(&server.endpoint()), "s3://bucket/*");
+    let is_refused = |error: &Error| error.to_string().contains("more than 67108864 bytes");
+    assert!(matches!(&listed[..], [Err(error)] if is_refused(error)), "{listed:?}");
+}
+
+#[test]
 fn where_a_server_cannot_be_reached_the_error_says_why() {
     let refused = |endpoint: &str| read(&s3_stores(endpoint), "s3://bucket/a", 0..1).unwrap_err();
     let server = Misbehaving::new();
