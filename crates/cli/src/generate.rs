@@ -33,12 +33,19 @@ pub(crate) fn run(args: &Args, mut command: clap::Command) -> ExitCode {
 
 fn write_all(args: &Args, command: &mut clap::Command) -> io::Result<()> {
     fs::create_dir_all(&args.folder)?;
+    let mut documented = without_help(command.clone());
+    documented.build();
+    write_pages(&args.folder, &documented)?;
     command.build();
-    write_pages(&args.folder, command)?;
     for shell in clap_complete::Shell::value_variants() {
         clap_complete::generate_to(*shell, command, "nearfirst", &args.folder)?;
     }
     Ok(())
+}
+
+/// A command whose own commands are all documented: `help` says what a page of its own would.
+fn without_help(command: clap::Command) -> clap::Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
 /// The man page of a command, and those of its own commands.
@@ -54,6 +61,6 @@ fn write_pages(folder: &Path, command: &clap::Command) -> io::Result<()> {
     // What follows the flags, limits and exit codes, keeps its lines.
     let page = String::from_utf8_lossy(&page).replace("\n.SH EXTRA\n", "\n.SH NOTES\n.nf\n");
     fs::write(folder.join(man.get_filename()), page)?;
-    let shown = |one: &&clap::Command| !one.is_hide_set() && one.get_name() != "help";
+    let shown = |one: &&clap::Command| !one.is_hide_set();
     command.get_subcommands().filter(shown).try_for_each(|one| write_pages(folder, one))
 }

@@ -574,6 +574,19 @@ fn stats_say_what_was_near() {
 }
 
 #[test]
+fn results_of_a_file_wait_in_the_folder_for_them() {
+    let folder = Folder::new().with("many", "needle\n".repeat(1 << 20));
+    let path = folder.0.path().join("many");
+    testkit::evict(&path);
+    // What is near comes first, and must wait for what is printed before it.
+    testkit::make_near(&path, 4 << 20..7 << 20);
+    let args = ["--chunk=64K", "--budget=0", "--spill=absent", "needle", "many"];
+    let (said, stderr) = folder.grep(&args);
+    let told = "absent: results that wait for their turn: No such file or directory";
+    assert!(said.code == Some(2) && stderr.contains(told), "{stderr}");
+}
+
+#[test]
 fn a_pattern_that_cannot_be_understood() {
     let folder = poem();
     let (said, stderr) = folder.grep(&["a(", "poem"]);

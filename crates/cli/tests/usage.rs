@@ -64,6 +64,7 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     assert!(page("nearfirst-cat.1").contains("\\fBnearfirst cat\\fR [OPTIONS] <SPEC>...\n"));
     assert!(page("nearfirst-wc.1").contains(".SH NOTES\n.nf\nExit codes: 0, "));
     assert!(page("nearfirst-trees-show.1").contains("nearfirst 0."));
+    assert!(!page("nearfirst.1").contains("nearfirst\\-help"));
     for not_a_command in ["nearfirst-help.1", "nearfirst-generate.1"] {
         assert!(!folder.path().join(not_a_command).exists(), "{not_a_command}");
     }

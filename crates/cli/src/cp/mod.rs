@@ -44,9 +44,9 @@ objects that would become one file, the second is an error. With one SPEC that i
 DEST that is no folder, DEST is the file.
 
 A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it.
-The same command again goes on where that ends, if the object is still the same (smaller ones than
-256 KiB are begun anew). Nothing is replaced unless --force or --update says so. Lengths are
-checked, and sums where the store keeps them: MD5 in an ETag, or x-amz-checksum-*. A copy has the
+The same command again goes on where that ends, if the object is still the same (what comes in one
+request, up to 8 MiB, is begun anew). Nothing is replaced unless --force or --update says so. Lengths
+are checked, and sums where the store keeps them: MD5 in an ETag, or x-amz-checksum-*. A copy has the
 time of its object; of a file of this machine it has the permissions, too, else those of the file
 that it replaces, in both cases less those that the umask takes.
 

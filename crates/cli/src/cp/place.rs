@@ -22,7 +22,8 @@ pub(super) enum Target {
 pub(super) enum Base {
     /// What stands before the last slash.
     OwnFolder,
-    /// This folder, which ends in a slash; names elsewhere keep their last component only.
+    /// This folder, which ends in a slash or is the current one; names elsewhere keep their last
+    /// component only.
     Folder(Vec<u8>),
 }
 
@@ -32,9 +33,7 @@ impl Base {
         match spec {
             Spec::Glob(glob) => Self::of_glob(glob),
             Spec::Program { folder, .. } => match folder.alternatives().as_slice() {
-                [Ok(folder)] if !folder.is_empty() => {
-                    Self::Folder(Pattern::unquoted(folder).into_owned())
-                }
+                [Ok(folder)] => Self::Folder(Pattern::unquoted(folder).into_owned()),
                 _ => Self::OwnFolder,
             },
             Spec::Query { .. } | Spec::List(_) | Spec::ListFile(_) => Self::OwnFolder,
@@ -61,6 +60,7 @@ impl Base {
     fn kept<'a>(&self, name: &'a Name) -> &'a [u8] {
         let bytes = without_query(name);
         match self {
+            Self::Folder(folder) if folder.is_empty() && !is_relative(name) => name.file_name(),
             Self::Folder(folder) if bytes.starts_with(folder) => &bytes[folder.len()..],
             _ => name.file_name(),
         }
@@ -98,6 +98,10 @@ pub(super) fn dest(target: &Target, base: &Base, name: &Name) -> Result<PathBuf,
         }
     }
     Ok(folder.join(Path::new(OsStr::from_bytes(kept))))
+}
+
+fn is_relative(name: &Name) -> bool {
+    name.scheme().is_none() && !name.as_bytes().starts_with(b"/")
 }
 
 fn without_query(name: &Name) -> &[u8] {
@@ -162,6 +166,9 @@ mod tests {
     fn what_is_not_below_the_pattern_keeps_its_last_component() {
         becomes("https://h/p.html\\a\\", "https://other/x/y.pdf?v=1", Ok("y.pdf"));
         becomes("/src/%find .%", "/src/a/b.c", Ok("a/b.c"));
+        becomes("%find .%", "a/b.c", Ok("a/b.c"));
+        becomes("%find /src%", "/src/a/b.c", Ok("b.c"));
+        becomes("%cat list%", "s3://b/k/a.gz", Ok("a.gz"));
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Costs {
         let device = device.to_string();
         if self.told.insert((device.clone(), why.clone())) {
             messages::note(format_args!(
-                "{}: the cost of files on {device} is unknown, so that they match no -latency: {why}",
+                "{}: the cost of files on {device} is unknown: {why}",
                 quoted(path)
             ));
         }

@@ -28,6 +28,10 @@ impl PermissionTest {
             (b'/', mode) => (Rule::Any, mode),
             _ => (Rule::Exactly, argument),
         };
+        // GNU find had `+MODE` once, and no other meaning was given to it since.
+        if matches!(argument, [b'+', b'0'..=b'9', ..]) {
+            return None;
+        }
         let (file, directory) = if mode.first()?.is_ascii_digit() {
             let bits = octal(mode)?;
             (bits, bits)
@@ -189,7 +193,9 @@ mod tests {
 
     #[test]
     fn what_is_no_mode() {
-        for text in ["", "-", "9", "u", "u+q", "7777777", "zz", "+-,", "=8", "a+111", "=7+1"] {
+        for text in
+            ["", "-", "9", "u", "u+q", "7777777", "zz", "+-,", "=8", "a+111", "=7+1", "+444"]
+        {
             assert!(PermissionTest::parse(text.as_bytes()).is_none(), "{text}");
         }
     }

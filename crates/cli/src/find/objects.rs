@@ -84,7 +84,9 @@ impl Objects {
         let missing = self.listed(&itself, whole, session);
         // That nothing is below it says less than that it is not there.
         let is_missing = |error: &Arc<Error>| matches!(**error, Error::NotFound { .. });
-        let told = errors.iter().filter(|error| !is_missing(error)).chain(&missing);
+        let errors = errors.iter().filter(|error| !is_missing(error));
+        // What is told of the name itself first: of the pattern the same is said with more words.
+        let told = missing.iter().chain(errors.filter(|_| !name.as_bytes().ends_with(b"://")));
         if session.stats.entries == seen {
             let mut by_reason = BTreeMap::new();
             for error in told {

@@ -14,6 +14,7 @@ use super::asked::{
     Asked, Binary, Boundary, Buffered, Case, EncodingChoice, Engine, Mode, PatternSource,
     Separator, Sort, SortBy, TypeChange, When,
 };
+use crate::sets::flags::bytes;
 
 const OPERANDS: &str = "operands";
 const PATTERN: &str = "Pattern";
@@ -1287,7 +1288,7 @@ static FLAGS: &[Flag] = &[
         more: "What does not fit waits in a temporary file. What is fetched of objects and not searched \
                yet takes as much again; 256M by default.",
         apply: |a, g| {
-            a.budget_bytes = Some(g.size()?);
+            a.budget_bytes = Some(bytes(g.text()?)?);
             Ok(())
         },
         ..BASE

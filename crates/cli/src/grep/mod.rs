@@ -135,9 +135,11 @@ fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
 fn say_reading(reading: &Reading) {
     if reading.near_bytes + reading.far_bytes > 0 {
         messages::note(format_args!(
-            "{} bytes of large files were near, {} were fetched, which took {:.6} s",
+            "{} bytes of large files were near, {} were fetched, {} read without knowing where they \
+             were, which took {:.6} s",
             reading.near_bytes,
-            reading.far_bytes,
+            reading.far_bytes - reading.unknown_bytes,
+            reading.unknown_bytes,
             reading.waited.as_secs_f64()
         ));
     }

@@ -59,6 +59,8 @@ pub(super) struct Found {
 pub(super) struct Reading {
     pub(super) near_bytes: u64,
     pub(super) far_bytes: u64,
+    /// How many of these lay where nobody tells.
+    pub(super) unknown_bytes: u64,
     pub(super) waited: Duration,
 }
 
@@ -304,6 +306,7 @@ impl<'a> Run<'a> {
         let reading = &mut lock(&self.found).reading;
         reading.near_bytes += report.near_bytes;
         reading.far_bytes += report.far_bytes;
+        reading.unknown_bytes += report.unknown_bytes;
         reading.waited += report.waited;
     }
 }

@@ -38,6 +38,8 @@ const NAMES_PER_THREAD_MIN: usize = 256;
 ///
 ///     find . -type f -print0 | nearfirst order -0 | xargs -0 grep -l pattern
 ///
+/// Names come from standard input, one a line, where no SPEC is given, or for `-`.
+///
 /// Objects of servers and buckets are ordered by what the device table knows of those; what must be
 /// restored first is offline.
 ///

@@ -79,8 +79,15 @@ impl Read for Decompressed {
             Ok(read) => Ok(read),
             Err(error) => {
                 self.fed()?;
-                Err(error)
+                Err(io::Error::new(error.kind(), complaint(&error.to_string())))
             }
         }
     }
+}
+
+/// What a program has complained of, without the rules above and below.
+fn complaint(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    let words = lines.filter(|line| line.bytes().any(|byte| byte != b'-'));
+    words.collect::<Vec<_>>().join("; ")
 }

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
 
-    /// One JSON object a line instead of text; see docs/json.md
+    /// One JSON object a line instead of text, of list, show, stats and replay; see docs/json.md
     #[arg(long, global = true)]
     json: bool,
 

@@ -264,11 +264,12 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
 fn say(stats: &Stats) {
     let Stats { scans, read_through, saved_unknown } = stats;
     messages::note(format_args!(
-        "{} bytes in memory, {} in holes, {} fetched, {read_through} read without asking where they \
-         were; waited {:.3} s for the device, {:.3} s in all, {:.3} s expected",
+        "{} bytes in memory, {} in holes, {} fetched, {} read without knowing where they were; \
+         waited {:.3} s for the device, {:.3} s in all, {:.3} s expected",
         scans.near_bytes - scans.hole_bytes,
         scans.hole_bytes,
-        scans.far_bytes,
+        scans.far_bytes - scans.unknown_bytes,
+        read_through + scans.unknown_bytes,
         scans.waited.as_secs_f64(),
         scans.elapsed.as_secs_f64(),
         scans.told.p50,

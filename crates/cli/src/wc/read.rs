@@ -52,6 +52,7 @@ impl Stats {
             }
         }
         self.scans.far_bytes += scan.far_bytes;
+        self.scans.unknown_bytes += scan.unknown_bytes;
         self.scans.waited += scan.waited;
         self.scans.elapsed += scan.elapsed;
         self.scans.told.p50 += scan.told.p50;

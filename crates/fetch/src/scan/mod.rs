@@ -107,8 +107,10 @@ pub struct ScanReport {
     pub near_bytes: u64,
     /// Bytes delivered that were large holes of the file; they lay neither in memory nor anywhere else.
     pub hole_bytes: u64,
-    /// Bytes delivered that had to be fetched.
+    /// Bytes delivered that had to be fetched, or may have had to.
     pub far_bytes: u64,
+    /// How many of these lay where nobody tells: in memory or not.
+    pub unknown_bytes: u64,
     /// Bytes that were in memory and so did not have to be read from the file's device.
     pub saved_bytes: u64,
     /// Seconds that reading those from the device was estimated to take, median; `None`: unknown, or
@@ -180,7 +182,10 @@ where
     let read: Vec<Sled> =
         sleds.iter().filter(|sled| !is_within(&holes, &sled.range())).cloned().collect();
     let told = sled::delivery_time(&read, options.plan);
-    let near: u64 = sleds.iter().filter(|sled| sled.place == Place::Near).map(|s| s.length).sum();
+    let bytes_of = |place| -> u64 {
+        sleds.iter().filter(|sled| sled.place == place).map(|sled| sled.length).sum()
+    };
+    let (near, unknown) = (bytes_of(Place::Near), bytes_of(Place::Unknown));
     let may_stall = entry.backing.may_stall() && near < entry.size;
     let far = FarReader::new(source.file, source.path, source.costs, may_stall).map_err(failed)?;
     let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
@@ -229,6 +234,7 @@ where
             near_bytes: state.near_bytes,
             hole_bytes: state.hole_bytes,
             far_bytes: state.far_bytes,
+            unknown_bytes: unknown.min(state.far_bytes),
             waited: state.waited,
             elapsed: clock.now().saturating_sub(start),
             told,

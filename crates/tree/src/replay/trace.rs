@@ -47,7 +47,7 @@ pub enum TraceError {
     #[error("no trace of version 1: its first line is `{FIRST_LINE}`")]
     Version,
     /// A line says nothing of what the format has.
-    #[error("line {line} of the trace: {what}")]
+    #[error("line {line} of the trace: expected {what}")]
     Line {
         /// Which, from 1.
         line: usize,
@@ -489,13 +489,13 @@ mod tests {
         };
         assert_eq!(
             error("# a remark\n0 read 1 0"),
-            "line 3 of the trace: the number of a file above"
+            "line 3 of the trace: expected the number of a file above"
         );
-        assert_eq!(error("file 1 /a"), "line 2 of the trace: the next number of a file");
-        assert_eq!(error("file 0 /a%4"), "line 2 of the trace: a name");
-        assert_eq!(error("+1 exit 4"), "line 2 of the trace: a number");
-        assert_eq!(error("0 exit 4 5"), "line 2 of the trace: no more words");
-        assert_eq!(error("0 exit ."), "line 2 of the trace: a process on a line above");
+        assert_eq!(error("file 1 /a"), "line 2 of the trace: expected the next number of a file");
+        assert_eq!(error("file 0 /a%4"), "line 2 of the trace: expected a name");
+        assert_eq!(error("+1 exit 4"), "line 2 of the trace: expected a number");
+        assert_eq!(error("0 exit 4 5"), "line 2 of the trace: expected no more words");
+        assert_eq!(error("0 exit ."), "line 2 of the trace: expected a process on a line above");
         assert!(error("0 fell 1").ends_with("touch, exit or lost"));
         assert_eq!(Trace::parse(b"nearfirst-trace 2\n"), Err(TraceError::Version));
     }

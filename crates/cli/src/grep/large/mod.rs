@@ -103,7 +103,8 @@ impl Run<'_> {
         let sparse = Sparse::of(source, &method, &first.searcher, matcher, avoids_nul)?;
         let holes = sparse.as_ref().map_or_else(Vec::new, |sparse| sparse.holes().to_vec());
         let output = FileOutput::new(self.output);
-        let waiting = (!unordered).then(|| Waiting::new(settings.budget_bytes));
+        let spill_folder = || settings.fetching.spill_folder();
+        let waiting = (!unordered).then(|| Waiting::new(settings.budget_bytes, spill_folder()));
         let merge = Merge::new(method, source, holes, output, first, &searcher, waiting);
         let merge = Mutex::new(merge);
         let start = settings.clock.now();

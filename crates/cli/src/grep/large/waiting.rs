@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 
 use super::super::print::rendered::{Mark, Quote, Rendered};
 use super::super::trouble::elsewhere;
@@ -16,6 +17,8 @@ pub(super) struct Waiting {
     parts: BTreeMap<u64, Kept>,
     budget_bytes: u64,
     held_bytes: u64,
+    /// Where the file is made.
+    folder: PathBuf,
     spill: Option<Spill>,
 }
 
@@ -46,8 +49,8 @@ struct Spill {
 const MARK_BYTES: usize = 16;
 
 impl Waiting {
-    pub(super) fn new(budget_bytes: u64) -> Waiting {
-        Waiting { parts: BTreeMap::new(), budget_bytes, held_bytes: 0, spill: None }
+    pub(super) fn new(budget_bytes: u64, folder: PathBuf) -> Waiting {
+        Waiting { parts: BTreeMap::new(), budget_bytes, held_bytes: 0, folder, spill: None }
     }
 
     /// Keeps a part until it is taken.
@@ -74,7 +77,7 @@ impl Waiting {
         let Some(mut kept) = self.parts.remove(&start) else { return Ok(None) };
         match (&kept.spilled, &self.spill) {
             (Some(spilled), Some(spill)) => {
-                kept.part.rendered = spill.read(spilled).map_err(of_spill)?;
+                kept.part.rendered = spill.read(spilled).map_err(|error| self.of_spill(error))?;
             }
             _ => self.held_bytes -= kept.part.rendered.held_bytes(),
         }
@@ -91,19 +94,19 @@ impl Waiting {
     }
 
     fn spill(&mut self, rendered: &Rendered) -> io::Result<Spilled> {
-        let spill = match &mut self.spill {
-            Some(spill) => spill,
-            none => none.insert(Spill { file: tempfile::tempfile().map_err(of_spill)?, length: 0 }),
+        let written = match &mut self.spill {
+            Some(spill) => spill.write(rendered),
+            none => tempfile::tempfile_in(&self.folder)
+                .and_then(|file| none.insert(Spill { file, length: 0 }).write(rendered)),
         };
-        spill.write(rendered).map_err(of_spill)
+        written.map_err(|error| self.of_spill(error))
     }
-}
 
-/// An error of the temporary file, named by its folder: it has no name of its own.
-fn of_spill(error: io::Error) -> io::Error {
-    let folder = std::env::temp_dir();
-    let place = format!("{}: results that wait for their turn", folder.display());
-    elsewhere(place, error)
+    /// An error of the temporary file, named by its folder: it has no name of its own.
+    fn of_spill(&self, error: io::Error) -> io::Error {
+        let folder = self.folder.display();
+        elsewhere(format!("{folder}: results that wait for their turn"), error)
+    }
 }
 
 impl Spill {
@@ -158,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_waits_in_a_file() {
-        let mut waiting = Waiting::new(part(b"first").rendered.held_bytes());
+        let mut waiting = Waiting::new(part(b"first").rendered.held_bytes(), std::env::temp_dir());
         waiting.put(&(10..20), part(b"first")).unwrap();
         waiting.put(&(30..40), part(b"third")).unwrap();
         waiting.put(&(20..30), part(b"second")).unwrap();
@@ -177,7 +180,7 @@ mod tests {
 
     #[test]
     fn matches_are_counted_over_gaps() {
-        let mut waiting = Waiting::new(1 << 20);
+        let mut waiting = Waiting::new(1 << 20, std::env::temp_dir());
         for start in [0, 50, 90] {
             let mut part = part(b"");
             part.tally.events = 2;
