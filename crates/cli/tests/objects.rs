@@ -381,7 +381,7 @@ fn parts_that_are_told_one_after_the_other_may_take_long() {
         let answer = Answer::forwarded().delayed(Duration::from_millis(ms));
         proxy.answer(&format!("/sums/a?partNumber={part}"), answer);
     }
-    let mut command = logs.command(&["cp", "--stats", "--stall=2", "s3://sums/a", "to"]);
+    let mut command = logs.command(&["cp", "--stats", "--stall=3", "s3://sums/a", "to"]);
     let output = command.envs(S3::env_at(&proxy.endpoint())).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("1 checked by their sums, 0 could"), "{}", stderr(&output));

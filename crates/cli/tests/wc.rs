@@ -280,7 +280,7 @@ fn stats_tell_what_was_a_hole_and_what_was_saved() {
     dir.create("small", "read without asking\n");
     let output = dir.ours(&["--stats", "-l", "hole", "small"]);
     let said = stderr(&output);
-    let how = "wc: 0 bytes in memory, 33554432 in holes, 0 fetched, 20 read without asking";
+    let how = "wc: 0 bytes in memory, 33554432 in holes, 0 fetched, 20 read without knowing";
     assert!(said.starts_with(how), "{said}");
     assert!(
         said.contains("\nwc: saved: reading 0 bytes from the device, about 0.000 s\n"),
