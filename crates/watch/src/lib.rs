@@ -12,6 +12,7 @@ mod recent;
 pub mod service;
 mod session;
 mod source;
+mod state_folder;
 pub mod system;
 mod unread;
 

@@ -4,9 +4,10 @@
 //! holds them, that another has replaced what it read learns the same again on top of that. Who
 //! cannot have them leaves what it saw beside them, for who holds them next.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -14,6 +15,12 @@ use store::Clock;
 use tree::replay::trace;
 use tree::{Learner, Options, Patterns};
 
+use crate::state_folder::StateFolder;
+
+/// The file of the patterns.
+const TREES: &str = "trees";
+/// Patterns that were set aside.
+const BROKEN: &str = "trees.broken";
 /// More than this are no patterns: learners keep theirs within a fraction of it.
 const BYTES_MAX: u64 = 1 << 30;
 /// How often a lock that another holds is asked for.
@@ -63,6 +70,8 @@ pub(crate) struct Version(Option<[i128; 5]>);
 #[derive(Debug)]
 pub struct Held {
     store: PatternStore,
+    /// The store's, as long as this is held.
+    folder: StateFolder,
     _lock: File,
 }
 
@@ -86,7 +95,7 @@ impl PatternStore {
 
     /// The file of the patterns.
     pub fn path(&self) -> PathBuf {
-        self.folder.join("trees")
+        self.folder.join(TREES)
     }
 
     /// What is saved. Where nothing is, or what cannot be read, no patterns; it is left as it is.
@@ -100,33 +109,27 @@ impl PatternStore {
 
     /// What is saved, and which it is.
     pub(crate) fn read(&self) -> io::Result<(Patterns, Version)> {
-        let (bytes, version) = match read(&self.path(), BYTES_MAX) {
-            Ok((bytes, metadata)) => (bytes, Version::of(&metadata)),
+        match StateFolder::open(&self.folder) {
+            Ok(folder) => read_patterns(&folder),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok((Patterns::default(), Version(None)));
+                Ok((Patterns::default(), Version(None)))
             }
-            Err(error) => return Err(error),
-        };
-        let patterns = Patterns::decode(&bytes);
-        Ok((
-            patterns.map_err(|source| io::Error::new(io::ErrorKind::InvalidData, source))?,
-            version,
-        ))
+            Err(error) => Err(error),
+        }
     }
 
     /// Asks for the right to replace the patterns, for no longer than `patience`; `None` if
     /// another has it all that time.
     ///
     /// # Errors
-    /// The system's, where nothing can be written.
+    /// The system's, where nothing can be written; for root, a link on the way that others could change.
     pub fn hold(&self, patience: Duration, clock: &Clock) -> io::Result<Option<Held>> {
-        make_folder(&self.folder)?;
-        let lock = private().open(self.folder.join("trees.lock"))?;
-        give_to_owner_of(&self.folder, &lock);
+        let folder = StateFolder::make(&self.folder)?;
+        let lock = folder.own_file("trees.lock")?;
         let until = clock.now().saturating_add(patience);
         loop {
             match lock.try_lock() {
-                Ok(()) => return Ok(Some(Held { store: self.clone(), _lock: lock })),
+                Ok(()) => return Ok(Some(Held { store: self.clone(), folder, _lock: lock })),
                 Err(fs::TryLockError::WouldBlock) if clock.now() < until => {
                     // Nothing tells when a lock is given back but having it.
                     let pause = rustix::time::Timespec::try_from(ASKS_EVERY);
@@ -144,31 +147,29 @@ impl PatternStore {
     /// The system's, on a read-only or full disk: then it is lost.
     pub fn leave(&self, seen: &str) -> io::Result<()> {
         let (number, process) = (Clock::real().unix().as_nanos(), std::process::id());
-        let path = self.folder.join(format!("trees.seen.{number}-{process}"));
-        write_whole(&path, seen.as_bytes())?;
-        let mut left = self.files(Kind::Left);
-        let sizes = left.iter().map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len()));
-        let mut bytes: u64 = sizes.sum();
+        let folder = StateFolder::open(&self.folder)?;
+        write_whole(&folder, &format!("trees.seen.{number}-{process}"), seen.as_bytes())?;
+        let size = |name: &OsString| folder.metadata(name).map_or(0, |metadata| metadata.len());
+        let mut left = files(&folder, Kind::Left);
+        let mut bytes: u64 = left.iter().map(size).sum();
         left.pop();
         let (mut files, mut oldest) = (left.len() + 1, left.into_iter());
         while files > LEFT_FILES_MAX || bytes > LEFT_BYTES_MAX {
-            let Some(path) = oldest.next() else { break };
-            bytes -= fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            let Some(name) = oldest.next() else { break };
+            bytes -= size(&name);
             files -= 1;
-            drop(fs::remove_file(path));
+            drop(folder.remove(name));
         }
         Ok(())
     }
+}
 
-    /// The files of a kind, oldest first if their names tell.
-    fn files(&self, kind: Kind) -> Vec<PathBuf> {
-        let Ok(listed) = fs::read_dir(&self.folder) else { return Vec::new() };
-        let is_wanted = |path: &PathBuf| Kind::of(path) == Some(kind);
-        let mut files: Vec<_> =
-            listed.flatten().map(|entry| entry.path()).filter(is_wanted).collect();
-        files.sort_unstable();
-        files
-    }
+/// The files of a kind, oldest first if their names tell.
+fn files(folder: &StateFolder, kind: Kind) -> Vec<OsString> {
+    let mut files = folder.names().unwrap_or_default();
+    files.retain(|name| Kind::of(name) == Some(kind));
+    files.sort_unstable();
+    files
 }
 
 /// What a file of the folder is, beside the patterns and their lock.
@@ -185,9 +186,9 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.strip_prefix("trees.")?;
-        let is_part = path.extension().is_some_and(|end| end == "part");
+    fn of(name: &OsStr) -> Option<Self> {
+        let is_part = Path::new(name).extension().is_some_and(|end| end == "part");
+        let name = name.to_str()?.strip_prefix("trees.")?;
         match (name.starts_with("seen."), is_part) {
             (true, false) => Some(Self::Left),
             (true, true) => Some(Self::PartLeft),
@@ -217,16 +218,16 @@ impl Held {
     /// # Errors
     /// What cannot be read, or set aside: it may be whole, and must not be replaced.
     pub fn load(&self) -> Result<(Patterns, Option<StoreWarning>), StoreWarning> {
-        let source = match self.store.read() {
+        let source = match read_patterns(&self.folder) {
             Ok((patterns, _)) => return Ok((patterns, None)),
             Err(source) => source,
         };
         let path = self.store.path();
-        let kept_as = path.with_extension("broken");
+        let kept_as = path.with_file_name(BROKEN);
         // Those of the system say nothing about what is in it; and a folder is somebody else's.
         let is_damaged =
             source.raw_os_error().is_none() && source.kind() != io::ErrorKind::IsADirectory;
-        if is_damaged && fs::rename(&path, &kept_as).is_ok() {
+        if is_damaged && self.folder.rename(TREES, BROKEN).is_ok() {
             let warning = StoreWarning::SetAside { path, kept_as, source };
             return Ok((Patterns::default(), Some(warning)));
         }
@@ -235,7 +236,7 @@ impl Held {
 
     /// Whether what is saved is what was read then.
     pub(crate) fn is_still(&self, version: &Version) -> bool {
-        let now = fs::metadata(self.store.path());
+        let now = self.folder.metadata(TREES);
         *version == now.map_or(Version(None), |metadata| Version::of(&metadata))
     }
 
@@ -245,7 +246,8 @@ impl Held {
     /// The system's; then what was saved before is still there.
     pub fn save(&self, patterns: &Patterns) -> Result<(), StoreWarning> {
         let path = self.store.path();
-        write_whole(&path, &patterns.encode()).map_err(|source| StoreWarning::Io { path, source })
+        write_whole(&self.folder, TREES, &patterns.encode())
+            .map_err(|source| StoreWarning::Io { path, source })
     }
 
     /// Learns, on top of `patterns`, what others saw and left, and forgets that they did once it
@@ -254,20 +256,21 @@ impl Held {
     /// # Errors
     /// As [`Held::save`]; then it is still left.
     pub fn absorb(&self, patterns: Patterns, options: &Options) -> Result<Patterns, StoreWarning> {
-        self.store.files(Kind::Part).into_iter().for_each(remove);
-        let is_old = |path: &PathBuf| {
-            let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+        let remove = |name: OsString| drop(self.folder.remove(name));
+        files(&self.folder, Kind::Part).into_iter().for_each(remove);
+        let is_old = |name: &OsString| {
+            let written = self.folder.metadata(name).and_then(|metadata| metadata.modified());
             written.is_ok_and(|at| at + PART_ENDS < SystemTime::UNIX_EPOCH + Clock::real().unix())
         };
-        self.store.files(Kind::PartLeft).into_iter().filter(is_old).for_each(remove);
-        let left = self.store.files(Kind::Left);
+        files(&self.folder, Kind::PartLeft).into_iter().filter(is_old).for_each(remove);
+        let left = files(&self.folder, Kind::Left);
         if left.is_empty() {
             return Ok(patterns);
         }
         let mut patterns = patterns;
-        for path in &left {
+        for name in &left {
             // What cannot be read was damaged by who left it, and is of no use to anybody.
-            if let Ok((seen, _)) = read(path, LEFT_BYTES_MAX) {
+            if let Ok((seen, _)) = self.folder.read(name, LEFT_BYTES_MAX) {
                 patterns = learned(patterns, &seen, options);
             }
         }
@@ -282,13 +285,16 @@ impl Held {
     /// The first file that cannot be removed; the others are.
     pub fn forget(&self) -> Result<(), StoreWarning> {
         let kinds = [Kind::Left, Kind::PartLeft, Kind::Part, Kind::Broken];
-        let files = kinds.into_iter().flat_map(|kind| self.store.files(kind));
+        let files = kinds.into_iter().flat_map(|kind| files(&self.folder, kind));
         let mut failed = None;
-        for path in files.chain([self.store.path()]) {
-            match fs::remove_file(&path) {
+        for name in files.chain([TREES.into()]) {
+            match self.folder.remove(&name) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => failed = failed.or(Some(StoreWarning::Io { path, source })),
+                Err(source) => {
+                    let path = self.store.path().with_file_name(name);
+                    failed = failed.or(Some(StoreWarning::Io { path, source }));
+                }
             }
         }
         failed.map_or(Ok(()), Err)
@@ -302,86 +308,31 @@ pub(crate) fn learned(patterns: Patterns, seen: &[u8], options: &Options) -> Pat
     learner.patterns().clone()
 }
 
-fn remove(path: PathBuf) {
-    drop(fs::remove_file(path));
+/// What is saved, and which it is. Where nothing is, no patterns.
+fn read_patterns(folder: &StateFolder) -> io::Result<(Patterns, Version)> {
+    let (bytes, version) = match folder.read(TREES, BYTES_MAX) {
+        Ok((bytes, metadata)) => (bytes, Version::of(&metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok((Patterns::default(), Version(None)));
+        }
+        Err(error) => return Err(error),
+    };
+    let patterns = Patterns::decode(&bytes);
+    Ok((patterns.map_err(|source| io::Error::new(io::ErrorKind::InvalidData, source))?, version))
 }
 
-/// Makes a private folder, and those that it lies in; each is whose the folder around it is.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    let around = folder.parent().filter(|around| !around.as_os_str().is_empty());
-    let around = around.unwrap_or(Path::new("."));
-    make_folder(around)?;
-    match fs::DirBuilder::new().mode(0o700).create(folder) {
-        // Another was faster.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        made => made?,
-    }
-    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let made = File::options().read(true).custom_flags(flags).open(folder)?;
-    give_to_owner_of(around, &made);
-    Ok(())
-}
-
-/// For a file that is its user's alone, and lies where it is said to: whoever has the folder could have
-/// root write elsewhere by a link.
-fn private() -> fs::OpenOptions {
-    let mut options = File::options();
-    options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    options
-}
-
-/// Gives a file or folder to whose `path` is, where root writes in the folder of a user, who could neither
-/// read nor replace it. One that has another name besides is not ours to give.
-fn give_to_owner_of(path: &Path, file: &File) {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    let is_given = |file: &fs::Metadata| file.is_dir() || file.is_file() && file.nlink() == 1;
-    if file.metadata().is_ok_and(|file| is_given(&file))
-        && let Ok(of) = fs::metadata(path)
-    {
-        drop(std::os::unix::fs::fchown(file, Some(of.uid()), Some(of.gid())));
-    }
-}
-
-fn read(path: &Path, bytes_max: u64) -> io::Result<(Vec<u8>, fs::Metadata)> {
-    // To open a FIFO would wait for who writes to it.
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        let what =
-            "a folder, as the service has it for all users: one user's are in a folder in it";
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, what));
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::other("no regular file"));
-    }
-    if metadata.len() > bytes_max {
-        return Err(io::Error::other("too large to be patterns"));
-    }
-    let mut bytes = Vec::new();
-    file.take(bytes_max).read_to_end(&mut bytes)?;
-    Ok((bytes, metadata))
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let part = path.with_added_extension(format!("{}.part", std::process::id()));
+fn write_whole(folder: &StateFolder, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let part = format!("{name}.{}.part", std::process::id());
     // One that was killed had this number.
-    drop(fs::remove_file(&part));
-    let written = private().create_new(true).open(&part).and_then(|mut file| {
-        let owner = if path.exists() { path } else { path.parent().unwrap_or(path) };
-        give_to_owner_of(owner, &file);
+    drop(folder.remove(&part));
+    let written = folder.make_file(&part).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    let done = written.and_then(|()| fs::rename(&part, path));
+    let done = written.and_then(|()| folder.rename(&part, name));
     if done.is_err() {
         // What could not be written whole must not stay in part.
-        drop(fs::remove_file(&part));
+        drop(folder.remove(&part));
     }
     done
 }

@@ -1,7 +1,7 @@
 //! Patterns on disk, and what is left beside them.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -128,6 +128,62 @@ fn root_writes_and_gives_away_nothing_that_a_users_link_leads_to() {
     fs::hard_link(&secret, dir.join("trees.lock")).expect("ours");
     drop(PatternStore::at(dir.path()).hold(Duration::ZERO, &Clock::real()));
     assert_eq!(fs::metadata(&secret).expect("there").uid(), 0);
+    // Who has a folder can rename what root keeps in it.
+    fs::remove_file(&secret).expect("ours");
+    drop(PatternStore::at(dir.path()).hold(Duration::ZERO, &Clock::real()));
+    assert_eq!(fs::metadata(dir.join("trees.lock")).expect("there").uid(), 0);
+}
+
+#[test]
+fn root_follows_no_link_to_a_folder_that_a_user_could_change() {
+    skip_unless!(Facility::Root);
+    let (dir, others) = (Dir::new(), Dir::new());
+    let link = dir.join("state");
+    symlink(others.path(), &link).expect("ours");
+    // A link of root's in the user's folder, the user's link there, the user's link in a folder of root's.
+    for (of_folder, of_link) in [(65534, 0), (65534, 65534), (0, 65534)] {
+        chown(dir.path(), Some(of_folder), None).expect("ours");
+        lchown(&link, Some(of_link), None).expect("ours");
+        for folder in [link.clone(), link.join("nearfirst")] {
+            let store = PatternStore::at(&folder);
+            let refused = store.hold(Duration::ZERO, &Clock::real()).expect_err("a user's link");
+            assert!(refused.to_string().contains("lies behind `state`"), "{refused}");
+            assert!(store.leave("nearfirst-trace 1\n").is_err());
+            assert!(store.load().1.is_some());
+        }
+    }
+    assert!(files(&others).is_empty());
+}
+
+#[test]
+fn root_follows_its_own_links_to_a_users_folder() {
+    skip_unless!(Facility::Root);
+    let (dir, home) = (Dir::new(), Dir::new());
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+    chown(home.path(), Some(65534), Some(65534)).expect("ours");
+    symlink(home.path(), dir.join("home")).expect("ours");
+    let store = PatternStore::at(dir.join("home/state"));
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    held.save(&Patterns::default()).expect("writable");
+    let owner = fs::metadata(home.join("state/trees")).expect("saved").uid();
+    assert_eq!(owner, 65534);
+}
+
+#[test]
+fn what_is_held_is_written_where_it_was_held_though_a_user_puts_a_link_there() {
+    skip_unless!(Facility::Root);
+    let (dir, others) = (Dir::new(), Dir::new());
+    chown(dir.path(), Some(65534), Some(65534)).expect("ours");
+    let store = PatternStore::at(dir.join("state"));
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    fs::rename(dir.join("state"), dir.join("moved")).expect("ours");
+    symlink(others.path(), dir.join("state")).expect("ours");
+    others.create("trees.seen.1-1", "nearfirst-trace 1\n");
+    held.save(&Patterns::default()).expect("writable");
+    held.absorb(Patterns::default(), &Options::default()).expect("nothing is left");
+    assert!(held.load().expect("readable").1.is_none());
+    held.forget().expect("writable");
+    assert_eq!(files(&others), ["trees.seen.1-1"]);
 }
 
 #[test]

@@ -1,0 +1,226 @@
+//! A folder of a user's state, open: what is in it is reached by its descriptor, wherever its path leads
+//! by then.
+//!
+//! Root may keep state below the folder of a user, whose environment it was given (`sudo -E`). By a link
+//! there that user could have root write anywhere, and have given to it what it has no right to.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{self as sysfs, AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+
+/// A folder, without a right to list it.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// A file that is the user's alone.
+const PRIVATE: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Links that are followed in one path, as the kernel has it.
+const LINKS_MAX: usize = 40;
+
+/// Such a folder.
+#[derive(Debug)]
+pub(crate) struct StateFolder {
+    descriptor: OwnedFd,
+}
+
+impl StateFolder {
+    /// Opens a folder that is there.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::PermissionDenied`] for root, where a link leads to it that others
+    /// could change.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        // Who is not root gains nothing for the owner of a link that it could not have by itself.
+        let descriptor =
+            if is_root() { walk(path)? } else { sysfs::open(path, FOLDER, Mode::empty())? };
+        Ok(Self { descriptor })
+    }
+
+    /// Opens a folder; makes it, private, and those that it lies in, where there is none. Each is whose
+    /// the folder around it is.
+    ///
+    /// # Errors
+    /// As [`StateFolder::open`].
+    pub(crate) fn make(path: &Path) -> io::Result<Self> {
+        let missing = match Self::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+            opened => return opened,
+        };
+        let Some(name) = path.file_name() else { return Err(missing) };
+        let around = match path.parent().filter(|around| !around.as_os_str().is_empty()) {
+            Some(around) => Self::make(around)?,
+            None => Self::open(Path::new("."))?,
+        };
+        around.make_folder(name)
+    }
+
+    fn make_folder(&self, name: &OsStr) -> io::Result<Self> {
+        let made = sysfs::mkdirat(&self.descriptor, name, Mode::RWXU);
+        // Another may have been faster.
+        made.or_else(|error| if error == Errno::EXIST { Ok(()) } else { Err(error) })?;
+        let flags = FOLDER | OFlags::NOFOLLOW;
+        let folder =
+            Self { descriptor: sysfs::openat(&self.descriptor, name, flags, Mode::empty())? };
+        // What was put in the place of ours meanwhile is not ours to give; if it is empty, that is nothing.
+        if made.is_ok() && folder.names().is_ok_and(|names| names.is_empty()) {
+            self.give(&folder.descriptor);
+        }
+        Ok(folder)
+    }
+
+    /// Makes a file that is not there yet, its user's alone.
+    pub(crate) fn make_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let flags = PRIVATE | OFlags::CREATE | OFlags::EXCL;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = sysfs::openat(&self.descriptor, name.as_ref(), flags, mode)?;
+        self.give(&file);
+        Ok(file.into())
+    }
+
+    /// Opens a file that is its user's alone, or makes it. One that is there is not given to anybody: it
+    /// may be another's, brought here by who has the folder.
+    pub(crate) fn own_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        match self.make_file(name.as_ref()) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
+        let flags = PRIVATE | OFlags::NONBLOCK;
+        Ok(sysfs::openat(&self.descriptor, name.as_ref(), flags, Mode::empty())?.into())
+    }
+
+    /// What is in a file of no more than so many bytes, and what is known of the file.
+    pub(crate) fn read(
+        &self,
+        name: impl AsRef<OsStr>,
+        bytes_max: u64,
+    ) -> io::Result<(Vec<u8>, fs::Metadata)> {
+        // To open a FIFO would wait for who writes to it.
+        let file = self.open_file(name, OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            let what =
+                "a folder, as the service has it for all users: one user's are in a folder in it";
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, what));
+        }
+        if !metadata.is_file() {
+            return Err(io::Error::other("no regular file"));
+        }
+        if metadata.len() > bytes_max {
+            return Err(io::Error::other("too large to be patterns"));
+        }
+        let mut bytes = Vec::new();
+        file.take(bytes_max).read_to_end(&mut bytes)?;
+        Ok((bytes, metadata))
+    }
+
+    /// What is known of a file.
+    pub(crate) fn metadata(&self, name: impl AsRef<OsStr>) -> io::Result<fs::Metadata> {
+        self.open_file(name, OFlags::PATH)?.metadata()
+    }
+
+    fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags) -> io::Result<File> {
+        let unfollowed = if is_root() { OFlags::NOFOLLOW } else { OFlags::empty() };
+        let flags = flags | unfollowed | OFlags::CLOEXEC;
+        Ok(sysfs::openat(&self.descriptor, name.as_ref(), flags, Mode::empty())?.into())
+    }
+
+    /// Gives a file another name, in the place of what has it.
+    pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
+        let folder = &self.descriptor;
+        Ok(sysfs::renameat(folder, from.as_ref(), folder, to.as_ref())?)
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        Ok(sysfs::unlinkat(&self.descriptor, name.as_ref(), AtFlags::empty())?)
+    }
+
+    /// The names of what is in it.
+    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listed = Dir::new(sysfs::openat(&self.descriptor, ".", flags, Mode::empty())?)?;
+        let mut names = Vec::new();
+        for entry in listed {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(OsString::from_vec(name));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Gives what was just made here to whose this folder is, where root writes in the folder of a user,
+    /// who could neither read nor replace it.
+    fn give(&self, made: impl AsFd) {
+        if is_root()
+            && let Ok(folder) = sysfs::fstat(&self.descriptor)
+        {
+            let (user, group) = (Uid::from_raw(folder.st_uid), Gid::from_raw(folder.st_gid));
+            let _ = sysfs::chownat(made, "", Some(user), Some(group), AtFlags::EMPTY_PATH);
+        }
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Opens a folder as root; of links, only those that nobody else could have put on the way are followed.
+fn walk(path: &Path) -> io::Result<OwnedFd> {
+    let begin = |path: &Path| {
+        let begin = if path.is_absolute() { "/" } else { "." };
+        sysfs::open(begin, FOLDER, Mode::empty())
+    };
+    if path.as_os_str().is_empty() {
+        return Err(Errno::NOENT.into());
+    }
+    let mut at = begin(path)?;
+    let mut rest = names_from_last(path);
+    let mut links = 0;
+    while let Some(name) = rest.pop() {
+        match sysfs::openat(&at, &name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(next) => at = next,
+            Err(Errno::NOTDIR | Errno::LOOP) if links < LINKS_MAX => {
+                links += 1;
+                let leads_to = roots_link(&at, &name)?;
+                if leads_to.is_absolute() {
+                    at = begin(&leads_to)?;
+                }
+                rest.extend(names_from_last(&leads_to));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(at)
+}
+
+fn names_from_last(path: &Path) -> Vec<OsString> {
+    let is_name =
+        |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
+    path.components().rev().filter(is_name).map(|part| part.as_os_str().to_owned()).collect()
+}
+
+/// Where a link leads that is root's, in a folder that nobody but root can write.
+fn roots_link(folder: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let link = sysfs::openat(folder, name, flags, Mode::empty())?;
+    let (of_link, of_folder) = (sysfs::fstat(&link)?, sysfs::fstat(folder)?);
+    if !FileType::from_raw_mode(of_link.st_mode).is_symlink() {
+        return Err(Errno::NOTDIR.into());
+    }
+    // Who can write the folder can bring a link of root's there.
+    let is_shared = Mode::from_raw_mode(of_folder.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+    if of_link.st_uid != 0 || of_folder.st_uid != 0 || is_shared {
+        let text = format!(
+            "its folder lies behind `{}`, a link that others could change, which root does not follow",
+            name.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    let leads_to = sysfs::readlinkat(&link, "", Vec::new())?;
+    Ok(OsString::from_vec(leads_to.into_bytes()).into())
+}
