@@ -119,6 +119,8 @@ struct Seen {
     lost: bool,
     /// No open that happened before the look is left in a queue.
     opens_emptied: bool,
+    /// No change that did is.
+    changes_emptied: bool,
 }
 
 impl System {
@@ -263,7 +265,9 @@ impl System {
         for apart in self.apart.values() {
             seen.lost |= apart.take(&mut seen.opens);
         }
-        seen.lost |= self.connector.take(CHANGES_MAX, &mut seen.changes)?.lost;
+        let taken = self.connector.take(CHANGES_MAX, &mut seen.changes)?;
+        seen.lost |= taken.lost;
+        seen.changes_emptied = taken.emptied;
         Ok(seen)
     }
 
@@ -324,7 +328,6 @@ impl System {
                         self.unnamed.push(pid);
                     }
                 }
-                Step::Opened(open) if self.is_secret(&open) => {}
                 Step::Opened(open) => self.opened(open, &mut events),
                 Step::Changed(Change::Executed { .. } | Change::Exited { .. }) => {}
             }
@@ -336,7 +339,7 @@ impl System {
             self.exited(pid, &mut events);
         }
         self.ended.extend(ends.into_iter().map(|pid| (pid, now)));
-        self.turned.end_look(seen.opens_emptied);
+        self.turned.end_look(seen.opens_emptied && seen.changes_emptied);
         events
     }
 
@@ -346,6 +349,7 @@ impl System {
             return (!known.is_ours).then_some(known.process);
         }
         let user = processes::user(pid)?;
+        self.turned.met(pid);
         Some(self.found(pid, user, events))
     }
 
@@ -367,9 +371,24 @@ impl System {
             return;
         }
         let Some(of) = self.process(parent, events) else { return };
-        let user = self.processes.get(parent).expect("it was just found").user;
+        let parents = self.processes.get(parent).expect("it was just found").user;
+        let user = self.user_of_child(parent, child, parents);
+        if user != parents {
+            self.found(child, user, events);
+            return;
+        }
         let process = self.processes.add(child, user, false);
         events.push(Event::Forked { parent: of, child: process });
+    }
+
+    /// Whose a child is: its parent's user's, if that is known for the time of the fork. If not, its own
+    /// is asked for, who may be another's for as long as it lives; of one that is gone nobody knows.
+    fn user_of_child(&mut self, parent: Pid, child: Pid, parents: User) -> User {
+        if !self.turned.has(parent) {
+            return parents;
+        }
+        self.turned.met(child);
+        processes::user(child).unwrap_or(parents)
     }
 
     fn became(&mut self, pid: Pid, user: User, events: &mut Vec<Event>) {
@@ -408,20 +427,23 @@ impl System {
     }
 
     /// Whether it may be another user's, and is nothing that its process's user may know of; root may
-    /// know of all. A mount that may not answer is not asked.
+    /// know of all. A mount that may not answer is not asked. The process is known.
     fn is_secret(&self, open: &Open) -> bool {
         if !self.turned.has(open.pid) {
             return false;
         }
-        let known = self.processes.get(open.pid).map(|known| known.user);
-        let Some(user) = known.or_else(|| processes::user(open.pid)) else { return true };
+        let Some(user) = self.processes.get(open.pid).map(|known| known.user) else { return true };
         let path = Path::new(OsStr::from_bytes(&open.file.path));
         let may_ask = !self.apart.keys().any(|point| path.starts_with(point));
         user != User(0) && !(may_ask && opens::is_open_to(user, path))
     }
 
     fn opened(&mut self, open: Open, events: &mut Vec<Event>) {
+        // Whose it is has to be asked once: the answer may change.
         let Some(process) = self.process(open.pid, events) else { return };
+        if self.is_secret(&open) {
+            return;
+        }
         let access = open.access();
         events.push(Event::Opened { process, file: open.file, access });
     }
@@ -487,8 +509,130 @@ fn file_system_id(path: &Path) -> io::Result<FileSystemId> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command};
+
+    use testkit::{Facility, Tmpfs, skip_unless};
+
     use super::fanotify::Deeds;
     use super::*;
+
+    const ROOT: User = User(0);
+    const USER: User = User(65534);
+
+    /// A program that runs as long as it is looked at, and was there before.
+    struct Running(Child);
+
+    impl Running {
+        fn of(user: User) -> Self {
+            let mut command = Command::new("sleep");
+            Self(command.arg("1000").uid(user.0).spawn().expect("the machine allows it"))
+        }
+
+        fn pid(&self) -> Pid {
+            self.0.id().cast_signed()
+        }
+
+        fn opened(&self, path: &Path) -> Open {
+            let path = path.as_os_str().as_bytes().into();
+            let file = tree::File { path, identity: None, size: None };
+            Open { pid: self.pid(), deeds: Deeds::from_mask(libc::FAN_OPEN), file }
+        }
+    }
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            self.0.kill().ok();
+            self.0.wait().ok();
+        }
+    }
+
+    fn system(on: &Tmpfs) -> System {
+        let scope = Scope { on: vec![on.path().to_owned()], excluded: Vec::new() };
+        System::new(scope, Arc::new(Costs::load())).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn tell(system: &mut System, changes: &[Change], opens: Vec<Open>) -> Vec<Event> {
+        let changes = changes.to_vec();
+        let emptied = Seen { opens_emptied: true, changes_emptied: true, ..Seen::default() };
+        system.tell(Seen { changes, opens, ..emptied }, Duration::ZERO)
+    }
+
+    /// Files that everybody and that root alone may know of.
+    fn files(on: &Tmpfs) -> [PathBuf; 2] {
+        let allow = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
+        };
+        allow(on.path(), 0o755);
+        [("open", 0o644), ("secret", 0o600)].map(|(name, mode)| {
+            let path = on.path().join(name);
+            std::fs::write(&path, "x").expect("the machine allows it");
+            allow(&path, mode);
+            path
+        })
+    }
+
+    fn opens(events: &[Event]) -> usize {
+        events.iter().filter(|event| matches!(event, Event::Opened { .. })).count()
+    }
+
+    #[test]
+    fn the_child_of_one_who_was_not_known_yet_and_is_a_user_now_is_still_roots() {
+        skip_unless!(Facility::Root);
+        let tmpfs = Tmpfs::new(1 << 20);
+        let (parent, child) = (Running::of(USER), Running::of(ROOT));
+        let mut system = system(&tmpfs);
+        let changes = [
+            Change::Forked { parent: parent.pid(), child: child.pid() },
+            Change::BecameUser { pid: parent.pid(), user: USER.0 },
+        ];
+        let events = tell(&mut system, &changes, Vec::new());
+        let known = |of: &Running| system.processes.get(of.pid()).map(|known| known.user);
+        assert_eq!((known(&parent), known(&child)), (Some(USER), Some(ROOT)));
+        assert!(!events.iter().any(|event| matches!(event, Event::Forked { .. })), "{events:?}");
+    }
+
+    #[test]
+    fn the_child_of_one_who_was_not_known_yet_is_its_child_if_both_are_one_users() {
+        skip_unless!(Facility::Root);
+        let tmpfs = Tmpfs::new(1 << 20);
+        let (parent, child) = (Running::of(USER), Running::of(USER));
+        let mut system = system(&tmpfs);
+        let forked = Change::Forked { parent: parent.pid(), child: child.pid() };
+        let events = tell(&mut system, &[forked], Vec::new());
+        assert!(matches!(*events, [Event::Found { .. }, Event::Forked { .. }]), "{events:?}");
+    }
+
+    #[test]
+    fn what_one_who_was_not_known_yet_may_have_opened_as_root_is_not_told_as_a_users() {
+        skip_unless!(Facility::Root);
+        let tmpfs = Tmpfs::new(1 << 20);
+        let [open, secret] = files(&tmpfs);
+        let program = Running::of(USER);
+        let mut system = system(&tmpfs);
+        let mut told = |opened: &[&PathBuf]| {
+            let taken = opened.iter().map(|path| program.opened(path)).collect();
+            opens(&tell(&mut system, &[], taken))
+        };
+        assert_eq!(told(&[&secret, &open]), 1);
+        // What was opened until its user was asked for is taken by the next look.
+        assert_eq!(told(&[&secret, &open]), 1);
+        assert_eq!(told(&[&secret, &open]), 2);
+    }
+
+    #[test]
+    fn what_the_child_of_one_who_was_not_known_yet_may_have_opened_as_root_is_not_told_as_a_users()
+    {
+        skip_unless!(Facility::Root);
+        let tmpfs = Tmpfs::new(1 << 20);
+        let [open, secret] = files(&tmpfs);
+        let (parent, child) = (Running::of(USER), Running::of(USER));
+        let mut system = system(&tmpfs);
+        let forked = Change::Forked { parent: parent.pid(), child: child.pid() };
+        let taken = vec![child.opened(&secret), child.opened(&open)];
+        assert_eq!(opens(&tell(&mut system, &[forked], taken)), 1);
+    }
 
     fn loaded(paths: &[&str]) -> Vec<Open> {
         let open = |path: &&str| Open {

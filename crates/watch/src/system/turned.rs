@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use super::connector::{Change, Pid};
 use super::processes::Processes;
 
-/// Who took on another user's rights, until all that was opened before has been taken.
+/// Who took on another user's rights, or may have before its user was asked for, until all that happened
+/// before has been taken.
 #[derive(Debug, Default)]
 pub(crate) struct Turned {
     /// Told in this look, in which opens were taken first: some from before are taken in the next one.
@@ -35,6 +36,11 @@ impl Turned {
         self.lately.pids.extend(changes.iter().filter_map(turns));
     }
 
+    /// The user of this process is known by now, and not who it was when it did what is still to be told.
+    pub(crate) fn met(&mut self, pid: Pid) {
+        self.lately.pids.insert(pid);
+    }
+
     /// Some changes were not told.
     pub(crate) fn lost(&mut self) {
         self.lately.are_all = true;
@@ -45,10 +51,10 @@ impl Turned {
         [&self.lately, &self.earlier].iter().any(|who| who.are_all || who.pids.contains(&pid))
     }
 
-    /// A look is over; whether it took all that was opened before it.
-    pub(crate) fn end_look(&mut self, opens_emptied: bool) {
+    /// A look is over; whether it took all that happened before it.
+    pub(crate) fn end_look(&mut self, emptied: bool) {
         let lately = std::mem::take(&mut self.lately);
-        if opens_emptied {
+        if emptied {
             self.earlier = lately;
             return;
         }
