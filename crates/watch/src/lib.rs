@@ -2,6 +2,7 @@
 
 mod carrier;
 pub mod command;
+mod descriptors;
 mod driver;
 mod mapped;
 mod parts;

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, Resource, Rlimit};
+use rustix::process::Pid;
 use store::Clock;
 
 use super::inbox::Inbox;
@@ -18,6 +18,7 @@ use super::report::{self, Line, Reporter};
 use super::run::{Start, let_go_of_folder, let_go_of_streams};
 use super::sys::{self, Slot};
 use super::{Observer, filter, guardian};
+use crate::descriptors;
 
 /// How long the work may go on after the command's end: what was learned is kept within a second.
 const WORK_MAX: Duration = Duration::from_secs(30);
@@ -100,9 +101,7 @@ pub(super) fn supervise(
     let reaper = thread::spawn(move || reap(command, starter, &reaping));
     let number = command.unsigned_abs();
     // Every process takes a descriptor, which tells of its end.
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
+    descriptors::allow_all();
     if let Ok(mut observer) = Observer::new(Arc::clone(&inbox), &listener, number, clock) {
         work(&mut observer, reporter);
     }

@@ -24,6 +24,7 @@ use store::Costs;
 use tree::Event;
 
 use crate::Source as _;
+use crate::descriptors;
 use crate::system::{self, Scope, System};
 use signals::{Asked, Signals};
 use users::{Starting, Users};
@@ -93,6 +94,8 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     if !rights::may_listen() {
         return Err(system::Error::Refused { what: "files", source: Errno::PERM.into() }.into());
     }
+    // Some file systems tell of opens by descriptors, and folders are kept open to name what is in them.
+    descriptors::allow_all();
     let signals = Signals::new()?;
     let folder = options.state.join("trees");
     let _lock = lock(&folder)?;

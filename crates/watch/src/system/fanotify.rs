@@ -79,6 +79,8 @@ pub(crate) struct Record {
 
 const OPENS: u64 = libc::FAN_OPEN | libc::FAN_OPEN_EXEC | libc::FAN_CLOSE_WRITE;
 const BUFFER_BYTES: usize = 64 << 10;
+/// Descriptors that one read brings: few, as the kernel drops an event for which there is none left.
+const DESCRIPTORS_MAX: usize = 256;
 /// `struct fanotify_event_metadata`.
 const METADATA_BYTES: usize = 24;
 /// `struct fanotify_event_info_header` and the file system's id.
@@ -114,7 +116,11 @@ impl Group {
         }
         // SAFETY: just made, and owned from here on.
         let queue = unsafe { OwnedFd::from_raw_fd(queue) };
-        Ok(Self { queue, telling, buffer: vec![0; BUFFER_BYTES] })
+        let buffer_bytes = match telling {
+            Telling::Name => BUFFER_BYTES,
+            Telling::Descriptor => DESCRIPTORS_MAX * METADATA_BYTES,
+        };
+        Ok(Self { queue, telling, buffer: vec![0; buffer_bytes] })
     }
 
     /// Listens to the file system that `path` lies on, until it is unmounted; what was asked for before
@@ -140,7 +146,7 @@ impl Group {
     /// Takes what happened: what one read brings. The records are in order.
     ///
     /// Of a group that tells by descriptors, taking opens the files: on a mount that does not answer
-    /// it may never return.
+    /// it may never return; and the records are to be let go before more are taken.
     ///
     /// # Errors
     /// The system's.
@@ -149,11 +155,15 @@ impl Group {
             Ok(length) => length,
             Err(Errno::AGAIN) => return Ok(Taken { lost: false, emptied: true }),
             Err(Errno::INTR) => return Ok(Taken::default()),
+            Err(Errno::MFILE | Errno::NFILE) if self.telling == Telling::Descriptor => {
+                return Ok(Taken { lost: true, emptied: false });
+            }
             // The file of the first event is gone, or its server is; the event is gone with it.
             Err(_) if self.telling == Telling::Descriptor => return Ok(Taken::default()),
             Err(error) => return Err(error.into()),
         };
-        let mut lost = false;
+        // Of the event that there was no descriptor for, a read that brought others says nothing.
+        let mut lost = self.telling == Telling::Descriptor && self.queue.try_clone().is_err();
         let mut rest = &self.buffer[..length];
         while let Some((event, after)) = split_event(rest) {
             match record(event) {
@@ -249,7 +259,10 @@ fn named(mut infos: &[u8]) -> Option<Where> {
 
 #[cfg(test)]
 mod tests {
+    use testkit::{Facility, Tmpfs, skip_unless};
+
     use super::*;
+    use crate::descriptors::tests::are_at_most;
 
     fn event(mask: u64, pid: i32, infos: &[u8]) -> Vec<u8> {
         let mut bytes = u32::try_from(METADATA_BYTES + infos.len()).unwrap().to_ne_bytes().to_vec();
@@ -294,6 +307,27 @@ mod tests {
         for length in METADATA_BYTES..whole.len() - 2 {
             assert!(record(&whole[..length]).is_none(), "{length} bytes");
         }
+    }
+
+    #[test]
+    fn opens_that_there_are_no_descriptors_for_are_told_as_lost() {
+        skip_unless!(Facility::Root);
+        let test =
+            "system::fanotify::tests::opens_that_there_are_no_descriptors_for_are_told_as_lost";
+        if !are_at_most(64, test) {
+            return;
+        }
+        let tmpfs = Tmpfs::new(1 << 20);
+        let mut group = Group::new(Telling::Descriptor).expect("the machine allows it");
+        group.mark(tmpfs.path(), What::Opens).expect("the machine allows it");
+        for number in 0..100 {
+            std::fs::write(tmpfs.path().join(number.to_string()), "x").expect("ours");
+        }
+        let mut records = Vec::new();
+        let taken = group.take(&mut records).expect("the queue can be read");
+        assert!(taken.lost && (1..64).contains(&records.len()), "{}", records.len());
+        let taken = group.take(&mut records).expect("the queue can be read");
+        assert!(taken.lost, "no descriptor was left");
     }
 
     #[test]

@@ -30,7 +30,7 @@ use tree::{Event, Process, User};
 use crate::Source;
 use apart::Apart;
 use connector::{Change, Connector, Pid};
-use fanotify::{FileSystemId, Group, Telling, What};
+use fanotify::{FileSystemId, Group, Record, Telling, What};
 use opens::{Batch, Open, Resolver};
 use order::{Step, ordered};
 use places::Place;
@@ -245,22 +245,23 @@ impl System {
     fn look(&mut self) -> io::Result<Seen> {
         let mut seen = Seen { opens_emptied: true, ..Seen::default() };
         let (mut records, mut batch) = (Vec::new(), Batch::default());
+        let (resolver, processes) = (&self.resolver, &self.processes);
+        let is_theirs = |pid| processes.get(pid).is_none_or(|known| !known.is_ours);
         for group in std::iter::once(&mut self.named).chain(&mut self.described) {
             let mut emptied = false;
             for _ in 0..READS_MAX {
                 let taken = group.take(&mut records)?;
                 seen.lost |= taken.lost;
+                // After each read: what holds a descriptor must not keep the next from having one.
+                let theirs = |record: &Record| record.pid > 0 && is_theirs(record.pid);
+                let theirs = records.drain(..).filter(theirs);
+                seen.opens.extend(theirs.filter_map(|record| resolver.resolve(record, &mut batch)));
                 emptied = taken.emptied;
                 if emptied {
                     break;
                 }
             }
             seen.opens_emptied &= emptied;
-            let resolver = &self.resolver;
-            let processes = &self.processes;
-            let is_theirs = |pid| processes.get(pid).is_none_or(|known| !known.is_ours);
-            let theirs = records.drain(..).filter(|record| record.pid > 0 && is_theirs(record.pid));
-            seen.opens.extend(theirs.filter_map(|record| resolver.resolve(record, &mut batch)));
         }
         for apart in self.apart.values() {
             seen.lost |= apart.take(&mut seen.opens);
@@ -511,12 +512,13 @@ fn file_system_id(path: &Path) -> io::Result<FileSystemId> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::process::CommandExt as _;
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     use testkit::{Facility, Tmpfs, skip_unless};
 
     use super::fanotify::Deeds;
     use super::*;
+    use crate::descriptors::tests::are_at_most;
 
     const ROOT: User = User(0);
     const USER: User = User(65534);
@@ -571,6 +573,33 @@ mod tests {
             allow(&path, mode);
             path
         })
+    }
+
+    #[test]
+    fn more_opens_than_may_be_open_at_a_time_are_all_told() {
+        skip_unless!(Facility::Root);
+        let test = "system::tests::more_opens_than_may_be_open_at_a_time_are_all_told";
+        if !are_at_most(512, test) {
+            return;
+        }
+        let tmpfs = Tmpfs::new(8 << 20);
+        for number in 0..2000 {
+            std::fs::write(tmpfs.path().join(format!("f{number}")), "x").expect("ours");
+        }
+        // It was there before: of what a process starts itself, its source tells nothing.
+        let script = "read go; for file in f*; do read x < $file; done";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(tmpfs.path()).stdin(Stdio::piped());
+        let mut reader = command.spawn().expect("the machine allows it");
+        let mut system = system(&Tmpfs::new(1 << 20));
+        let described = Group::new(Telling::Descriptor).expect("the machine allows it");
+        described.mark(tmpfs.path(), What::Opens).expect("the machine allows it");
+        system.described = Some(described);
+        drop(reader.stdin.take());
+        reader.wait().expect("it ends");
+        let seen = system.look().expect("the queues can be read");
+        let is_there = |open: &&Open| open.pid == reader.id().cast_signed();
+        assert_eq!((seen.lost, seen.opens.iter().filter(is_there).count()), (false, 2000));
     }
 
     fn opens(events: &[Event]) -> usize {
