@@ -117,6 +117,20 @@ fn what_is_no_trace_is_said_and_the_others_are_played() {
 }
 
 #[test]
+fn a_home_that_begins_where_somebody_stands_is_none() {
+    let (dir, script) = work();
+    for home in ["", ".", "home"] {
+        let homeless = |args: &[&str]| {
+            let cmd = nearfirst(&dir, args).env("NEARFIRST_STATE", "").env("XDG_STATE_HOME", "");
+            cmd.env("HOME", home).dir(&dir)
+        };
+        homeless(&["run"]).arg(&script).run().succeeds().is_quiet();
+        homeless(&["trees", "list"]).run().ends_with(1).complains("there is no home folder");
+    }
+    assert!(!dir.join(".local").exists());
+}
+
+#[test]
 fn the_services_folder_is_told_from_a_users() {
     let state = Dir::new();
     state.create("trees/0/x", "");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{Error, Name};
+use crate::{Error, Name, own_folder};
 
 /// The system's configuration; a user's stands before it.
 const SYSTEM: &str = "/etc/nearfirst/config.toml";
@@ -67,10 +67,7 @@ impl Bindings {
     /// [`Error::Io`] of a file that cannot be read, [`Error::Refused`] of one
     /// that cannot be understood.
     pub fn load() -> Result<Self, Error> {
-        let folder = std::env::var_os("XDG_CONFIG_HOME")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
+        let folder = own_folder("XDG_CONFIG_HOME", ".config");
         let user = folder.map(|folder| folder.join("nearfirst/config.toml"));
         let mut all = Self::default();
         for path in user.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM)]) {

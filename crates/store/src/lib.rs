@@ -30,6 +30,7 @@ mod local;
 mod name;
 #[cfg(feature = "object")]
 mod object;
+mod own_folder;
 mod pattern;
 mod program;
 #[cfg(feature = "sql")]
@@ -54,6 +55,7 @@ pub use local::{
     probe_first, probe_memory, resident_ranges, was_evicted,
 };
 pub use name::Name;
+pub use own_folder::own_folder;
 pub use pattern::Pattern;
 pub use program::Programs;
 pub use store::{Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Store};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sled::{DeviceTable, TableError};
 
-use crate::Clock;
+use crate::{Clock, own_folder};
 
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
@@ -78,10 +78,7 @@ impl Default for TableFiles {
             let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
             return Self { system: folder.join("devices.toml"), user: None };
         }
-        let state = std::env::var_os("XDG_STATE_HOME")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")));
+        let state = own_folder("XDG_STATE_HOME", ".local/state");
         Self {
             system: PathBuf::from(SYSTEM),
             user: state

@@ -47,7 +47,7 @@ pub enum StoreWarning {
         source: io::Error,
     },
     /// Patterns that could not be read or written.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {said}", path = path.display(), said = store::without_number(source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -82,14 +82,14 @@ impl PatternStore {
     }
 
     /// The user's own: `$XDG_STATE_HOME/nearfirst`, by default `~/.local/state/nearfirst`;
-    /// `$NEARFIRST_STATE`, a folder, stands in for it. `None` without a home.
+    /// `$NEARFIRST_STATE`, a folder, stands in for it. `None` without a home; one that is named from
+    /// where somebody stands is none.
     pub fn own() -> Option<Self> {
-        let set = |name| std::env::var_os(name).map(PathBuf::from);
-        if let Some(folder) = set("NEARFIRST_STATE").filter(|path| !path.as_os_str().is_empty()) {
+        let set = std::env::var_os("NEARFIRST_STATE").map(PathBuf::from);
+        if let Some(folder) = set.filter(|path| !path.as_os_str().is_empty()) {
             return Some(Self::at(std::path::absolute(&folder).unwrap_or(folder)));
         }
-        let state = set("XDG_STATE_HOME").filter(|path| path.is_absolute());
-        let state = state.or_else(|| Some(set("HOME")?.join(".local/state")))?;
+        let state = store::own_folder("XDG_STATE_HOME", ".local/state")?;
         Some(Self::at(state.join("nearfirst")))
     }
 
