@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::asked::{Asked, Knows};
 use crate::local::Files;
 use crate::{Bindings, Costs, Error, Name, Query, Store};
 
@@ -51,7 +52,9 @@ impl Default for StoresOptions {
 /// The stores of a process, by the names that belong to them.
 #[derive(Debug)]
 pub struct Stores {
+    costs: Arc<Costs>,
     files: Arc<dyn Store>,
+    asked: Arc<dyn Store>,
     bindings: Bindings,
     schemes: HashMap<String, Arc<dyn Store>>,
     #[cfg(feature = "object")]
@@ -66,17 +69,29 @@ pub struct Stores {
 impl Stores {
     /// With these options, and the costs that local files are located by.
     pub fn new(costs: Arc<Costs>, options: &StoresOptions) -> Self {
+        let files: Arc<dyn Store> = Arc::new(Files::new(Arc::clone(&costs)));
+        #[cfg(feature = "sql")]
+        let sql: Arc<dyn Store> =
+            Arc::new(crate::sql::Sql::new(Arc::clone(&costs), options.answer_max));
+        let kinds: Vec<(Knows, Arc<dyn Store>)> = vec![
+            #[cfg(feature = "web")]
+            (crate::web::is_page, Arc::new(crate::web::Pages::new(Arc::clone(&files)))),
+            #[cfg(feature = "sql")]
+            (crate::sql::is_sqlite, Arc::clone(&sql)),
+        ];
         Self {
-            files: Arc::new(Files::new(costs)),
             bindings: options.bindings.clone(),
             schemes: options.schemes.clone(),
             #[cfg(feature = "object")]
             objects: crate::object::Objects::new(options),
             programs: Arc::new(crate::Programs::new(options.permissions.programs)),
             #[cfg(feature = "sql")]
-            sql: Arc::new(crate::sql::Sql::new(options.answer_max)),
+            sql,
             #[cfg(feature = "web")]
             web: Arc::new(crate::Web::new(options.permissions.private_links, options.answer_max)),
+            asked: Arc::new(Asked::new(Arc::clone(&costs), Arc::clone(&files), kinds)),
+            files,
+            costs,
         }
     }
 
@@ -107,7 +122,7 @@ impl Stores {
                 Err(Error::unsupported(name.redacted(), reason))
             }
             #[cfg(feature = "sql")]
-            Some(_) if crate::sql::Database::of(name).is_some() => {
+            Some(_) if crate::sql::is_url(name) => {
                 let name = name.redacted();
                 let reason = format!(
                     "a database is asked by a query after its URL: {name}\\select name from t\\"
@@ -138,6 +153,11 @@ impl Stores {
         self.programs.end_all();
     }
 
+    /// The costs that local files are located and opened by.
+    pub fn costs(&self) -> &Arc<Costs> {
+        &self.costs
+    }
+
     /// Which stores answer questions to folders.
     pub fn bindings(&self) -> &Bindings {
         &self.bindings
@@ -150,14 +170,9 @@ impl Stores {
     pub fn answering(&self, query: &Query) -> Result<Arc<dyn Store>, Error> {
         match query {
             Query::Glob(name) => self.of(name),
-            #[cfg(feature = "web")]
-            Query::Ask { prefix, .. } if prefix.path().is_some_and(crate::web::is_page) => {
-                Ok(Arc::new(crate::web::Pages::new(Arc::clone(&self.files))))
-            }
             #[cfg(feature = "sql")]
-            Query::Ask { prefix, .. } if crate::sql::Database::of(prefix).is_some() => {
-                Ok(Arc::clone(&self.sql))
-            }
+            Query::Ask { prefix, .. } if crate::sql::is_url(prefix) => Ok(Arc::clone(&self.sql)),
+            Query::Ask { prefix, .. } if prefix.path().is_some() => Ok(Arc::clone(&self.asked)),
             Query::Ask { prefix, .. } => self.of(prefix),
             Query::Run { .. } => Ok(Arc::clone(&self.programs) as Arc<dyn Store>),
         }

@@ -127,7 +127,7 @@ fn path_of(name: &Name) -> Result<&Path, Error> {
 }
 
 /// Runs what may block on a thread where it holds up nobody.
-pub(super) fn blocking<T, F>(work: F) -> Answer<'static, T>
+pub(crate) fn blocking<T, F>(work: F) -> Answer<'static, T>
 where
     T: Send + 'static,
     F: FnOnce() -> Result<T, Error> + Send + 'static,

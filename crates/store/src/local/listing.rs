@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
-use super::files::blocking;
+use super::blocking;
 use crate::{Costs, Entries, Entry, Error, Name, Pattern, Walk};
 
 /// Names that one step finds at most: enough that a step costs little beside them.

@@ -38,6 +38,7 @@ use crate::{Clock, Error, Version};
 
 pub use bounded::begun;
 pub use files::Files;
+pub(crate) use files::blocking;
 pub use holes::holes;
 pub use locate::data_ranges;
 pub use mounts::{Backing, Mount, Mounts};

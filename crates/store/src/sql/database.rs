@@ -1,8 +1,8 @@
 //! Which database a prefix names, and how it is reached.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::SinkExt as _;
@@ -16,7 +16,8 @@ use url::Url;
 
 use super::question;
 use super::rows::{Question, ask};
-use crate::{Entry, Error, Name};
+use crate::local::blocking;
+use crate::{Costs, Entry, Error, Name};
 
 /// What a file of `SQLite`'s begins with.
 const SQLITE_HEADER: &[u8] = b"SQLite format 3\0";
@@ -50,8 +51,7 @@ impl std::fmt::Debug for Kind {
 }
 
 impl Database {
-    /// Of this name, if it is one: by its scheme, or because it is a file that
-    /// begins as those of `SQLite` do.
+    /// Of this name, if it is a URL of one; a path is taken to be that of a file of `SQLite`'s.
     pub(crate) fn of(name: &Name) -> Option<Self> {
         let text = std::str::from_utf8(name.as_bytes()).ok();
         let kind = if let Some(file) = text.and_then(|text| text.strip_prefix("sqlite:")) {
@@ -60,9 +60,6 @@ impl Database {
         } else if let Some(path) = name.path() {
             // With a slash at its end a file is not found.
             let file: PathBuf = path.components().collect();
-            if !is_sqlite(&file) {
-                return None;
-            }
             let folder = file.parent().map(Path::to_owned).unwrap_or_default();
             Kind::Sqlite { file, folder }
         } else {
@@ -89,6 +86,7 @@ impl Database {
     /// Sends what the database answers; ends early if nobody takes it.
     pub(super) async fn ask(
         self,
+        costs: Arc<Costs>,
         text: String,
         answer_max: Duration,
         mut rows: Sender<Result<Entry, Error>>,
@@ -114,8 +112,9 @@ impl Database {
                     .pragma("query_only", "on")
                     .busy_timeout(answer_max)
                     .row_buffer_size(super::ROWS_AHEAD);
-                let opened = std::fs::metadata(&file).map_err(|error| Error::io(&file, error));
-                let options = opened.map(|_| options);
+                // The driver would not name a file that is not there, and wait for a dead mount.
+                let there = blocking(move || costs.local().stat(&file)).await;
+                let options = there.map(|_| options);
                 ask::<Sqlite>(options, question, &folder).await;
             }
             Kind::Postgres(url) => {
@@ -132,13 +131,13 @@ impl Database {
     }
 }
 
-/// Whether a file begins as those of `SQLite` do.
-fn is_sqlite(path: &Path) -> bool {
-    // Opening a pipe would wait for its writer.
-    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return false;
-    }
-    let mut start = [0; SQLITE_HEADER.len()];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && start == SQLITE_HEADER
+/// Whether a name is the URL of a database.
+pub(crate) fn is_url(name: &Name) -> bool {
+    name.as_bytes().starts_with(b"sqlite:")
+        || matches!(name.scheme(), Some("postgres" | "postgresql" | "mysql" | "mariadb"))
+}
+
+/// Whether a file that begins so is one of `SQLite`'s.
+pub(crate) fn is_sqlite(_: &Path, begins: &[u8]) -> bool {
+    begins.starts_with(SQLITE_HEADER)
 }

@@ -10,14 +10,16 @@ mod question;
 mod rows;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc;
 use futures::{FutureExt as _, StreamExt as _, future, stream};
 use sled::Device;
 
-use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store};
-pub(crate) use database::Database;
+use crate::{Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Store};
+use database::Database;
+pub(crate) use database::{is_sqlite, is_url};
 
 /// Rows that a database may be ahead of who asks: a piece of a server's
 /// answer, so that little is fetched that nobody wants.
@@ -36,13 +38,14 @@ const ROWS_AHEAD: usize = 64;
 /// connection of its own, which ends with it.
 #[derive(Debug)]
 pub(crate) struct Sql {
+    costs: Arc<Costs>,
     answer_max: Duration,
 }
 
 impl Sql {
     /// Which is given so long to connect, and then to find each row.
-    pub(crate) fn new(answer_max: Duration) -> Self {
-        Self { answer_max }
+    pub(crate) fn new(costs: Arc<Costs>, answer_max: Duration) -> Self {
+        Self { costs, answer_max }
     }
 }
 
@@ -70,8 +73,8 @@ impl Store for Sql {
             return stream::once(async { Err(error) }).boxed();
         };
         let (sender, receiver) = mpsc::channel(ROWS_AHEAD);
-        let (text, answer_max) = (text.clone(), self.answer_max);
-        let asking = async move { database.ask(text, answer_max, sender).await };
+        let (costs, text, answer_max) = (Arc::clone(&self.costs), text.clone(), self.answer_max);
+        let asking = async move { database.ask(costs, text, answer_max, sender).await };
         // Polled together with the rows that it sends: dropping them ends it.
         let asking = stream::once(asking).filter_map(|()| future::ready(None));
         stream::select(receiver, asking).boxed()

@@ -9,6 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
 use tempfile::TempDir;
 use testkit::server::{MariaDb, Postgres};
+use testkit::{Facility, SlowDir, skip_unless};
 
 use crate::{Clock, Costs, Entry, Error, Local, Name, Query, Stores, StoresOptions, TableFiles};
 
@@ -21,8 +22,16 @@ fn stores(answer_max: Duration) -> Stores {
 }
 
 async fn answer(prefix: impl Into<Name>, text: &str) -> Vec<Result<Entry, Error>> {
+    answer_of(&stores(ANSWER_MAX), prefix, text).await
+}
+
+async fn answer_of(
+    stores: &Stores,
+    prefix: impl Into<Name>,
+    text: &str,
+) -> Vec<Result<Entry, Error>> {
     let query = Query::Ask { prefix: prefix.into(), text: text.to_owned() };
-    match stores(ANSWER_MAX).answering(&query) {
+    match stores.answering(&query) {
         Ok(store) => store.list(&query).collect().await,
         Err(error) => vec![Err(error)],
     }
@@ -288,4 +297,21 @@ async fn a_server_that_is_not_there_may_be_asked_again() {
         let device = store.answering(&query).unwrap().device(&Name::from(&*url));
         assert_eq!(device.to_string(), "sql:127.0.0.1:1");
     }
+}
+
+#[tokio::test]
+async fn a_file_on_a_dead_mount_is_not_waited_for_to_find_whether_it_is_a_database() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    let file = slow.create("mail.db", "SQLite format 3\0");
+    slow.mount().set_rules(vec!["*: hang=true".parse().unwrap()]);
+    let local = Local::new(Duration::from_millis(50));
+    let costs = Costs::with(local, TableFiles::default(), Clock::manual());
+    let stores = Stores::new(Arc::new(costs), &StoresOptions::default());
+    let url = format!("sqlite://{}", file.display());
+    for prefix in [Name::from(&*file), Name::from(url)] {
+        let answer = answer_of(&stores, prefix, "select path from mail").await;
+        assert!(matches!(&*answer, [Err(Error::Stalled { .. })]), "{answer:?}");
+    }
+    slow.mount().set_rules(Vec::new());
 }

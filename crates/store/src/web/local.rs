@@ -1,6 +1,5 @@
 //! Pages in files of this machine, whose links are sets as those of servers are.
 
-use std::io::Read as _;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,20 +14,14 @@ use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store};
 /// How the names of pages end.
 const ENDINGS: [&str; 3] = ["html", "htm", "xhtml"];
 
-/// Whether a file is a page: by its ending, or because it begins with `<`.
-pub(crate) fn is_page(path: &Path) -> bool {
+/// Whether a file that begins so is a page: by its ending, or by a `<`.
+pub(crate) fn is_page(path: &Path, begins: &[u8]) -> bool {
     let ending = path.extension().unwrap_or_default();
     if ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)) {
         return true;
     }
-    // Opening a pipe would wait for its writer.
-    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return false;
-    }
-    let mut start = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(512).read_to_end(&mut start));
-    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start);
-    read.is_ok() && start.trim_ascii_start().starts_with(b"<")
+    let text = begins.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begins);
+    text.trim_ascii_start().starts_with(b"<")
 }
 
 /// The links of pages in files; everything else is left to the store of files.
