@@ -84,7 +84,10 @@ impl Stores {
             schemes: options.schemes.clone(),
             #[cfg(feature = "object")]
             objects: crate::object::Objects::new(options),
-            programs: Arc::new(crate::Programs::new(options.permissions.programs)),
+            programs: Arc::new(crate::Programs::new(
+                options.permissions.programs,
+                Arc::clone(&costs),
+            )),
             #[cfg(feature = "sql")]
             sql,
             #[cfg(feature = "web")]

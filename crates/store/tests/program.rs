@@ -2,18 +2,30 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use nearfirst_store::{Entries, Entry, Error, Name, Programs, Query, Store as _};
-use testkit::Dir;
+use nearfirst_store::{
+    Clock, Costs, Entries, Entry, Error, Local, Name, Programs, Query, Store as _, TableFiles,
+};
+use testkit::{Dir, Facility, SlowDir, skip_unless};
 
 /// Longer than a program here takes to start or to end.
 const MAX: Duration = Duration::from_secs(20);
 
+fn programs(is_allowed: bool, local: Local) -> Programs {
+    let costs = Costs::with(local, TableFiles::default(), Clock::manual());
+    Programs::new(is_allowed, Arc::new(costs))
+}
+
 fn run(folder: impl AsRef<Path>, words: &[&str]) -> Entries {
+    run_on(Local::default(), folder, words)
+}
+
+fn run_on(local: Local, folder: impl AsRef<Path>, words: &[&str]) -> Entries {
     let words = words.iter().map(OsString::from).collect();
-    Programs::new(true).list(&Query::Run { folder: Name::from(folder.as_ref()), words })
+    programs(true, local).list(&Query::Run { folder: Name::from(folder.as_ref()), words })
 }
 
 /// Names as text, errors as `!` and their text.
@@ -92,7 +104,7 @@ async fn what_cannot_be_run_says_why() {
         );
     }
     let query = Query::Run { folder: Name::from("/"), words: vec!["touch".into(), "x".into()] };
-    let names = listed(Programs::new(false).list(&query)).await;
+    let names = listed(programs(false, Local::default()).list(&query)).await;
     assert_eq!(
         names,
         ["!touch: `touch x` was not run: programs are run with --allow-programs only \
@@ -151,4 +163,20 @@ async fn nothing_runs_before_a_name_is_asked_for() {
     drop(run(&dir, &["touch", "made"]));
     assert_eq!(listed(run(&dir, &["touch", "made-too"])).await, [""; 0]);
     assert_eq!((dir.join("made").exists(), dir.join("made-too").exists()), (false, true));
+}
+
+#[tokio::test]
+async fn neither_a_folder_nor_a_program_on_a_dead_mount_is_waited_for() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    let (folder, program) = (slow.create("folder/file", ""), slow.create("program", "#!/bin/true"));
+    let (folder, alive) = (folder.parent().expect("a folder"), Dir::new());
+    slow.mount().set_rules(vec!["*: hang=true".parse().expect("a rule")]);
+    let program = program.to_str().expect("text");
+    for (folder, words) in [(folder, &["find", "."]), (alive.path(), &[program, "."])] {
+        let names = listed(run_on(Local::new(Duration::from_millis(50)), folder, words)).await;
+        let [told] = &*names else { panic!("{names:?}") };
+        assert!(told.contains("has not answered for 0.05 s"), "{told}");
+    }
+    slow.mount().set_rules(Vec::new());
 }

@@ -20,7 +20,10 @@ use tokio::process::{ChildStdout, Command};
 
 use self::group::{Group, Running as Groups};
 use self::names::{NAME_BYTES_MAX, Names};
-use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store, without_number};
+use crate::local::{Kind, blocking};
+use crate::{
+    Answer, Costs, Entries, Entry, Error, Local, Name, Query, Reading, Store, without_number,
+};
 
 /// What is read of a program's output at a time: a pipe's size. A program that
 /// prints more than is asked for waits.
@@ -38,13 +41,14 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Programs {
     is_allowed: bool,
+    costs: Arc<Costs>,
     groups: Arc<Groups>,
 }
 
 impl Programs {
-    /// That are run, or refused.
-    pub fn new(is_allowed: bool) -> Self {
-        Self { is_allowed, groups: Arc::default() }
+    /// That are run, or refused; `costs` knows the mounts that they and their folders lie on.
+    pub fn new(is_allowed: bool, costs: Arc<Costs>) -> Self {
+        Self { is_allowed, costs, groups: Arc::default() }
     }
 
     /// Ends those that run, and starts no more.
@@ -82,8 +86,12 @@ impl Store for Programs {
             );
             return failed(Error::refused(name, reason));
         }
-        let (folder, words, groups) = (folder.clone(), words.clone(), Arc::clone(&self.groups));
-        let started = async move { Running::start(folder, &words, &groups) };
+        let (folder, words) = (folder.clone(), words.clone());
+        let (costs, groups) = (Arc::clone(&self.costs), Arc::clone(&self.groups));
+        // Not before the first name is asked for.
+        let started = async move {
+            blocking(move || Running::start(folder, &words, &groups, costs.local())).await
+        };
         let listed = started.map(|started| match started {
             Ok(running) => running.entries(),
             Err(error) => failed(error),
@@ -116,17 +124,20 @@ struct Running {
 }
 
 impl Running {
-    fn start(folder: Name, words: &[OsString], groups: &Arc<Groups>) -> Result<Self, Error> {
+    fn start(
+        folder: Name,
+        words: &[OsString],
+        groups: &Arc<Groups>,
+        local: &Local,
+    ) -> Result<Self, Error> {
         let (program, arguments) = words
             .split_first()
             .ok_or_else(|| Error::refused(folder.clone(), "no program is named"))?;
-        let path = folder.path().filter(|path| path.as_os_str().is_empty() || path.is_dir());
-        let path = path.ok_or_else(|| {
-            Error::refused(
-                folder.clone(),
-                "programs are run in folders of this machine, and this is none",
-            )
-        })?;
+        let path = folder_on(local, &folder)?;
+        // Who starts it waits until it is, and keeps others from starting theirs.
+        if is_path(program) {
+            local.answers(&path.join(program))?;
+        }
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         if !path.as_os_str().is_empty() {
@@ -211,15 +222,37 @@ impl Running {
     }
 }
 
+/// The folder that a program is run in; empty for that of work.
+fn folder_on<'a>(local: &Local, name: &'a Name) -> Result<&'a Path, Error> {
+    let is_folder = match name.path() {
+        None => false,
+        Some(path) if path.as_os_str().is_empty() => true,
+        Some(path) => match local.stat(path) {
+            Err(error @ Error::Stalled { .. }) => return Err(error),
+            status => status.is_ok_and(|status| status.kind == Kind::Folder),
+        },
+    };
+    name.path().filter(|_| is_folder).ok_or_else(|| {
+        let reason = "programs are run in folders of this machine, and this is none";
+        Error::refused(name.clone(), reason)
+    })
+}
+
+/// Whether a program is not looked for in `PATH`.
+fn is_path(program: &OsStr) -> bool {
+    program.as_bytes().contains(&b'/')
+}
+
 fn too_long(program: &Name) -> Error {
     let reason = format!("what it prints is no list of names: one has over {NAME_BYTES_MAX} bytes");
     Error::refused(program.clone(), reason)
 }
 
 fn not_started(name: &Name, program: &OsStr, error: &io::Error) -> Error {
-    let is_searched = !program.as_bytes().contains(&b'/');
     let reason = match error.kind() {
-        io::ErrorKind::NotFound if is_searched => "no program of this name is in PATH".to_owned(),
+        io::ErrorKind::NotFound if !is_path(program) => {
+            "no program of this name is in PATH".to_owned()
+        }
         io::ErrorKind::NotFound => "there is no such program".to_owned(),
         io::ErrorKind::PermissionDenied => "it may not be executed".to_owned(),
         _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
