@@ -1,16 +1,15 @@
 //! Names from a list: a file, an object or standard input, read as the names are asked for.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::future::ready;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt as _};
-use store::{ByteStream, Entry, Error, Name, Stores};
-use tokio::fs::File;
-use tokio::io::AsyncReadExt as _;
+use store::{ByteStream, Costs, Entry, Error, Name, Stores};
 
 use crate::ListSource;
 
@@ -39,12 +38,12 @@ pub(super) fn names(
 }
 
 async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<ByteStream, Error> {
-    let (file, path) = match source {
+    let (list, path) = match source {
         ListSource::Stdin => {
             let path = PathBuf::from("stdin");
             let own = io::stdin().as_fd().try_clone_to_owned();
             let own = own.map_err(|error| Error::io(&path, error))?;
-            (File::from_std(own.into()), path)
+            (Box::new(File::from(own)) as Readable, path)
         }
         ListSource::Object(name) => {
             let Some(path) = name.path() else {
@@ -53,19 +52,55 @@ async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<Byte
                 return Ok(reading.bytes);
             };
             let path = base.join(path);
-            let file = File::open(&path).await.map_err(|error| Error::io(&path, error))?;
-            (file, path)
+            let costs = Arc::clone(stores.costs());
+            blocking(move || Ok((readable(&path, &costs)?, path))).await?
         }
     };
-    let chunks = stream::try_unfold((file, path), |(mut file, path)| async move {
-        let mut chunk = Vec::with_capacity(READ_BYTES);
-        match file.read_buf(&mut chunk).await {
-            Ok(0) => Ok(None),
-            Ok(_) => Ok(Some((chunk.into(), (file, path)))),
-            Err(error) => Err(Error::io(path, error)),
-        }
+    let chunks = stream::try_unfold((list, path), |(mut list, path)| {
+        blocking(move || {
+            let mut chunk = vec![0; READ_BYTES];
+            let read = read(&mut *list, &mut chunk).map_err(|error| Error::io(&path, error))?;
+            chunk.truncate(read);
+            Ok((read > 0).then(|| (chunk.into(), (list, path))))
+        })
     });
     Ok(chunks.boxed())
+}
+
+/// A list that is open.
+type Readable = Box<dyn Read + Send>;
+
+/// Opens a list; where its mount may not answer, each read of it ends in bounded time.
+fn readable(path: &Path, costs: &Costs) -> Result<Readable, Error> {
+    let failed = |error| Error::io(path, error);
+    let file = costs.open(path)?;
+    let status = costs.local().status(&file).map_err(failed)?;
+    if !status.backing.may_stall() {
+        return Ok(Box::new(file));
+    }
+    Ok(Box::new(fetch::bounded(&file, costs).map_err(failed)?))
+}
+
+fn read(list: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match list.read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+/// Does what may block where it holds up nobody.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Error::refused("", "the runtime is shutting down")),
+        },
+    }
 }
 
 /// The names in what is read.

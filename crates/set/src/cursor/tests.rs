@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -10,6 +11,7 @@ use store::{
     Bindings, Clock, Costs, Error, Local, Name, Permissions, Stores, StoresOptions, TableFiles,
 };
 use tempfile::TempDir;
+use testkit::{Facility, SlowDir, evict, skip_unless};
 
 use crate::{Cursor, Spec};
 
@@ -203,4 +205,28 @@ async fn what_a_program_prints_is_below_its_folder_once() {
     let spec = Spec::parse("src/%echo lib.rs%").unwrap();
     let items: Vec<_> = Cursor::open(stores, spec, "".as_ref()).collect().await;
     assert_eq!(items[0].as_ref().unwrap().name, Name::from("src/lib.rs"));
+}
+
+#[tokio::test]
+async fn a_list_on_a_dead_mount_is_not_waited_for() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    let list = slow.create("list", "/a\n/b\n");
+    let local = Local::new(Duration::from_millis(50));
+    let costs = Costs::with(local, TableFiles::default(), Clock::manual());
+    let stores = Arc::new(Stores::new(Arc::new(costs), &StoresOptions::default()));
+    let listed = || {
+        let spec = Spec::parse(format!("@{}", list.display())).unwrap();
+        Cursor::open(Arc::clone(&stores), spec, "".as_ref()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed().await.len(), 2, "it answers");
+    evict(&list);
+    // Look-ups are answered, reads are not; then nothing is.
+    for (rule, reason) in [("list: stall=1:forever", "no answer"), ("*: hang=true", "has not")] {
+        slow.mount().set_rules(vec![rule.parse().unwrap()]);
+        let items = listed().await;
+        let [Err(error)] = &*items else { panic!("{items:?}") };
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    slow.mount().set_rules(Vec::new());
 }
