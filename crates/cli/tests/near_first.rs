@@ -200,6 +200,27 @@ fn a_set_goes_on_beyond_a_member_whose_reads_hang() {
 }
 
 #[test]
+fn copies_to_a_dead_mount_are_given_up_and_the_others_are_made() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let (from, to, state) = (Dir::new(), Dir::new(), Dir::new());
+    from.create("alive/file", "text\n");
+    from.create("dead/file", "text\n");
+    std::os::unix::fs::symlink(slow.path(), to.path().join("dead")).expect("a link");
+    let hang = Profile { hang: true, ..Profile::default() };
+    slow.mount().set_rules(vec![Rule::all(hang)]);
+    let all = from.path().join("*/file");
+    for flag in ["--verbose", "--force", "--update", "--skip-existing"] {
+        let cmd = nearfirst(&state, ["cp", "--wait-max", "0.2", flag]).arg(&all).arg(to.path());
+        cmd.run().ends_with(1).complains("dead/file: ").complains("has not answered for 0.2 s");
+        std::fs::remove_file(to.path().join("alive/file")).expect("it was copied");
+    }
+    let cmd = nearfirst(&state, ["cp", "--wait-max", "0.2"]).arg(&all).arg(slow.path());
+    cmd.run().ends_with(2).complains("has not answered for 0.2 s");
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn grep_passes_over_a_dead_mount() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow =

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Name, Order, Set, SetOptions, Spec};
+use nearfirst::{Error, Kind, Local, Name, Order, Set, SetOptions, Spec};
 
 use crate::divide::together;
 use crate::flags::processors;
@@ -113,7 +113,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Err(error) => return outcome::cannot_begin(&error),
     };
     let specs = sets.specs(&args.specs);
-    let target = match target(&specs, &args.dest) {
+    let local = sets.engine().costs().local();
+    let target = match target(local, &specs, &args.dest) {
         Ok(target) => target,
         Err(reason) => {
             messages::error(reason);
@@ -127,7 +128,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 /// Where copies go.
-fn target(specs: &[Spec], dest: &Path) -> Result<Target, String> {
+fn target(local: &Local, specs: &[Spec], dest: &Path) -> Result<Target, String> {
     // A folder that is called so can be named from `./` on.
     if Name::new(dest.as_os_str().as_encoded_bytes()).scheme().is_some() {
         let dest = shown(dest);
@@ -138,9 +139,16 @@ fn target(specs: &[Spec], dest: &Path) -> Result<Target, String> {
     let last = dest.as_os_str().as_encoded_bytes().rsplit(|&byte| byte == b'/').next();
     // No file can be called any of these.
     let ends_as_folder = last.is_none_or(|last| matches!(last, b"" | b"." | b".."));
-    let is_file = std::fs::metadata(dest).is_ok_and(|about| !about.is_dir());
+    let kind = match local.stat(dest) {
+        Err(dead @ Error::Stalled { .. }) => {
+            return Err(format!("{}: {}", shown(dest), dead.reason()));
+        }
+        status => status.ok().map(|status| status.kind),
+    };
+    let is_folder = kind == Some(Kind::Folder);
+    let is_file = kind.is_some() && !is_folder;
     let one_name = matches!(specs, [spec] if place::is_one_name(spec));
-    if one_name && !dest.is_dir() && !ends_as_folder {
+    if one_name && !is_folder && !ends_as_folder {
         return Ok(Target::File(dest.to_owned()));
     }
     if is_file {

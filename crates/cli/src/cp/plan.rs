@@ -116,12 +116,12 @@ impl Plan {
         }
         let dest = place::dest(&self.target, base, &entry.name)
             .map_err(|reason| Error::refused(entry.name.clone(), reason))?;
-        let dest = if self.replaces() { behind_links(dest) } else { dest };
+        let follows = self.replaces();
+        let found = self.looked(dest, move |dest| Found::at(dest, follows)).await?;
+        let Found { dest, there, is_left } = found;
         if !self.claims(&entry.name, &dest)? {
             return Ok(None);
         }
-        let there = fs::symlink_metadata(&dest).ok();
-        let is_left = part::is_left(&dest);
         // First contact tells of an object; a file is only opened.
         let is_file = entry.name.path().is_some();
         let asks =
@@ -137,7 +137,9 @@ impl Plan {
         let resume_at = match &entry.version {
             // Its first bytes are here, but the rest must be recalled as if none were.
             Some(version) if is_left && !entry.tier.is_cold() => {
-                part::resumable(&dest, version, entry.size)
+                let (version, size) = (version.clone(), entry.size);
+                self.looked(dest.clone(), move |dest| part::resumable(&dest, &version, size))
+                    .await?
             }
             _ => 0,
         };
@@ -149,6 +151,21 @@ impl Plan {
         }
         state.fetched.insert(entry.name.clone(), task);
         Ok(Some(entry))
+    }
+
+    /// Looks at what is at a path, in bounded time where its mount may not answer, and by a thread
+    /// that holds up nobody.
+    async fn looked<T: Send + 'static>(
+        &self,
+        path: PathBuf,
+        look: impl FnOnce(PathBuf) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let costs = Arc::clone(self.stores.costs());
+        let looked = tokio::task::spawn_blocking(move || {
+            let at = path.clone();
+            costs.local().bounded(&path, move || look(at))
+        });
+        looked.await.unwrap_or_else(|ended| Err(Error::refused("", ended.to_string())))
     }
 
     fn replaces(&self) -> bool {
@@ -169,9 +186,7 @@ impl Plan {
         Ok(true)
     }
 
-    fn is_replaced(&self, entry: &Entry, dest: &Path, there: &fs::Metadata) -> Result<bool, Error> {
-        // What a link leads to counts: it may be a folder, or /dev/stdout.
-        let at = fs::metadata(dest).unwrap_or_else(|_| there.clone());
+    fn is_replaced(&self, entry: &Entry, dest: &Path, at: &fs::Metadata) -> Result<bool, Error> {
         if at.is_dir() {
             let reason = format!("{} is a folder", shown(dest));
             return Err(Error::refused(entry.name.clone(), reason));
@@ -205,6 +220,27 @@ impl Plan {
     async fn asked(&self, entry: Entry) -> Result<Entry, Error> {
         let store = self.stores.of(&entry.name)?;
         store.stat(&entry.name).await
+    }
+}
+
+/// What there is where a file is to be.
+#[derive(Debug)]
+struct Found {
+    /// Where it is to be indeed.
+    dest: PathBuf,
+    /// What is there. What a link leads to counts: it may be a folder, or /dev/stdout.
+    there: Option<fs::Metadata>,
+    /// Whether an earlier run has left a part of it.
+    is_left: bool,
+}
+
+impl Found {
+    fn at(dest: PathBuf, follows: bool) -> Self {
+        let dest = if follows { behind_links(dest) } else { dest };
+        let link = fs::symlink_metadata(&dest).ok();
+        let there = link.map(|link| fs::metadata(&dest).unwrap_or(link));
+        let is_left = part::is_left(&dest);
+        Self { dest, there, is_left }
     }
 }
 
