@@ -161,11 +161,11 @@ impl Plan {
         look: impl FnOnce(PathBuf) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let costs = Arc::clone(self.stores.costs());
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = store::blocking(move || {
             let at = path.clone();
             costs.local().bounded(&path, move || look(at))
         });
-        looked.await.unwrap_or_else(|ended| Err(Error::refused("", ended.to_string())))
+        looked.await
     }
 
     fn replaces(&self) -> bool {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt as _};
-use store::{ByteStream, Costs, Entry, Error, Name, Stores};
+use store::{ByteStream, Costs, Entry, Error, Name, Stores, blocking};
 
 use crate::ListSource;
 
@@ -87,19 +87,6 @@ fn read(list: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             read => return read,
         }
-    }
-}
-
-/// Does what may block where it holds up nobody.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(ended) => match ended.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(Error::refused("", "the runtime is shutting down")),
-        },
     }
 }
 

@@ -126,8 +126,8 @@ fn path_of(name: &Name) -> Result<&Path, Error> {
     name.path().ok_or_else(|| Error::unsupported(name.clone(), "not a file of this machine"))
 }
 
-/// Runs what may block on a thread where it holds up nobody.
-pub(crate) fn blocking<T, F>(work: F) -> Answer<'static, T>
+/// Runs what may block on a thread of the runtime where it holds up nobody.
+pub fn blocking<T, F>(work: F) -> Answer<'static, T>
 where
     T: Send + 'static,
     F: FnOnce() -> Result<T, Error> + Send + 'static,

@@ -37,8 +37,7 @@ use sled::{Device, DeviceTable, Extent, Place};
 use crate::{Clock, Error, Version};
 
 pub use bounded::begun;
-pub use files::Files;
-pub(crate) use files::blocking;
+pub use files::{Files, blocking};
 pub use holes::holes;
 pub use locate::data_ranges;
 pub use mounts::{Backing, Mount, Mounts};
