@@ -215,7 +215,9 @@ fn a_search_ends_with_its_reader_though_others_wait_for_the_turn_of_who_prints()
     let (ground, server) = (ground(), Misbehaving::new());
     server.answer("/large", Answer::bytes("x\n".repeat(2 << 20).as_bytes()));
     let small: Vec<_> = (0..400).map(|at| format!("/small{at}")).collect();
-    small.iter().for_each(|path| server.answer(path, Answer::bytes(b"x\n")));
+    for path in &small {
+        server.answer(path, Answer::bytes(b"x\n"));
+    }
     let paths = ["/large".to_owned()].into_iter().chain(small);
     ground.create("list", paths.map(|path| server.url(&path) + "\n").collect::<String>());
     let mut search = ground.command(&["grep", "--jobs=2", "x", "@list"]);
