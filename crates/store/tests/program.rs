@@ -53,6 +53,19 @@ fn runs(pid: &str) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
 
+#[test]
+fn a_program_has_the_signals_of_who_began_the_threads_that_leave_theirs_to_others() {
+    let own = std::fs::read_to_string("/proc/thread-self/status").expect("there");
+    let own = own.lines().find(|line| line.starts_with("SigBlk:")).expect("told");
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let leaves =
+        runtime.worker_threads(1).on_thread_start(nearfirst_store::leave_signals_to_others);
+    let runtime = leaves.enable_all().build().expect("threads");
+    let told =
+        runtime.spawn(async { listed(run("", &["grep", "SigBlk", "/proc/self/status"])).await });
+    assert_eq!(runtime.block_on(told).expect("told"), [own]);
+}
+
 #[tokio::test]
 async fn the_names_that_find_prints_are_those_of_its_folder() {
     let dir = Dir::new();

@@ -46,6 +46,7 @@ pub use position::disk_position;
 pub use probe::{Probe, Progress, probe_first, probe_memory};
 pub use residency::{is_in_memory_in_part, resident_ranges, was_evicted};
 pub use sys::leave_signals_to_others;
+pub(crate) use sys::starting_programs;
 #[cfg(feature = "object")]
 pub(crate) use sys::taking_ends;
 pub use walk::Walk;

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::fs::{self as sysfs, AtFlags, StatxFlags};
@@ -46,22 +47,53 @@ pub fn leave_signals_to_others() {
         }
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
-        LEFT.set(ENDS.map(|signal| libc::sigismember(&raw const before, signal) == 0));
+        let kept = *KEPT.get_or_init(|| before);
+        for signal in 1..=libc::SIGRTMAX() {
+            if libc::sigismember(&raw const kept, signal) == 1 {
+                libc::sigdelset(&raw mut set, signal);
+            }
+        }
+        LEFT.set(set);
     }
 }
 
-/// Signals that end a program.
-const ENDS: [c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+/// Signals that whoever began the first of the library's threads had kept from itself; one that was begun
+/// by another of them has all of theirs.
+static KEPT: OnceLock<libc::sigset_t> = OnceLock::new();
 
 thread_local! {
-    /// Which of them this thread left to others, that whoever began it had not kept from itself.
-    static LEFT: Cell<[bool; ENDS.len()]> = const { Cell::new([false; ENDS.len()]) };
+    /// Signals that this thread left to others, and would have had otherwise.
+    // SAFETY: a set without a signal is all zero, as `sigemptyset` makes it.
+    static LEFT: Cell<libc::sigset_t> = const { Cell::new(unsafe { std::mem::zeroed() }) };
 }
 
-/// Runs `call` with the signals that end a program let through to the calling thread, which left them to
-/// others: a program that it starts keeps the mask of the thread, and could not be ended by them otherwise.
+/// Runs `call`, which starts a program, with all signals let through that the calling thread left to others:
+/// a program keeps the mask of the thread that starts it, and is to have that of the library's user.
+pub(crate) fn starting_programs<T>(call: impl FnOnce() -> T) -> T {
+    taking(&LEFT.get(), call)
+}
+
+/// As [`starting_programs`], of what may start a program beside other work: only the signals that end one
+/// are let through.
 #[cfg(feature = "object")]
 pub(crate) fn taking_ends<T>(call: impl FnOnce() -> T) -> T {
+    let left = LEFT.get();
+    // SAFETY: an all-zero set is a value that `sigemptyset` overwrites; both live across the calls.
+    let ends = unsafe {
+        let mut ends: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut ends);
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+            if libc::sigismember(&raw const left, signal) == 1 {
+                libc::sigaddset(&raw mut ends, signal);
+            }
+        }
+        ends
+    };
+    taking(&ends, call)
+}
+
+/// Runs `call` with these signals let through to the calling thread.
+fn taking<T>(signals: &libc::sigset_t, call: impl FnOnce() -> T) -> T {
     struct Mask(libc::sigset_t);
     impl Drop for Mask {
         fn drop(&mut self) {
@@ -69,15 +101,10 @@ pub(crate) fn taking_ends<T>(call: impl FnOnce() -> T) -> T {
             unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
         }
     }
-    // SAFETY: all-zero sets are values that `sigemptyset` and the system overwrite, and live across the calls.
+    // SAFETY: an all-zero set is a value that the system overwrites; both live across the call.
     let before = unsafe {
         let mut before: libc::sigset_t = std::mem::zeroed();
-        let mut ends: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut ends);
-        for (signal, _) in ENDS.into_iter().zip(LEFT.get()).filter(|(_, is_left)| *is_left) {
-            libc::sigaddset(&raw mut ends, signal);
-        }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const ends, &raw mut before);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, signals, &raw mut before);
         Mask(before)
     };
     let result = call();

@@ -20,7 +20,7 @@ use tokio::process::{ChildStdout, Command};
 
 use self::group::{Group, Running as Groups};
 use self::names::{NAME_BYTES_MAX, Names};
-use crate::local::{Kind, blocking};
+use crate::local::{Kind, blocking, starting_programs};
 use crate::{
     Answer, Costs, Entries, Entry, Error, Local, Name, Query, Reading, Store, without_number,
 };
@@ -144,7 +144,7 @@ impl Running {
             command.current_dir(path);
         }
         let name = Name::from(Path::new(program));
-        let started = Group::start(&mut command, groups);
+        let started = starting_programs(|| Group::start(&mut command, groups));
         let (group, printed) = started.map_err(|error| not_started(&name, program, &error))?;
         Ok(Self {
             folder,
