@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::Costs;
+use store::{Costs, Lingering};
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, mpsc};
 
@@ -16,8 +16,9 @@ const READ_BYTES_MAX: usize = 512 << 10;
 type Call = Box<dyn FnOnce() + Send>;
 
 /// A thread that makes calls, one after the other, and how long each may take. It ends with its
-/// last call, which may be never.
+/// last call, which may be never; then it closes the file, which is a call, too.
 pub(crate) struct Apart {
+    // Dropped before the thread hears that there are no more calls: the last to have it is the thread.
     file: Arc<File>,
     calls: mpsc::Sender<Call>,
     limit: Duration,
@@ -36,7 +37,7 @@ impl Apart {
         Self::of(name, file.try_clone()?, costs)
     }
 
-    /// As [`Apart::new`]. Who drops it while a call hangs leaves closing the file to the thread.
+    /// As [`Apart::new`]; the thread closes `file`.
     pub(crate) fn of(name: &str, file: File, costs: &Costs) -> io::Result<Self> {
         Self::begun(name, Arc::new(file), costs.local().wait_max())
     }
@@ -51,7 +52,13 @@ impl Apart {
 
     fn begun(name: &str, file: Arc<File>, limit: Duration) -> io::Result<Self> {
         let (calls, inbox) = mpsc::channel::<Call>();
-        let serve = move || inbox.into_iter().for_each(|call| call());
+        let held = Lingering::new(Arc::clone(&file));
+        let serve = move || {
+            for call in inbox {
+                call();
+            }
+            drop(held);
+        };
         std::thread::Builder::new().name(name.into()).spawn(serve)?;
         let (space, has_lost_place) = Default::default();
         Ok(Self { file, calls, limit, space, has_lost_place })
@@ -147,9 +154,9 @@ impl Apart {
 /// Reads on in a file whose mount may not answer: each read ends in bounded time, `TimedOut` then.
 ///
 /// # Errors
-/// Where no thread or descriptor can be had for that.
-pub fn bounded(file: &File, costs: &Costs) -> io::Result<impl io::Read + use<>> {
-    Apart::new("bounded", file, costs).map(Bounded)
+/// Where no thread can be had for that.
+pub fn bounded(file: File, costs: &Costs) -> io::Result<impl io::Read + use<>> {
+    Apart::of("bounded", file, costs).map(Bounded)
 }
 
 struct Bounded(Apart);
@@ -266,7 +273,7 @@ mod tests {
         let reader = File::from(std::os::fd::OwnedFd::from(reader));
         let local = Local::new(Duration::from_millis(50));
         let costs = Costs::with(local, TableFiles::default(), Clock::real());
-        let mut bounded = bounded(&reader, &costs).expect("a thread");
+        let mut bounded = bounded(reader, &costs).expect("a thread");
         let mut buffer = [0; 4];
         let mut read = || bounded.read(&mut buffer).map_err(|error| error.kind());
         assert_eq!(read(), Err(io::ErrorKind::TimedOut));

@@ -14,6 +14,7 @@ use futures::StreamExt as _;
 use nearfirst_set::{Duplicates, Order, Set, SetOptions, Spec};
 use store::{Costs, Entry, Name, Stores, StoresOptions};
 use tempfile::TempDir;
+use testkit::{Facility, SlowDir, skip_unless};
 
 /// Longer than any machine needs; what takes so long has failed.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -249,6 +250,30 @@ fn who_was_woken_for_a_duplicate_keeps_its_place() {
 
 fn named(folder: &TempDir, name: &str) -> Name {
     Name::from(folder.path().join(name).as_path())
+}
+
+#[test]
+fn to_let_go_of_members_of_a_dead_mount_does_not_wait_for_it() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    for name in ["a", "b", "c", "d"] {
+        slow.create(name, name);
+    }
+    let engine = engine();
+    let set = Set::open(&engine, [glob(slow.path(), "*")], SetOptions::default());
+    let mut members: Vec<_> = set.iter().take(3).map(|member| member.expect("near")).collect();
+    let mut begun = members.pop().expect("three were taken");
+    begun.read_into(&mut [0; 8]).expect("it answers");
+    let (done, is_done) = mpsc::channel();
+    slow.mount().set_rules(vec!["*: hang=true".parse().expect("a rule")]);
+    // In a thread, so that one that waits does not keep the mount from answering again.
+    let dropping = std::thread::spawn(move || {
+        drop((begun, members, set));
+        done.send(())
+    });
+    is_done.recv_timeout(PATIENCE).expect("nothing is waited for");
+    slow.mount().set_rules(Vec::new());
+    dropping.join().expect("it ends").expect("it is heard");
 }
 
 #[test]

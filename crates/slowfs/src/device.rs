@@ -113,6 +113,11 @@ impl Device {
         (!self.profile.hang).then(|| now + self.profile.metadata)
     }
 
+    /// When a file is closed; `None`: it hangs.
+    pub(crate) fn close(&self, now: Duration) -> Option<Duration> {
+        (!self.profile.hang).then_some(now)
+    }
+
     /// Whether opening a file is a request at all.
     pub(crate) fn is_asked_to_open(&mut self, file: u64) -> bool {
         match self.profile.opens {

@@ -128,6 +128,16 @@ impl Engine {
         self.later.at(when, answer);
     }
 
+    /// Gives the answer to the closing of a file, which costs nothing: at once, unless its device hangs.
+    pub(crate) fn answer_close(&self, path: &Path, answer: impl FnOnce() + Send + 'static) {
+        let now = self.clock.now();
+        let mut state = self.state();
+        let due = state.device(path).close(now);
+        let when = self.later.when(due);
+        drop(state);
+        self.later.at(when, answer);
+    }
+
     /// The same for the opening of a file, which some devices are not asked about.
     pub(crate) fn answer_open(
         &self,

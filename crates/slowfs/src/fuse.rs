@@ -320,8 +320,11 @@ impl fuser::Filesystem for SlowFs {
         }
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        match self.handle(handle).as_deref() {
+            Ok(Handle::File { path, .. }) => self.engine.answer_close(path, move || reply.ok()),
+            _ => reply.ok(),
+        }
     }
 
     fn release(

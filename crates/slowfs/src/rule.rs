@@ -89,7 +89,7 @@ pub struct Profile {
     pub opens: Opens,
     /// Whether writes are charged like reads; by default they are free, so that files are made quickly.
     pub slow_writes: bool,
-    /// Whether reads, writes, look-ups, opens, listings and requests for attributes hang until the
+    /// Whether reads, writes, look-ups, opens, closes, listings and requests for attributes hang until the
     /// rules change or the file system is unmounted. Whoever waits cannot be killed, as on a dead
     /// hard-mounted NFS server.
     pub hang: bool,

@@ -238,7 +238,9 @@ impl<'s> Worker<'s> {
         let mut patient = None;
         if is_regular && may_stall {
             // Where no thread can be had for that, it is read as it is.
-            patient = nearfirst::fetch::bounded(&file, settings.costs()).ok();
+            let again = file.try_clone();
+            let bounded = again.and_then(|file| nearfirst::fetch::bounded(file, settings.costs()));
+            patient = bounded.ok();
         }
         let mapped = is_regular
             && size > 0

@@ -101,7 +101,7 @@ fn refresh(file: &Calls) {
 }
 
 /// After a read that hangs, has the thread that makes it close the descriptor that is kept for the
-/// reader, too: closing may ask the mount.
+/// reader, too: each thread that closes one may hang as well.
 fn leave_behind(kind: io::ErrorKind, file: Calls, item: &Item) {
     if let Calls::Apart(apart) = file
         && kind == io::ErrorKind::TimedOut

@@ -68,7 +68,7 @@ impl Drop for Hold {
             return;
         }
         let engine = &self.engine;
-        drop(self.item.take_file());
+        drop(self.item.take_kept());
         let mut state = lock(&engine.state);
         let forgotten = state.forget(self.member);
         state.tell(Event::Released { member: self.member }, engine.costs.clock().now());

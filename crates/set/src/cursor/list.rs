@@ -78,7 +78,7 @@ fn readable(path: &Path, costs: &Costs) -> Result<Readable, Error> {
     if !status.backing.may_stall() {
         return Ok(Box::new(file));
     }
-    Ok(Box::new(fetch::bounded(&file, costs).map_err(failed)?))
+    Ok(Box::new(fetch::bounded(file, costs).map_err(failed)?))
 }
 
 fn read(list: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {

@@ -1,6 +1,7 @@
 //! Calls that may never return, such as those to a dead network mount.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::thread::{self, ThreadId};
@@ -53,6 +54,33 @@ pub fn begun<T: Send + 'static>(
     }
     thread::Builder::new().name("bounded".into()).spawn(move || work(call))?;
     Ok(receiver)
+}
+
+/// What may take long to be let go of, such as a file of a mount that may not answer. Counted until that is
+/// done, as it keeps its mount busy.
+#[derive(Debug)]
+pub struct Lingering<T>(Option<T>);
+
+static LINGERING: AtomicUsize = AtomicUsize::new(0);
+
+impl<T> Lingering<T> {
+    /// Of this.
+    pub fn new(what: T) -> Self {
+        LINGERING.fetch_add(1, Ordering::AcqRel);
+        Self(Some(what))
+    }
+}
+
+impl<T> Drop for Lingering<T> {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        LINGERING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Whether something in this process is [`Lingering`].
+pub fn does_anything_linger() -> bool {
+    LINGERING.load(Ordering::Acquire) > 0
 }
 
 fn work(mut call: Call) {

@@ -36,7 +36,7 @@ use sled::{Device, DeviceTable, Extent, Place};
 
 use crate::{Clock, Error, Version};
 
-pub use bounded::begun;
+pub use bounded::{Lingering, begun, does_anything_linger};
 pub use files::{Files, blocking};
 pub use holes::holes;
 pub use locate::data_ranges;

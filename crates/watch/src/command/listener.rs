@@ -205,7 +205,10 @@ impl Listener {
         loop {
             let now = self.clock.now();
             self.inbox.stand_aside(now + ASIDE);
-            let is_done = self.inbox.aside().has_done(asked) && !has_open_below(&whole);
+            // What is being closed is open no more, and keeps its mount busy all the same.
+            let is_done = self.inbox.aside().has_done(asked)
+                && !store::does_anything_linger()
+                && !has_open_below(&whole);
             if is_done || self.inbox.is_closed() || now.saturating_sub(began) >= ASIDE_MAX {
                 return;
             }
