@@ -16,11 +16,11 @@
 //! ```
 
 pub use fetch;
-pub use fetch::engine::{Engine, EngineOptions, Turn};
+pub use fetch::engine::{Engine, EngineOptions};
 pub use fetch::scheduler::{DeviceId, DeviceSnapshot, Limits, Snapshot};
 pub use set::{
     Cursor, Duplicates, Glob, ListSource, Member, MemberError, Order, Rank, Set, SetOptions, Spec,
-    SpecError,
+    SpecError, Turn,
 };
 pub use sled::{
     DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Picker, Piece, Place, Plan,

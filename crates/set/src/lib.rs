@@ -36,6 +36,7 @@
 //! ```
 
 mod algebra;
+mod comparing;
 mod cursor;
 mod listing;
 mod member;
@@ -48,5 +49,5 @@ mod spec;
 pub use cursor::Cursor;
 pub use member::{Member, MemberError};
 pub use options::{Duplicates, Order, Rank, SetOptions};
-pub use set::{Iter, Set};
+pub use set::{Iter, Set, Turn};
 pub use spec::{Glob, ListSource, Spec, SpecError};

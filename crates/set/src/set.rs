@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use fetch::engine::{Arrival, Engine, Feed, Turn};
+use fetch::engine::{self, Arrival, Engine, Feed};
 use fetch::scheduler::{Origin, SetTerms};
-use futures::{Stream, StreamExt as _, stream};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use store::{Entries, Entry, Error, Name};
 
+use crate::comparing::Comparing;
 use crate::listing::Listing;
 use crate::member::{Member, MemberError};
 use crate::options::{Duplicates, Order, SetOptions};
@@ -34,6 +35,16 @@ pub struct Set {
     feed: OnceLock<Feed>,
     taken: Mutex<Vec<u32>>,
     contents: Mutex<HashSet<blake3::Hash>>,
+    /// Members that arrived for tasks that left before they were compared.
+    left: Mutex<Vec<(u64, Comparing)>>,
+}
+
+/// A task's place among the consumers of a set, and the member that it waits to be compared.
+#[derive(Debug, Default)]
+pub struct Turn {
+    place: engine::Turn,
+    /// With what the set knows it by.
+    comparing: Option<(u64, Comparing)>,
 }
 
 impl Set {
@@ -75,6 +86,7 @@ impl Set {
             feed: OnceLock::new(),
             taken: Mutex::default(),
             contents: Mutex::default(),
+            left: Mutex::default(),
         }
     }
 
@@ -82,12 +94,11 @@ impl Set {
     ///
     /// A member that cannot be read is an error that names it, once; the others go on.
     pub fn next(&self) -> Option<Result<Member, MemberError>> {
-        loop {
-            let arrival = self.feed().next()?;
-            if let Some(member) = self.accepted(arrival) {
-                return Some(member);
-            }
+        if self.options.duplicates == Duplicates::ByContent {
+            return self.wait(Members::of(self).next());
         }
+        let arrival = self.feed().next()?;
+        Some(arrived(arrival).map(|(tag, member)| self.given(tag, member)))
     }
 
     /// What is left of the members, as they become ready.
@@ -97,7 +108,7 @@ impl Set {
 
     /// The members as a stream, for a task of any runtime.
     pub fn stream(&self) -> impl Stream<Item = Result<Member, MemberError>> + Send + '_ {
-        Members { set: self, turn: Turn::default() }
+        Members::of(self)
     }
 
     /// As the next of [`Set::stream`], for a task that does not borrow the set: it keeps `turn` from
@@ -108,23 +119,53 @@ impl Set {
         turn: &mut Turn,
     ) -> Poll<Option<Result<Member, MemberError>>> {
         loop {
-            match ready!(self.feed().poll_next(context, turn)) {
-                None => return Poll::Ready(None),
-                Some(arrival) => {
-                    if let Some(member) = self.accepted(arrival) {
-                        turn.served();
-                        return Poll::Ready(Some(member));
-                    }
+            if let Some((tag, comparing)) = &mut turn.comparing {
+                let tag = *tag;
+                let compared =
+                    ready!(comparing.poll_unpin(&mut Context::from_waker(context.waker())));
+                turn.comparing = None;
+                if let Some(member) = self.first_of_its_content(tag, compared) {
+                    turn.place.served();
+                    return Poll::Ready(Some(member));
                 }
             }
+            turn.comparing = match self.feed().poll_next(context, &mut turn.place) {
+                Poll::Ready(Some(arrival)) => match arrived(arrival) {
+                    Ok((tag, member)) if self.options.duplicates == Duplicates::ByContent => {
+                        Some((tag, Comparing::begin(self.engine.handle(), member)))
+                    }
+                    arrived => {
+                        turn.place.served();
+                        let member = arrived.map(|(tag, member)| self.given(tag, member));
+                        return Poll::Ready(Some(member));
+                    }
+                },
+                // From here on who leaves a member wakes this task.
+                none => {
+                    let left = self.left().pop();
+                    if left.is_none() {
+                        return none.map(|_| None);
+                    }
+                    self.feed().leave(&mut turn.place);
+                    left
+                }
+            };
         }
     }
 
-    /// A task that polled does not wait any more: a member that it was woken for is another's.
+    /// A task that polled does not wait any more: a member that it was woken for, or that is being
+    /// compared for it, is another's.
     pub fn leave(&self, turn: &mut Turn) {
-        if let Some(feed) = self.feed.get() {
-            feed.leave(turn);
+        let Some(feed) = self.feed.get() else { return };
+        self.left().extend(turn.comparing.take());
+        feed.leave(&mut turn.place);
+        if !self.left().is_empty() {
+            feed.wake_task();
         }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<(u64, Comparing)>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is in either set: a new set, of names that become known in both.
@@ -253,32 +294,38 @@ impl Set {
         })
     }
 
-    /// The member that arrived, unless it is the same as one before it.
-    fn accepted(&self, arrival: Arrival) -> Option<Result<Member, MemberError>> {
-        let Arrival { entry, tag, near } = arrival;
-        let name = entry.name.clone();
-        let mut member = match near {
-            Ok(near) => Member::new(entry, near),
-            Err(cause) => return Some(Err(MemberError { name, cause })),
+    /// A member that was compared, unless it is the same as one before it.
+    fn first_of_its_content(
+        &self,
+        tag: u64,
+        compared: Result<(Member, blake3::Hash), MemberError>,
+    ) -> Option<Result<Member, MemberError>> {
+        let (member, hash) = match compared {
+            Ok(compared) => compared,
+            Err(error) => return Some(Err(error)),
         };
-        if self.options.duplicates == Duplicates::ByContent {
-            match member.fingerprint() {
-                Ok(hash) => {
-                    let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
-                    if !contents.insert(hash) {
-                        return None;
-                    }
-                }
-                Err(error) => return Some(Err(error)),
-            }
-        }
+        let is_first = self.contents.lock().unwrap_or_else(PoisonError::into_inner).insert(hash);
+        is_first.then(|| Ok(self.given(tag, member)))
+    }
+
+    /// A member that is handed out.
+    fn given(&self, tag: u64, member: Member) -> Member {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.push(u32::try_from(tag).expect("a set has fewer than 2^32 names"));
-        Some(Ok(member))
+        member
     }
 
     fn wait<F: Future>(&self, future: F) -> F::Output {
         wait(&self.engine, future)
+    }
+}
+
+/// The member that arrived, and what its set knows it by.
+fn arrived(arrival: Arrival) -> Result<(u64, Member), MemberError> {
+    let Arrival { entry, tag, near } = arrival;
+    match near {
+        Ok(near) => Ok((tag, Member::new(entry, near))),
+        Err(cause) => Err(MemberError { name: entry.name, cause }),
     }
 }
 
@@ -313,6 +360,12 @@ impl<'a> IntoIterator for &'a Set {
 struct Members<'a> {
     set: &'a Set,
     turn: Turn,
+}
+
+impl<'a> Members<'a> {
+    fn of(set: &'a Set) -> Self {
+        Self { set, turn: Turn::default() }
+    }
 }
 
 impl Stream for Members<'_> {

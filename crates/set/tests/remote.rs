@@ -1,12 +1,13 @@
 //! Sets of objects of servers, in good days and bad.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
-use nearfirst_set::{Member, MemberError, Set, SetOptions, Spec};
+use futures::StreamExt as _;
+use nearfirst_set::{Duplicates, Member, MemberError, Set, SetOptions, Spec};
 use store::{Costs, Error, Stores, StoresOptions};
 use testkit::server::{Answer, Misbehaving, S3};
 use testkit::skip_unless;
@@ -178,6 +179,36 @@ fn a_server_that_ignores_ranges_or_knows_no_length_is_read_to_its_end() {
         assert!(member.read().expect("it is whole") == bytes, "{path}");
     }
     assert!(engine.snapshot().budget.peak <= small().budget_bytes);
+}
+
+#[test]
+fn tasks_of_the_engines_own_runtime_may_wait_for_members_that_are_compared() {
+    // More than it has threads.
+    const TASKS: u64 = 8;
+    let server = Misbehaving::new();
+    let urls: Vec<String> = (0..TASKS).map(|number| format!("/{number}")).collect();
+    for (url, number) in urls.iter().zip(0..) {
+        server.answer(url, Answer::bytes(pattern(6_000_000, number % (TASKS / 2))));
+    }
+    let engine = engine(small(), &[]);
+    let specs = urls.iter().map(|url| Spec::glob(server.url(url)));
+    let options = SetOptions { duplicates: Duplicates::ByContent, ..SetOptions::default() };
+    let set = Arc::new(Set::open(&engine, specs, options));
+    let (came, members) = mpsc::channel();
+    for _ in 0..TASKS {
+        let (set, came) = (Arc::clone(&set), came.clone());
+        engine.handle().spawn(async move {
+            let mut stream = std::pin::pin!(set.stream());
+            while let Some(member) = stream.next().await {
+                came.send(member.expect("it can be read").size()).expect("the test listens");
+            }
+        });
+    }
+    drop(came);
+    let next = || members.recv_timeout(Duration::from_mins(1));
+    let sizes: Vec<_> = (0..TASKS / 2).map(|_| next().expect("a member comes")).collect();
+    assert_eq!(sizes, [Some(6_000_000); 4]);
+    assert_eq!(next(), Err(mpsc::RecvTimeoutError::Disconnected), "each comes once");
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use fetch::engine::{Engine, EngineOptions, Turn};
+use fetch::engine::{Engine, EngineOptions};
 use futures::StreamExt as _;
-use nearfirst_set::{Duplicates, Order, Set, SetOptions, Spec};
+use nearfirst_set::{Duplicates, Order, Set, SetOptions, Spec, Turn};
 use store::{Costs, Entry, Name, Stores, StoresOptions};
 use tempfile::TempDir;
 use testkit::{Facility, SlowDir, skip_unless};
@@ -181,7 +181,7 @@ fn each_stream_that_waits_asks_for_a_member_of_its_own() {
 }
 
 /// A task that says by its number that it was woken.
-struct Told(u32, Mutex<mpsc::Sender<u32>>);
+struct Told(usize, Mutex<mpsc::Sender<usize>>);
 
 impl Wake for Told {
     fn wake(self: Arc<Self>) {
@@ -231,10 +231,15 @@ fn who_was_woken_for_a_duplicate_keeps_its_place() {
     let (woken, who) = mpsc::channel();
     let wakers = [0, 1].map(|task| Waker::from(Arc::new(Told(task, Mutex::new(woken.clone())))));
     let mut turns = [Turn::default(), Turn::default()];
-    let poll =
-        |turn: &mut Turn, task: usize| set.poll_next(&Context::from_waker(&wakers[task]), turn);
     let list = |name| tell.unbounded_send(Ok(Entry::named(named(&folder, name)))).unwrap();
     let next = || who.recv_timeout(PATIENCE).expect("somebody is woken");
+    let poll = |turn: &mut Turn, task: usize| loop {
+        let polled = set.poll_next(&Context::from_waker(&wakers[task]), turn);
+        if polled.is_ready() || !compares(turn) {
+            return polled;
+        }
+        assert_eq!(next(), task, "what it has is compared");
+    };
     assert!(poll(&mut turns[0], 0).is_pending() && poll(&mut turns[1], 1).is_pending());
     list("a");
     assert_eq!(next(), 0);
@@ -246,6 +251,55 @@ fn who_was_woken_for_a_duplicate_keeps_its_place() {
     list("c");
     assert_eq!(next(), 1);
     assert!(poll(&mut turns[1], 1).is_ready());
+}
+
+/// Whether what has come for a task is being compared.
+fn compares(turn: &Turn) -> bool {
+    !format!("{turn:?}").contains("comparing: None")
+}
+
+#[test]
+fn what_is_compared_for_a_task_that_leaves_is_anothers() {
+    let folder = folder(&["a", "b"]);
+    // To compare them takes longer than to poll.
+    for (name, bytes) in [("a", 64 << 20), ("b", 65 << 20)] {
+        let file = fs::File::create(folder.path().join(name)).expect("there is room");
+        file.set_len(bytes).expect("there is room");
+    }
+    let engine = engine();
+    let (tell, names) = futures::channel::mpsc::unbounded();
+    let names = Mutex::new(Some(names));
+    let source = Arc::new(move || names.lock().unwrap().take().expect("asked once").boxed());
+    let options = SetOptions { duplicates: Duplicates::ByContent, ..SetOptions::default() };
+    let set = Set::from_source(&engine, source, options);
+    let (woken, who) = mpsc::channel();
+    let wakers = [0, 1].map(|task| Waker::from(Arc::new(Told(task, Mutex::new(woken.clone())))));
+    let mut turns = [Turn::default(), Turn::default()];
+    let poll =
+        |turn: &mut Turn, task: usize| set.poll_next(&Context::from_waker(&wakers[task]), turn);
+    let list = |name| tell.unbounded_send(Ok(Entry::named(named(&folder, name)))).unwrap();
+    let is_woken = |task| while who.recv_timeout(PATIENCE).expect("somebody is woken") != task {};
+    assert!(poll(&mut turns[0], 0).is_pending() && poll(&mut turns[1], 1).is_pending());
+    list("a");
+    is_woken(0);
+    assert!(poll(&mut turns[0], 0).is_pending() && compares(&turns[0]));
+    set.leave(&mut turns[0]);
+    is_woken(1);
+    let taken = loop {
+        match poll(&mut turns[1], 1) {
+            Poll::Ready(taken) => break taken,
+            Poll::Pending => is_woken(1),
+        }
+    };
+    assert_eq!(taken.expect("one").expect("it can be read").name(), &named(&folder, "a"));
+    assert!(poll(&mut turns[1], 1).is_pending());
+    list("b");
+    is_woken(1);
+    assert!(poll(&mut turns[1], 1).is_pending() && compares(&turns[1]));
+    set.leave(&mut turns[1]);
+    let taken = set.next().expect("one").expect("it can be read");
+    assert_eq!(taken.name(), &named(&folder, "b"));
+    assert_eq!(set.order_taken(), [named(&folder, "a"), named(&folder, "b")]);
 }
 
 fn named(folder: &TempDir, name: &str) -> Name {

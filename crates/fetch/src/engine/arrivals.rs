@@ -60,6 +60,15 @@ impl Arrivals {
         (0..threads).for_each(|_| self.more.notify_one());
         tasks.into_iter().for_each(Waker::wake);
     }
+
+    /// Wakes the first task in the line. Until it has looked no other is woken for a member that
+    /// comes, which it takes or leaves to others.
+    pub(crate) fn wake_task(&self) {
+        let woken = self.lock().wakers.pop_first();
+        if let Some((_, waker)) = woken {
+            waker.wake();
+        }
+    }
 }
 
 /// Who is to be woken.

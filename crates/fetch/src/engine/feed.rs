@@ -121,6 +121,11 @@ impl Feed {
         self.arrivals.wake();
     }
 
+    /// Has a task that waits look again, for something else than a member that is here.
+    pub fn wake_task(&self) {
+        self.arrivals.wake_task();
+    }
+
     /// The next member if one is here, `None` after the last. Else one was
     /// asked for, for each consumer that waits and for this one; what is here
     /// stays locked, so that nothing arrives unseen before the caller waits.
