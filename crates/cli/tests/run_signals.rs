@@ -2,10 +2,12 @@
 
 mod running;
 
+use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus};
 
-use running::nearfirst;
-use rustix::process::Signal;
+use running::{family, nearfirst, spawn};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use testkit::{Dir, Facility, cmd, skip_unless, until};
 
 #[test]
@@ -64,4 +66,64 @@ fn an_alarm_that_was_set_before_is_the_commands() {
     let run = cmd("python3", ["-c", text, program, "run", "--", "sleep", "60"]);
     let run = run.env("NEARFIRST_STATE", state.path()).into_command().status();
     assert_eq!(run.expect("started").signal(), Some(Signal::ALARM.as_raw()));
+}
+
+/// Starts a command that says its number and stops itself, and waits for us to have stopped as well.
+fn begin_stopped(state: &Dir, dir: &Dir) -> (Child, Pid) {
+    let text = "echo $$ > number; kill -STOP $$; exit 3";
+    let child = spawn(nearfirst(state, &["run", "--", "sh", "-c", text]).dir(dir));
+    until("it has stopped", || {
+        let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+        let became = waitpid(Some(Pid::from_child(&child)), options).expect("ours");
+        became.is_some_and(|(_, status)| status.stopping_signal() == Some(Signal::STOP.as_raw()))
+    });
+    let number = fs::read_to_string(dir.join("number")).expect("written before it stopped");
+    let number = number.trim_end().parse().expect("a number");
+    (child, Pid::from_raw(number).expect("not 0"))
+}
+
+/// How a child ended, which it does by itself.
+fn end_of(mut child: Child) -> ExitStatus {
+    let mut ended = None;
+    until("it has ended", || {
+        ended = child.try_wait().expect("ours");
+        ended.is_some()
+    });
+    ended.expect("it has")
+}
+
+#[test]
+fn who_is_stopped_with_its_command_goes_on_with_it_though_nobody_continues_us() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let (child, command) = begin_stopped(&state, &dir);
+    kill_process(command, Signal::CONT).expect("it lives");
+    assert_eq!(end_of(child).code(), Some(3));
+}
+
+#[test]
+fn who_is_stopped_with_its_command_ends_with_it_though_nobody_continues_us() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let (child, command) = begin_stopped(&state, &dir);
+    kill_process(command, Signal::KILL).expect("it lives");
+    assert_eq!(end_of(child).signal(), Some(Signal::KILL.as_raw()));
+}
+
+#[test]
+fn who_is_stopped_with_its_command_goes_on_with_it_though_the_supervisor_is_killed() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let (child, command) = begin_stopped(&state, &dir);
+    let supervisor = family(&child)[2].cast_signed();
+    kill_process(Pid::from_raw(supervisor).expect("not 0"), Signal::KILL).expect("it lives");
+    kill_process(command, Signal::CONT).expect("it lives");
+    assert_eq!(end_of(child).code(), Some(3));
+}
+
+#[test]
+fn a_command_that_is_stopped_and_continued_again_and_again_ends() {
+    let state = Dir::new();
+    // It is continued a little later each time, by what the machine does and not by the clock.
+    let again = "for i in $(seq 300); do kill -STOP $0; for j in $(seq $i); do :; done; kill -CONT $0; done";
+    let text = format!("sh -c '{again}' $$ & wait $!; exit 3");
+    let child = spawn(nearfirst(&state, &["run", "--", "bash", "-c", &text]));
+    assert_eq!(end_of(child).code(), Some(3));
 }

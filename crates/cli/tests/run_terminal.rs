@@ -27,7 +27,9 @@ def wait(pattern):
         if not select.select([terminal], [], [], 60)[0]:
             sys.exit(f'{pattern} did not come, but {seen}')
         seen += os.read(terminal, 4096)
-    seen = seen[re.search(pattern, seen).end():]
+    found = re.search(pattern, seen)
+    seen = seen[found.end():]
+    return found[found.re.groups].decode()
 def type(text):
     os.write(terminal, text.encode())
 def begin(before=''):
@@ -57,6 +59,18 @@ wait(rb'interrupted\r\n')
 wait(rb'ready> ')
 type('echo code=$?\n')
 wait(rb'code=44\r\n')
+leave()
+";
+
+/// Stops the command by a key, and continues it by its own number, not by its job's.
+const CONTINUES_ALONE: &str = r"
+begin()
+number = wait(rb'asks ([0-9]+)\r\n')
+type('\x1a')
+wait(rb'Stopped')
+wait(rb'ready> ')
+type(f'kill -CONT {number}; until [ $(jobs -s | wc -l) = 0 ]; do :; done; wait %1; echo code=$?\n')
+wait(rb'code=5\r\n')
 leave()
 ";
 
@@ -133,6 +147,16 @@ fn a_command_is_stopped_continued_and_interrupted_by_keys() {
     );
     type_into(&dir, &asking, STOPS);
     assert!(fs::metadata(dir.join("state/trees")).expect("it was learned").len() > 0);
+}
+
+#[test]
+fn a_command_that_was_stopped_by_a_key_and_is_continued_by_its_number_is_a_job_that_runs() {
+    skip_unless!(Facility::Tool("python3"), Facility::Tool("bash"));
+    let dir = Dir::new();
+    let text = "trap 'exit 5' CONT; echo asks $$; while :; do read -t 1 -u 9; done 9<>fifo";
+    cmd("mkfifo", [dir.join("fifo")]).run().succeeds();
+    let text = text.replace("fifo", &dir.join("fifo").display().to_string());
+    type_into(&dir, &script(&dir, "asking", &text), CONTINUES_ALONE);
 }
 
 #[test]

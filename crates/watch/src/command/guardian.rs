@@ -22,10 +22,10 @@ use super::sys::{self, Forked, Signals, Slot};
 #[expect(clippy::exit, reason = "the process was made for this, and is nobody's to return from")]
 pub(super) fn stand_by(
     start: &Start<'_>,
-    waiter: UnixStream,
+    reporter: &Reporter,
     work: impl FnOnce(&mut Observer, &Reporter),
 ) -> ! {
-    let guard = || guard(start, &Reporter::new(waiter), work);
+    let guard = || guard(start, reporter, work);
     let code = i32::from(catch_unwind(AssertUnwindSafe(guard)).is_err());
     std::process::exit(code)
 }
@@ -98,6 +98,8 @@ fn answer(
     // What the supervisor took and died with; if it was answered, nobody is there to hear this.
     drop(sys::let_go(listener.as_fd(), slot.last()));
     while !is_over(listener) {
+        // What the supervisor did not come to tell may have been before the command became our child.
+        reap(command, libc::WNOHANG, reporter);
         let mut asked =
             [PollFd::new(listener, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
         if poll(&mut asked, None).is_err() {
@@ -110,7 +112,6 @@ fn answer(
             drop(sys::let_go(listener.as_fd(), id));
         }
         while children.next().is_some() {}
-        reap(command, libc::WNOHANG, reporter);
     }
     // All are ending: that they can call no more comes first, that they have ended after it.
     reap(command, 0, reporter);
@@ -118,7 +119,7 @@ fn answer(
 
 fn reap(command: Option<Pid>, options: libc::c_int, reporter: &Reporter) {
     report::reap(command, options, reporter, |line| {
-        if !matches!(line, Line::Stopped(_)) {
+        if line.is_end() {
             reporter.done();
         }
     });

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::sys::{self, Became};
+use super::sys::{self, Became, Sent};
 
 /// A line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(super) enum Line {
     Killed(i32),
     /// It was stopped by this signal.
     Stopped(i32),
+    /// It goes on after it was stopped.
+    Continued,
     /// Something for a person to know.
     Says(String),
     /// All is written down; nothing more is worth waiting for.
@@ -38,6 +40,7 @@ impl Line {
             Self::Exited(code) => format!("exited {code}\n"),
             Self::Killed(signal) => format!("killed {signal}\n"),
             Self::Stopped(signal) => format!("stopped {signal}\n"),
+            Self::Continued => "continued \n".to_owned(),
             Self::Says(text) => format!("says {}\n", text.replace('\n', " ")),
             Self::Done => "done \n".to_owned(),
         }
@@ -53,6 +56,7 @@ impl Line {
             "exited" => Self::Exited(number()?),
             "killed" => Self::Killed(number()?),
             "stopped" => Self::Stopped(number()?),
+            "continued" => Self::Continued,
             "says" => Self::Says(rest.to_owned()),
             "done" => Self::Done,
             _ => return None,
@@ -65,13 +69,32 @@ impl Line {
             libc::CLD_EXITED => Self::Exited(became.status),
             libc::CLD_KILLED | libc::CLD_DUMPED => Self::Killed(became.status),
             libc::CLD_STOPPED => Self::Stopped(became.status),
+            libc::CLD_CONTINUED => Self::Continued,
             _ => return None,
         })
     }
+
+    /// Whether the command has ended.
+    pub(super) fn is_end(&self) -> bool {
+        matches!(self, Self::Exited(_) | Self::Killed(_))
+    }
+
+    /// What has the waiting process stop or go on as the command did. It stops itself where it can hold
+    /// the signal, so that it does not if the command goes on meanwhile; `SIGSTOP` cannot be held, and
+    /// so one process sends it and what ends it, in their order.
+    fn signal(&self) -> Option<i32> {
+        match self {
+            Self::Stopped(libc::SIGSTOP) => Some(libc::SIGSTOP),
+            Self::Continued | Self::Exited(_) | Self::Killed(_) | Self::NotStarted(_) => {
+                Some(libc::SIGCONT)
+            }
+            _ => None,
+        }
+    }
 }
 
-/// Tells how the command stops and ends, and reaps all children, until there are none that `options`
-/// (of the call `waitid`) wait for. Gives each line of the command's to `told`.
+/// Tells how the command stops, goes on and ends, and reaps all children, until there are none that
+/// `options` (of the call `waitid`) wait for. Gives each line of the command's to `told`.
 pub(super) fn reap(
     command: Option<Pid>,
     options: libc::c_int,
@@ -90,6 +113,7 @@ pub(super) fn reap(
         // was told: should we be killed in between, another tells it.
         let kind = match became.code {
             libc::CLD_STOPPED => WaitIdOptions::STOPPED,
+            libc::CLD_CONTINUED => WaitIdOptions::CONTINUED,
             _ => WaitIdOptions::EXITED,
         };
         if let Some(process) = process {
@@ -100,17 +124,25 @@ pub(super) fn reap(
 
 /// Tells the process that waits for the command; clones tell the same one.
 #[derive(Debug, Clone)]
-pub struct Reporter(Arc<Mutex<UnixStream>>);
+pub struct Reporter {
+    stream: Arc<Mutex<UnixStream>>,
+    waiter: Pid,
+}
 
 impl Reporter {
-    pub(super) fn new(stream: UnixStream) -> Self {
-        Self(Arc::new(Mutex::new(stream)))
+    /// To the process `waiter`, by `stream`.
+    pub(super) fn new(stream: UnixStream, waiter: Pid) -> Self {
+        Self { stream: Arc::new(Mutex::new(stream)), waiter }
     }
 
     pub(super) fn tell(&self, line: &Line) {
-        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who waited may have been killed; the command's programs go on all the same.
-        drop(stream.write_all(line.text().as_bytes()));
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who waited may have been killed; the command's programs go on all the same, and its number may
+        // be another's.
+        let is_there = stream.write_all(line.text().as_bytes()).is_ok();
+        if is_there && let Some(signal) = line.signal() {
+            Sent::by_observers(signal).send(self.waiter);
+        }
     }
 
     /// Something for a person to know; shown when the command has ended. Line breaks are lost.
@@ -120,7 +152,7 @@ impl Reporter {
 
     /// Another end of the same stream.
     pub(super) fn stream(&self) -> io::Result<UnixStream> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).try_clone()
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).try_clone()
     }
 
     /// All that is worth waiting for has been said and written down.
@@ -142,6 +174,7 @@ mod tests {
             Line::Exited(3),
             Line::Killed(9),
             Line::Stopped(20),
+            Line::Continued,
             Line::Says("two words".to_owned()),
             Line::Done,
         ];

@@ -77,8 +77,8 @@ pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> i
     let inherited = descriptors();
     let mask = Mask::current();
     let outcome = match part() {
-        Ok(Parted::Beside(waiter)) => {
-            guardian::stand_by(&Start { words, inherited: &inherited, mask }, waiter, work)
+        Ok(Parted::Beside(reporter)) => {
+            guardian::stand_by(&Start { words, inherited: &inherited, mask }, &reporter, work)
         }
         Ok(Parted::Waiting(stream, signals)) => {
             drop(work);
@@ -97,14 +97,15 @@ enum Parted {
     /// The one that was called.
     Waiting(UnixStream, Signals),
     /// The new one.
-    Beside(UnixStream),
+    Beside(Reporter),
 }
 
 fn part() -> io::Result<Parted> {
     let signals = Signals::hold_all()?;
     let (ours, theirs) = UnixStream::pair()?;
+    let waiter = rustix::process::getpid();
     Ok(match sys::fork()? {
-        Forked::Child => Parted::Beside(theirs),
+        Forked::Child => Parted::Beside(Reporter::new(theirs, waiter)),
         Forked::Parent(_) => Parted::Waiting(ours, signals),
     })
 }

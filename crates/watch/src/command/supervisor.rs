@@ -168,7 +168,7 @@ fn starter(start: &Start<'_>, told: [(&'static str, OwnedFd); 2]) -> io::Result<
 fn reap(command: i32, starter: Starter, reporter: &Reporter) {
     let mut starter = Some(starter);
     report::reap(Pid::from_raw(command), 0, reporter, |line| {
-        starter.take_if(|_| !matches!(line, Line::Stopped(_)));
+        starter.take_if(|_| line.is_end());
     });
 }
 

@@ -212,10 +212,10 @@ pub(super) struct Became {
     pub(super) status: libc::c_int,
 }
 
-/// What became of a child that has ended or stopped, waited for by these options; it stays to be
+/// What became of a child that has ended, stopped or gone on, waited for by these options; it stays to be
 /// waited for. `None`: there is none.
 pub(super) fn changed(options: libc::c_int) -> Option<Became> {
-    let options = options | libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT;
+    let options = options | libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOWAIT;
     // SAFETY: all zeros is a value of this plain structure, which the kernel overwrites if there is
     // something to tell; the fields that are read are those of a child's signal, or zeros.
     unsafe {
@@ -317,7 +317,20 @@ pub(super) struct Sent {
     value: Option<u64>,
 }
 
+/// What is queued with the signals of those who observe: tells them from those that are for the command.
+const BY_OBSERVERS: u64 = 0x6e65_6172;
+
 impl Sent {
+    /// One by which those who observe have the waiting process stop or go on as the command did.
+    pub(super) fn by_observers(signal: i32) -> Self {
+        Self { signal, by_process: true, value: Some(BY_OBSERVERS) }
+    }
+
+    /// Whether it is one of [`Sent::by_observers`].
+    pub(super) fn is_by_observers(self) -> bool {
+        self.value == Some(BY_OBSERVERS)
+    }
+
     /// Sends it to another process, if that is still there.
     pub(super) fn send(self, process: Pid) {
         let process = process.as_raw_nonzero().get();
@@ -421,18 +434,25 @@ pub fn die_by(signal: i32) {
 }
 
 /// Stops this process by a signal that is held, as its command was stopped; returns once somebody
-/// has continued it.
-pub(super) fn stop_by(signal: i32) {
-    // SAFETY: plain calls with numbers and a set that lives across them.
+/// has continued it. Does not, which is the result, if there `is_news`: whoever says that the command
+/// goes on continues us afterwards, and what is raised by then is taken back by that.
+pub(super) fn stop_by(signal: i32, is_news: impl FnOnce() -> bool) -> bool {
+    // SAFETY: plain calls with numbers, and a set and a time that live across them.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, signal);
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
+        if is_news() {
+            let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::sigtimedwait(&raw const set, ptr::null_mut(), &raw const now);
+            return false;
+        }
         libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
     }
+    true
 }
 
 /// Undoes what holding signals changed, for a program that takes this process over.

@@ -43,8 +43,11 @@ pub(super) fn wait(
     let (mut command, mut ended, mut said) = (None, None, Vec::new());
     let mut has_run = false;
     let mut text = Vec::new();
-    let (mut until, mut stopping) = (None, None);
+    let (mut until, mut stopping, mut stop) = (None, None, None);
     loop {
+        if stop.is_some_and(|signal| sys::stop_by(signal, || has_come(&stream))) {
+            stop = None;
+        }
         let left = until.map(|until: Duration| until.saturating_sub(clock.now()));
         if left.is_some_and(|left| left.is_zero()) {
             break;
@@ -67,7 +70,7 @@ pub(super) fn wait(
             && let Some(signal) = stopping.take()
             && command.is_some_and(is_stopped)
         {
-            sys::stop_by(signal);
+            stop = Some(signal);
         }
         if !heard {
             continue;
@@ -97,16 +100,18 @@ pub(super) fn wait(
                 Some(Line::Killed(signal)) => ended = Some(Ended::Signal(signal)),
                 // Another may have continued it by now.
                 Some(Line::Stopped(signal)) if command.is_some_and(is_stopped) => {
-                    sys::stop_by(signal);
+                    // By what cannot be held we have been stopped.
+                    stop = Some(signal).filter(|signal| *signal != libc::SIGSTOP);
                     stopping = None;
                 }
+                Some(Line::Continued) => stop = None,
                 Some(Line::Says(what)) => said.push(what),
                 Some(Line::Done) => is_done = true,
                 Some(Line::Stopped(_)) | None => {}
             }
         }
         if ended.is_some() {
-            command = None;
+            (command, stop) = (None, None);
             until = until.or_else(|| Some(clock.now() + WRITES_WITHIN));
         }
         if is_done && (ended.is_some() || read == 0) {
@@ -147,7 +152,8 @@ fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> 
             }
             return stops;
         };
-        if sent.signal == libc::SIGCHLD && !sent.by_process {
+        let is_of_children = sent.signal == libc::SIGCHLD && !sent.by_process;
+        if is_of_children || sent.is_by_observers() {
             continue;
         }
         let is_ours = sent.by_process || early || !TERMINALS.contains(&sent.signal);
@@ -164,6 +170,12 @@ fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> 
             None => {}
         }
     }
+}
+
+/// Whether something was said that is not read yet.
+fn has_come(stream: &UnixStream) -> bool {
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now)) != Ok(0)
 }
 
 fn is_stopped(process: Pid) -> bool {
