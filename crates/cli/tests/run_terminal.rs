@@ -126,6 +126,26 @@ for early in range(24):
 leave()
 ";
 
+/// Begins a command that leads its session, as that of `ssh -t` does; waits until it asks and has stopped,
+/// if it does, and takes its terminal away.
+const HANGS_UP: &str = r"
+import os, pty, signal, sys
+program, command, stops = sys.argv[1:]
+pid, terminal = pty.fork()
+if pid == 0:
+    # The tests may run under `nohup`.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    os.execl(program, program, 'run', '--', command)
+seen = b''
+while b'asks' not in seen:
+    seen += os.read(terminal, 4096)
+if stops == 'stops':
+    assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
+os.close(terminal)
+status = os.waitpid(pid, 0)[1]
+sys.exit(0 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGHUP else status)
+";
+
 #[test]
 fn a_command_is_stopped_continued_and_interrupted_by_keys() {
     skip_unless!(Facility::Tool("python3"), Facility::Tool("bash"));
@@ -199,6 +219,19 @@ fn a_command_is_stopped_while_it_begins() {
     skip_unless!(Facility::Tool("python3"), Facility::Tool("bash"));
     let dir = Dir::new();
     type_into(&dir, &script(&dir, "asking", "exec sleep 60"), STOPS_EARLY);
+}
+
+#[test]
+fn a_command_that_leads_its_session_ends_when_its_terminal_hangs_up() {
+    skip_unless!(Facility::Tool("python3"));
+    let dir = Dir::new();
+    let hangs_up = dir.create("hangs_up.py", HANGS_UP);
+    for (stops, text) in [("stays", ""), ("stops", "kill -STOP $$; ")] {
+        let asking = script(&dir, stops, &format!("echo asks; {text}exec sleep 60"));
+        let program = Path::new(env!("CARGO_BIN_EXE_nearfirst"));
+        let run = cmd("python3", [&hangs_up, program, &asking, Path::new(stops)]);
+        run.env("NEARFIRST_STATE", dir.join("state")).run().succeeds().is_quiet();
+    }
 }
 
 /// A command that runs this program.

@@ -29,6 +29,9 @@ const TERMINALS: [i32; 8] = [
     libc::SIGTTIN,
     libc::SIGTTOU,
 ];
+/// Signals by which the kernel tells that the terminal is gone, to who leads the session alone; the others
+/// learn of it when that one ends.
+const HANG_UPS: [i32; 2] = [libc::SIGHUP, libc::SIGCONT];
 /// How long it takes at most until it is told that the command has stopped. Of one that is stopped
 /// before it has become its program nobody tells.
 const STOPS_WITHIN: Duration = Duration::from_millis(200);
@@ -156,7 +159,10 @@ fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> 
         if is_of_children || sent.is_by_observers() {
             continue;
         }
-        let is_ours = sent.by_process || early || !TERMINALS.contains(&sent.signal);
+        let is_ours = sent.by_process
+            || early
+            || !TERMINALS.contains(&sent.signal)
+            || HANG_UPS.contains(&sent.signal) && leads_session();
         if sent.signal == libc::SIGCONT {
             continues = is_ours.then_some(sent);
             continue;
@@ -170,6 +176,11 @@ fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> 
             None => {}
         }
     }
+}
+
+/// Whether this process leads its session, which the command cannot.
+fn leads_session() -> bool {
+    rustix::process::getsid(None) == Ok(rustix::process::getpid())
 }
 
 /// Whether something was said that is not read yet.
