@@ -8,7 +8,7 @@ use std::process::{Child, ExitStatus};
 
 use running::{family, nearfirst, spawn};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use testkit::{Dir, Facility, cmd, skip_unless, until};
+use testkit::{Cmd, Dir, Facility, cmd, skip_unless, until};
 
 #[test]
 fn who_wants_to_be_killed_when_its_parent_ends_has_a_parent_that_lives() {
@@ -126,4 +126,25 @@ fn a_command_that_is_stopped_and_continued_again_and_again_ends() {
     let text = format!("sh -c '{again}' $$ & wait $!; exit 3");
     let child = spawn(nearfirst(&state, &["run", "--", "bash", "-c", &text]));
     assert_eq!(end_of(child).code(), Some(3));
+}
+
+#[test]
+fn a_command_is_stopped_and_continued_where_nothing_shows_processes() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"), Facility::Tool("python3"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let stops = dir.create(
+        "stops.py",
+        "import os, signal, sys\n\
+         begun = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)\n\
+         for again in range(2):\n\
+         \x20   assert os.WIFSTOPPED(os.waitpid(begun, os.WUNTRACED)[1])\n\
+         \x20   os.kill(begun, signal.SIGCONT)\n\
+         sys.exit(os.waitstatus_to_exitcode(os.waitpid(begun, 0)[1]))\n",
+    );
+    let text = "kill -STOP $$; kill -STOP $$; exit 4";
+    let hidden = "mount -t tmpfs none /proc && exec \"$0\" \"$@\"";
+    let run = cmd("unshare", ["-m", "sh", "-c", hidden, "python3"]).arg(&stops);
+    let run =
+        [env!("CARGO_BIN_EXE_nearfirst"), "run", "--", "sh", "-c", text].iter().fold(run, Cmd::arg);
+    run.env("NEARFIRST_STATE", state.path()).run().ends_with(4);
 }

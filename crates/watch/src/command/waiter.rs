@@ -71,7 +71,7 @@ pub(super) fn wait(
         }
         if nothing_came
             && let Some(signal) = stopping.take()
-            && command.is_some_and(is_stopped)
+            && command.and_then(is_stopped) == Some(true)
         {
             stop = Some(signal);
         }
@@ -102,7 +102,7 @@ pub(super) fn wait(
                 Some(Line::Exited(code)) => ended = Some(Ended::Code(code)),
                 Some(Line::Killed(signal)) => ended = Some(Ended::Signal(signal)),
                 // Another may have continued it by now.
-                Some(Line::Stopped(signal)) if command.is_some_and(is_stopped) => {
+                Some(Line::Stopped(signal)) if command.and_then(is_stopped) != Some(false) => {
                     // By what cannot be held we have been stopped.
                     stop = Some(signal).filter(|signal| *signal != libc::SIGSTOP);
                     stopping = None;
@@ -148,7 +148,7 @@ fn hand_on(signals: &Signals, command: Option<Pid>, early: bool) -> Option<i32> 
     loop {
         // Who continues a whole group has continued the command. Where a later stop has stopped it
         // again, that has come to us, too, by the time that this is seen.
-        let left = continues.filter(|_| command.is_some_and(is_stopped));
+        let left = continues.filter(|_| command.and_then(is_stopped) != Some(false));
         let Some(sent) = signals.next() else {
             if let (Some(command), Some(left)) = (command, left) {
                 left.send(command);
@@ -189,9 +189,11 @@ fn has_come(stream: &UnixStream) -> bool {
     poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now)) != Ok(0)
 }
 
-fn is_stopped(process: Pid) -> bool {
-    let stat = std::fs::read(format!("/proc/{}/stat", process.as_raw_nonzero()));
-    let stat = stat.unwrap_or_default();
+/// Whether a process is stopped; `None` where nothing shows processes.
+fn is_stopped(process: Pid) -> Option<bool> {
+    let Ok(stat) = std::fs::read(format!("/proc/{}/stat", process.as_raw_nonzero())) else {
+        return std::fs::exists("/proc/self/stat").is_ok_and(|shows| shows).then_some(false);
+    };
     let name_end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    stat.get(name_end + 2) == Some(&b'T')
+    Some(stat.get(name_end + 2) == Some(&b'T'))
 }
