@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::PathBuf;
 
 use testkit::{Dir, Facility, cmd, skip_unless};
 
@@ -44,19 +45,62 @@ fn a_closed_stream_is_closed() {
     does_the_same("RUN /bin/echo lost >&-");
 }
 
-#[test]
-fn a_program_gains_what_it_would_gain_where_root_may_not_administer() {
-    skip_unless!(Facility::Root, Facility::Tool("setpriv"));
-    let (state, dir) = (Dir::new(), Dir::new());
+/// A program, `gains`, that becomes another user and can say so.
+fn gaining(dir: &Dir) -> PathBuf {
     let gains = dir.join("gains");
     fs::copy("/usr/bin/id", &gains).expect("readable");
     chown(&gains, Some(65534), None).expect("ours");
     fs::set_permissions(&gains, Permissions::from_mode(0o4755)).expect("ours");
+    gains
+}
+
+#[test]
+fn a_program_gains_what_it_would_gain_where_root_may_not_administer() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let gains = gaining(&dir);
     for drops in [&[][..], &["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]] {
         let run = cmd("setpriv", drops.iter().chain(&[env!("CARGO_BIN_EXE_nearfirst"), "run"]));
         let run = run.arg("--").arg(&gains).arg("-u").env("NEARFIRST_STATE", state.path());
         run.run().succeeds().prints("65534\n");
     }
+}
+
+#[test]
+fn a_program_that_gains_privileges_is_found_where_no_folders_are_named() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"), Facility::Tool("unshare"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let gains = gaining(&dir);
+    let drops = "--bounding-set=-sys_admin --inh-caps=-sys_admin";
+    let text = format!(
+        "mount --bind {} /usr/bin/id && unset PATH && \
+         exec /usr/bin/setpriv {drops} {} run -- id -u",
+        gains.display(),
+        env!("CARGO_BIN_EXE_nearfirst")
+    );
+    let run = cmd("unshare", ["-m", "bash", "-c", &text]).env("NEARFIRST_STATE", state.path());
+    run.run().succeeds().prints("65534\n").complains("run without");
+}
+
+#[test]
+fn a_program_that_gains_privileges_is_found_behind_one_that_may_not_be_run() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"));
+    let dir = Dir::new();
+    let open = |mode| Permissions::from_mode(mode);
+    fs::set_permissions(dir.path(), open(0o755)).expect("ours");
+    gaining(&dir);
+    fs::create_dir(dir.join("before")).expect("ours");
+    let before = dir.join("before").join("gains");
+    fs::copy("/usr/bin/id", &before).expect("readable");
+    fs::set_permissions(&before, open(0o700)).expect("ours");
+    // It has to be where another user reaches it.
+    let program = dir.join("nearfirst");
+    fs::copy(env!("CARGO_BIN_EXE_nearfirst"), &program).expect("readable");
+    let folders = format!("{}:{}", dir.join("before").display(), dir.path().display());
+    let other = ["--reuid=65533", "--regid=65533", "--clear-groups", "env"];
+    let run = cmd("setpriv", other).arg(format!("PATH={folders}")).arg(&program);
+    let run = ["run", "--", "gains", "-u"].iter().fold(run, testkit::Cmd::arg);
+    run.env("NEARFIRST_STATE", dir.join("state")).run().prints("65534\n").complains("run without");
 }
 
 #[test]

@@ -7,14 +7,18 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::{Access, AtFlags, CWD};
 use rustix::thread::CapabilitySet;
 
 use super::report::Reporter;
 use super::sys::{self, Forked, Mask, Signals};
 use super::{Observer, guardian, waiter};
+
+/// Where the C library looks for programs if there is no `PATH`.
+const FOLDERS: &str = "/bin:/usr/bin";
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,16 +147,19 @@ fn gains_privileges(word: &OsStr) -> Option<PathBuf> {
     (set_id || has_capabilities()).then_some(path)
 }
 
-/// The file that a shell would run for this word.
+/// The file that is run for this word.
 fn found(word: &OsStr) -> Option<PathBuf> {
     if word.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(word));
     }
-    let folders = std::env::var_os("PATH")?;
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| FOLDERS.into());
     let candidates = std::env::split_paths(&folders).map(|folder| folder.join(word));
-    candidates.into_iter().find(|path| {
-        path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0)
-    })
+    candidates.into_iter().find(|path| path.is_file() && may_run(path))
+}
+
+/// Whether this process may run a file: what it may not it passes over, and looks on.
+fn may_run(path: &Path) -> bool {
+    rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// Leaves the folder that the caller is in: its file system could not be unmounted.
