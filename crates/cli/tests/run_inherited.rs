@@ -1,10 +1,11 @@
 //! What a command is started with under `nearfirst run`: what it would be started with without.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
 
-use testkit::{Dir, Facility, cmd, skip_unless};
+use testkit::{Dir, Facility, cmd, skip_unless, until};
 
 /// What a line of a shell does where `RUN` is nothing, and where it is us.
 #[track_caller]
@@ -117,6 +118,26 @@ fn the_folder_of_a_command_that_has_left_it_can_be_unmounted() {
     );
     let run = cmd("unshare", ["-m", "bash", "-c", &text]);
     run.env("NEARFIRST_STATE", state.path()).run().succeeds().is_quiet();
+}
+
+#[test]
+fn who_reads_what_a_command_wrote_sees_its_end_where_there_are_no_devices_and_no_processes() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    cmd("mkfifo", ["go"]).dir(&dir).run().succeeds();
+    // Who is left running keeps those who observe it, until it is told to go.
+    let leaves = "setsid -f timeout 60 head -c 1 5>&- > left 2>&1 <> go; echo said; echo more >&5";
+    let text = format!(
+        "mount -t tmpfs none /dev && mount -t tmpfs none /proc && \
+         exec {} run -- sh -c '{leaves}' 5>&1",
+        env!("CARGO_BIN_EXE_nearfirst"),
+    );
+    let run = cmd("unshare", ["-m", "sh", "-c", &text]).dir(&dir);
+    let read = run.env("NEARFIRST_STATE", state.path()).run();
+    read.succeeds().prints("said\nmore\n");
+    let mut go = File::options().read(true).write(true).open(dir.join("go")).expect("ours");
+    go.write_all(b"g").expect("there is room");
+    until("it goes", || fs::read(dir.join("left")).expect("made") == b"g");
 }
 
 #[test]

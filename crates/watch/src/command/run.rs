@@ -1,8 +1,9 @@
 //! Starting a command with those who observe it, and ending as it ends.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::DirEntry;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
@@ -10,7 +11,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::fs::{Access, AtFlags, CWD};
+use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, memfd_create};
+use rustix::process::Resource;
 use rustix::thread::CapabilitySet;
 
 use super::report::Reporter;
@@ -19,6 +21,10 @@ use super::{Observer, guardian, waiter};
 
 /// Where the C library looks for programs if there is no `PATH`.
 const FOLDERS: &str = "/bin:/usr/bin";
+
+/// Descriptors that are looked for one by one, at the most, which takes some milliseconds: limits may be
+/// as high as numbers go.
+const DESCRIPTORS_MAX: u64 = 1 << 16;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,10 +132,21 @@ pub fn replace(words: &[OsString]) -> io::Error {
 
 /// Descriptors beyond the standard three that this process was started with.
 fn descriptors() -> Vec<RawFd> {
-    let Ok(listed) = std::fs::read_dir("/proc/self/fd") else { return Vec::new() };
-    let numbers = listed.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let listed = std::fs::read_dir("/proc/self/fd");
+    let number = |entry: DirEntry| entry.file_name().to_str()?.parse().ok();
+    let numbers = listed.map_or_else(
+        |_| (0..numbers_end()).collect(),
+        |listed| listed.flatten().filter_map(number).collect::<Vec<_>>(),
+    );
     // What was opened here is not inherited in turn.
-    numbers.filter(|fd| *fd > 2 && sys::is_inherited(*fd)).collect()
+    numbers.into_iter().filter(|fd| *fd > 2 && sys::is_inherited(*fd)).collect()
+}
+
+/// Beyond the numbers of descriptors, where nothing lists them.
+fn numbers_end() -> RawFd {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    let end = limit.unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
+    RawFd::try_from(end).expect("there are not that many")
 }
 
 /// The file of a program that is there to gain privileges, if this word stands for one.
@@ -170,6 +187,8 @@ pub(super) fn let_go_of_folder() {
 /// Leaves nothing of the caller's open but stderr.
 pub(super) fn let_go_of_streams(with_stderr: bool) {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null");
+    // Where there are no devices, what is in memory alone does: nothing reads it, and little is written.
+    let null = null.map(OwnedFd::from).or_else(|_| memfd_create("null", MemfdFlags::CLOEXEC));
     let Ok(null) = null else { return };
     // A stream that stays open keeps its reader from seeing the end.
     let _ = rustix::stdio::dup2_stdin(&null);
