@@ -72,9 +72,19 @@ impl Plan {
             names.map(move |entry| (entry, Arc::clone(&base)))
         });
         let plan = Arc::clone(self);
-        let decided = listed.map(move |(entry, base)| {
+        let found = listed.map(move |(entry, base)| {
             let plan = Arc::clone(&plan);
-            async move { plan.decided(entry?, &base).await }
+            async move { plan.found(entry?, &base).await }
+        });
+        // In the order of the names: of two that would be one file the second is an error.
+        let found = found.buffered(DECIDED_AT_ONCE);
+        let plan = Arc::clone(self);
+        let decided = found.map(move |found| {
+            let plan = Arc::clone(&plan);
+            async move {
+                let Some((entry, found)) = found? else { return Ok(None) };
+                plan.decided(entry, found).await
+            }
         });
         let decided = decided.buffer_unordered(DECIDED_AT_ONCE);
         decided.filter_map(|decided| std::future::ready(decided.transpose())).boxed()
@@ -109,7 +119,8 @@ impl Plan {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn decided(&self, entry: Entry, base: &Base) -> Result<Option<Entry>, Error> {
+    /// What there is where an object is to be, if it is one to copy.
+    async fn found(&self, entry: Entry, base: &Base) -> Result<Option<(Entry, Found)>, Error> {
         // What a store shows in place of a folder: nothing that could be a file.
         if entry.name.as_bytes().ends_with(b"/") && entry.size == Some(0) {
             return Ok(None);
@@ -118,6 +129,10 @@ impl Plan {
             .map_err(|reason| Error::refused(entry.name.clone(), reason))?;
         let follows = self.replaces();
         let found = self.looked(dest, move |dest| Found::at(dest, follows)).await?;
+        Ok(Some((entry, found)))
+    }
+
+    async fn decided(&self, entry: Entry, found: Found) -> Result<Option<Entry>, Error> {
         let Found { dest, there, is_left } = found;
         if !self.claims(&entry.name, &dest)? {
             return Ok(None);
