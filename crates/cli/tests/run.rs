@@ -434,6 +434,9 @@ fn a_recording_goes_where_its_name_leads_before_the_run() {
     assert!(trace.contains("/etc/passwd\n") && !trace.contains("earlier"), "{trace}");
     let nowhere = words.iter().fold(run().arg("no/folder"), testkit::Cmd::arg).run();
     nowhere.ends_with(3).complains("no/folder: No such file or directory; not recorded");
+    cmd("mkfifo", ["unread"]).dir(&dir).run().succeeds();
+    let unread = words.iter().fold(run().arg("unread"), testkit::Cmd::arg).run();
+    unread.ends_with(3).complains("unread: nobody reads it; not recorded");
     // Whoever reads it sees its end though a descendant lives.
     let program = env!("CARGO_BIN_EXE_nearfirst");
     let text = format!(

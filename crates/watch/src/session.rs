@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use store::{Clock, Costs, Local, TableFiles};
 use tree::replay::trace::Writer;
 use tree::{Account, Event, Learner, Options, Patterns, User};
@@ -20,6 +23,11 @@ use crate::{Carried, Carrier, CarrierOptions, Driver, PatternStore};
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long another run that saves its patterns is waited for when the command has ended.
 const HELD_FOR: Duration = Duration::from_millis(200);
+/// How long a reader of a FIFO that a trace goes to is waited for when the command has ended; that is
+/// within what the command's caller waits for us.
+const READER_WITHIN: Duration = Duration::from_secs(1);
+/// How often it is looked.
+const READER_PAUSE: Duration = Duration::from_millis(10);
 /// Memory for what was seen of a run, to be recorded or to be learned again: a million events and
 /// more.
 const SEEN_BYTES_MAX: usize = 32 << 20;
@@ -43,7 +51,16 @@ pub struct SessionOptions {
 #[derive(Debug)]
 pub struct Record {
     path: PathBuf,
-    file: File,
+    to: To,
+}
+
+/// What a trace is written to.
+#[derive(Debug)]
+enum To {
+    /// This.
+    File(File),
+    /// A FIFO that nobody read from as yet, by what stands for its name.
+    Unread(OwnedFd),
 }
 
 impl Record {
@@ -53,17 +70,71 @@ impl Record {
     /// # Errors
     /// The system's.
     pub fn create(path: PathBuf) -> io::Result<Self> {
-        // Of a stream that the command writes to as well, nothing is overwritten.
-        let file = File::options().append(true).create(true).open(&path)?;
-        // What is no file has no length.
-        drop(file.set_len(0));
-        Ok(Self { path, file })
+        let to = match open_to_write(&path) {
+            Ok(file) => {
+                // What is no file has no length.
+                drop(file.set_len(0));
+                To::File(file)
+            }
+            // The command is not kept waiting for a reader.
+            Err(error) if is_unread(&error) && is_fifo(&path) => {
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                To::Unread(rustix::fs::open(&path, flags, Mode::empty())?)
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { path, to })
     }
 
-    fn write(mut self, seen: &Seen, reporter: &Reporter) {
-        match self.file.write_all(seen.trace.text().as_bytes()) {
+    fn write(self, seen: &Seen, clock: &Clock, reporter: &Reporter) {
+        let file = match self.to {
+            To::File(file) => Ok(file),
+            To::Unread(name) => open_when_read(&name, clock),
+        };
+        match file.and_then(|mut file| file.write_all(seen.trace.text().as_bytes())) {
             Ok(()) => seen.say_if_cut(&self.path, reporter),
+            Err(error) if is_unread(&error) => {
+                reporter
+                    .say(format_args!("{}: nobody reads it; not recorded", self.path.display()));
+            }
             Err(error) => reporter.say(format_args!("{}: {error}", self.path.display())),
+        }
+    }
+}
+
+/// Opens what a trace is written to; a FIFO only if somebody reads from it.
+fn open_to_write(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    // Of a stream that the command writes to as well, nothing is overwritten.
+    let file = File::options().append(true).create(true).custom_flags(flags).open(path)?;
+    // Once it is open, it is written to at its reader's pace.
+    rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
+}
+
+fn is_fifo(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+/// Whether nobody read from the FIFO that was to be opened.
+fn is_unread(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENXIO)
+}
+
+/// Opens a FIFO for which a reader may be about to come.
+fn open_when_read(name: &OwnedFd, clock: &Clock) -> io::Result<File> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", name.as_raw_fd()));
+    let begun = clock.now();
+    loop {
+        match open_to_write(&path) {
+            Err(error)
+                if is_unread(&error) && clock.now().saturating_sub(begun) < READER_WITHIN =>
+            {
+                // Nothing tells of readers.
+                let pause = rustix::time::Timespec::try_from(READER_PAUSE);
+                let _ = rustix::event::poll(&mut [], pause.ok().as_ref());
+            }
+            opened => return opened,
         }
     }
 }
@@ -126,7 +197,7 @@ pub fn attend(
         carried: driver.carrier().counts(),
     };
     if let Some(record) = options.record.take() {
-        record.write(&seen, reporter);
+        record.write(&seen, costs.clock(), reporter);
     }
     if let Some(store) = store {
         let (patterns, learning) = (learner.patterns(), &options.learning);
