@@ -23,6 +23,23 @@ fn who_wants_to_be_killed_when_its_parent_ends_has_a_parent_that_lives() {
 }
 
 #[test]
+fn who_is_to_be_killed_when_its_caller_ends_is() {
+    skip_unless!(Facility::Tool("setpriv"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let text = "echo $$ > number.part; mv number.part number; exec sleep 100";
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let calls = format!("setpriv --pdeathsig KILL {program} run -- sh -c '{text}' & wait");
+    let calls = cmd("bash", ["-c", &calls]).dir(&dir).env("NEARFIRST_STATE", state.path());
+    let mut caller = spawn(calls);
+    until("it runs", || dir.join("number").exists());
+    caller.kill().expect("ours");
+    caller.wait().expect("ours");
+    let number = fs::read_to_string(dir.join("number")).expect("written");
+    let runs = format!("/proc/{}/exe", number.trim_end());
+    until("it was killed", || fs::read_link(&runs).is_err());
+}
+
+#[test]
 fn a_command_of_who_ignores_its_children_ends_with_its_code_and_ignores_its_own() {
     // The signal's number is 17, and so its bit is that of 0x10000.
     let text = "grep -q '^SigIgn:.*1....$' /proc/self/status && exit 7";

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, memfd_create};
-use rustix::process::Resource;
+use rustix::process::{Resource, Signal};
 use rustix::thread::CapabilitySet;
 
 use super::report::Reporter;
@@ -70,6 +70,8 @@ pub(super) struct Start<'a> {
     pub(super) inherited: &'a [RawFd],
     /// Signals that it starts with as held.
     pub(super) mask: Mask,
+    /// Whether it is to be killed when the process that called us ends.
+    pub(super) dies_with_caller: bool,
 }
 
 /// Runs a command to its end, observed; `work` is done meanwhile in a process of its own, which
@@ -86,9 +88,13 @@ pub fn run(words: &[OsString], work: impl FnOnce(&mut Observer, &Reporter)) -> i
     }
     let inherited = descriptors();
     let mask = Mask::current();
+    // Other signals of a caller's end come to us, and are handed on.
+    let asked = rustix::process::parent_process_death_signal();
+    let dies_with_caller = asked == Ok(Some(Signal::KILL));
     let outcome = match part() {
         Ok(Parted::Beside(reporter)) => {
-            guardian::stand_by(&Start { words, inherited: &inherited, mask }, &reporter, work)
+            let start = Start { words, inherited: &inherited, mask, dies_with_caller };
+            guardian::stand_by(&start, &reporter, work)
         }
         Ok(Parted::Waiting(stream, signals)) => {
             drop(work);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use store::Clock;
 
 use super::inbox::Inbox;
@@ -92,6 +92,9 @@ pub(super) fn supervise(
         Err(error) => return reporter.tell(&Line::NotStarted(failed(&error))),
     };
     drop(guardian);
+    if let (true, Ok(waiter)) = (start.dies_with_caller, reporter.stream()) {
+        end_with_caller(waiter, command);
+    }
     sys::close_inherited(start.inherited);
     let_go_of_streams(true);
     let_go_of_folder();
@@ -122,6 +125,20 @@ fn end_with_work(worked: &mpsc::Receiver<()>) {
     if worked.recv_timeout(WORK_MAX) == Err(mpsc::RecvTimeoutError::Timeout) {
         std::process::exit(0)
     }
+}
+
+/// Kills the command if the process that waits for it ends first: the kernel was asked to kill that one
+/// with its caller, as it would have killed the command.
+fn end_with_caller(waiter: UnixStream, command: i32) {
+    let command = Pid::from_raw(command).and_then(|it| pidfd_open(it, PidfdFlags::empty()).ok());
+    let Some(command) = command else { return };
+    let kill = move || {
+        while poll(&mut [PollFd::new(&waiter, PollFlags::empty())], None).is_err() {}
+        // Otherwise it has ended.
+        let _ = pidfd_send_signal(command, Signal::KILL);
+    };
+    // Short of threads it outlives its caller.
+    drop(thread::Builder::new().name("caller".into()).spawn(kill));
 }
 
 /// Holds the thread that started the command until this is dropped.
