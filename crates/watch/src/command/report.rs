@@ -106,7 +106,7 @@ pub(super) fn reap(
         if process == command
             && let Some(line) = Line::of(became)
         {
-            reporter.tell(&line);
+            reporter.tell_of(&line, process);
             told(&line);
         }
         // Only what was told may be taken: who stopped may have ended meanwhile. And only once it
@@ -136,11 +136,23 @@ impl Reporter {
     }
 
     pub(super) fn tell(&self, line: &Line) {
+        self.tell_of(line, None);
+    }
+
+    /// As [`Reporter::tell`], of the command, if that runs.
+    fn tell_of(&self, line: &Line, command: Option<Pid>) {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         // Who waited may have been killed; the command's programs go on all the same, and its number may
         // be another's.
         let is_there = stream.write_all(line.text().as_bytes()).is_ok();
-        if is_there && let Some(signal) = line.signal() {
+        // Who continued the command as a group has continued the waiting process, too; both may be
+        // stopped again by now, which is not to be undone.
+        let goes_on =
+            || is_stopped(self.waiter) != Some(false) && command.and_then(is_stopped) != Some(true);
+        if is_there
+            && let Some(signal) = line.signal()
+            && (*line != Line::Continued || goes_on())
+        {
             Sent::by_observers(signal).send(self.waiter);
         }
     }
@@ -159,6 +171,15 @@ impl Reporter {
     pub fn done(&self) {
         self.tell(&Line::Done);
     }
+}
+
+/// Whether a process is stopped; `None` where nothing shows processes.
+pub(super) fn is_stopped(process: Pid) -> Option<bool> {
+    let Ok(stat) = std::fs::read(format!("/proc/{}/stat", process.as_raw_nonzero())) else {
+        return std::fs::exists("/proc/self/stat").is_ok_and(|shows| shows).then_some(false);
+    };
+    let name_end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
+    Some(stat.get(name_end + 2) == Some(&b'T'))
 }
 
 #[cfg(test)]

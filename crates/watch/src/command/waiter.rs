@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Pid;
 use store::Clock;
 
-use super::report::Line;
+use super::report::{Line, is_stopped};
 use super::run::{Ended, Outcome, Unobserved, let_go_of_streams};
 use super::sys::{self, Sent, Signals};
 
@@ -187,13 +187,4 @@ fn leads_session() -> bool {
 fn has_come(stream: &UnixStream) -> bool {
     let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now)) != Ok(0)
-}
-
-/// Whether a process is stopped; `None` where nothing shows processes.
-fn is_stopped(process: Pid) -> Option<bool> {
-    let Ok(stat) = std::fs::read(format!("/proc/{}/stat", process.as_raw_nonzero())) else {
-        return std::fs::exists("/proc/self/stat").is_ok_and(|shows| shows).then_some(false);
-    };
-    let name_end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(0);
-    Some(stat.get(name_end + 2) == Some(&b'T'))
 }
