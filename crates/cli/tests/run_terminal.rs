@@ -203,12 +203,12 @@ fn a_command_in_a_group_of_its_own_is_interrupted_by_keys() {
     let dir = Dir::new();
     let apart = python(
         &dir,
-        "import os, time\n\
+        // A sleep that is about to begin would not be interrupted.
+        "import os, signal\n\
+         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n\
          os.setpgid(0, 0)\n\
          print('asks', flush=True)\n\
-         try:\n    \
-             time.sleep(60)\n\
-         except KeyboardInterrupt:\n    \
+         if signal.sigtimedwait([signal.SIGINT], 60):\n    \
              print('interrupted', flush=True)\n",
     );
     type_into(&dir, &apart, INTERRUPTS);
