@@ -18,8 +18,8 @@ type Call = Box<dyn FnOnce() + Send>;
 /// A thread that makes calls, one after the other, and how long each may take. It ends with its
 /// last call, which may be never; then it closes the file, which is a call, too.
 pub(crate) struct Apart {
-    // Dropped before the thread hears that there are no more calls: the last to have it is the thread.
-    file: Arc<File>,
+    /// Until this is dropped.
+    file: Option<Arc<File>>,
     calls: mpsc::Sender<Call>,
     limit: Duration,
     /// What reads fill, while none does.
@@ -47,21 +47,19 @@ impl Apart {
     /// # Errors
     /// Where no thread can be had.
     pub(crate) fn beside(&self, name: &str) -> io::Result<Self> {
-        Self::begun(name, Arc::clone(&self.file), self.limit)
+        Self::begun(name, Arc::clone(self.file()), self.limit)
     }
 
     fn begun(name: &str, file: Arc<File>, limit: Duration) -> io::Result<Self> {
         let (calls, inbox) = mpsc::channel::<Call>();
-        let held = Lingering::new(Arc::clone(&file));
-        let serve = move || {
-            for call in inbox {
-                call();
-            }
-            drop(held);
-        };
+        let serve = move || inbox.into_iter().for_each(|call| call());
         std::thread::Builder::new().name(name.into()).spawn(serve)?;
         let (space, has_lost_place) = Default::default();
-        Ok(Self { file, calls, limit, space, has_lost_place })
+        Ok(Self { file: Some(file), calls, limit, space, has_lost_place })
+    }
+
+    fn file(&self) -> &Arc<File> {
+        self.file.as_ref().expect("it is taken when this is dropped")
     }
 
     /// Makes `call` and waits for what it returns.
@@ -84,7 +82,7 @@ impl Apart {
         call: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
     ) -> io::Result<Answer<T>> {
         let (answer, answers) = mpsc::sync_channel(1);
-        let file = Arc::clone(&self.file);
+        let file = Arc::clone(self.file());
         // Who has given up hears no answer.
         let call = Box::new(move || drop(answer.send(call(&file))));
         self.calls.send(call).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
@@ -119,7 +117,10 @@ impl Apart {
             return Err(no_answer(self.limit));
         }
         let read = self.fill(buffer, READ_BYTES_MAX, |mut file, space| file.read(space));
-        if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+        let is_given_up = |error: &io::Error| {
+            error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none()
+        };
+        if read.as_ref().is_err_and(is_given_up) {
             self.has_lost_place.store(true, Ordering::Relaxed);
         }
         read
@@ -148,6 +149,14 @@ impl Apart {
         buffer[..found].copy_from_slice(&space[..found]);
         *lock(&self.space) = space;
         Ok(found)
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        let lingering = self.file.take().map(Lingering::new);
+        // Where the thread has panicked, the file is closed here.
+        drop(self.calls.send(Box::new(move || drop(lingering))));
     }
 }
 
@@ -184,7 +193,7 @@ impl Calls {
     pub(crate) fn file(&self) -> &File {
         match self {
             Self::Here(file) => file,
-            Self::Apart(apart) => &apart.file,
+            Self::Apart(apart) => apart.file(),
         }
     }
 

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const HELD_FOR: Duration = Duration::from_millis(200);
 /// How long a reader of a FIFO that a trace goes to is waited for when the command has ended; that is
 /// within what the command's caller waits for us.
-const READER_WITHIN: Duration = Duration::from_secs(1);
+const READER_WITHIN: Duration = Duration::from_millis(500);
 /// How often it is looked.
 const READER_PAUSE: Duration = Duration::from_millis(10);
 /// Memory for what was seen of a run, to be recorded or to be learned again: a million events and

@@ -104,7 +104,7 @@ impl Wire {
         (refusal, text)
     }
 
-    /// The whole of a short answer, of which every byte must come in time.
+    /// The whole of a short answer, of which bytes must keep coming.
     pub(super) async fn text(
         &self,
         name: &Name,
@@ -112,20 +112,17 @@ impl Wire {
     ) -> Result<Bytes, Error> {
         let mut text = BytesMut::new();
         let mut body = answer.bytes_stream();
-        let read = async {
-            while let Some(bytes) = body.next().await {
-                text.extend_from_slice(&bytes.map_err(|error| unanswered(name, &error))?);
-                if text.len() > TEXT_BYTES_MAX {
-                    let reason = format!("an answer of more than {TEXT_BYTES_MAX} bytes");
-                    return Err(Error::refused(name.clone(), reason));
-                }
+        let stalled = |_| Error::interrupted(name.clone(), "the answer stalled");
+        while let Some(bytes) =
+            tokio::time::timeout(self.answer_max, body.next()).await.map_err(stalled)?
+        {
+            text.extend_from_slice(&bytes.map_err(|error| unanswered(name, &error))?);
+            if text.len() > TEXT_BYTES_MAX {
+                let reason = format!("an answer of more than {TEXT_BYTES_MAX} bytes");
+                return Err(Error::refused(name.clone(), reason));
             }
-            Ok(())
-        };
-        match tokio::time::timeout(self.answer_max, read).await {
-            Ok(read) => read.map(|()| text.freeze()),
-            Err(_) => Err(Error::interrupted(name.clone(), "the answer stalled")),
         }
+        Ok(text.freeze())
     }
 }
 

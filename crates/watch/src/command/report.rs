@@ -145,13 +145,11 @@ impl Reporter {
         // Who waited may have been killed; the command's programs go on all the same, and its number may
         // be another's.
         let is_there = stream.write_all(line.text().as_bytes()).is_ok();
-        // Who continued the command as a group has continued the waiting process, too; both may be
-        // stopped again by now, which is not to be undone.
-        let goes_on =
-            || is_stopped(self.waiter) != Some(false) && command.and_then(is_stopped) != Some(true);
+        // It may be stopped again by now, and the waiting process with it, which is not to be undone.
+        let goes_on = || *line != Line::Continued || command.and_then(is_stopped) != Some(true);
         if is_there
             && let Some(signal) = line.signal()
-            && (*line != Line::Continued || goes_on())
+            && goes_on()
         {
             Sent::by_observers(signal).send(self.waiter);
         }
