@@ -6,7 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+use super::listener::status;
 use super::sys::{self, Became, Sent};
+
+/// Signals that stop a process which does not see to them itself.
+const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
 /// A line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +150,7 @@ impl Reporter {
         // be another's.
         let is_there = stream.write_all(line.text().as_bytes()).is_ok();
         // It may be stopped again by now, and the waiting process with it, which is not to be undone.
-        let goes_on = || *line != Line::Continued || command.and_then(is_stopped) != Some(true);
+        let goes_on = || *line != Line::Continued || !command.is_some_and(stops);
         if is_there
             && let Some(signal) = line.signal()
             && goes_on()
@@ -169,6 +173,20 @@ impl Reporter {
     pub fn done(&self) {
         self.tell(&Line::Done);
     }
+}
+
+/// Whether a process is stopped, or is about to be by a signal that has come to it.
+fn stops(process: Pid) -> bool {
+    let status = status(process.as_raw_nonzero().get().unsigned_abs());
+    let signals = |key: &str| {
+        let set = status.lines().find_map(|line| line.strip_prefix(key));
+        set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+    };
+    let come = signals("SigPnd:") | signals("ShdPnd:");
+    let [held, ignored, handled] = ["SigBlk:", "SigIgn:", "SigCgt:"].map(signals);
+    let taken = come & !held & !ignored & !handled;
+    let is_taken = |signal: &i32| taken & 1 << (signal - 1) != 0;
+    is_stopped(process) == Some(true) || STOPS.iter().any(is_taken)
 }
 
 /// Whether a process is stopped; `None` where nothing shows processes.
