@@ -162,7 +162,7 @@ impl Ground {
         } else {
             pattern
         };
-        self.asked(&Query::Glob(Name::from(pattern)))
+        self.stores.list(&Query::Glob(Name::from(pattern)))
     }
 
     /// The question to a prefix as the store that answers it knows it, and what
@@ -176,16 +176,9 @@ impl Ground {
         (Query::Ask { prefix, text }, resolver)
     }
 
-    fn asked(&self, query: &Query) -> Entries {
-        match self.stores.answering(query) {
-            Ok(store) => store.list(query),
-            Err(error) => one(Err(error)),
-        }
-    }
-
     /// The names that a query returns, resolved, each with the suffix.
     fn answers(self: &Arc<Self>, query: &Query, resolver: Resolver, suffix: Glob) -> Entries {
-        let resolved = self.asked(query).map(move |entry| {
+        let resolved = self.stores.list(query).map(move |entry| {
             let entry = entry?;
             let name = resolver.resolved(&entry.name)?;
             Ok(Entry { name, ..entry })

@@ -1,12 +1,15 @@
 //! Which store a name belongs to; each bucket, host and database is opened once.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::asked::{Asked, Knows};
+use futures::{StreamExt as _, stream};
+
+use crate::asked::by_beginning;
 use crate::local::Files;
-use crate::{Bindings, Costs, Error, Name, Query, Store};
+use crate::{Bindings, Costs, Entries, Error, Name, Query, Store};
 
 /// How long a request may take to connect and to answer with its first byte,
 /// unless the caller says otherwise: longer than a loaded server needs, shorter than a person waits.
@@ -54,7 +57,6 @@ impl Default for StoresOptions {
 pub struct Stores {
     costs: Arc<Costs>,
     files: Arc<dyn Store>,
-    asked: Arc<dyn Store>,
     bindings: Bindings,
     schemes: HashMap<String, Arc<dyn Store>>,
     #[cfg(feature = "object")]
@@ -69,16 +71,6 @@ pub struct Stores {
 impl Stores {
     /// With these options, and the costs that local files are located by.
     pub fn new(costs: Arc<Costs>, options: &StoresOptions) -> Self {
-        let files: Arc<dyn Store> = Arc::new(Files::new(Arc::clone(&costs)));
-        #[cfg(feature = "sql")]
-        let sql: Arc<dyn Store> =
-            Arc::new(crate::sql::Sql::new(Arc::clone(&costs), options.answer_max));
-        let kinds: Vec<(Knows, Arc<dyn Store>)> = vec![
-            #[cfg(feature = "web")]
-            (crate::web::is_page, Arc::new(crate::web::Pages::new(Arc::clone(&files)))),
-            #[cfg(feature = "sql")]
-            (crate::sql::is_sqlite, Arc::clone(&sql)),
-        ];
         Self {
             bindings: options.bindings.clone(),
             schemes: options.schemes.clone(),
@@ -89,11 +81,10 @@ impl Stores {
                 Arc::clone(&costs),
             )),
             #[cfg(feature = "sql")]
-            sql,
+            sql: Arc::new(crate::sql::Sql::new(Arc::clone(&costs), options.answer_max)),
             #[cfg(feature = "web")]
             web: Arc::new(crate::Web::new(options.permissions.private_links, options.answer_max)),
-            asked: Arc::new(Asked::new(Arc::clone(&costs), Arc::clone(&files), kinds)),
-            files,
+            files: Arc::new(Files::new(Arc::clone(&costs))),
             costs,
         }
     }
@@ -166,18 +157,39 @@ impl Stores {
         &self.bindings
     }
 
-    /// The store that answers this query.
-    ///
-    /// # Errors
-    /// As [`Stores::of`].
-    pub fn answering(&self, query: &Query) -> Result<Arc<dyn Store>, Error> {
-        match query {
+    /// What answers this query; what keeps it from being answered is its only item.
+    pub fn list(&self, query: &Query) -> Entries {
+        let store = match query {
             Query::Glob(name) => self.of(name),
             #[cfg(feature = "sql")]
             Query::Ask { prefix, .. } if crate::sql::is_url(prefix) => Ok(Arc::clone(&self.sql)),
-            Query::Ask { prefix, .. } if prefix.path().is_some() => Ok(Arc::clone(&self.asked)),
-            Query::Ask { prefix, .. } => self.of(prefix),
+            Query::Ask { prefix, text } => match prefix.path() {
+                Some(path) => return self.ask_file(path, text, query),
+                None => self.of(prefix),
+            },
             Query::Run { .. } => Ok(Arc::clone(&self.programs) as Arc<dyn Store>),
+        };
+        match store {
+            Ok(store) => store.list(query),
+            Err(error) => stream::once(async { Err(error) }).boxed(),
         }
+    }
+
+    /// What answers a question to a file: a page by its links, a database by names.
+    fn ask_file(&self, path: &Path, text: &str, query: &Query) -> Entries {
+        let (text, query, files) = (text.to_owned(), query.clone(), Arc::clone(&self.files));
+        #[cfg(feature = "sql")]
+        let sql = Arc::clone(&self.sql);
+        by_beginning(&self.costs, path, move |path, begins| {
+            #[cfg(feature = "web")]
+            if crate::web::is_page(path, begins) {
+                return crate::web::links_of_file(files, path, &text);
+            }
+            #[cfg(feature = "sql")]
+            if crate::sql::is_sqlite(begins) {
+                return sql.list(&query);
+            }
+            files.list(&query)
+        })
     }
 }

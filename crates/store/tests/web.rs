@@ -459,7 +459,7 @@ async fn a_page_in_a_file_is_a_set_of_its_links() {
     let stores = stores();
     let list = |page: &Path, selector: &str| {
         let query = Query::Ask { prefix: Name::from(page), text: selector.to_owned() };
-        stores.answering(&query).unwrap().list(&query)
+        stores.list(&query)
     };
     let folder = dir.path().display();
     let links = listed(list(&page, "a[href]")).await;
@@ -477,6 +477,6 @@ async fn each_name_goes_to_the_store_of_its_scheme() {
     assert_eq!(of("https://h.example/a").unwrap(), sled::Device::new("https://h.example"));
     assert!(matches!(of("gopher://h.example/a"), Err(Error::Unsupported { .. })));
     let query = Query::Run { folder: Name::from("/"), words: vec!["true".into()] };
-    let refused = listed(stores.answering(&query).unwrap().list(&query)).await;
+    let refused = listed(stores.list(&query)).await;
     assert!(refused[0].contains("--allow-programs"), "{refused:?}");
 }

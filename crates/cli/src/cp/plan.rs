@@ -176,11 +176,11 @@ impl Plan {
         look: impl FnOnce(PathBuf) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let costs = Arc::clone(self.stores.costs());
-        let looked = store::blocking(move || {
+        store::blocking(move || {
             let at = path.clone();
             costs.local().bounded(&path, move || look(at))
-        });
-        looked.await
+        })
+        .await
     }
 
     fn replaces(&self) -> bool {

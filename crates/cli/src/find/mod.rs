@@ -140,9 +140,10 @@ Formats: \\a \\b \\c \\f \\n \\r \\t \\v \\0 \\\\ \\NNN and
   %{latency} seconds to read the file, ? where unknown   %{device} devices, with commas
   %% a percent sign; flags, width and precision as in printf(3)
 
-A start point is a path, as of GNU find (a shell expands patterns of files), or a name of a server
-or bucket, for all objects below it (those whose names begin with a dot, too), or a pattern of
-objects, a query, program or list, as `nearfirst ls --help` describes them. Of objects it can be asked: -name, -path, -regex and their kin, -type, -size, -empty, -mtime,
+A start point is a path, as of GNU find (a shell expands patterns of files), or a name of a
+server or bucket, for all objects below it (those whose names begin with a dot, too), or a
+pattern of objects, a query, program or list, as `nearfirst ls --help` describes them. Of
+objects it can be asked: -name, -path, -regex and their kin, -type, -size, -empty, -mtime,
 -mmin, -newer, -latency, -device; and done: -print, -print0, -printf, -quit. Everything else is
 refused.
 

@@ -100,7 +100,7 @@ pub(crate) struct FetchFlags {
     ///
     /// By default 20 for data, and 30 for a page of a listing or the first row of a query.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Fetching")]
-    stall: Option<Duration>,
+    pub(super) stall: Option<Duration>,
 
     /// How often a part is tried without getting on before its object is given up; 5 by default
     ///
@@ -132,11 +132,6 @@ impl FetchFlags {
             ..defaults
         };
         EngineOptions { limits, spill_folder: self.spill.clone() }
-    }
-
-    /// How long the stores may take to answer, if that is said.
-    pub(super) fn answer_max(&self) -> Option<Duration> {
-        self.stall
     }
 
     /// How often and for how long a command tries that reads by itself.

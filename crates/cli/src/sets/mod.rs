@@ -94,7 +94,7 @@ impl Sets {
         costs: &Arc<Costs>,
     ) -> anyhow::Result<Self> {
         let mut options = stores.options()?;
-        options.answer_max = fetching.answer_max().unwrap_or(options.answer_max);
+        options.answer_max = fetching.stall.unwrap_or(options.answer_max);
         if let Some(days) = fetching.recall.days() {
             options.storage.insert("restore_days".to_owned(), days.to_string());
         }

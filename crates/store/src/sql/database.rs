@@ -138,6 +138,6 @@ pub(crate) fn is_url(name: &Name) -> bool {
 }
 
 /// Whether a file that begins so is one of `SQLite`'s.
-pub(crate) fn is_sqlite(_: &Path, begins: &[u8]) -> bool {
+pub(crate) fn is_sqlite(begins: &[u8]) -> bool {
     begins.starts_with(SQLITE_HEADER)
 }

@@ -11,14 +11,20 @@ use tempfile::TempDir;
 use testkit::server::{MariaDb, Postgres};
 use testkit::{Facility, SlowDir, skip_unless};
 
-use crate::{Clock, Costs, Entry, Error, Local, Name, Query, Stores, StoresOptions, TableFiles};
+use super::Sql;
+use crate::{
+    Clock, Costs, Entry, Error, Local, Name, Query, Store as _, Stores, StoresOptions, TableFiles,
+};
 
 /// No answer of a test takes longer, unless it never comes.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
 
+fn costs() -> Arc<Costs> {
+    Arc::new(Costs::with(Local::default(), TableFiles::default(), Clock::manual()))
+}
+
 fn stores(answer_max: Duration) -> Stores {
-    let costs = Costs::with(Local::default(), TableFiles::default(), Clock::manual());
-    Stores::new(Arc::new(costs), &StoresOptions { answer_max, ..StoresOptions::default() })
+    Stores::new(costs(), &StoresOptions { answer_max, ..StoresOptions::default() })
 }
 
 async fn answer(prefix: impl Into<Name>, text: &str) -> Vec<Result<Entry, Error>> {
@@ -31,10 +37,7 @@ async fn answer_of(
     text: &str,
 ) -> Vec<Result<Entry, Error>> {
     let query = Query::Ask { prefix: prefix.into(), text: text.to_owned() };
-    match stores.answering(&query) {
-        Ok(store) => store.list(&query).collect().await,
-        Err(error) => vec![Err(error)],
-    }
+    stores.list(&query).collect().await
 }
 
 async fn names(prefix: impl Into<Name>, text: &str) -> Vec<String> {
@@ -134,8 +137,8 @@ async fn rows_come_before_the_answer_ends_and_dropping_it_ends_the_query() {
     let endless = "with recursive n(i) as (select 0 union all select i + 1 from n) \
                    select '/' || i from n, t";
     let query = Query::Ask { prefix: Name::from(&*path), text: endless.to_owned() };
-    let store = stores(ANSWER_MAX).answering(&query).unwrap();
-    let first: Vec<_> = store.list(&query).take(1000).collect().await;
+    let stores = stores(ANSWER_MAX);
+    let first: Vec<_> = stores.list(&query).take(1000).collect().await;
     assert_eq!(first[999].as_ref().unwrap().name, Name::from("/999"));
     write(&path).await;
 }
@@ -146,8 +149,8 @@ async fn a_query_that_finds_no_further_row_is_given_up() {
     let never = "with recursive c (i) as (select 0 union all select i + 1 from c)
                  select '/' || i from c where i = 0 or i < 0";
     let query = Query::Ask { prefix: Name::from(&*path), text: never.to_owned() };
-    let store = stores(Duration::from_secs(2)).answering(&query).unwrap();
-    let told: Vec<_> = store.list(&query).collect().await;
+    let stores = stores(Duration::from_secs(2));
+    let told: Vec<_> = stores.list(&query).collect().await;
     let [Ok(first), Err(error @ Error::Interrupted { .. })] = &*told else { panic!("{told:?}") };
     assert_eq!(first.name, Name::from("/0"));
     assert!(error.reason().starts_with("no further row after 2 s"), "{error}");
@@ -159,8 +162,8 @@ async fn a_query_without_a_first_row_is_given_up_and_ended() {
     let busy = "with recursive n(i) as (select 0 union all select i + 1 from n) \
                 select '/' || i from n, t where i < 0";
     let query = Query::Ask { prefix: Name::from(&*path), text: busy.to_owned() };
-    let store = stores(Duration::from_millis(50)).answering(&query).unwrap();
-    let answer: Vec<_> = store.list(&query).collect().await;
+    let stores = stores(Duration::from_millis(50));
+    let answer: Vec<_> = stores.list(&query).collect().await;
     assert!(matches!(&*answer, [Err(Error::Interrupted { .. })]), "{answer:?}");
     write(&path).await;
 }
@@ -256,8 +259,8 @@ async fn postgres_answers_and_nothing_is_written() {
     }
     let many = "select '/' || i from generate_series(1, 1000000) i";
     let query = Query::Ask { prefix: Name::from(postgres.url()), text: many.to_owned() };
-    let store = stores(ANSWER_MAX).answering(&query).unwrap();
-    assert_eq!(store.list(&query).take(10).count().await, 10);
+    let stores = stores(ANSWER_MAX);
+    assert_eq!(stores.list(&query).take(10).count().await, 10);
 }
 
 #[tokio::test]
@@ -292,9 +295,7 @@ async fn a_server_that_is_not_there_may_be_asked_again() {
         let answer = answer(&*url, "select 'x'").await;
         let [Err(error @ Error::Interrupted { .. })] = &*answer else { panic!("{answer:?}") };
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
-        let store = stores(ANSWER_MAX);
-        let query = Query::Ask { prefix: Name::from(&*url), text: String::new() };
-        let device = store.answering(&query).unwrap().device(&Name::from(&*url));
+        let device = Sql::new(costs(), ANSWER_MAX).device(&Name::from(&*url));
         assert_eq!(device.to_string(), "sql:127.0.0.1:1");
     }
 }

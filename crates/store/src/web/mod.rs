@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub(crate) use self::local::{Pages, is_page};
+pub(crate) use self::local::{is_page, links_of_file};
 
 use bytes::Bytes;
 use futures::stream::{self, Stream};

@@ -8,9 +8,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::listener::status;
 use super::sys::{self, Became, Sent};
-
-/// Signals that stop a process which does not see to them itself.
-const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+use super::waiter::STOPS;
 
 /// A line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,7 +184,7 @@ fn stops(process: Pid) -> bool {
     let [held, ignored, handled] = ["SigBlk:", "SigIgn:", "SigCgt:"].map(signals);
     let taken = come & !held & !ignored & !handled;
     let is_taken = |signal: &i32| taken & 1 << (signal - 1) != 0;
-    is_stopped(process) == Some(true) || STOPS.iter().any(is_taken)
+    is_stopped(process) == Some(true) || STOPS.iter().chain([&libc::SIGSTOP]).any(is_taken)
 }
 
 /// Whether a process is stopped; `None` where nothing shows processes.

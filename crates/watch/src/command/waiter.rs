@@ -17,7 +17,7 @@ use super::sys::{self, Sent, Signals};
 const WRITES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Signals by which a terminal stops its processes.
-const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+pub(super) const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 /// Signals that the kernel sends to all processes of a terminal, and so to the command.
 const TERMINALS: [i32; 8] = [
     libc::SIGINT,
