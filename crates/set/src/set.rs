@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use fetch::engine::{self, Arrival, Engine, Feed};
 use fetch::scheduler::{Origin, SetTerms};
@@ -34,9 +34,19 @@ pub struct Set {
     listing: Arc<Listing>,
     feed: OnceLock<Feed>,
     taken: Mutex<Vec<u32>>,
-    contents: Mutex<HashSet<blake3::Hash>>,
-    /// Members that arrived for tasks that left before they were compared.
-    left: Mutex<Vec<(u64, Comparing)>>,
+    comparison: Mutex<Comparison>,
+}
+
+/// Of a set whose members are told apart by their content.
+#[derive(Debug, Default)]
+struct Comparison {
+    contents: HashSet<blake3::Hash>,
+    /// Members that arrived and are not compared yet.
+    under_way: usize,
+    /// Those of them that arrived for tasks that left.
+    left: Vec<(u64, Comparing)>,
+    /// Tasks for which there is nothing but what others may leave.
+    waiting: Vec<Waker>,
 }
 
 /// A task's place among the consumers of a set, and the member that it waits to be compared.
@@ -85,8 +95,7 @@ impl Set {
             listing,
             feed: OnceLock::new(),
             taken: Mutex::default(),
-            contents: Mutex::default(),
-            left: Mutex::default(),
+            comparison: Mutex::default(),
         }
     }
 
@@ -132,6 +141,7 @@ impl Set {
             turn.comparing = match self.feed().poll_next(context, &mut turn.place) {
                 Poll::Ready(Some(arrival)) => match arrived(arrival) {
                     Ok((tag, member)) if self.options.duplicates == Duplicates::ByContent => {
+                        self.comparison().under_way += 1;
                         Some((tag, Comparing::begin(self.engine.handle(), member)))
                     }
                     arrived => {
@@ -142,10 +152,16 @@ impl Set {
                 },
                 // From here on who leaves a member wakes this task.
                 none => {
-                    let left = self.left().pop();
+                    let mut comparison = self.comparison();
+                    let left = comparison.left.pop();
                     if left.is_none() {
-                        return none.map(|_| None);
+                        if none.is_pending() || comparison.under_way == 0 {
+                            return none.map(|_| None);
+                        }
+                        comparison.waiting.push(context.waker().clone());
+                        return Poll::Pending;
                     }
+                    drop(comparison);
                     self.feed().leave(&mut turn.place);
                     left
                 }
@@ -157,15 +173,20 @@ impl Set {
     /// compared for it, is another's.
     pub fn leave(&self, turn: &mut Turn) {
         let Some(feed) = self.feed.get() else { return };
-        self.left().extend(turn.comparing.take());
+        let mut comparison = self.comparison();
+        comparison.left.extend(turn.comparing.take());
+        let is_left = !comparison.left.is_empty();
+        let waiting = if is_left { std::mem::take(&mut comparison.waiting) } else { Vec::new() };
+        drop(comparison);
         feed.leave(&mut turn.place);
-        if !self.left().is_empty() {
+        if is_left {
             feed.wake_task();
         }
+        waiting.into_iter().for_each(Waker::wake);
     }
 
-    fn left(&self) -> MutexGuard<'_, Vec<(u64, Comparing)>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn comparison(&self) -> MutexGuard<'_, Comparison> {
+        self.comparison.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is in either set: a new set, of names that become known in both.
@@ -300,12 +321,17 @@ impl Set {
         tag: u64,
         compared: Result<(Member, blake3::Hash), MemberError>,
     ) -> Option<Result<Member, MemberError>> {
-        let (member, hash) = match compared {
-            Ok(compared) => compared,
-            Err(error) => return Some(Err(error)),
+        let mut comparison = self.comparison();
+        comparison.under_way -= 1;
+        let is_over = comparison.under_way == 0;
+        let waiting = if is_over { std::mem::take(&mut comparison.waiting) } else { Vec::new() };
+        let first = match compared {
+            Ok((member, hash)) => comparison.contents.insert(hash).then_some(Ok(member)),
+            Err(error) => Some(Err(error)),
         };
-        let is_first = self.contents.lock().unwrap_or_else(PoisonError::into_inner).insert(hash);
-        is_first.then(|| Ok(self.given(tag, member)))
+        drop(comparison);
+        waiting.into_iter().for_each(Waker::wake);
+        first.map(|first| first.map(|member| self.given(tag, member)))
     }
 
     /// A member that is handed out.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use fetch::engine::{Engine, EngineOptions};
 use futures::StreamExt as _;
+use futures::channel::mpsc::UnboundedSender;
 use nearfirst_set::{Duplicates, Order, Set, SetOptions, Spec, Turn};
 use store::{Costs, Entry, Name, Stores, StoresOptions};
 use tempfile::TempDir;
@@ -189,16 +190,27 @@ impl Wake for Told {
     }
 }
 
+/// The wakers of tasks of these numbers, and which of them was woken.
+fn wakers<const N: usize>(tasks: [usize; N]) -> ([Waker; N], mpsc::Receiver<usize>) {
+    let (woken, who) = mpsc::channel();
+    let waker = |task| Waker::from(Arc::new(Told(task, Mutex::new(woken.clone()))));
+    (tasks.map(waker), who)
+}
+
+/// A set of the names that are sent.
+fn sent(duplicates: Duplicates) -> (UnboundedSender<Result<Entry, store::Error>>, Set) {
+    let (tell, names) = futures::channel::mpsc::unbounded();
+    let names = Mutex::new(Some(names));
+    let source = Arc::new(move || names.lock().expect("sound").take().expect("asked once").boxed());
+    let options = SetOptions { duplicates, ..SetOptions::default() };
+    (tell, Set::from_source(&engine(), source, options))
+}
+
 #[test]
 fn who_waits_first_is_woken_first_and_passes_on_what_it_leaves() {
     let folder = folder(&["a", "b"]);
-    let engine = engine();
-    let (tell, names) = futures::channel::mpsc::unbounded();
-    let names = Mutex::new(Some(names));
-    let source = Arc::new(move || names.lock().unwrap().take().expect("asked once").boxed());
-    let set = Set::from_source(&engine, source, SetOptions::default());
-    let (woken, who) = mpsc::channel();
-    let wakers = [0, 1, 2].map(|task| Waker::from(Arc::new(Told(task, Mutex::new(woken.clone())))));
+    let (tell, set) = sent(Duplicates::ByName);
+    let (wakers, who) = wakers([0, 1, 2]);
     let mut turns = [Turn::default(), Turn::default(), Turn::default()];
     let poll =
         |turn: &mut Turn, task: usize| set.poll_next(&Context::from_waker(&wakers[task]), turn);
@@ -222,14 +234,8 @@ fn who_waits_first_is_woken_first_and_passes_on_what_it_leaves() {
 fn who_was_woken_for_a_duplicate_keeps_its_place() {
     let folder = folder(&["a", "b", "c"]);
     std::fs::write(folder.path().join("b"), "a").unwrap();
-    let engine = engine();
-    let (tell, names) = futures::channel::mpsc::unbounded();
-    let names = Mutex::new(Some(names));
-    let source = Arc::new(move || names.lock().unwrap().take().expect("asked once").boxed());
-    let options = SetOptions { duplicates: Duplicates::ByContent, ..SetOptions::default() };
-    let set = Set::from_source(&engine, source, options);
-    let (woken, who) = mpsc::channel();
-    let wakers = [0, 1].map(|task| Waker::from(Arc::new(Told(task, Mutex::new(woken.clone())))));
+    let (tell, set) = sent(Duplicates::ByContent);
+    let (wakers, who) = wakers([0, 1]);
     let mut turns = [Turn::default(), Turn::default()];
     let list = |name| tell.unbounded_send(Ok(Entry::named(named(&folder, name)))).unwrap();
     let next = || who.recv_timeout(PATIENCE).expect("somebody is woken");
@@ -266,14 +272,8 @@ fn what_is_compared_for_a_task_that_leaves_is_anothers() {
         let file = fs::File::create(folder.path().join(name)).expect("there is room");
         file.set_len(bytes).expect("there is room");
     }
-    let engine = engine();
-    let (tell, names) = futures::channel::mpsc::unbounded();
-    let names = Mutex::new(Some(names));
-    let source = Arc::new(move || names.lock().unwrap().take().expect("asked once").boxed());
-    let options = SetOptions { duplicates: Duplicates::ByContent, ..SetOptions::default() };
-    let set = Set::from_source(&engine, source, options);
-    let (woken, who) = mpsc::channel();
-    let wakers = [0, 1].map(|task| Waker::from(Arc::new(Told(task, Mutex::new(woken.clone())))));
+    let (tell, set) = sent(Duplicates::ByContent);
+    let (wakers, who) = wakers([0, 1]);
     let mut turns = [Turn::default(), Turn::default()];
     let poll =
         |turn: &mut Turn, task: usize| set.poll_next(&Context::from_waker(&wakers[task]), turn);
@@ -300,6 +300,36 @@ fn what_is_compared_for_a_task_that_leaves_is_anothers() {
     let taken = set.next().expect("one").expect("it can be read");
     assert_eq!(taken.name(), &named(&folder, "b"));
     assert_eq!(set.order_taken(), [named(&folder, "a"), named(&folder, "b")]);
+}
+
+#[test]
+fn a_set_has_not_ended_while_its_last_member_is_compared_for_a_task_that_may_leave() {
+    let folder = folder(&["a"]);
+    // To compare it takes longer than to poll.
+    let file = fs::File::create(folder.path().join("a")).expect("there is room");
+    file.set_len(64 << 20).expect("there is room");
+    let (tell, set) = sent(Duplicates::ByContent);
+    let (wakers, who) = wakers([0, 1]);
+    let mut turns = [Turn::default(), Turn::default()];
+    let poll =
+        |turn: &mut Turn, task: usize| set.poll_next(&Context::from_waker(&wakers[task]), turn);
+    let is_woken = |task| while who.recv_timeout(PATIENCE).expect("somebody is woken") != task {};
+    assert!(poll(&mut turns[0], 0).is_pending() && poll(&mut turns[1], 1).is_pending());
+    tell.unbounded_send(Ok(Entry::named(named(&folder, "a")))).unwrap();
+    is_woken(0);
+    assert!(poll(&mut turns[0], 0).is_pending() && compares(&turns[0]));
+    drop(tell);
+    is_woken(1);
+    assert!(poll(&mut turns[1], 1).is_pending(), "it has not ended");
+    set.leave(&mut turns[0]);
+    let taken = loop {
+        is_woken(1);
+        if let Poll::Ready(taken) = poll(&mut turns[1], 1) {
+            break taken;
+        }
+    };
+    assert_eq!(taken.expect("one").expect("it can be read").name(), &named(&folder, "a"));
+    assert!(matches!(poll(&mut turns[1], 1), Poll::Ready(None)));
 }
 
 fn named(folder: &TempDir, name: &str) -> Name {
