@@ -61,6 +61,5 @@ fn write_pages(folder: &Path, command: &clap::Command) -> io::Result<()> {
     // What follows the flags, limits and exit codes, keeps its lines.
     let page = String::from_utf8_lossy(&page).replace("\n.SH EXTRA\n", "\n.SH NOTES\n.nf\n");
     fs::write(folder.join(man.get_filename()), page)?;
-    let shown = |one: &&clap::Command| !one.is_hide_set();
-    command.get_subcommands().filter(shown).try_for_each(|one| write_pages(folder, one))
+    command.get_subcommands().try_for_each(|one| write_pages(folder, one))
 }

@@ -33,7 +33,6 @@ mod stdout;
 mod trees;
 mod watch;
 mod wc;
-mod windows;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -181,6 +180,13 @@ fn with_all_commands() -> clap::Command {
     Command::augment_subcommands(program)
 }
 
+/// What completions are to offer: they do not know of commands that are hidden.
+fn with_shown_commands() -> clap::Command {
+    let all = with_all_commands();
+    let shown = all.get_subcommands().filter(|one| !one.is_hide_set()).cloned();
+    without_commands().subcommand_required(true).arg_required_else_help(true).subcommands(shown)
+}
+
 /// With the one that was named: to define all takes longer than some of them run.
 fn with_command((name, define): Defined) -> clap::Command {
     without_commands().subcommand(define(clap::Command::new(name)))
@@ -202,7 +208,7 @@ fn run(command: Command) -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Watch(args) => watch::run(args),
-        Command::Generate(args) => generate::run(&args, with_all_commands()),
+        Command::Generate(args) => generate::run(&args, with_shown_commands()),
     }
 }
 

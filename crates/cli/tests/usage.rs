@@ -68,6 +68,10 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     for not_a_command in ["nearfirst-help.1", "nearfirst-generate.1"] {
         assert!(!folder.path().join(not_a_command).exists(), "{not_a_command}");
     }
+    for completions in ["nearfirst.bash", "_nearfirst", "nearfirst.fish"] {
+        assert!(page(completions).contains("calibrate"), "{completions}");
+        assert!(!page(completions).contains("generate"), "{completions}");
+    }
 }
 
 #[test]

@@ -8,7 +8,6 @@ use super::columns::Columns;
 use super::glyph::{Glyph, Glyphs, Part};
 use super::masks::{self, BLOCK, Masks};
 use super::utf8::{self, Decoded, LONGEST};
-use crate::windows;
 
 /// Blocks whose masks are computed at a time.
 const STRIP_BLOCKS: usize = 64;
@@ -222,8 +221,7 @@ impl Summary {
         let mut summary = Summary { bytes: bytes.len() as u64, ..Summary::empty(encoding) };
         let in_detail = wanted.words || wanted.columns;
         if wanted.lines && !in_detail {
-            let lines = |window| bytecount::count(window, b'\n') as u64;
-            summary.tally.lines = windows::of(bytes, windows::window_bytes()).map(lines).sum();
+            summary.tally.lines = bytecount::count(bytes, b'\n') as u64;
         }
         match encoding {
             Encoding::Bytes => {

@@ -1,11 +1,10 @@
 //! Searches one large file in chunks, with several threads, near first.
 //!
-//! [`part`] searches a chunk without knowing what is around it, [`ahead`] looks through it in
-//! windows, [`inbox`] takes the results from the threads, [`merge`] joins them into output in file
-//! order, [`waiting`] keeps those whose turn has not come; [`quoted`] writes long text; [`sparse`]
-//! passes over holes; [`upset`] bears with files that are written meanwhile.
+//! [`part`] searches a chunk without knowing what is around it, [`inbox`] takes the results from
+//! the threads, [`merge`] joins them into output in file order, [`waiting`] keeps those whose turn
+//! has not come; [`quoted`] writes long text; [`sparse`] passes over holes; [`upset`] bears with
+//! files that are written meanwhile.
 
-mod ahead;
 mod inbox;
 mod merge;
 mod part;

@@ -13,10 +13,8 @@ use super::super::print::rendered::{QUOTED_BYTES_MIN, Rendered};
 use super::super::print::tally::Tally;
 use super::super::print::{Format, Kind, Nul, Printing, Scope};
 use super::super::search::begins_with_mark;
-use super::ahead::Ahead;
 use super::sparse::Stretched;
 use super::upset;
-use crate::windows::window_bytes;
 
 /// ripgrep reads this much at a time, and looks for a NUL byte in it before it
 /// looks for matches.
@@ -277,8 +275,7 @@ impl<M: Matcher> Bench<M> {
         let bytes = &*bytes;
         let out = &mut part.rendered;
         let mut printing = method.printing(&self.matcher, &mut self.found, out, offset);
-        let ahead = Ahead::new(&self.matcher, method.separator, window_bytes());
-        self.searcher.search_slice(ahead, bytes, &mut printing)?;
+        self.searcher.search_slice(&self.matcher, bytes, &mut printing)?;
         let (shown, before_first) = (printing.shown, printing.before_first);
         let since_match = printing.context_lines;
         part.tally = printing.tally;
