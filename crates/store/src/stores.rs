@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 
 use crate::asked::by_beginning;
+use crate::exchange::{patiently, unless_silent};
 use crate::local::Files;
-use crate::{Bindings, Costs, Entries, Error, Name, Query, Store};
+use crate::{Bindings, ByteStream, Costs, Entries, Entry, Error, Name, Query, Store};
 
 /// How long a request may take to connect and to answer with its first byte,
 /// unless the caller says otherwise: longer than a loaded server needs, shorter than a person waits.
@@ -56,6 +57,7 @@ impl Default for StoresOptions {
 #[derive(Debug)]
 pub struct Stores {
     costs: Arc<Costs>,
+    answer_max: Duration,
     files: Arc<dyn Store>,
     bindings: Bindings,
     schemes: HashMap<String, Arc<dyn Store>>,
@@ -72,6 +74,7 @@ impl Stores {
     /// With these options, and the costs that local files are located by.
     pub fn new(costs: Arc<Costs>, options: &StoresOptions) -> Self {
         Self {
+            answer_max: options.answer_max,
             bindings: options.bindings.clone(),
             schemes: options.schemes.clone(),
             #[cfg(feature = "object")]
@@ -150,6 +153,18 @@ impl Stores {
     /// The costs that local files are located and opened by.
     pub fn costs(&self) -> &Arc<Costs> {
         &self.costs
+    }
+
+    /// The bytes of an object that is no member of a set, such as a list of names, in order: asked for
+    /// again while errors pass, and given up where no more comes for as long as an answer may take.
+    ///
+    /// # Errors
+    /// As [`Stores::of`] and [`Store::read`].
+    pub async fn contents(&self, name: Name) -> Result<ByteStream, Error> {
+        let store = self.of(&name)?;
+        let entry = Entry::named(name.clone());
+        let reading = patiently(|| store.read(&entry, 0..u64::MAX)).await?;
+        Ok(unless_silent(name, self.answer_max, reading.bytes))
     }
 
     /// Which stores answer questions to folders.

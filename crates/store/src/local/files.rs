@@ -1,6 +1,9 @@
 //! Files of this machine as a store like any other.
 
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,16 +57,16 @@ impl Store for Files {
                 return Err(Error::Changed { name: entry.name });
             }
             let range = range.start..range.end.min(status.size);
-            let file = Arc::new(file);
-            let state = (file, range.clone(), now.clone());
-            let bytes = stream::try_unfold(state, |(file, rest, entry)| async move {
-                if rest.is_empty() {
+            let rest =
+                Rest { file: Arc::new(file), costs, range: range.clone(), entry: now.clone() };
+            let bytes = stream::try_unfold(rest, |mut rest| async move {
+                if rest.range.is_empty() {
                     return Ok(None);
                 }
                 blocking(move || {
-                    let bytes = piece(&file, &rest, &entry)?;
-                    let rest = rest.start + bytes.len() as u64..rest.end;
-                    Ok(Some((bytes, (file, rest, entry))))
+                    let bytes = rest.piece()?;
+                    rest.range.start += bytes.len() as u64;
+                    Ok(Some((bytes, rest)))
                 })
                 .await
             });
@@ -94,19 +97,34 @@ impl Store for Files {
     }
 }
 
-/// The next bytes of a file, which has not become shorter since it was opened.
-fn piece(file: &std::fs::File, rest: &Range<u64>, entry: &Entry) -> Result<Bytes, Error> {
-    use std::os::unix::fs::FileExt as _;
-    let wanted = (rest.end - rest.start).min(READ_BYTES);
-    let mut buffer = vec![0; usize::try_from(wanted).expect("at most READ_BYTES")];
-    let read = file
-        .read_at(&mut buffer, rest.start)
-        .map_err(|source| Error::io(path_of(&entry.name).unwrap_or(Path::new("")), source))?;
-    if read == 0 {
-        return Err(Error::Changed { name: entry.name.clone() });
+/// What is left to read of a file.
+struct Rest {
+    file: Arc<File>,
+    costs: Arc<Costs>,
+    range: Range<u64>,
+    entry: Entry,
+}
+
+impl Rest {
+    /// The next bytes of the file, which has not become shorter since it was opened; in bounded time.
+    fn piece(&self) -> Result<Bytes, Error> {
+        let path = path_of(&self.entry.name)?;
+        let wanted = (self.range.end - self.range.start).min(READ_BYTES);
+        let wanted = usize::try_from(wanted).expect("at most READ_BYTES");
+        let (file, start) = (Arc::clone(&self.file), self.range.start);
+        let read = move || {
+            let mut buffer = vec![0; wanted];
+            let read = file.read_at(&mut buffer, start)?;
+            buffer.truncate(read);
+            Ok(buffer)
+        };
+        let read = self.costs.local().bounded(path, read)?;
+        let bytes = read.map_err(|source: io::Error| Error::io(path, source))?;
+        if bytes.is_empty() {
+            return Err(Error::Changed { name: self.entry.name.clone() });
+        }
+        Ok(bytes.into())
     }
-    buffer.truncate(read);
-    Ok(buffer.into())
 }
 
 /// A file's entry.

@@ -233,7 +233,10 @@ impl MountTable {
         let within = relative(path, &whole, &mount.point)?;
         match open_within(mount, &whole, within, flags, point)? {
             Ok(file) => Some(Ok(file)),
-            Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS) => None,
+            // Sandboxes that do not know the call refuse it.
+            Err(rustix::io::Errno::XDEV | rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
+                None
+            }
             Err(error) => Some(Err(failed(error.into()))),
         }
     }

@@ -113,9 +113,9 @@ impl Walk {
         };
         if self.goes_through_folders(part) {
             // Comes after the folders below by the stack, so that it is pushed last to come first.
-            self.scan(folder, base.clone(), part)?;
+            let scanned = self.scan(folder, base.clone(), part);
             self.tasks.push(Task::Match { base, part: part + 1 });
-            return Ok(());
+            return scanned;
         }
         self.scan(folder, base, part)
     }
@@ -124,10 +124,10 @@ impl Walk {
         matches!(self.parts[part], Part::Names(Component::AnyFolders { .. }))
     }
 
-    /// Looks at a batch of names.
+    /// Looks at a batch of names. Where the folder cannot be read on, those before are gone on with.
     fn scan(&mut self, mut folder: Dir, base: PathBuf, part: usize) -> Result<(), Error> {
         let mut names: Vec<OsString> = Vec::new();
-        let mut ended = false;
+        let (mut ended, mut failed) = (false, None);
         while names.len() < BATCH && !ended {
             let entry = match folder.read() {
                 None => {
@@ -136,7 +136,11 @@ impl Walk {
                 }
                 Some(Ok(entry)) => entry,
                 Some(Err(rustix::io::Errno::NOTDIR)) => return Ok(()),
-                Some(Err(error)) => return Err(Error::io(base, error)),
+                Some(Err(error)) => {
+                    failed = Some(Error::io(&base, error));
+                    ended = true;
+                    continue;
+                }
             };
             let name = entry.file_name().to_bytes();
             if name == b"." || name == b".." {
@@ -161,7 +165,7 @@ impl Walk {
             self.tasks.push(Task::Scan { folder, base, part });
         }
         self.tasks.extend(paths.into_iter().map(|base| Task::Match { base, part: next }));
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Whether a name of a folder is one to go on with.

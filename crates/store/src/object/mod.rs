@@ -20,7 +20,6 @@
 
 mod error;
 mod glob;
-mod patience;
 mod place;
 mod remote;
 mod s3;

@@ -16,13 +16,12 @@ use sled::Device;
 
 use super::error::from_opendal;
 use super::glob::{self, Folders, Page, Pages};
-use super::patience::patiently;
 use super::place::Root;
 use super::s3::Environment;
 use super::services::{self, Kind, Service};
 use super::transport::Transport;
 use super::wire::{Redirects, Wire};
-use crate::exchange::{Cover, covered};
+use crate::exchange::{Cover, covered, patiently};
 use crate::local::taking_ends;
 use crate::{
     Answer, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Tier, Version,
@@ -60,7 +59,8 @@ impl Remote {
             return Ok(None);
         };
         Ok(Some(Self(Arc::new(Inner {
-            device: Device::new(root.text.as_str()),
+            // It is shown, and kept in a file.
+            device: Device::new(root.name("").redacted().to_string()),
             wire: Wire::new(options.answer_max, Redirects::Follow)?,
             answer_max: options.answer_max,
             pins: service.operator.info().capability().read_with_if_match,
@@ -243,10 +243,14 @@ impl Inner {
             .map_ok(|buffer| stream::iter(buffer).map(Ok))
             .try_flatten();
         let headers = transport.headers();
-        if end == u64::MAX {
+        let skip = match self.service.kind {
+            Kind::Web => transport.bytes_before(range.start)?,
+            Kind::Program | Kind::Local | Kind::Other => 0,
+        };
+        if end == u64::MAX && skip == 0 {
             return Ok(Reading { entry: now, range, bytes: bytes.boxed(), headers });
         }
-        let cover = Cover { skip: 0, range: range.clone(), is_exact: true };
+        let cover = Cover { skip, range: range.clone(), is_exact: end < u64::MAX };
         let bytes = covered(name, bytes, cover);
         Ok(Reading { entry: now, range, bytes, headers })
     }
@@ -303,6 +307,8 @@ impl Inner {
         let mut names =
             Names { store: self, name, transport, lister, prefix, deep, unknown, failed };
         let first = names.page().await?;
+        // The first page is asked for again with its listing, which ends with an error of another.
+        names.transport.has_patience();
         Ok((first.unwrap_or_default(), names))
     }
 

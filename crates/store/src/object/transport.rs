@@ -1,5 +1,6 @@
 //! The HTTP of one operation of `OpenDAL`: over our own wire, and remembering what the server said.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::TryStreamExt as _;
@@ -8,7 +9,7 @@ use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 
 use super::error::Refusal;
 use super::wire::Wire;
-use crate::exchange::{fields, unanswered};
+use crate::exchange::{content_range, fields, unanswered, waits};
 use crate::{Error, Name};
 
 /// Sends the requests of one operation about one object.
@@ -20,6 +21,7 @@ pub(super) struct Transport {
     name: Name,
     said: Arc<Mutex<Option<Said>>>,
     headers: Arc<Mutex<HeaderMap>>,
+    is_patient: Arc<AtomicBool>,
 }
 
 /// What stood in the way of the last request.
@@ -41,6 +43,7 @@ impl Transport {
             name: name.clone(),
             said: Arc::default(),
             headers: Arc::default(),
+            is_patient: Arc::default(),
         }
     }
 
@@ -52,6 +55,27 @@ impl Transport {
     /// The head of the last answer that was good.
     pub(super) fn headers(&self) -> Vec<(String, String)> {
         fields(&self.headers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Bytes of the last good answer before `start`, from where on the object was asked for: all of them,
+    /// of a server that takes no notice of ranges.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it is of another part.
+    pub(super) fn bytes_before(&self, start: u64) -> Result<u64, Error> {
+        match content_range(&self.headers.lock().unwrap_or_else(PoisonError::into_inner)) {
+            Some((Some(sent), _)) if sent.start == start => Ok(0),
+            Some((Some(_), _)) => {
+                let reason = "the server sent another part of it than it was asked for";
+                Err(Error::refused(self.name.clone(), reason))
+            }
+            Some((None, _)) | None => Ok(start),
+        }
+    }
+
+    /// From now on requests that errors which pass keep from being answered are made again.
+    pub(super) fn has_patience(&self) {
+        self.is_patient.store(true, Ordering::Relaxed);
     }
 
     fn remember(&self, said: Option<Said>) {
@@ -109,6 +133,20 @@ impl HttpTransport for Transport {
         &self,
         request: http::Request<Buffer>,
     ) -> opendal::Result<http::Response<HttpBody>> {
+        for wait in waits() {
+            let answer = self.answer(request.clone()).await;
+            let passes = answer.as_ref().map_or(true, |answer| passes(answer.status()));
+            // It may have become patient since it was asked.
+            if !passes || !self.is_patient.load(Ordering::Relaxed) {
+                return answer;
+            }
+            tokio::time::sleep(wait).await;
+        }
         self.answer(request).await
     }
+}
+
+/// Whether what this status stands for may be over when it is asked again.
+fn passes(status: http::StatusCode) -> bool {
+    status == http::StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }

@@ -103,7 +103,9 @@ impl Engine for MySql {
         connection: &'c mut Self::Connection,
         _: &Listener,
     ) -> BoxFuture<'c, Result<(), sqlx::Error>> {
-        let read_only = "set session transaction read only; start transaction read only";
+        // Names are taken as they are needed: a year is the longest that a server waits for that.
+        let read_only = "set session net_write_timeout = 31536000; \
+                         set session transaction read only; start transaction read only";
         raw_sql(read_only).execute(connection).map(|done| done.map(drop)).boxed()
     }
 

@@ -18,8 +18,7 @@ use std::time::Duration;
 
 pub(crate) use self::local::{is_page, links_of_file};
 
-use bytes::Bytes;
-use futures::stream::{self, Stream};
+use futures::stream;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE,
@@ -32,7 +31,9 @@ use self::answer::{broken, condition, content_length, described, failure, is_sam
 use self::client::Bodies;
 use self::link::Base;
 use self::network::Hosts;
-use crate::exchange::{Cover, answered, content_range, covered, fields, text};
+use crate::exchange::{
+    Cover, answered, content_range, covered, fields, patiently, text, unless_silent,
+};
 use crate::{Answer, ByteStream, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
 
 /// The servers of `http://` and `https://`.
@@ -102,7 +103,7 @@ impl Web {
     /// The links of a page, while it loads.
     fn links(&self, page: &Name, selector: &str) -> Entries {
         let (servers, name) = (Arc::clone(&self.0), page.clone());
-        let open = async move { servers.page(&name).await };
+        let open = async move { patiently(|| servers.page(&name)).await };
         page::links(page.clone(), selector, open.boxed())
     }
 }
@@ -254,22 +255,6 @@ fn accepting() -> HeaderMap {
 fn is_packed(coding: &str) -> bool {
     let coding = coding.to_ascii_lowercase();
     ["gzip", "compress", "deflate", "br", "zstd"].iter().any(|known| coding.contains(known))
-}
-
-/// A page as it comes, given up when nothing has come for so long.
-fn unless_silent<S>(name: Name, limit: Duration, bytes: S) -> ByteStream
-where
-    S: Stream<Item = Result<Bytes, Error>> + Send + 'static,
-{
-    stream::unfold(Some((name, bytes.boxed())), move |rest| async move {
-        let (name, mut bytes) = rest?;
-        if let Ok(next) = tokio::time::timeout(limit, bytes.next()).await {
-            return Some((next?, Some((name, bytes))));
-        }
-        let reason = format!("no more of the page came for {} s", limit.as_secs_f32());
-        Some((Err(Error::interrupted(name, reason)), None))
-    })
-    .boxed()
 }
 
 fn is_hypertext(kind: &str) -> bool {

@@ -141,6 +141,15 @@ fn a_webdav_server_that_misbehaves_is_told_apart_like_any_other() {
         let short = error(short);
         assert!(matches!(short, Error::Interrupted { .. }), "{short}");
     }
+    // As RFC 9110, 14.2, allows.
+    let etag = entry.version.as_ref().map(Version::as_str).unwrap_or_default();
+    let whole = || Answer::bytes("0123456789").etag(etag);
+    for (range, expected) in [(0..10, "0123456789"), (2..4, "23"), (4..10, "456789")] {
+        proxy.answer("/a", whole().ignores_ranges());
+        assert_eq!(read_entry(&stores, &entry, range).unwrap(), expected);
+    }
+    let other = error(whole().ignores_ranges().header("Content-Range", "bytes 1-9/10"));
+    assert!(matches!(other, Error::Refused { .. }), "{other}");
     proxy.reset_counts();
     proxy.nth(1, Answer::status(503));
     assert_eq!(names(&stores, &format!("webdav://{}/*", proxy.address())), [name].into());
@@ -157,8 +166,31 @@ fn a_password_is_sent_to_the_server_and_to_nobody_who_reads_errors() {
     assert_eq!(login.as_deref(), Some("Basic bWU6c2VjcmV0"));
     assert!(!denied.to_string().contains("secret"), "{denied}");
     let by_name = stores(&[]);
-    drop(read(&by_name, &format!("webdav://me:secret@{address}/a"), 0..u64::MAX));
+    let name = format!("webdav://me:secret@{address}/a");
+    drop(read(&by_name, &name, 0..u64::MAX));
     assert_eq!(last(&server, "authorization").1.as_deref(), Some("Basic bWU6c2VjcmV0"));
+    let name = Name::from(name.as_str());
+    let device = by_name.of(&name).unwrap().device(&name);
+    assert_eq!(device.name(), format!("webdav://me@{address}/"));
+}
+
+#[test]
+fn a_page_of_a_listing_is_asked_for_again() {
+    let server = Misbehaving::new();
+    let endpoint = server.endpoint();
+    let stores = stores(&[("gcs_endpoint", &endpoint), ("gcs_skip_signature", "true")]);
+    let page = |name: &str, next: &str| {
+        Answer::bytes(format!(
+            r#"{{"kind": "storage#objects", {next} "items": [{{"name": "{name}", "size": "7", "etag": "e",
+            "md5Hash": "", "updated": "2026-01-02T03:04:05.678Z", "contentType": "x"}}]}}"#
+        ))
+    };
+    server.answer("/storage/v1/b/bucket/o", page("b", ""));
+    server.nth(1, page("a", r#""nextPageToken": "more","#));
+    server.nth(2, Answer::status(503));
+    server.nth(3, Answer::hang_up());
+    let found: Vec<_> = names(&stores, "gs://bucket/*").into_iter().collect();
+    assert_eq!(found, ["gs://bucket/a", "gs://bucket/b"]);
 }
 
 #[test]

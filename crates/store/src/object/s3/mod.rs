@@ -28,9 +28,9 @@ use self::restore::{LOOK_AGAIN, Restore};
 pub(crate) use self::settings::Environment;
 use self::settings::Settings;
 use super::glob::{self, Folders, Page, Pages};
-use super::patience::patiently;
 use super::place::Root;
 use super::wire::{Redirects, Wire};
+use crate::exchange::patiently;
 use crate::exchange::{Cover, content_range, covered, fields, unanswered};
 use crate::{
     Answer, Checksum, Entries, Entry, Error, Name, PartLengths, Query, Reading, Recall, Store,

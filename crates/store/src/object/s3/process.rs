@@ -6,6 +6,8 @@ use std::time::Duration;
 use reqsign_core::{CommandExecute, CommandOutput, Error, Result};
 use tokio::process::Command;
 
+use crate::local::starting_programs;
+
 /// How long it may take: somebody may have to confirm it.
 const ANSWER_MAX: Duration = Duration::from_mins(2);
 
@@ -28,8 +30,10 @@ impl CommandExecute for Programs {
         let failed =
             |why: String| Error::unexpected(format!("credential_process {program}: {why}"));
         let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::null()).kill_on_drop(true);
-        let output = tokio::time::timeout(ANSWER_MAX, command.output()).await;
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = starting_programs(|| command.kill_on_drop(true).spawn());
+        let started = started.map_err(|error| failed(error.to_string()))?;
+        let output = tokio::time::timeout(ANSWER_MAX, started.wait_with_output()).await;
         let output = output
             .map_err(|_| failed(format!("no answer for {} s", ANSWER_MAX.as_secs())))?
             .map_err(|error| failed(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Asking again for a page of a listing: only the listing knows where it stands, so it alone can go on.
+//! Asking again for names: only who lists knows where the listing stands, so it alone can go on.
 
 use std::time::Duration;
 
@@ -13,13 +13,17 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// The longest that a server is left alone because it asks for it: one may ask for days.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
+/// The waits between two attempts.
+pub(crate) fn waits() -> impl Iterator<Item = Duration> {
+    (1..ATTEMPTS).scan(AGAIN, |wait, _| Some(std::mem::replace(wait, *wait * 2)))
+}
+
 /// What `ask` gives, asked again while it gives errors that pass, and not before a busy server wants it.
-pub(super) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+pub(crate) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let mut wait = AGAIN;
-    for _ in 1..ATTEMPTS {
+    for wait in waits() {
         let again = match ask().await {
             Err(Error::Busy { retry_after, .. }) => {
                 retry_after.unwrap_or(wait).clamp(wait, WAIT_MAX)
@@ -28,7 +32,6 @@ where
             result => return result,
         };
         tokio::time::sleep(again).await;
-        wait *= 2;
     }
     ask().await
 }
