@@ -251,7 +251,8 @@ impl Member {
             return Ok(hasher.finalize());
         }
         let mut file = self.file()?;
-        let hashed = io::copy(&mut file, &mut hasher).and_then(|_| file.seek(SeekFrom::Start(0)));
+        // Read by this member, which waits for no mount longer than it may.
+        let hashed = io::copy(self, &mut hasher).and_then(|_| file.seek(SeekFrom::Start(0)));
         match hashed {
             Ok(_) => Ok(hasher.finalize()),
             Err(error) => Err(self.failed(error)),

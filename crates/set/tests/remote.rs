@@ -7,8 +7,8 @@ use std::time::Duration;
 use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::StreamExt as _;
-use nearfirst_set::{Duplicates, Member, MemberError, Set, SetOptions, Spec};
-use store::{Costs, Error, Stores, StoresOptions};
+use nearfirst_set::{Duplicates, ListSource, Member, MemberError, Set, SetOptions, Spec};
+use store::{Costs, Error, Name, Stores, StoresOptions};
 use testkit::server::{Answer, Misbehaving, S3};
 use testkit::skip_unless;
 
@@ -179,6 +179,28 @@ fn a_server_that_ignores_ranges_or_knows_no_length_is_read_to_its_end() {
         assert!(member.read().expect("it is whole") == bytes, "{path}");
     }
     assert!(engine.snapshot().budget.peak <= small().budget_bytes);
+}
+
+#[test]
+fn a_list_that_does_not_come_is_asked_for_again_and_one_that_falls_silent_given_up() {
+    let server = Misbehaving::new();
+    server.answer("/a", Answer::bytes("a"));
+    let list = format!("{}\n", server.url("/a")).repeat(1000);
+    let costs = Arc::new(Costs::load());
+    let options = StoresOptions { answer_max: Duration::from_secs(1), ..StoresOptions::default() };
+    let stores = Arc::new(Stores::new(Arc::clone(&costs), &options));
+    let engine = Engine::new(stores, costs, EngineOptions::default()).expect("threads can be had");
+    let named = |list: &str| {
+        let spec = Spec::ListFile(ListSource::Object(Name::from(server.url(list))));
+        Set::open(&engine, [spec], SetOptions::default())
+    };
+    server.answer("/list", Answer::bytes(&list));
+    server.nth(1, Answer::status(503));
+    assert!(only(&named("/list")).expect("it can be read").read().expect("whole")[..] == *b"a");
+    server.answer("/silent", Answer::bytes(&list).stalls_after(500));
+    let found: Vec<_> = named("/silent").iter().collect();
+    let [Ok(_), Err(error)] = &found[..] else { panic!("{found:?}") };
+    assert!(error.to_string().contains("no more of it came for 1 s"), "{error}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use fetch::engine::{Engine, EngineOptions};
+use fetch::scheduler::Limits;
 use futures::StreamExt as _;
 use futures::channel::mpsc::UnboundedSender;
 use nearfirst_set::{Duplicates, Order, Set, SetOptions, Spec, Turn};
@@ -71,6 +72,58 @@ fn every_member_comes_once_with_its_bytes() {
     assert_eq!(contents(&set), expected);
     assert!(set.next().is_none(), "the end stays the end");
     assert_eq!(set.size(), 300);
+}
+
+#[test]
+fn few_names_may_be_known_ahead_of_many() {
+    let folder = TempDir::new().expect("a folder");
+    for number in 0..300 {
+        fs::write(folder.path().join(number.to_string()), "x").expect("there is room");
+    }
+    let costs = Arc::new(Costs::load());
+    let stores = Arc::new(Stores::new(Arc::clone(&costs), &StoresOptions::default()));
+    let limits = Limits { lookahead: 8, ..Limits::default() };
+    let engine = Engine::new(stores, costs, EngineOptions { limits, spill_folder: None });
+    let engine = engine.expect("threads can be had");
+    let set = set(&engine, &folder, "*", SetOptions::default());
+    assert_eq!(contents(&set).len(), 300);
+}
+
+#[test]
+fn a_file_that_is_replaced_before_its_turn_is_never_delivered_half() {
+    // More than are kept open ahead of their readers.
+    let names: Vec<String> = (0..600).map(|number| number.to_string()).collect();
+    let folder = folder(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let set = set(&engine(), &folder, "*", SetOptions::default());
+    let mut members: Vec<_> = set.iter().take(400).collect();
+    for name in &names {
+        let new = folder.path().join("new");
+        fs::write(&new, format!("{name} and more")).expect("there is room");
+        fs::rename(new, folder.path().join(name)).expect("replaced");
+    }
+    members.extend(set.iter());
+    assert_eq!(members.len(), names.len());
+    for member in members.into_iter().flatten() {
+        let name = String::from_utf8_lossy(member.name().file_name()).into_owned();
+        match member.read() {
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                assert!(text == name || text == format!("{name} and more"), "{text}");
+            }
+            Err(error) => assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}"),
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "what lists the names of a set panicked")]
+fn a_listing_that_panics_is_not_waited_for() {
+    let source = Arc::new(|| {
+        let panicking = futures::stream::poll_fn(|_| panic!("while listing"));
+        panicking.boxed()
+    });
+    let set = Set::from_source(&engine(), source, SetOptions::default());
+    set.next();
 }
 
 #[test]

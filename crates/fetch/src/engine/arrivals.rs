@@ -29,6 +29,8 @@ pub(crate) struct Arrivals {
 pub(crate) struct Here {
     members: VecDeque<Delivered>,
     ended: bool,
+    /// Whether the listing of names panicked.
+    panicked: bool,
     /// Threads that wait, also those that were woken and have not looked since.
     threads: usize,
     threads_woken: usize,
@@ -93,6 +95,15 @@ impl Here {
 
     pub(crate) fn end(&mut self) {
         self.ended = true;
+    }
+
+    /// Nothing more will be listed: who waits for the end is not to take it for one.
+    pub(crate) fn panicked(&mut self) {
+        self.panicked = true;
+    }
+
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panicked
     }
 
     pub(crate) fn has_ended(&self) -> bool {

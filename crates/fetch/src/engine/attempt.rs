@@ -24,6 +24,9 @@ const REPORT_BYTES: u64 = 256 << 10;
 /// The same in time, where little comes: who is not told takes the connection for one that stalls.
 const REPORT_EVERY: Duration = Duration::from_millis(250);
 
+/// Of an attempt that its reader held up for a larger part than one in so many, nothing is learned.
+const RESTED_PART_MAX: u32 = 10;
+
 /// Fetches `range` into the item's buffer, and tells the scheduler how it goes.
 pub(crate) async fn fetch(
     engine: Arc<Inner>,
@@ -115,7 +118,7 @@ async fn bring(
     }
     engine.post([Event::Contacted { attempt, contact }]);
     let first_byte = clock.now().saturating_sub(began);
-    let (mut at, mut reported) = (covers.start, clock.now());
+    let (mut at, mut reported, mut rested) = (covers.start, clock.now(), Duration::ZERO);
     let mut read = version.is_none().then(Prefix::default);
     let changed = || Error::Changed { name: entry.name.clone() };
     while let Some(chunk) = bytes.next().await {
@@ -128,7 +131,9 @@ async fn bring(
                 let bytes = std::mem::take(unreported);
                 engine.post([Event::Progressed { attempt, bytes }]);
             }
+            let paused = (at >= allowed.end()).then(|| clock.now());
             let room = allowed.beyond(at).await - at;
+            rested += paused.map_or(Duration::ZERO, |since| clock.now().saturating_sub(since));
             let fits = usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len());
             let mut piece = chunk.split_to(fits);
             let known = match &mut read {
@@ -155,7 +160,11 @@ async fn bring(
         let reason = format!("the answer ended {} bytes early", covers.end - at);
         return Err(Error::interrupted(entry.name, reason));
     }
-    observe(engine, &device, at - covers.start, first_byte, clock.now().saturating_sub(began));
+    let whole = clock.now().saturating_sub(began);
+    // What its reader took his time for says nothing about the device.
+    if rested < whole / RESTED_PART_MAX {
+        observe(engine, &device, at - covers.start, first_byte, whole);
+    }
     Ok(())
 }
 
@@ -174,12 +183,18 @@ async fn met(
         Some(_) if was_met && entry.size.is_none() => range.start..u64::MAX,
         _ => range,
     };
-    let reading = store.read(entry, range).await?;
+    let reading = store.read(entry, range.clone()).await?;
     item.pin(&reading.entry)?;
     let Entry { size, version, .. } = item.entry();
     let is_whole =
         |covers: &Range<u64>| covers.start == 0 && covers.end >= size.unwrap_or(u64::MAX);
     if version.is_some() || is_whole(&reading.range) {
+        let end = range.end.min(size.unwrap_or(u64::MAX));
+        // What its reader waits for would be taken for brought.
+        if reading.range.start > range.start || reading.range.end < end {
+            let reason = "its store gave another part of it than it was asked for";
+            return Err(Error::refused(entry.name.clone(), reason));
+        }
         return Ok(reading);
     }
     drop(reading);

@@ -1,9 +1,10 @@
 //! The consumers' end of a set: hands out members as they arrive, each once.
 
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-use futures::Stream;
+use futures::{FutureExt as _, Stream};
 use store::{Entry, Error};
 
 use super::arrivals::{Arrivals, Delivered, Here};
@@ -81,13 +82,32 @@ impl Engine {
         drop(state);
         after.finish(&engine.pool);
         let pump = pump::run(Arc::downgrade(&engine), set, terms.origin, room, wants);
+        let pump = ended(Arc::downgrade(&engine), set, Arc::clone(&arrivals), pump);
         let pump = engine.handle.spawn(pump).abort_handle();
         Feed { engine, set, arrivals, pump }
     }
 }
 
+/// Lists, and ends the set where that panics: its consumers would wait for ever.
+async fn ended(
+    engine: Weak<Inner>,
+    set: SetId,
+    arrivals: Arc<Arrivals>,
+    pump: impl Future<Output = ()> + Send,
+) {
+    if AssertUnwindSafe(pump).catch_unwind().await.is_err() {
+        arrivals.lock().panicked();
+        if let Some(engine) = engine.upgrade() {
+            engine.post([Event::ListingEnded { set }]);
+        }
+    }
+}
+
 impl Feed {
     /// The next member that is ready, waiting for it; `None` after the last.
+    ///
+    /// # Panics
+    /// At the end, if what lists the names panicked.
     pub fn next(&self) -> Option<Arrival> {
         loop {
             match self.look() {
@@ -184,7 +204,10 @@ impl Feed {
     fn found(&self, here: &mut Here) -> Poll<Option<Arrival>> {
         match here.pop() {
             Some(delivered) => Poll::Ready(Some(self.handed_out(delivered))),
-            None if here.has_ended() => Poll::Ready(None),
+            None if here.has_ended() => {
+                assert!(!here.has_panicked(), "what lists the names of a set panicked");
+                Poll::Ready(None)
+            }
             None => Poll::Pending,
         }
     }

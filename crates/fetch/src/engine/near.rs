@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
-use store::Error;
+use store::{Entry, Error};
 
 use super::Inner;
 use super::item::{Item, Source};
@@ -101,13 +101,18 @@ impl NearFile {
     /// Its descriptor, at the beginning; each call gives one of its own.
     ///
     /// # Errors
-    /// As opening a file.
+    /// As opening a file; [`Error::Changed`] if another version is there by now.
     pub fn open(&self) -> Result<File, Error> {
         let path = self.hold.item.path().expect("it is a file");
-        match self.hold.item.take_file() {
-            Some(file) => Ok(file),
-            None => Ok(self.hold.engine.costs.open_regular(path)?.0),
+        if let Some(file) = self.hold.item.take_file() {
+            return Ok(file);
         }
+        let (file, status) = self.hold.engine.costs.open_regular(path)?;
+        let Entry { name, size, version, .. } = self.hold.item.entry();
+        // Files of the kernel, which tell no size, are others each time.
+        let is_same = size == Some(0) && status.size == 0
+            || version.is_none_or(|version| version == status.version());
+        if is_same { Ok(file) } else { Err(Error::Changed { name }) }
     }
 
     /// A reader of it, at the beginning.

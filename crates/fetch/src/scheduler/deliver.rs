@@ -31,7 +31,7 @@ impl Scheduler {
             self.out.push(Action::End { set: id });
         }
         if let Some(names) = set.room(self.limits.lookahead) {
-            set.granted += names;
+            set.granted += i64::from(names);
             self.out.push(Action::Expand { set: id, names });
         }
     }

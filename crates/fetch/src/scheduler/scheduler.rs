@@ -269,7 +269,7 @@ impl Scheduler {
             self.out.push(Action::Drop { member: id });
             return None;
         };
-        set.granted = set.granted.saturating_sub(1);
+        set.granted -= 1;
         set.waiting += 1;
         self.serial += 1;
         member.serial = self.serial;

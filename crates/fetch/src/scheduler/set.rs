@@ -23,8 +23,8 @@ pub(super) struct Set {
     pub(super) listing_ended: bool,
     pub(super) closed: bool,
     pub(super) ended: bool,
-    /// Names that may still be listed.
-    pub(super) granted: u32,
+    /// Names that may still be listed; below 0 where more came at a time than there was room for.
+    pub(super) granted: i64,
     /// Members listed and not begun, and names that never will be.
     pub(super) waiting: u32,
     /// Members begun and not delivered.
@@ -76,7 +76,8 @@ impl Set {
 
     /// How many names more may be listed, once that is worth saying.
     pub(super) fn room(&self, lookahead: u32) -> Option<u32> {
-        let room = lookahead.saturating_sub(self.waiting).saturating_sub(self.granted);
+        let room = i64::from(lookahead) - i64::from(self.waiting) - self.granted;
+        let room = u32::try_from(room).unwrap_or(0);
         let worth = room > 0 && room >= lookahead / 4;
         (worth && self.started && !self.listing_ended && !self.closed).then_some(room)
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt as _};
-use store::{ByteStream, Costs, Entry, Error, Name, Stores, blocking};
+use store::{ByteStream, Costs, Error, Name, Stores, blocking};
 
 use crate::ListSource;
 
@@ -47,9 +47,7 @@ async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<Byte
         }
         ListSource::Object(name) => {
             let Some(path) = name.path() else {
-                let store = stores.of(&name)?;
-                let reading = store.read(&Entry::named(name), 0..u64::MAX).await?;
-                return Ok(reading.bytes);
+                return stores.contents(name).await;
             };
             let path = base.join(path);
             let costs = Arc::clone(stores.costs());
