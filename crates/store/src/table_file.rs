@@ -7,9 +7,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sled::{DeviceTable, TableError};
+use sled::{Device, DeviceTable, TableError};
 
-use crate::{Clock, own_folder};
+use crate::{Clock, Name, own_folder};
 
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
@@ -173,17 +173,28 @@ fn read(path: &Path) -> Result<DeviceTable, Warning> {
     };
     // What is not text is not TOML: let the parser say so.
     let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
-    table.map(|table| table.known_by(Clock::real().unix_s())).map_err(|source| {
+    table.map(|table| without_secrets(table.known_by(Clock::real().unix_s()))).map_err(|source| {
         let aside = path.with_extension("toml.broken");
         let kept_as = fs::rename(path, &aside).is_ok().then_some(aside);
         Warning::SetAside { path: path.to_owned(), kept_as, source: Box::new(source) }
     })
 }
 
+/// Without devices whose names hold a password, as those of some servers once did.
+fn without_secrets(mut table: DeviceTable) -> DeviceTable {
+    let has_secret = |device: &&Device| {
+        let name = Name::from(device.name());
+        name.redacted() != name
+    };
+    let secret: Vec<Device> = table.devices().filter(has_secret).cloned().collect();
+    for device in &secret {
+        table.forget(device);
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
-    use sled::Device;
-
     use super::*;
 
     fn files(folder: &Path) -> TableFiles {
@@ -191,6 +202,21 @@ mod tests {
             system: folder.join("system/devices.toml"),
             user: Some(folder.join("user/devices.toml")),
         }
+    }
+
+    #[test]
+    fn a_password_that_was_kept_once_is_not_kept_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let mut table = DeviceTable::default();
+        for server in ["webdav://me@host", "webdav://me:secret@host", "nfs:host:/a@b"] {
+            table.fill(&Device::new(server), 0.01, 1e6);
+        }
+        fs::create_dir_all(files.own().parent().expect("a folder")).expect("made");
+        fs::write(files.own(), table.to_toml()).expect("written");
+        assert_eq!(files.load().0.devices().count(), 2);
+        files.save(&DeviceTable::default()).expect("saved");
+        assert!(!fs::read_to_string(files.own()).expect("there").contains("secret"));
     }
 
     #[test]
