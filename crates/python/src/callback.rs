@@ -83,8 +83,15 @@ pub(crate) struct Trouble(Mutex<Option<PyErr>>);
 
 impl Trouble {
     fn keep(&self, error: PyErr) {
+        // One too many is let go of unlocked: that may run Python, and wait for the GIL, which who
+        // waits for the lock may have.
+        let mut spare = Some(error);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get_or_insert(error);
+        if kept.is_none() {
+            *kept = spare.take();
+        }
+        drop(kept);
+        drop(spare);
     }
 
     /// Raises what a function raised, once.
