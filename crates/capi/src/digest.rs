@@ -46,7 +46,8 @@ pub extern "C" fn nf_set_size(set: SetId) -> i64 {
 /// `properties` unless it is null. Returns the length of the whole name without
 /// the NUL; 0 past the last; -1 with `errno`: `EBADF` (no such set), `EINVAL`
 /// (`name` is null), or that of a listing which failed at this place: the next
-/// index goes on.
+/// index goes on. Such places are counted, so that there may be more of them than
+/// `nf_set_size` says members: go on until 0 is returned.
 ///
 /// # Safety
 /// `name` has room for `capacity` bytes; `properties` is null or may be written.

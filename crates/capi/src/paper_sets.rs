@@ -118,7 +118,7 @@ pub extern "C" fn sets_size(s: c_int) -> c_long {
 /// Writes at most `capacity` bytes, the NUL among them, and returns the length
 /// of the whole name; 0 past the last; -1 with `errno`: `EBADF`, `EINVAL` (a
 /// negative index, `name` is null), or that of a listing which failed at this
-/// place: the next index goes on.
+/// place: the next index goes on, and there may be more of them than `setSize` says.
 ///
 /// # Safety
 /// `name` has room for `capacity` bytes.

@@ -36,11 +36,10 @@ pub(crate) fn failure(why: impl Display) {
 
 /// Says something on stderr that does not change the exit code.
 pub(crate) fn note(what: impl Display) {
-    progress::wipe();
     // In one write: stderr has no buffer, and often shares a terminal or file with stdout.
     let line = format!("{}: {what}\n", program());
     // A closed stderr leaves nobody to tell.
-    drop(std::io::stderr().lock().write_all(line.as_bytes()));
+    progress::without(|| drop(std::io::stderr().lock().write_all(line.as_bytes())));
 }
 
 /// Whether [`error`] was called in this run.

@@ -59,8 +59,14 @@ impl Drop for Line {
 
 /// Takes the line away, whoever shows one, so that something else can be written.
 pub(crate) fn wipe() {
+    without(|| {});
+}
+
+/// Takes the line away, and lets none come until something short is written.
+pub(crate) fn without(write: impl FnOnce()) {
     let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if std::mem::take(&mut *shown) {
         drop(write!(io::stderr().lock(), "\r\x1b[K"));
     }
+    write();
 }

@@ -189,7 +189,8 @@ impl Part {
     pub(super) fn finish(mut self, modified: Option<SystemTime>, replaces: bool) -> io::Result<()> {
         self.narrow()?;
         if let Some(modified) = modified {
-            self.file.set_modified(modified)?;
+            // Not every file system keeps them.
+            drop(self.file.set_modified(modified));
         }
         self.file.sync_all()?;
         let part = beside(&self.dest, PART);
@@ -306,8 +307,18 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
         renamed => return Ok(renamed?),
     }
     // A file system that cannot: a second name is refused where one is, as well.
-    fs::hard_link(from, to)?;
-    fs::remove_file(from)
+    match rustix::fs::link(from, to) {
+        Err(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP | Errno::MLINK) => {
+            rename_by_place(from, to)
+        }
+        linked => Ok(linked?).and_then(|()| fs::remove_file(from)),
+    }
+}
+
+/// The same where files have one name only: an empty file keeps the place, which others may see.
+fn rename_by_place(from: &Path, to: &Path) -> io::Result<()> {
+    File::create_new(to)?;
+    fs::rename(from, to).inspect_err(|_| drop(fs::remove_file(to)))
 }
 
 /// A hidden name beside `dest`.
@@ -384,6 +395,22 @@ mod tests {
         fs::write(&file, "").expect("written");
         let error = Part::open(&file.join("x/y"), None, None, 0o666).expect_err("no folder");
         assert!(error.to_string().ends_with("/file is not a folder"), "{error}");
+    }
+
+    #[test]
+    fn where_files_have_one_name_nothing_is_replaced_either() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+        fs::write(&from, "new").expect("written");
+        rename_by_place(&from, &to).expect("renamed");
+        assert_eq!(
+            (names(folder.path()), fs::read(&to).expect("there")),
+            (vec!["to".into()], b"new".to_vec())
+        );
+        fs::write(&from, "newer").expect("written");
+        let error = rename_by_place(&from, &to).expect_err("it is there");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&to).expect("there"), b"new");
     }
 
     #[test]

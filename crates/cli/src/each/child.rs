@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,8 +15,8 @@ use nearfirst::Name;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
-use crate::program;
 use crate::sets::interrupt::{self, Prepared};
+use crate::{human, messages, program};
 
 /// How long a command may take to end when it is asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
@@ -63,6 +64,8 @@ impl From<ExitStatus> for Ended {
 #[derive(Debug)]
 pub(super) struct Children {
     running: Arc<Running>,
+    /// For what they write.
+    folder: PathBuf,
     _ended: Prepared,
 }
 
@@ -80,16 +83,18 @@ struct Groups {
 }
 
 impl Children {
-    pub(super) fn new() -> Self {
+    /// What they write is kept in `folder`.
+    pub(super) fn new(folder: PathBuf) -> Self {
         let running = Arc::<Running>::default();
         let ended = Arc::clone(&running);
-        Self { running, _ended: interrupt::prepare(move || ended.end()) }
+        Self { running, folder, _ended: interrupt::prepare(move || ended.end()) }
     }
 
     /// Runs a command to its end.
     ///
     /// # Errors
-    /// The system's, if it cannot be run; [`io::ErrorKind::Interrupted`] if the run is broken off.
+    /// The system's, if it cannot be run; [`io::ErrorKind::Interrupted`] if the run is broken off;
+    /// [`io::ErrorKind::Other`] if there is no place for what it writes.
     pub(super) fn run(
         &self,
         words: &[OsString],
@@ -98,9 +103,7 @@ impl Children {
     ) -> io::Result<(Ended, Option<Output>)> {
         let output = match streams {
             Streams::Shared => None,
-            Streams::Kept => {
-                Some(Output { stdout: tempfile::tempfile()?, stderr: tempfile::tempfile()? })
-            }
+            Streams::Kept => Some(Output { stdout: self.file()?, stderr: self.file()? }),
         };
         let set_up = |command: &mut Command| {
             command.stdin(Stdio::null()).process_group(0);
@@ -127,6 +130,18 @@ impl Children {
             return Err(io::ErrorKind::Interrupted.into());
         }
         Ok((ended?, output))
+    }
+}
+
+impl Children {
+    fn file(&self) -> io::Result<File> {
+        tempfile::tempfile_in(&self.folder).map_err(|error| {
+            let folder = human::name(&self.folder);
+            io::Error::other(format!(
+                "{folder}: what its command writes: {}",
+                messages::reason(&error)
+            ))
+        })
     }
 }
 

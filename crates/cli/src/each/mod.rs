@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use nearfirst::{Member, MemberError, Set};
+use rustix::io::Errno;
 
 use crate::sets::flags::{JobFlags, OrderFlags, SetFlags};
 use crate::sets::local::Folder;
@@ -88,14 +89,15 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let specs = sets.specs(&args.specs);
     let set = Arc::new(sets.set_to_read(specs, args.order.set_options(false)));
     let tally = Arc::new(Tally::default());
-    let shown = progress::show_beside_output(&set, &tally);
+    // Commands that write by themselves would write into the line.
+    let shown = (!args.no_group).then(|| progress::show_beside_output(&set, &tally));
     let is_ordered = args.order.is_ordered(false);
     let each = Each {
         words: Words::new(&args.command),
         streams: if args.no_group { Streams::Shared } else { Streams::Kept },
         halts: args.halt_on_error,
         folder: &folder,
-        children: Children::new(),
+        children: Children::new(args.set.fetching.spill_folder()),
         printer: Printer::new(is_ordered),
         tally: &tally,
         next: Mutex::new(0),
@@ -195,13 +197,7 @@ impl Each<'_> {
                 self.stop();
                 None
             }
-            // Its name has a NUL byte, or is too long: the next may do.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::InvalidInput | io::ErrorKind::ArgumentListTooLong
-                ) =>
-            {
+            Err(error) if may_pass(&error) => {
                 self.failed();
                 sets::say_of(&name, messages::reason(&error));
                 None
@@ -253,4 +249,12 @@ impl Each<'_> {
             messages::error(format_args!("{}: {}", human::name(program), messages::reason(error)));
         }
     }
+}
+
+/// Whether the next member may do: the name has a NUL byte or is too long, its output cannot be kept,
+/// or there are too many processes or files at this moment.
+fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::{ArgumentListTooLong, InvalidInput, Other, OutOfMemory, WouldBlock};
+    matches!(error.kind(), ArgumentListTooLong | InvalidInput | Other | OutOfMemory | WouldBlock)
+        || matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt as _;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::child::Output;
@@ -10,6 +11,8 @@ use crate::progress;
 
 /// Outputs that wait for their turn: each holds two open files.
 const WAITING_MAX: u64 = 128;
+/// Bytes that are copied at a time.
+const BLOCK_BYTES: usize = 256 << 10;
 
 /// Writes outputs for several threads.
 #[derive(Debug)]
@@ -70,14 +73,26 @@ impl State {
         if let (Some(output), Ok(())) = (output, &self.written) {
             progress::wipe();
             // Messages of a command are lost where nobody reads them; its output is not.
-            drop(copied(output.stderr, &mut io::stderr().lock()));
-            self.written = copied(output.stdout, &mut io::stdout().lock());
+            drop(copied(&output.stderr, &mut io::stderr().lock()));
+            self.written = copied(&output.stdout, &mut io::stdout().lock());
         }
     }
 }
 
-fn copied(mut from: File, to: &mut impl Write) -> io::Result<()> {
-    from.seek(SeekFrom::Start(0))?;
-    io::copy(&mut from, to)?;
+/// Copies what is there now. Whoever the command has left behind writes on where the file's position
+/// is, which is his, too.
+fn copied(from: &File, to: &mut impl Write) -> io::Result<()> {
+    let (mut at, end) = (0, from.metadata()?.len());
+    let mut block = vec![0; usize::try_from(end).unwrap_or(usize::MAX).min(BLOCK_BYTES)];
+    while at < end {
+        let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+        let read = match from.read_at(&mut block[..most], at) {
+            Ok(0) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        to.write_all(&block[..read])?;
+        at += read as u64;
+    }
     to.flush()
 }

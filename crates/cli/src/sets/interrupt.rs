@@ -1,7 +1,7 @@
 //! A run that is broken off leaves nothing behind: children, temporary files, a line on the terminal.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use tokio::runtime::Handle;
@@ -11,6 +11,8 @@ use crate::{front, progress};
 
 /// What is undone when the run is broken off, the last made first.
 static UNDONE: Mutex<Vec<(u64, Undo)>> = Mutex::new(Vec::new());
+/// Whether it has been, or is being; changed under its lock.
+static IS_UNDONE: AtomicBool = AtomicBool::new(false);
 static NEXT: AtomicU64 = AtomicU64::new(0);
 /// The signal that breaks the run off; 0: none has come.
 static BROKEN_OFF_BY: AtomicI32 = AtomicI32::new(0);
@@ -25,10 +27,19 @@ fn undone() -> MutexGuard<'static, Vec<(u64, Undo)>> {
 #[derive(Debug)]
 pub(crate) struct Prepared(u64);
 
-/// Has `undo` done if the run is broken off before the answer is dropped.
+/// Has `undo` done if the run is broken off before the answer is dropped. Where it has been broken
+/// off, that is done now, and the thread comes to its end here.
 pub(crate) fn prepare(undo: impl FnOnce() + Send + 'static) -> Prepared {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    undone().push((number, Box::new(undo)));
+    let mut undone = undone();
+    if IS_UNDONE.load(Ordering::Relaxed) {
+        drop(undone);
+        undo();
+        loop {
+            std::thread::park();
+        }
+    }
+    undone.push((number, Box::new(undo)));
     Prepared(number)
 }
 
@@ -102,8 +113,11 @@ pub(crate) fn settled(exit: ExitCode) -> ExitCode {
 }
 
 fn undo_all() {
-    let undone = std::mem::take(&mut *undone());
-    for (_, undo) in undone.into_iter().rev() {
+    let mut undone = undone();
+    IS_UNDONE.store(true, Ordering::Relaxed);
+    let all = std::mem::take(&mut *undone);
+    drop(undone);
+    for (_, undo) in all.into_iter().rev() {
         undo();
     }
     progress::wipe();

@@ -75,7 +75,8 @@ fn text(engine: &Engine, tally: &Tally, known: u64, is_listing: bool, elapsed: D
     if let Some(wait) = engine.snapshot().waits.first() {
         let seconds = wait.waited.as_secs_f64();
         let what = engine.member(wait.member).map_or_else(String::new, |name| super::shown(&name));
-        let from = engine.device(wait.device).map_or_else(String::new, |device| device.to_string());
+        let from = engine.device(wait.device);
+        let from = from.map_or_else(String::new, |device| human::name(device.name()).to_string());
         let more = wait.paused.map_or_else(String::new, |paused| {
             format!(" (the server asks for {:.0} s more)", paused.as_secs_f64().ceil())
         });

@@ -17,7 +17,8 @@ pub(crate) fn say(engine: &Engine, tally: &Tally) {
         human::seconds(elapsed.as_secs_f64()),
     ));
     for device in &snapshot.devices {
-        let name = engine.device(device.device).map_or_else(String::new, |d| d.to_string());
+        let name = engine.device(device.device);
+        let name = name.map_or_else(String::new, |device| human::name(device.name()).to_string());
         let first_byte = match (device.first_byte_p50, device.first_byte_p95) {
             (Some(p50), Some(p95)) => format!(
                 ", first byte after {} (one in twenty after more than {})",

@@ -107,7 +107,8 @@ fn say_unmeasured(devices: &BTreeSet<Device>) {
     let (remote, local): (Vec<_>, Vec<_>) = devices.iter().partition(is_remote);
     let ways = [(local, "`nearfirst calibrate` does it"), (remote, "the first fetch does it")];
     for (devices, way) in ways {
-        let names: Vec<_> = devices.iter().map(|device| device.name()).collect();
+        let names: Vec<_> =
+            devices.iter().map(|device| human::name(device.name()).to_string()).collect();
         if !names.is_empty() {
             let was = if names.len() == 1 { "was" } else { "were" };
             messages::note(format_args!("{} {was} never measured: {way}", names.join(", ")));
@@ -194,8 +195,10 @@ impl<W: Write> Run<'_, W> {
             for object in listing::described(&engine, objects) {
                 match object {
                     Ok((entry, sleds)) => {
-                        let name = OsStr::from_bytes(entry.name.as_bytes());
-                        self.described(Path::new(name), &sleds, None)?;
+                        let name = entry.name;
+                        let name = if self.args.json { name } else { name.redacted() };
+                        let path = Path::new(OsStr::from_bytes(name.as_bytes()));
+                        self.described(path, &sleds, None)?;
                     }
                     Err(error) => sets::say_of(&error.name(), error.reason()),
                 }

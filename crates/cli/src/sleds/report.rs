@@ -63,6 +63,7 @@ pub(super) fn folder(
         writeln!(out, "{}: {reason}", human::counted(*files, "file"))?;
     }
     for (device, bytes) in &tree.devices {
+        let device = human::name(device.name());
         writeln!(out, "{:>12}  {device}", human::bytes(*bytes))?;
     }
     delivery(out, &[tree.linear, tree.best], args.plan)?;
@@ -101,7 +102,7 @@ pub(super) fn summary(
     let devices: Vec<_> = tree
         .devices
         .iter()
-        .map(|(device, bytes)| format!("{device} {}", human::bytes(*bytes)))
+        .map(|(device, bytes)| format!("{} {}", human::name(device.name()), human::bytes(*bytes)))
         .collect();
     let devices =
         if devices.is_empty() { String::new() } else { format!("  ({})", devices.join(", ")) };
@@ -150,7 +151,8 @@ fn table(out: &mut impl Write, sleds: &[Sled], all: bool) -> io::Result<()> {
             Place::Unknown => " or memory",
             Place::Cold => " (offline)",
         };
-        let (offset, length, device) = (sled.offset, sled.length, &sled.device);
+        let (offset, length) = (sled.offset, sled.length);
+        let device = human::name(sled.device.name());
         writeln!(
             out,
             "  {offset:>width$}  {length:>width$}  {latency:>8}  {bandwidth:>11}  {device}{note}"
