@@ -32,6 +32,9 @@ const UNSEEN_BYTES_MAX: u64 = 32 << 20;
 /// over long before the last of them is needed.
 const SWEPT_BANDS: u32 = 4;
 
+/// Predictions that are brought near at a time: what waits behind so many would come too late.
+const RUNNING_MAX: usize = 1024;
+
 /// How often it is looked whether what was given up is over, which takes microseconds.
 const LEAVING_LOOKED_EVERY: Duration = Duration::from_micros(200);
 const LEAVING_LOOKS: usize = 250;
@@ -78,7 +81,7 @@ pub struct Carried {
     pub fetched_bytes: u64,
     /// Files that could not be read, or must not be opened for a guess.
     pub refused: u64,
-    /// Files that were given up under pressure of memory.
+    /// Files that were given up under pressure of memory, or because too many others waited.
     pub dropped: u64,
 }
 
@@ -185,7 +188,7 @@ impl Carrier {
         if wanted.is_empty() {
             return told;
         }
-        if self.memory_is_short(now) {
+        if self.running.len() >= RUNNING_MAX || self.memory_is_short(now) {
             self.counts.dropped += wanted.len() as u64;
             return told;
         }

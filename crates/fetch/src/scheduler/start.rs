@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::attempt::Attempt;
 use super::event::{Action, Aim, AttemptId, Kind, SetId};
 use super::member::{PARTS, Part, Stage};
-use super::queue::{FIRST, Key};
+use super::queue::{FIRST, Key, Lane};
 use super::scheduler::Scheduler;
 use super::set::Set;
 use super::slab::{Link, List};
@@ -69,21 +69,27 @@ impl Scheduler {
     fn order_turns(&self, device: u32, turns: &mut Vec<SetId>) {
         let device = &self.devices[device as usize];
         let told_waits = device.told_waits();
-        turns.clear();
-        turns.extend(device.lanes.iter().filter_map(|lane| {
+        let may_start = |lane: &&Lane| {
             let may = lane.told || !told_waits || lane.is_pressing();
-            (may && lane.waits()).then_some(lane.set)
-        }));
-        let is_swept = device.is_swept();
+            may && lane.waits()
+        };
+        let waiting = || device.lanes.iter().filter(may_start);
+        turns.clear();
+        turns.extend(waiting().map(|lane| lane.set));
         if turns.len() > 1 {
-            turns.sort_by_cached_key(|&id| {
-                let asked = self.sets.get(&id).is_some_and(|set| set.asked > 0);
-                let lane = device.lanes.iter().find(|lane| lane.set == id);
-                lane.map(|lane| {
+            let is_swept = device.is_swept();
+            // Of thousands of guesses each has a lane of its own.
+            let mut by_turn: Vec<_> = waiting()
+                .map(|lane| {
+                    let asked = self.sets.get(&lane.set).is_some_and(|set| set.asked > 0);
                     let way = is_swept.then(|| lane.way(device.head));
-                    (!lane.told, !lane.is_pressing(), way, !asked, lane.in_flight, lane.served)
+                    let told = (!lane.told, !lane.is_pressing());
+                    ((told, way, !asked, lane.in_flight, lane.served), lane.set)
                 })
-            });
+                .collect();
+            by_turn.sort_by(|(one, _), (other, _)| one.cmp(other));
+            turns.clear();
+            turns.extend(by_turn.into_iter().map(|(_, set)| set));
         }
     }
 
