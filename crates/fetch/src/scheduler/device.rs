@@ -1,5 +1,6 @@
 //! A device: its window, its queue, and what it has shown of itself.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::attempt::UNMET;
@@ -39,7 +40,7 @@ pub(super) struct Device {
     pub(super) paused_until: Duration,
     /// Whether it is to be looked at when its pause is over.
     pub(super) is_paused: bool,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: BTreeMap<SetId, Lane>,
     /// Where the last read ended, if by position.
     pub(super) head: u64,
     /// Attempts without a first byte.
@@ -72,7 +73,7 @@ impl Device {
             latency: Latency::new(terms.latency.map(|(median, _)| median)),
             paused_until: Duration::ZERO,
             is_paused: false,
-            lanes: Vec::new(),
+            lanes: BTreeMap::new(),
             head: 0,
             unmet: List::default(),
             turns: 0,
@@ -143,7 +144,7 @@ impl Device {
     /// Whether a head serves nothing but guesses: those of a rank go in the order of their places,
     /// whichever set they are of, all opened before any is read.
     pub(super) fn is_swept(&self) -> bool {
-        self.by_position && !self.lanes.iter().any(|lane| lane.told)
+        self.by_position && !self.lanes.values().any(|lane| lane.told)
     }
 
     /// Whether another attempt may start in the window.
@@ -197,43 +198,39 @@ impl Device {
     }
 
     pub(super) fn waits(&self) -> bool {
-        self.lanes.iter().any(Lane::waits)
+        self.lanes.values().any(Lane::waits)
     }
 
     /// Whether something told waits.
     pub(super) fn told_waits(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.told && lane.waits())
+        self.lanes.values().any(|lane| lane.told && lane.waits())
     }
 
     /// The lane of a set, made if it has none.
     pub(super) fn lane(&mut self, set: SetId, told: bool) -> &mut Lane {
-        let at = self.lanes.iter().position(|lane| lane.set == set).unwrap_or_else(|| {
-            self.lanes.push(Lane::new(set, told));
-            self.lanes.len() - 1
-        });
-        &mut self.lanes[at]
+        self.lanes.entry(set).or_insert_with(|| Lane::new(set, told))
     }
 
     pub(super) fn drop_lane_if_empty(&mut self, set: SetId) {
-        if let Some(at) = self.lanes.iter().position(|lane| lane.set == set && lane.is_empty()) {
-            self.lanes.swap_remove(at);
+        if self.lanes.get(&set).is_some_and(Lane::is_empty) {
+            self.lanes.remove(&set);
         }
     }
 
     /// Whether something told is in flight.
     pub(super) fn is_at_told(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.told && lane.in_flight > 0)
+        self.lanes.values().any(|lane| lane.told && lane.in_flight > 0)
     }
 
     /// Whether what was told would wait for a place that something guessed has.
     pub(super) fn gives_way(&self, now: Duration) -> bool {
-        let has_guessed = self.lanes.iter().any(|lane| !lane.told && lane.in_flight > 0);
+        let has_guessed = self.lanes.values().any(|lane| !lane.told && lane.in_flight > 0);
         has_guessed && self.paused_until <= now && self.told_waits()
     }
 
     /// Takes a member out of its place.
     pub(super) fn unqueue(&mut self, set: SetId, place: &Place) {
-        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.set == set) {
+        if let Some(lane) = self.lanes.get_mut(&set) {
             let queue = if place.fresh { &mut lane.fresh } else { &mut lane.begun };
             queue.remove(&place.key);
         }
@@ -242,7 +239,7 @@ impl Device {
     /// The lane has its turn; another comes first next time.
     pub(super) fn serve(&mut self, set: SetId) {
         self.turns += 1;
-        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.set == set) {
+        if let Some(lane) = self.lanes.get_mut(&set) {
             lane.served = self.turns;
         }
     }

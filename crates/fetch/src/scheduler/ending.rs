@@ -48,7 +48,7 @@ impl Scheduler {
         let part = &mut self.parts[part];
         *(if is_hedge { &mut part.hedge } else { &mut part.attempt }) = None;
         let set = self.members[part.member].set;
-        if let Some(lane) = device.lanes.iter_mut().find(|lane| lane.set == set) {
+        if let Some(lane) = device.lanes.get_mut(&set) {
             lane.in_flight -= 1;
         }
         device.drop_lane_if_empty(set);

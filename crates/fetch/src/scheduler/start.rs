@@ -26,7 +26,7 @@ impl Scheduler {
     pub(super) fn serve_device(&mut self, slot: u32) {
         let device = &mut self.devices[slot as usize];
         device.dirty = false;
-        device.blocked = device.lanes.iter().any(|lane| !lane.told && lane.waits());
+        device.blocked = device.lanes.values().any(|lane| !lane.told && lane.waits());
         // Before what is new only what somebody waits for: the rest may come by itself until
         // there is nothing new, and what may be hedged is limited.
         self.hedge(slot, true);
@@ -73,7 +73,7 @@ impl Scheduler {
             let may = lane.told || !told_waits || lane.is_pressing();
             may && lane.waits()
         };
-        let waiting = || device.lanes.iter().filter(may_start);
+        let waiting = || device.lanes.values().filter(may_start);
         turns.clear();
         turns.extend(waiting().map(|lane| lane.set));
         if turns.len() > 1 {
@@ -87,7 +87,7 @@ impl Scheduler {
                     ((told, way, !asked, lane.in_flight, lane.served), lane.set)
                 })
                 .collect();
-            by_turn.sort_by(|(one, _), (other, _)| one.cmp(other));
+            by_turn.sort_by_key(|(turn, _)| *turn);
             turns.clear();
             turns.extend(by_turn.into_iter().map(|(_, set)| set));
         }
@@ -119,7 +119,7 @@ impl Scheduler {
     /// place for that: what was begun; of a device where opens take no place, what was not.
     fn next_in_lane(&self, device: u32, set: SetId) -> Option<(Key, Option<Key>)> {
         let device = &self.devices[device as usize];
-        let lane = device.lanes.iter().find(|lane| lane.set == set)?;
+        let lane = device.lanes.get(&set)?;
         let by_position = device.by_position && !self.sets.get(&set)?.is_listed_order();
         let (head, ahead) =
             if by_position { (Some(device.head), device.opens_ahead()) } else { (None, 0) };
