@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const LOOKS_MAX: usize = 100;
 
 /// Whether a spec may name what is reached over SFTP.
-pub(super) fn may_come_of(spec: &Spec) -> bool {
+fn may_come_of(spec: &Spec) -> bool {
     // Of all others it is not known before they are evaluated.
     matches!(spec, Spec::Glob(glob) if glob.alternatives().iter().flatten().any(is_reached))
 }
@@ -31,9 +31,16 @@ fn is_reached(name: impl AsRef<[u8]>) -> bool {
     Name::new(name.as_ref()).scheme() == Some("sftp")
 }
 
+/// As [`keep`], if some may come of these specs.
+pub(super) fn keep_for(specs: &[Spec]) {
+    if specs.iter().any(may_come_of) {
+        keep();
+    }
+}
+
 /// Has those that are begun from now on come back to this process when they go into the background.
 /// So does everything else that does.
-pub(super) fn keep() {
+fn keep() {
     // Where that cannot be had, they stay behind.
     let _ = set_child_subreaper(Some(getpid()));
 }

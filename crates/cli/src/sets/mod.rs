@@ -138,7 +138,9 @@ impl Sets {
 
     /// The specs that operands stand for; what cannot be understood is said.
     pub(crate) fn specs(&self, operands: &[OsString]) -> Vec<Spec> {
-        specs(self.engine.costs().local(), operands)
+        let specs = specs(self.engine.costs().local(), operands);
+        connections::keep_for(&specs);
+        specs
     }
 
     /// What `--recall` has done about cold objects, if it is given.
@@ -149,9 +151,7 @@ impl Sets {
     /// The set of these specs, as a command without wishes of its own opens it. Whatever the
     /// flags say, nothing is recalled.
     pub(crate) fn open_set(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
-        if specs.iter().any(connections::may_come_of) {
-            connections::keep();
-        }
+        connections::keep_for(&specs);
         Set::open(&self.engine, specs, options)
     }
 

@@ -33,17 +33,23 @@ pub(super) fn objection_to_files(text: &str) -> Option<&'static str> {
 pub(super) fn objection_to_more(text: &str) -> Option<&'static str> {
     let mut rest = text;
     loop {
-        let end = rest.find([';', '\'', '"', '`', '[', '-', '/'])?;
+        let end = rest.find([';', '\'', '"', '`', '[', '-', '/', '$', '@', ':'])?;
         let (found, behind) = (rest.as_bytes()[end], &rest[end + 1..]);
         rest = match found {
-            b';' if without_comments(behind.trim_start_matches([';', ' ', '\n'])).is_empty() => {
+            b';' if behind_comments(behind.trim_start_matches([';', ' ', '\n']), &[])
+                .is_empty() =>
+            {
                 return None;
+            }
+            // Their names may hold quotes.
+            b'$' | b'@' | b':' => {
+                return Some("it is not asked: nothing is bound to its variables");
             }
             b';' => return Some("it is not asked: one query is asked at a time"),
             b'[' => behind.split_once(']')?.1,
             quote @ (b'\'' | b'"' | b'`') => behind.split_once(char::from(quote))?.1,
             // A comment, or the same again behind a sign that is none.
-            _ => Some(without_comments(&rest[end..]))
+            _ => Some(behind_comments(&rest[end..], &[]))
                 .filter(|left| left.len() < behind.len())
                 .unwrap_or(behind),
         };
@@ -52,13 +58,18 @@ pub(super) fn objection_to_more(text: &str) -> Option<&'static str> {
 
 /// What follows spaces, opening parentheses and comments. The comments whose text `MySQL` runs are none.
 fn without_comments(text: &str) -> &str {
+    behind_comments(text, &['!', 'M'])
+}
+
+/// What follows spaces, opening parentheses and comments but those that begin with one of `run`.
+fn behind_comments<'text>(text: &'text str, run: &[char]) -> &'text str {
     let mut rest = text;
     loop {
         rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '(');
         if rest.starts_with("--") {
             rest = rest.split_once('\n').map_or("", |(_, behind)| behind);
         } else if let Some(inside) =
-            rest.strip_prefix("/*").filter(|inside| !inside.starts_with(['!', 'M']))
+            rest.strip_prefix("/*").filter(|inside| !inside.starts_with(run))
         {
             rest = inside.split_once("*/").map_or("", |(_, behind)| behind);
         } else {
@@ -105,8 +116,16 @@ mod tests {
             "select 1; ; -- end",
             "select '; select 1",
             "select 1 /* ;",
+            "select 1 /*! ' ; */ -- : $ @",
         ] {
             assert_eq!(objection_to_more(one), None, "{one}");
+        }
+        for more in [
+            "select 1 /*! ' */; vacuum into 'x' --'",
+            "select $1(') from t; vacuum into 'x' --'",
+            "select @a",
+        ] {
+            assert!(objection_to_more(more).is_some(), "{more}");
         }
         for two in [
             "select 1; pragma x",

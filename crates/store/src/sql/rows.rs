@@ -152,7 +152,10 @@ where
         _ => name,
     };
     let size = row.columns().iter().skip(1).find(|column| column.name() == "size");
-    let size = size.and_then(|column| DB::count(row, column.ordinal()));
+    let is_told = |at: &usize| row.try_get_raw(*at).is_ok_and(|value| !value.is_null());
+    let size = size.map(sqlx::Column::ordinal).filter(is_told);
+    // Of what is said to be empty nothing would be read: it is asked.
+    let size = size.and_then(|at| DB::count(row, at)).filter(|&size| size > 0);
     Ok(Some(Entry { size, ..Entry::named(name) }))
 }
 

@@ -80,13 +80,17 @@ async fn a_full_text_search_of_sqlite_names_files_beside_it() {
 #[tokio::test]
 async fn sizes_and_names_that_are_bytes_are_taken_from_the_row() {
     let (_folder, path) = sqlite(
-        "create table t (name, size); insert into t values (x'2fff', 7), ('/b', -1), ('/c', 'x')",
+        "create table t (name, size); insert into t values (x'2fff', 7), ('/b', -1), ('/c', 'x'),
+            ('/d', null), ('/e', 0)",
     )
     .await;
     let entries = answer(&*path, "select name, 1 as other, size from t").await;
     let found: Vec<_> = entries.iter().map(|entry| entry.as_ref().unwrap()).collect();
     assert_eq!(found[0].name.as_bytes(), b"/\xff");
-    assert_eq!(found.iter().map(|entry| entry.size).collect::<Vec<_>>(), [Some(7), None, None]);
+    assert_eq!(
+        found.iter().map(|entry| entry.size).collect::<Vec<_>>(),
+        [Some(7), None, None, None, None]
+    );
 }
 
 #[tokio::test]
