@@ -32,6 +32,7 @@ mod name;
 #[cfg(feature = "object")]
 mod object;
 mod own_folder;
+mod patience;
 mod pattern;
 mod program;
 #[cfg(feature = "sql")]

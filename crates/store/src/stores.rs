@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 
 use crate::asked::by_beginning;
-use crate::exchange::{patiently, unless_silent};
 use crate::local::Files;
+use crate::patience::{patiently, unless_silent};
 use crate::{Bindings, ByteStream, Costs, Entries, Entry, Error, Name, Query, Store};
 
 /// How long a request may take to connect and to answer with its first byte,

@@ -2,7 +2,6 @@
 //! a body that ends too early is an error and not an end.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
@@ -38,23 +37,6 @@ where
         rest,
         |mut rest| async move { Ok(rest.next().await?.map(|bytes| (bytes, rest))) },
     )
-    .boxed()
-}
-
-/// What nobody else waits for with a limit, a page or a list, as it comes; given up when nothing has
-/// come for so long.
-pub(crate) fn unless_silent<S>(name: Name, limit: Duration, bytes: S) -> ByteStream
-where
-    S: Stream<Item = Result<Bytes, Error>> + Send + 'static,
-{
-    stream::unfold(Some((name, bytes.boxed())), move |rest| async move {
-        let (name, mut bytes) = rest?;
-        if let Ok(next) = tokio::time::timeout(limit, bytes.next()).await {
-            return Some((next?, Some((name, bytes))));
-        }
-        let reason = format!("no more of it came for {} s", limit.as_secs_f32());
-        Some((Err(Error::interrupted(name, reason)), None))
-    })
     .boxed()
 }
 

@@ -5,7 +5,6 @@
 //! is asked for by a signed request that goes nowhere else, a page may send us on.
 
 mod body;
-mod patience;
 mod trouble;
 
 use std::ops::Range;
@@ -13,8 +12,7 @@ use std::time::Duration;
 
 use reqwest::header::{CONTENT_RANGE, HeaderMap, HeaderName, RETRY_AFTER};
 
-pub(crate) use self::body::{Cover, covered, unless_silent};
-pub(crate) use self::patience::{patiently, waits};
+pub(crate) use self::body::{Cover, covered};
 pub(crate) use self::trouble::{causes, said, unanswered};
 use crate::{Clock, Error, Name};
 

@@ -21,8 +21,9 @@ use super::s3::Environment;
 use super::services::{self, Kind, Service};
 use super::transport::Transport;
 use super::wire::{Redirects, Wire};
-use crate::exchange::{Cover, covered, patiently};
+use crate::exchange::{Cover, covered};
 use crate::local::taking_ends;
+use crate::patience::patiently;
 use crate::{
     Answer, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Tier, Version,
 };

@@ -9,7 +9,8 @@ use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 
 use super::error::Refusal;
 use super::wire::Wire;
-use crate::exchange::{content_range, fields, unanswered, waits};
+use crate::exchange::{content_range, fields, unanswered};
+use crate::patience::waits;
 use crate::{Error, Name};
 
 /// Sends the requests of one operation about one object.

@@ -31,9 +31,8 @@ use self::answer::{broken, condition, content_length, described, failure, is_sam
 use self::client::Bodies;
 use self::link::Base;
 use self::network::Hosts;
-use crate::exchange::{
-    Cover, answered, content_range, covered, fields, patiently, text, unless_silent,
-};
+use crate::exchange::{Cover, answered, content_range, covered, fields, text};
+use crate::patience::{patiently, unless_silent};
 use crate::{Answer, ByteStream, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
 
 /// The servers of `http://` and `https://`.

@@ -30,8 +30,8 @@ use self::settings::Settings;
 use super::glob::{self, Folders, Page, Pages};
 use super::place::Root;
 use super::wire::{Redirects, Wire};
-use crate::exchange::patiently;
 use crate::exchange::{Cover, content_range, covered, fields, unanswered};
+use crate::patience::patiently;
 use crate::{
     Answer, Checksum, Entries, Entry, Error, Name, PartLengths, Query, Reading, Recall, Store,
     StoresOptions, Tier,

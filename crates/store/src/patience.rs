@@ -1,8 +1,12 @@
-//! Asking again for names: only who lists knows where the listing stands, so it alone can go on.
+//! Patience with what nobody else asks again for, or waits for with a limit: names. Only who lists
+//! knows where the listing stands, so it alone can go on.
 
 use std::time::Duration;
 
-use crate::Error;
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _, stream};
+
+use crate::{ByteStream, Error, Name};
 
 /// How often a page is asked for before the listing ends with an error.
 const ATTEMPTS: u32 = 6;
@@ -34,4 +38,20 @@ where
         tokio::time::sleep(again).await;
     }
     ask().await
+}
+
+/// A page or a list as it comes, given up when nothing has come for so long.
+pub(crate) fn unless_silent<S>(name: Name, limit: Duration, bytes: S) -> ByteStream
+where
+    S: Stream<Item = Result<Bytes, Error>> + Send + 'static,
+{
+    stream::unfold(Some((name, bytes.boxed())), move |rest| async move {
+        let (name, mut bytes) = rest?;
+        if let Ok(next) = tokio::time::timeout(limit, bytes.next()).await {
+            return Some((next?, Some((name, bytes))));
+        }
+        let reason = format!("no more of it came for {} s", limit.as_secs_f32());
+        Some((Err(Error::interrupted(name, reason)), None))
+    })
+    .boxed()
 }
