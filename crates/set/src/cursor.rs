@@ -153,10 +153,7 @@ impl Ground {
     fn listed(&self, pattern: Vec<u8>) -> Entries {
         if !is_wild(&pattern) {
             let name = Name::new(&*Pattern::unquoted(&pattern));
-            // Web servers have to know which hosts were named here, and not by a page.
-            if !matches!(name.scheme(), Some("http" | "https")) {
-                return one(Ok(Entry::named(self.based(name))));
-            }
+            return one(Ok(Entry::named(self.based(name))));
         }
         let is_relative = Name::new(&*pattern).scheme().is_none() && !pattern.starts_with(b"/");
         let pattern = if is_relative && !self.base.as_os_str().is_empty() {

@@ -98,7 +98,7 @@ fn a_file_that_is_replaced_before_its_turn_is_never_delivered_half() {
     let mut members: Vec<_> = set.iter().take(400).collect();
     for name in &names {
         let new = folder.path().join("new");
-        fs::write(&new, format!("{name} and more")).expect("there is room");
+        fs::write(&new, format!("new {name}")).expect("there is room");
         fs::rename(new, folder.path().join(name)).expect("replaced");
     }
     members.extend(set.iter());
@@ -108,7 +108,7 @@ fn a_file_that_is_replaced_before_its_turn_is_never_delivered_half() {
         match member.read() {
             Ok(bytes) => {
                 let text = String::from_utf8_lossy(&bytes).into_owned();
-                assert!(text == name || text == format!("{name} and more"), "{text}");
+                assert!(text == name || text == format!("new {name}"), "{text}");
             }
             Err(error) => assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}"),
         }

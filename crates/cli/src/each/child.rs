@@ -131,9 +131,7 @@ impl Children {
         }
         Ok((ended?, output))
     }
-}
 
-impl Children {
     fn file(&self) -> io::Result<File> {
         tempfile::tempfile_in(&self.folder).map_err(|error| {
             let folder = human::name(&self.folder);

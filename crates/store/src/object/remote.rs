@@ -309,7 +309,7 @@ impl Inner {
             Names { store: self, name, transport, lister, prefix, deep, unknown, failed };
         let first = names.page().await?;
         // The first page is asked for again with its listing, which ends with an error of another.
-        names.transport.has_patience();
+        names.transport.be_patient();
         Ok((first.unwrap_or_default(), names))
     }
 

@@ -75,7 +75,7 @@ impl Transport {
     }
 
     /// From now on requests that errors which pass keep from being answered are made again.
-    pub(super) fn has_patience(&self) {
+    pub(super) fn be_patient(&self) {
         self.is_patient.store(true, Ordering::Relaxed);
     }
 
