@@ -308,8 +308,6 @@ impl Inner {
         let mut names =
             Names { store: self, name, transport, lister, prefix, deep, unknown, failed };
         let first = names.page().await?;
-        // The first page is asked for again with its listing, which ends with an error of another.
-        names.transport.be_patient();
         Ok((first.unwrap_or_default(), names))
     }
 
@@ -357,6 +355,9 @@ impl Names {
         let next = self.lister.next().map(Option::transpose);
         let first = self.store.answered(&self.name, &self.transport, next).await?;
         let Some(first) = first else { return Ok(None) };
+        // The first page is asked for again with its listing, which ends with an error of another; the
+        // second may come before all of the first is taken.
+        self.transport.be_patient();
         let mut page = Page::default();
         self.take(&mut page, first);
         for _ in 1..PAGE_NAMES_MAX {
