@@ -213,6 +213,20 @@ fn a_mount_that_does_not_answer_is_given_up_and_others_still_answer() {
 }
 
 #[test]
+fn an_overlay_of_a_mount_that_does_not_answer_is_given_up() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::FileSystem("overlay"));
+    let slow = SlowDir::new(slowfs::Options::default());
+    slow.create("file", b"x");
+    let overlay = Overlay::new(slow.path());
+    let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+    slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+    let costs = costs(Duration::from_millis(50));
+    let error = costs.path_sleds(&overlay.path().join("file")).expect_err("it hangs");
+    assert!(matches!(&error, Error::Stalled { mount, .. } if mount == overlay.path()), "{error}");
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn a_program_that_asked_a_dead_mount_ends_and_holds_nothing() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(slowfs::Options::default());

@@ -1,9 +1,10 @@
 //! Which device a mount stands on, by a name that outlives a reboot.
 
 use std::collections::BTreeSet;
-use std::os::unix::ffi::OsStrExt as _;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sled::Device;
 
@@ -26,27 +27,52 @@ fn device_within(mount: &Mount, mounts: &Mounts, depth: usize) -> Device {
             let family = if mount.fs_type == "nfs4" { "nfs" } else { &mount.fs_type };
             Device::new(format!("{family}:{source}"))
         }
-        Backing::Overlay => {
-            let beneath = lowest_folder(mount)
-                .and_then(|folder| mounts.by_path(folder))
-                .filter(|beneath| depth > 0 && beneath.id != mount.id);
-            beneath.map_or_else(
-                || Device::new(format!("overlay:{source}")),
-                |beneath| device_within(beneath, mounts, depth - 1),
-            )
+        Backing::Overlay | Backing::FarOverlay => {
+            let layers = layer_devices(mount, mounts, depth);
+            match layers.len() {
+                0 => Device::new(format!("overlay:{source}")),
+                1 => Device::new(layers.into_iter().next().expect("it has one")),
+                _ => Device::new(format!("overlay:{}", Vec::from_iter(layers).join("+"))),
+            }
         }
-        Backing::Disk => block_name(mount).map_or_else(
+        Backing::Disk | Backing::FarDisk => block_name(mount).map_or_else(
             || Device::new(format!("{}:{source}", mount.fs_type)),
             |name| Device::new(name_of_block(&name, depth)),
         ),
     }
 }
 
-/// The last of the lower folders: where an image's own files are.
-fn lowest_folder(mount: &Mount) -> Option<&Path> {
-    let lower = mount.option("lowerdir")?.as_bytes();
-    let last = lower.rsplit(|&byte| byte == b':').next()?;
-    Some(Path::new(std::ffi::OsStr::from_bytes(last))).filter(|path| path.is_absolute())
+/// The devices that the layers of an overlay lie on, by name. Which of them a file comes from it does
+/// not say, so that where there are several they count as one of their own; what lies in memory is never
+/// far, and says nothing about the others.
+fn layer_devices(mount: &Mount, mounts: &Mounts, depth: usize) -> BTreeSet<String> {
+    if depth == 0 {
+        return BTreeSet::new();
+    }
+    let beneath = mount.layers().filter_map(|folder| mounts.by_path(folder));
+    let others = beneath.filter(|beneath| beneath.id != mount.id);
+    let mut devices: BTreeSet<String> =
+        others.map(|beneath| device_within(beneath, mounts, depth - 1).to_string()).collect();
+    if devices.len() > 1 {
+        devices.remove(Device::memory().name());
+    }
+    devices
+}
+
+/// The files that the block device of a mount is made of.
+pub(super) fn images(mount: &Mount) -> Vec<PathBuf> {
+    block_name(mount).map_or_else(Vec::new, |name| images_of_block(&name, DEPTH_MAX))
+}
+
+fn images_of_block(name: &str, depth: usize) -> Vec<PathBuf> {
+    if depth == 0 {
+        return Vec::new();
+    }
+    if let Some(image) = image_of_loop(name) {
+        return vec![image];
+    }
+    let beneath = partitioned(name).map_or_else(|| slaves(name), |disk| vec![disk]);
+    beneath.iter().flat_map(|name| images_of_block(name, depth - 1)).collect()
 }
 
 /// The kernel's name for the block device of a mount: by number, or, where
@@ -69,36 +95,53 @@ fn block_name(mount: &Mount) -> Option<String> {
 /// The device that the block device `name` really is: through partitions,
 /// loop devices and device-mapper tables over a single disk.
 fn name_of_block(name: &str, depth: usize) -> String {
-    let folder = Path::new("/sys/class/block").join(name);
-    let disk = || format!("disk:{name}");
     if depth == 0 {
-        return disk();
+        return format!("disk:{name}");
     }
-    if folder.join("partition").exists() {
-        let link = std::fs::read_link(&folder).ok();
-        let parent = link.as_deref().and_then(Path::parent).and_then(Path::file_name);
-        return match parent.and_then(|parent| parent.to_str()) {
-            Some(parent) => name_of_block(parent, depth - 1),
-            None => disk(),
-        };
+    if let Some(disk) = partitioned(name) {
+        return name_of_block(&disk, depth - 1);
     }
-    if let Ok(backing) = std::fs::read_to_string(folder.join("loop/backing_file")) {
-        return format!("loop:{}", backing.trim_end_matches('\n'));
+    if let Some(image) = image_of_loop(name) {
+        return format!("loop:{}", image.display());
     }
-    let beneath: BTreeSet<String> = std::fs::read_dir(folder.join("slaves"))
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.to_owned()))
-        .map(|slave| name_of_block(&slave, depth - 1))
-        .collect();
+    let beneath: BTreeSet<String> =
+        slaves(name).iter().map(|slave| name_of_block(slave, depth - 1)).collect();
     match beneath.len() {
-        0 => disk(),
+        0 => format!("disk:{name}"),
         1 => beneath.into_iter().next().expect("it has one"),
-        _ => match std::fs::read_to_string(folder.join("dm/name")) {
+        _ => match std::fs::read_to_string(folder_of(name).join("dm/name")) {
             Ok(table) => format!("dm:{}", table.trim_end_matches('\n')),
             Err(_) => format!("md:{name}"),
         },
     }
+}
+
+/// What the kernel says of a block device.
+fn folder_of(name: &str) -> PathBuf {
+    Path::new("/sys/class/block").join(name)
+}
+
+/// The disk that a partition is of.
+fn partitioned(name: &str) -> Option<String> {
+    let folder = folder_of(name);
+    if !folder.join("partition").exists() {
+        return None;
+    }
+    let link = std::fs::read_link(&folder).ok()?;
+    Some(link.parent()?.file_name()?.to_str()?.to_owned())
+}
+
+/// The file that a loop device shows.
+fn image_of_loop(name: &str) -> Option<PathBuf> {
+    let mut path = std::fs::read(folder_of(name).join("loop/backing_file")).ok()?;
+    path.pop_if(|byte| *byte == b'\n');
+    Some(PathBuf::from(OsString::from_vec(path)))
+}
+
+/// The block devices that one is made of by a table.
+fn slaves(name: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder_of(name).join("slaves")).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -121,9 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_is_what_its_lowest_layer_is() {
+    fn an_overlay_is_what_its_layers_are() {
         let lines = "1 0 0:8 / / rw - nfs h:/e rw\n\
                      2 1 0:9 / /m rw - overlay overlay rw,lowerdir=/a:/b,upperdir=/u,workdir=/w";
+        assert_eq!(device(lines), "nfs:h:/e");
+        let lines = "1 0 0:8 / / rw - nfs h:/e rw\n\
+                     2 1 0:9 / /u rw - cifs //h/s rw\n\
+                     3 1 0:9 / /m rw - overlay overlay rw,lowerdir=/a:/b,upperdir=/u/d,workdir=/u/w";
+        assert_eq!(device(lines), "overlay:cifs://h/s+nfs:h:/e");
+        let lines = "1 0 0:8 / / rw - nfs h:/e rw\n\
+                     2 1 0:9 / /u rw - tmpfs tmpfs rw\n\
+                     3 1 0:9 / /m rw - overlay overlay rw,lowerdir=/a:/b,upperdir=/u/d,workdir=/u/w";
         assert_eq!(device(lines), "nfs:h:/e");
         assert_eq!(device("2 1 0:9 / /m rw - overlay o rw,lowerdir=a"), "overlay:o");
     }

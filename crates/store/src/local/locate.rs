@@ -71,7 +71,7 @@ enum Answer {
 
 /// The cheapest call that tells the truth about this file.
 fn how_to_ask(file: BorrowedFd<'_>, size: u64, backing: Backing) -> Result<Answer, Reason> {
-    if backing != Backing::Overlay {
+    if !backing.is_overlay() {
         match cached_share(file, size) {
             Ok(Some(false)) => return Ok(Answer::NoneNear),
             Ok(Some(true)) => return Ok(Answer::AllNear),

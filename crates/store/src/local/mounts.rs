@@ -7,6 +7,8 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
+use super::block;
+
 /// Bytes that the table of mounts is expected to take.
 const TABLE_BYTES: usize = 16 << 10;
 
@@ -17,8 +19,12 @@ pub enum Backing {
     Memory,
     /// A block device of this machine.
     Disk,
-    /// Another file system, seen through overlayfs: `cachestat` answers 0 there.
+    /// A block device whose image lies at a server.
+    FarDisk,
+    /// Other file systems, seen through overlayfs: `cachestat` answers 0 there.
     Overlay,
+    /// An overlay of which a layer may not answer.
+    FarOverlay,
     /// A program of this machine: opening a file may empty its cache, and the program may hang.
     Fuse,
     /// A server: it may not answer.
@@ -51,7 +57,21 @@ impl Backing {
 
     /// Whether a call to it may never return.
     pub fn may_stall(self) -> bool {
-        matches!(self, Self::Fuse | Self::Network)
+        matches!(self, Self::FarDisk | Self::FarOverlay | Self::Fuse | Self::Network)
+    }
+
+    /// Whether it shows files of other file systems.
+    pub fn is_overlay(self) -> bool {
+        matches!(self, Self::Overlay | Self::FarOverlay)
+    }
+
+    /// What it is where something beneath it may not answer.
+    fn above_what_may_stall(self) -> Self {
+        match self {
+            Self::Disk => Self::FarDisk,
+            Self::Overlay => Self::FarOverlay,
+            other => other,
+        }
     }
 }
 
@@ -89,12 +109,48 @@ impl Mounts {
         // Its size is not known before; most tables need no more room.
         let mut text = Vec::with_capacity(TABLE_BYTES);
         File::open("/proc/self/mountinfo")?.read_to_end(&mut text)?;
-        Ok(Self::parse(&text))
+        Ok(Self::parse_with(&text, block::images))
     }
 
-    /// Reads the text of a `mountinfo` file; lines it does not understand are passed over.
+    /// Reads the text of a `mountinfo` file; lines it does not understand are passed over. Of block
+    /// devices it does not say where their images lie.
     pub fn parse(text: &[u8]) -> Self {
-        Self(text.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect())
+        Self::parse_with(text, |_| Vec::new())
+    }
+
+    /// As [`Mounts::parse`]; `images` says which files a block device is made of.
+    fn parse_with(text: &[u8], images: impl Fn(&Mount) -> Vec<PathBuf>) -> Self {
+        let lines = text.split(|&byte| byte == b'\n');
+        let mut mounts = Self(lines.filter_map(Mount::parse).collect());
+        // What lies beneath a mount was mounted before it, and most machines have nothing far.
+        if mounts.0.iter().any(|mount| mount.backing.may_stall()) {
+            for at in 0..mounts.0.len() {
+                if mounts.lies_on_what_may_stall(&mounts.0[at], &images) {
+                    mounts.0[at].backing = mounts.0[at].backing.above_what_may_stall();
+                }
+            }
+        }
+        mounts
+    }
+
+    fn lies_on_what_may_stall(
+        &self,
+        mount: &Mount,
+        images: impl Fn(&Mount) -> Vec<PathBuf>,
+    ) -> bool {
+        let beneath = |path: &Path| {
+            let beneath = self.by_path(path).filter(|beneath| beneath.id != mount.id);
+            beneath.map(|beneath| beneath.backing).filter(|backing| backing.may_stall())
+        };
+        match mount.backing {
+            Backing::Overlay => mount.layers().any(|layer| beneath(layer).is_some()),
+            // A program of this machine that serves an image is trusted as the kernel's own drivers are.
+            Backing::Disk => images(mount)
+                .iter()
+                .filter_map(|image| beneath(image))
+                .any(|backing| backing != Backing::Fuse),
+            _ => false,
+        }
     }
 
     /// All, in the order in which they were mounted.
@@ -139,13 +195,16 @@ impl Mount {
         Some(Self { id, major_minor, root, point, fs_type, source, options, backing })
     }
 
-    /// The value of one option of the file system, such as `lowerdir`.
-    pub(crate) fn option(&self, name: &str) -> Option<&OsStr> {
+    /// The folders that an overlay shows together, as its mounter named them, the relative left out.
+    pub(super) fn layers(&self) -> impl Iterator<Item = &Path> {
         let options = self.options.as_bytes().split(|&byte| byte == b',');
-        let mut value = options.filter_map(|option| {
-            option.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(OsStr::from_bytes)
+        let lists = options.filter_map(|option| {
+            let (name, value) = option.split_at(option.iter().position(|&byte| byte == b'=')?);
+            matches!(name, b"lowerdir" | b"lowerdir+" | b"datadir+" | b"upperdir")
+                .then_some(&value[1..])
         });
-        value.next_back()
+        let folders = lists.flat_map(|folders| folders.split(|&byte| byte == b':'));
+        folders.map(|folder| Path::new(OsStr::from_bytes(folder))).filter(|path| path.is_absolute())
     }
 }
 
@@ -203,6 +262,7 @@ fn unescape(field: &[u8]) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use super::Backing::{Disk, FarDisk, FarOverlay, Network, Overlay};
     use super::*;
 
     const TEXT: &[u8] = b"\
@@ -233,12 +293,31 @@ nonsense
     }
 
     #[test]
-    fn options_are_found_by_name() {
+    fn the_layers_of_an_overlay_are_found() {
         let mounts = Mounts::parse(TEXT);
         let overlay = mounts.by_id(31).expect("it is there");
-        assert_eq!(overlay.option("lowerdir"), Some(OsStr::new("/l1:/l2")));
-        assert_eq!(overlay.option("lower"), None);
-        assert_eq!(overlay.backing, Backing::Overlay);
+        assert_eq!(overlay.backing, Overlay);
+        let layers: Vec<_> = overlay.layers().collect();
+        assert_eq!(layers, [Path::new("/l1"), Path::new("/l2"), Path::new("/u")]);
+    }
+
+    #[test]
+    fn what_lies_on_a_mount_that_may_not_answer_may_not_either() {
+        let text = b"\
+1 0 254:0 / / rw - ext4 /dev/vda rw
+2 1 0:40 / /srv rw - nfs4 host:/export rw
+3 1 7:0 / /image rw - ext4 /dev/loop0 rw
+4 1 0:41 / /near rw - overlay overlay rw,lowerdir=/l1:/l2,upperdir=/u
+5 1 0:42 / /far rw - overlay overlay rw,lowerdir+=/l1,lowerdir+=/image/l2,upperdir=/u
+6 1 0:43 / /above rw - overlay overlay rw,lowerdir=/l1,upperdir=/far/u
+";
+        let images = |mount: &Mount| match mount.major_minor {
+            (7, 0) => vec![PathBuf::from("/srv/disk.img")],
+            _ => vec![PathBuf::from("/var/disk.img")],
+        };
+        let mounts = Mounts::parse_with(text, images);
+        let backings: Vec<_> = mounts.all().iter().map(|mount| mount.backing).collect();
+        assert_eq!(backings, [Disk, Network, FarDisk, Overlay, FarOverlay, FarOverlay]);
     }
 
     #[test]

@@ -209,7 +209,7 @@ fn measure(
     // A tenth of the time for bringing it in.
     let bytes = size.min(affordable_bytes(&observations, limit.as_secs_f64() / 10.0));
     // Overlayfs does not say what is in memory, so that it could not be left as it is.
-    let near = if backing == Backing::Overlay {
+    let near = if backing.is_overlay() {
         Vec::new()
     } else {
         // What the device takes is known, and that is what matters most.

@@ -41,7 +41,13 @@ pub(crate) fn points(
     scope: &Scope,
     costs: &Costs,
 ) -> Result<Vec<PathBuf>, (PathBuf, store::Error)> {
-    let point = |path: &PathBuf| costs.local().stat(path).map(|status| status.mount);
+    let point = |path: &PathBuf| match costs.local().stat(path)? {
+        status if status.backing == Backing::Pseudo => Err(store::Error::refused(
+            path.as_path(),
+            "its files hold no data that could be fetched",
+        )),
+        status => Ok(status.mount),
+    };
     scope.on.iter().map(|path| point(path).map_err(|error| (path.clone(), error))).collect()
 }
 
@@ -103,10 +109,10 @@ fn is_worth(mount: &Mount, device: &sled::Device, table: &DeviceTable) -> bool {
     let can_be = match mount.backing {
         Backing::Memory | Backing::Pseudo => false,
         // The layers' own file systems tell what containers open.
-        Backing::Overlay => mount.point == Path::new("/"),
+        Backing::Overlay | Backing::FarOverlay => mount.point == Path::new("/"),
         // To be told is to have the file opened.
         Backing::Fuse => table.keeps_cache(device) == Some(true),
-        Backing::Disk | Backing::Network => true,
+        Backing::Disk | Backing::FarDisk | Backing::Network => true,
     };
     // A cost that nobody knows is not taken to be small.
     can_be
