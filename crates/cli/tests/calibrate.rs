@@ -5,7 +5,7 @@ mod ground;
 use std::fs;
 
 use ground::{Ground, objects, stderr, stdout};
-use testkit::{Facility, FileSystem, LoopDisk, skip_unless};
+use testkit::{Facility, FileSystem, LoopDisk, MemoryCgroup, Program, skip_unless};
 
 const BRIEF: [&str; 2] = ["--seconds", "0.2"];
 
@@ -59,6 +59,19 @@ fn what_tells_too_little_leaves_what_was_known() {
     let devices = objects(&ground.run(&["devices", "--json"]));
     let known = devices.iter().find(|known| known["device"] == device.as_str()).unwrap();
     assert_eq!(known["latency_s"]["p50"], 0.5, "{known}");
+}
+
+#[test]
+fn a_small_memory_group_is_not_overrun() {
+    skip_unless!(Facility::Root, Facility::Cgroup("memory"));
+    let ground = Ground::new();
+    ground.create_far("file", 16 << 20, 0);
+    let calibrate =
+        Program::at(env!("CARGO_BIN_EXE_nearfirst")).cmd(["calibrate", BRIEF[0], BRIEF[1]]);
+    let calibrate = calibrate.arg(ground.path()).env("NEARFIRST_STATE", ground.state());
+    let output = MemoryCgroup::new(48 << 20).run(calibrate);
+    let said = String::from_utf8_lossy(output.succeeds().stdout());
+    assert!(said.contains("saved in"), "{said}");
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod object;
 mod own_folder;
 mod patience;
 mod pattern;
+mod pressure;
 mod program;
 #[cfg(feature = "sql")]
 mod sql;
@@ -60,6 +61,7 @@ pub use local::{
 pub use name::Name;
 pub use own_folder::own_folder;
 pub use pattern::Pattern;
+pub use pressure::Pressure;
 pub use program::Programs;
 pub use store::{Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Store};
 pub use stores::{Permissions, Stores, StoresOptions};

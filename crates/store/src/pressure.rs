@@ -1,4 +1,4 @@
-//! Whether memory is short: then nothing is fetched on a guess.
+//! Whether memory is short, and how much of it this process could still have.
 //!
 //! Files are charged to the memory group of who brings them in, so the limit of a group counts as
 //! the machine's memory does.
@@ -16,11 +16,11 @@ const STALLED_PERCENT: f32 = 5.0;
 const AVAILABLE_PERCENT: u64 = 5;
 /// What is fetched and not read yet may take one part in so many of what programs could still have:
 /// beyond it, what came first would be gone again before it is read.
-const UNREAD_SHARE: u64 = 4;
+const SHARE: u64 = 4;
 
 /// What the kernel last said of memory.
 #[derive(Debug, Default)]
-pub(crate) struct Pressure {
+pub struct Pressure {
     /// Who says it; `None` before it was asked first.
     tellers: Option<Tellers>,
     asked: Option<Duration>,
@@ -89,16 +89,17 @@ struct Room {
 }
 
 impl Pressure {
-    /// Whether nothing may be fetched on a guess.
-    pub(crate) fn is_high(&mut self, now: Duration) -> bool {
+    /// Whether memory is so short at `now` that nothing may be fetched on a guess.
+    pub fn is_high(&mut self, now: Duration) -> bool {
         self.ask(now);
         self.is_high
     }
 
-    /// How many bytes may be fetched and not read yet; `None` if nobody tells.
-    pub(crate) fn room(&mut self, now: Duration) -> Option<u64> {
+    /// Bytes that one may take at `now` and leave others theirs, such as for what is fetched and not read
+    /// yet; `None` if nobody tells.
+    pub fn room(&mut self, now: Duration) -> Option<u64> {
         self.ask(now);
-        self.available.map(|available| available / UNREAD_SHARE)
+        self.available.map(|available| available / SHARE)
     }
 
     fn ask(&mut self, now: Duration) {

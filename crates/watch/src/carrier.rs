@@ -15,11 +15,10 @@ use fetch::engine::{Engine, EngineOptions, Feed, Near, Turn, Want};
 use fetch::scheduler::{Limits, Order, Origin, SetTerms};
 use futures::stream;
 use futures::task::AtomicWaker;
-use store::{Clock, Costs, Entry, Name, Stores, StoresOptions};
+use store::{Clock, Costs, Entry, Name, Pressure, Stores, StoresOptions};
 use tokio::task::AbortHandle;
 use tree::{Event, Predicted, Prediction, PredictionId};
 
-use crate::pressure::Pressure;
 use crate::recent::Recent;
 use crate::unread::Unread;
 

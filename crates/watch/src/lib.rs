@@ -7,7 +7,6 @@ mod driver;
 mod mapped;
 mod parts;
 mod pattern_store;
-mod pressure;
 mod ranges;
 mod recent;
 pub mod service;

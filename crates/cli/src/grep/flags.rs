@@ -1286,7 +1286,8 @@ static FLAGS: &[Flag] = &[
         heading: READING,
         help: "Memory for results that wait for their turn; 64M by default",
         more: "What does not fit waits in a temporary file. What is fetched of objects and not searched \
-               yet takes as much again; 256M by default.",
+               yet takes as much again; 256M by default, but no more than a quarter of what \
+               memory could still be had.",
         apply: |a, g| {
             a.budget_bytes = Some(bytes(g.text()?)?);
             Ok(())

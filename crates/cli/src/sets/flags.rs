@@ -44,6 +44,7 @@ pub(crate) struct SetFlags {
 pub(crate) struct BudgetFlag {
     /// Memory for what is fetched and not read yet: 64M, 2G; 256M by default
     ///
+    /// By default no more than a quarter of what this process and its memory group could still have.
     /// What does not fit goes to disk (--spill), or waits.
     #[arg(id = "budget", long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
     pub(crate) bytes: Option<u64>,
@@ -122,7 +123,7 @@ pub(crate) struct FetchFlags {
 impl FetchFlags {
     /// How an engine is to be set up.
     pub(crate) fn options(&self, budget_bytes: Option<u64>) -> EngineOptions {
-        let defaults = Limits::default();
+        let defaults = Limits::here();
         let limits = Limits {
             budget_bytes: budget_bytes.map_or(defaults.budget_bytes, Limits::data_bytes),
             spill_bytes: self.spill_max.unwrap_or(defaults.spill_bytes),

@@ -47,13 +47,19 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(5);
 const RUNTIME_DESCRIPTORS: usize = 8;
 
 /// How an engine is set up.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct EngineOptions {
     /// What it may use, and when it loses patience.
     pub limits: Limits,
     /// Where bytes go that the budget has no room for; the system's folder for
     /// temporary files if not said.
     pub spill_folder: Option<PathBuf>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { limits: Limits::here(), spill_folder: None }
+    }
 }
 
 /// Brings near what sets want; one for a process, shared by all its sets.

@@ -14,7 +14,7 @@ use sled::Observation;
 use super::probe::Progress;
 use super::residency::{Method, ranges_by};
 use super::warm::left_as_it_was;
-use crate::Clock;
+use crate::{Clock, Pressure};
 
 /// Random reads that a latency is taken from.
 const LATENCY_READS: usize = 32;
@@ -205,10 +205,12 @@ pub(super) fn read(file: &File, range: Range<u64>, buffer: &mut [u8]) -> io::Res
 }
 
 /// Empties the processor's caches of what they hold of files: what was read into memory a while ago
-/// is not in them, and takes twice as long to read as what is.
+/// is not in them, and takes twice as long to read as what is. Where memory is short some of them are.
 pub(super) fn leave_caches() {
+    let room = Pressure::default().room(Duration::ZERO).and_then(|room| usize::try_from(room).ok());
+    let bytes = cache_bytes().unwrap_or(CACHE_BYTES).min(room.unwrap_or(usize::MAX));
     // Not of zeros: those are all the same page.
-    let other = std::hint::black_box(vec![1_u8; cache_bytes().unwrap_or(CACHE_BYTES)]);
+    let other = std::hint::black_box(vec![1_u8; bytes]);
     std::hint::black_box(other.iter().step_by(LINE_BYTES).fold(0, |sum: u8, byte| sum ^ byte));
 }
 
