@@ -9,6 +9,9 @@ pub(crate) fn bytes(count: u64) -> String {
     if count < 1024 { format!("{count} B") } else { scaled(count as f64, "B") }
 }
 
+/// What nobody reads by its digits: only a device table that somebody wrote by hand says such things.
+const HUGE: f64 = 1e12;
+
 /// A rate in bytes per second: `2.7 GiB/s`.
 pub(crate) fn rate(bytes_per_second: f64) -> String {
     scaled(bytes_per_second, "B/s")
@@ -24,6 +27,9 @@ fn scaled(value: f64, unit: &str) -> String {
     {
         value /= 1024.0;
         prefix = next;
+    }
+    if value >= HUGE {
+        return format!("{value:.1e} {prefix}{unit}");
     }
     let decimals = usize::from(value < 99.95 && !prefix.is_empty());
     format!("{value:.decimals$} {prefix}{unit}")
@@ -48,11 +54,10 @@ pub(crate) fn seconds(value: f64) -> String {
         let decimals = if unit < 1e-8 { 0 } else { decimals };
         return format!("{count:.decimals$} {name}");
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "positive; a huge one saturates"
-    )]
+    if value >= HUGE {
+        return format!("{value:.1e} s");
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within bounds")]
     let whole = value.round() as u64;
     let (large, large_name, small, small_name) = match whole {
         ..3600 => (whole / 60, "min", whole % 60, "s"),
@@ -138,6 +143,8 @@ mod tests {
             assert_eq!(bytes(count), text);
         }
         assert_eq!(rate(48e6), "45.8 MiB/s");
+        assert_eq!(rate(1e308), "8.7e289 EiB/s");
+        assert_eq!(seconds(1e308), "1.0e308 s");
     }
 
     #[test]

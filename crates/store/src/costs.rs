@@ -62,7 +62,7 @@ impl Costs {
 
     fn loaded(&self) -> &Loaded {
         self.loaded.get_or_init(|| {
-            let (mut table, warnings) = self.files.load();
+            let (mut table, warnings) = self.files.load(&self.local);
             let mounts = self.local.mounts().unwrap_or_default();
             if mounts.all().iter().any(|mount| mount.fs_type.starts_with("nfs"))
                 && let Ok(mountstats) = std::fs::read_to_string("/proc/self/mountstats")
@@ -311,7 +311,7 @@ impl Costs {
             return Ok(());
         }
         let part = self.table().only(&learned);
-        self.files.save(&part)
+        self.files.save(&part, &self.local)
     }
 }
 

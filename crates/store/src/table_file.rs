@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sled::{Device, DeviceTable, TableError};
 
-use crate::{Clock, Name, own_folder};
+use crate::{Clock, Error, Local, Name, own_folder};
 
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
@@ -18,6 +18,8 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Devices that a table keeps: a set of web pages may come from any number of servers, and every run
 /// that asks what something costs reads them all, 70 in a millisecond.
 const DEVICES_MAX: usize = 128;
+/// Broken tables that are kept.
+const ASIDE_MAX: usize = 9;
 
 /// How often a lock that another process has is asked for, and after what pause: 2 s in all, where
 /// a table is written in milliseconds.
@@ -94,12 +96,15 @@ impl TableFiles {
         self.user.as_deref().unwrap_or(&self.system)
     }
 
-    /// Reads the system's table, then the user's over it. A file that is not there is empty.
-    pub fn load(&self) -> (DeviceTable, Vec<Warning>) {
+    /// Reads the system's table, then the user's over it. A file that is not there is empty. A mount
+    /// that does not answer is waited for as `local` does.
+    pub fn load(&self, local: &Local) -> (DeviceTable, Vec<Warning>) {
         let mut table = DeviceTable::default();
         let mut warnings = Vec::new();
         for path in std::iter::once(&self.system).chain(&self.user) {
-            match read(path) {
+            let file = path.clone();
+            let silent = |error| Warning::Io { path: path.clone(), source: silence(&error) };
+            match local.bounded(path, move || read(&file)).map_err(silent).flatten() {
                 Ok(part) => table.merge(part),
                 Err(warning) => warnings.push(warning),
             }
@@ -111,29 +116,39 @@ impl TableFiles {
     /// another process saved meanwhile about other devices is kept.
     ///
     /// # Errors
-    /// The system's, on a read-only or full disk.
-    pub fn save(&self, table: &DeviceTable) -> io::Result<()> {
-        let path = self.own();
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder)?;
-        let _lock = locked(&folder.join("devices.lock"))?;
-        let mut merged = read(path).unwrap_or_default();
-        merged.merge(table.clone());
-        merged.keep_latest(DEVICES_MAX);
-        // One name, which the lock guards: who was killed here leaves no more than one behind.
-        let part = folder.join("devices.toml.part");
-        drop(fs::remove_file(&part));
-        let written = File::create_new(&part).and_then(|mut file| {
-            file.write_all(merged.to_toml().as_bytes())?;
-            file.sync_all()
-        });
-        let done = written.and_then(|()| fs::rename(&part, path));
-        if done.is_err() {
-            // What could not be written whole must not stay in part.
-            drop(fs::remove_file(&part));
-        }
-        done
+    /// The system's, on a read-only or full disk; that the mount does not answer, after as long as
+    /// `local` waits for one.
+    pub fn save(&self, table: &DeviceTable, local: &Local) -> io::Result<()> {
+        let (path, table) = (self.own().to_owned(), table.clone());
+        local.bounded(self.own(), move || write(&path, table)).map_err(|error| silence(&error))?
     }
+}
+
+/// Why the mount of a table could not be asked, without its path.
+fn silence(error: &Error) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, error.reason())
+}
+
+fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder)?;
+    let _lock = locked(&folder.join("devices.lock"))?;
+    let mut merged = read(path).unwrap_or_default();
+    merged.merge(table);
+    merged.keep_latest(DEVICES_MAX);
+    // One name, which the lock guards: who was killed here leaves no more than one behind.
+    let part = folder.join("devices.toml.part");
+    drop(fs::remove_file(&part));
+    let written = File::create_new(&part).and_then(|mut file| {
+        file.write_all(merged.to_toml().as_bytes())?;
+        file.sync_all()
+    });
+    let done = written.and_then(|()| fs::rename(&part, path));
+    if done.is_err() {
+        // What could not be written whole must not stay in part.
+        drop(fs::remove_file(&part));
+    }
+    done
 }
 
 /// The lock of a table's folder, waited for a while: who stopped, or a user who only looks, may keep
@@ -174,10 +189,17 @@ fn read(path: &Path) -> Result<DeviceTable, Warning> {
     // What is not text is not TOML: let the parser say so.
     let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
     table.map(|table| without_secrets(table.known_by(Clock::real().unix_s()))).map_err(|source| {
-        let aside = path.with_extension("toml.broken");
+        let aside = free_name(path);
         let kept_as = fs::rename(path, &aside).is_ok().then_some(aside);
         Warning::SetAside { path: path.to_owned(), kept_as, source: Box::new(source) }
     })
+}
+
+/// Where a broken table is kept: what was set aside before is not lost, if it was not often.
+fn free_name(path: &Path) -> PathBuf {
+    let later = (2..=ASIDE_MAX).map(|number| path.with_extension(format!("toml.broken-{number}")));
+    let mut names = std::iter::once(path.with_extension("toml.broken")).chain(later);
+    names.find(|name| !name.exists()).unwrap_or_else(|| path.with_extension("toml.broken"))
 }
 
 /// Without devices whose names hold a password, as those of some servers once did.
@@ -195,6 +217,8 @@ fn without_secrets(mut table: DeviceTable) -> DeviceTable {
 
 #[cfg(test)]
 mod tests {
+    use testkit::{Facility, SlowDir, skip_unless};
+
     use super::*;
 
     fn files(folder: &Path) -> TableFiles {
@@ -214,8 +238,8 @@ mod tests {
         }
         fs::create_dir_all(files.own().parent().expect("a folder")).expect("made");
         fs::write(files.own(), table.to_toml()).expect("written");
-        assert_eq!(files.load().0.devices().count(), 2);
-        files.save(&DeviceTable::default()).expect("saved");
+        assert_eq!(files.load(&Local::default()).0.devices().count(), 2);
+        files.save(&DeviceTable::default(), &Local::default()).expect("saved");
         assert!(!fs::read_to_string(files.own()).expect("there").contains("secret"));
     }
 
@@ -231,8 +255,8 @@ mod tests {
         };
         fs::create_dir_all(folder.path().join("system")).expect("a folder");
         fs::write(&files.system, table(1.0).to_toml()).expect("written");
-        files.save(&table(2.0)).expect("saved");
-        let (loaded, warnings) = files.load();
+        files.save(&table(2.0), &Local::default()).expect("saved");
+        let (loaded, warnings) = files.load(&Local::default());
         assert!(warnings.is_empty(), "{warnings:?}");
         assert!((loaded.estimate(&device, 1).expect("known").latency.p50 - 2.0).abs() < 1e-9);
     }
@@ -243,11 +267,31 @@ mod tests {
         let files = files(folder.path());
         fs::create_dir_all(folder.path().join("user")).expect("a folder");
         fs::write(files.own(), b"version = 1\n[device").expect("written");
-        let (_, warnings) = files.load();
+        let (_, warnings) = files.load(&Local::default());
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].to_string().contains("devices.toml.broken"), "{}", warnings[0]);
         assert!(!files.own().exists());
-        assert!(files.load().1.is_empty());
+        assert!(files.load(&Local::default()).1.is_empty());
+        fs::write(files.own(), b"version = 2\n[device").expect("written");
+        let again = files.load(&Local::default()).1[0].to_string();
+        assert!(again.contains("devices.toml.broken-2"), "{again}");
+        let first = fs::read(files.own().with_extension("toml.broken")).expect("kept");
+        assert_eq!(first, b"version = 1\n[device");
+    }
+
+    #[test]
+    fn tables_on_a_mount_that_does_not_answer_are_given_up() {
+        skip_unless!(Facility::Root, Facility::Fuse);
+        let slow = SlowDir::new(slowfs::Options::default());
+        let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+        slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+        let (files, local) = (files(slow.path()), Local::new(Duration::from_millis(50)));
+        let (_, warnings) = files.load(&local);
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[1].to_string().contains("has not answered for 0.05 s"), "{}", warnings[1]);
+        let error = files.save(&DeviceTable::default(), &local).expect_err("it hangs");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        slow.mount().set_rules(Vec::new());
     }
 
     #[test]
@@ -264,8 +308,8 @@ mod tests {
         for server in 0..1000 {
             learn(&format!("https://server-{server}"), 2 + server % 500);
         }
-        files.save(&table).expect("saved");
-        let (kept, _) = files.load();
+        files.save(&table, &Local::default()).expect("saved");
+        let (kept, _) = files.load(&Local::default());
         assert_eq!(kept.devices().count(), DEVICES_MAX);
         let is_kept = |name: &str| kept.updated(&Device::new(name)) > 0;
         assert!(is_kept("disk:a") && is_kept("https://server-999"));
@@ -280,14 +324,14 @@ mod tests {
         fs::create_dir_all(&own).expect("a folder");
         let lock = File::create(own.join("devices.lock")).expect("made");
         lock.lock_shared().expect("locked");
-        let error = files.save(&DeviceTable::default()).expect_err("locked");
+        let error = files.save(&DeviceTable::default(), &Local::default()).expect_err("locked");
         assert!(error.to_string().contains("devices.lock locked"), "{error}");
         drop(lock);
-        files.save(&DeviceTable::default()).expect("no longer locked");
+        files.save(&DeviceTable::default(), &Local::default()).expect("no longer locked");
         fs::remove_file(files.own()).expect("it is there");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, files.own(), mode).expect("made");
-        assert!(files.load().1[0].to_string().contains("not a regular file"));
+        assert!(files.load(&Local::default()).1[0].to_string().contains("not a regular file"));
     }
 
     #[test]
@@ -305,8 +349,8 @@ mod tests {
         let later = "version = 1\n[device.\"disk:a\"]\nupdated = 18446744073709551615\n\
                      latency_s = [1.0]\nbandwidth_small = [1e6]\n";
         fs::write(files.own(), later).expect("written");
-        files.save(&learned(2.0, Clock::real().unix_s())).expect("saved");
-        let (loaded, _) = files.load();
+        files.save(&learned(2.0, Clock::real().unix_s()), &Local::default()).expect("saved");
+        let (loaded, _) = files.load(&Local::default());
         assert!((loaded.estimate(&device, 1).expect("known").latency.p50 - 2.0).abs() < 1e-9);
     }
 
@@ -317,8 +361,8 @@ mod tests {
         for name in ["disk:a", "disk:b"] {
             let mut table = DeviceTable::default();
             table.fill(&Device::new(name), 1.0, 1.0);
-            files.save(&table).expect("saved");
+            files.save(&table, &Local::default()).expect("saved");
         }
-        assert_eq!(files.load().0.devices().count(), 2);
+        assert_eq!(files.load(&Local::default()).0.devices().count(), 2);
     }
 }

@@ -150,7 +150,7 @@ fn save(
 ) -> io::Result<()> {
     let part = costs.table().only(measured);
     let path = costs.table_files().own();
-    match costs.table_files().save(&part) {
+    match costs.table_files().save(&part, costs.local()) {
         Ok(()) if is_json => Ok(()),
         Ok(()) => writeln!(out, "saved in {}", human::name(path)),
         Err(error) => {

@@ -16,8 +16,9 @@ pub(crate) use row::Row;
 ///
 /// Every device behind a mount, and every other one that the device table knows: the latency of
 /// its first byte, in the median and as nine times in ten; its bandwidth, in the median, for reads
-/// of three sizes; since when that is known; and where it is mounted. No mount is touched, so a
-/// dead one does not matter.
+/// of three sizes; since when that is known; and where it is mounted. No mount is touched but those
+/// that the device tables lie on, and these are waited for no longer than 10 seconds, so a dead one does not
+/// matter.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
