@@ -56,6 +56,12 @@ pub enum ServiceError {
     /// Programs cannot be seen.
     #[error(transparent)]
     System(#[from] system::Error),
+    /// It could see programs, and learn for none of their users.
+    #[error("it may not act for the users of programs: {} missing", lacking.join(", "))]
+    Rights {
+        /// What it lacks.
+        lacking: Vec<&'static str>,
+    },
     /// Another one runs.
     #[error("{}: another `nearfirst watch` runs", lock.display())]
     Runs {
@@ -94,6 +100,10 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     if !rights::may_listen() {
         return Err(system::Error::Refused { what: "files", source: Errno::PERM.into() }.into());
     }
+    let lacking = rights::lacking();
+    if !lacking.is_empty() {
+        return Err(ServiceError::Rights { lacking });
+    }
     // Some file systems tell of opens by descriptors, and folders are kept open to name what is in them.
     descriptors::allow_all();
     let signals = Signals::new()?;
@@ -101,6 +111,11 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let _lock = lock(&folder)?;
     let costs = Arc::new(Costs::load());
     let clock = costs.clock().clone();
+    for excluded in &options.scope.excluded {
+        if let Err(error) = costs.local().stat(excluded) {
+            say(format!("--exclude {}: {}", excluded.display(), error.reason()));
+        }
+    }
     let mut system = System::new(options.scope, costs)?;
     system.wake_by(signals.bell()?);
     rights::become_service()?;
@@ -123,7 +138,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         let events = system.next(patience)?;
         seen.add(&events);
         if let Err(error) = users.tell(events, clock.now()) {
-            say(format!("a user's programs are passed over for a minute: {error}"));
+            say(format!("programs are passed over for a minute: {error}"));
         }
         for asked in asked {
             match asked {

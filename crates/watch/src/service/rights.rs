@@ -46,6 +46,17 @@ pub(crate) fn may_listen() -> bool {
     capabilities(None).is_ok_and(|have| have.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
+/// The rights without which it can become no user, of those that this process has not.
+pub(crate) fn lacking() -> Vec<&'static str> {
+    let needed = [
+        (CapabilitySet::SETUID, "CAP_SETUID"),
+        (CapabilitySet::SETGID, "CAP_SETGID"),
+        (CapabilitySet::CHOWN, "CAP_CHOWN"),
+    ];
+    let have = capabilities(None).map_or(CapabilitySet::empty(), |have| have.effective);
+    needed.iter().filter(|(right, _)| !have.contains(*right)).map(|(_, name)| *name).collect()
+}
+
 /// Gives up what the service does not need.
 ///
 /// # Errors

@@ -113,7 +113,9 @@ impl Users {
                 if started.is_err() || !has_room {
                     self.paused.insert(user, now + PAUSE);
                 }
-                error = error.and(started);
+                error = error.and(started.map_err(|source| {
+                    io::Error::new(source.kind(), format!("user {}: {source}", user.0))
+                }));
             }
             if let Some(attendant) = self.attendants.get_mut(&user) {
                 attendant.active = now;
