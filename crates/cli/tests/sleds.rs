@@ -245,6 +245,12 @@ fn what_is_mounted_below_is_left_alone_unless_asked_for() {
     let output = command.output().unwrap();
     let files: Vec<_> = objects(&output).iter().map(|tree| bytes(tree, "files")).collect();
     assert_eq!(files, [1, 2], "{}", stderr(&output));
+    let said = stderr(&output);
+    assert_eq!(
+        said.matches("tree: 1 mount below it left out; --other-mounts").count(),
+        1,
+        "{said}"
+    );
 }
 
 #[test]

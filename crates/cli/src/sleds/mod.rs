@@ -261,6 +261,13 @@ impl<W: Write> Run<'_, W> {
         let mut line = progress::Line::new(self.costs.clock());
         let tree = tree::sum_up(self.costs, path, self.args.other_mounts, &mut line);
         progress::wipe();
+        if tree.left_out > 0 {
+            messages::note(format_args!(
+                "{}: {} below it left out; --other-mounts goes into them",
+                human::name(path),
+                human::counted(tree.left_out as u64, "mount")
+            ));
+        }
         self.unmeasured.extend(tree.unmeasured.iter().cloned());
         if self.args.json {
             json::line(&mut self.out, &record::tree("folder", path, &tree))

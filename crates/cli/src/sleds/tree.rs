@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nearfirst::{Costs, DeliveryTime, Device, Error, Place, Plan, Reason, Sled, delivery_time};
+use nearfirst::{
+    Backing, Costs, DeliveryTime, Device, Error, Mount, Place, Plan, Reason, Sled, delivery_time,
+};
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 
 use super::shares::Shares;
@@ -38,6 +40,8 @@ pub(super) struct Tree {
     pub(super) unmeasured: BTreeSet<Device>,
     /// Why it is not known of some files where they are, and of how many.
     pub(super) reasons: Vec<(Reason, u64)>,
+    /// Mounts with files of their own that were not gone into.
+    pub(super) left_out: usize,
 }
 
 impl Tree {
@@ -74,7 +78,8 @@ impl Tree {
 
     /// Adds the files of another tree.
     fn merge(&mut self, other: Self) {
-        let Self { files, shares, devices, linear, best, unmeasured, reasons } = other;
+        let Self { files, shares, devices, linear, best, unmeasured, reasons, left_out } = other;
+        self.left_out += left_out;
         self.files += files;
         self.shares.merge(&shares);
         for (device, bytes) in devices {
@@ -109,7 +114,9 @@ pub(super) fn sum_up(
     let mounts = mounts_below(costs, root);
     let below = if other_mounts { HashSet::new() } else { mounts.keys().cloned().collect() };
     let tasks = vec![Task::Folder(root.to_owned())];
-    let (files, tree) = (Vec::new(), Tree::default());
+    let has_files = |point: &&PathBuf| mounts[*point].backing != Backing::Pseudo;
+    let left_out = below.iter().filter(has_files).count();
+    let (files, tree) = (Vec::new(), Tree { left_out, ..Tree::default() });
     let mut walk = Walk { costs, root, mounts, below, tasks, files, tree };
     while let Some(task) = walk.tasks.pop() {
         let (at, outcome) = match task {
@@ -144,8 +151,8 @@ pub(super) fn sum_up(
 struct Walk<'a> {
     costs: &'a Costs,
     root: &'a Path,
-    /// Mount points below the root, as paths that begin with the root, and by their own names.
-    mounts: HashMap<PathBuf, PathBuf>,
+    /// Mounts below the root, by paths that begin with the root.
+    mounts: HashMap<PathBuf, Mount>,
     /// Those that are not gone into.
     below: HashSet<PathBuf>,
     tasks: Vec<Task>,
@@ -213,7 +220,7 @@ impl Walk<'_> {
 
     /// Below which path of the walk all that is on a mount lies.
     fn on(&self, mount: &Path) -> PathBuf {
-        let known = self.mounts.iter().find(|(_, point)| *point == mount);
+        let known = self.mounts.iter().find(|(_, known)| known.point == mount);
         known.map_or_else(|| self.root.to_owned(), |(path, _)| path.clone())
     }
 
@@ -291,16 +298,16 @@ fn progress(files: u64, bytes: u64, folder: &Path) -> String {
     format!("{files}, {}: {}", human::bytes(bytes), human::name(folder))
 }
 
-/// The mount points below `root`, as the walk will meet them, each with its own name.
-fn mounts_below(costs: &Costs, root: &Path) -> HashMap<PathBuf, PathBuf> {
+/// What is mounted below `root`, by the paths at which the walk will meet it.
+fn mounts_below(costs: &Costs, root: &Path) -> HashMap<PathBuf, Mount> {
     // The root's own mount answered when its kind was asked for.
     let whole = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let mounts = costs.local().mounts().unwrap_or_default();
     let points = mounts.all().iter().filter_map(|mount| {
         let below = mount.point.strip_prefix(&whole).ok()?;
-        Some((root.join(below), mount.point.clone()))
+        Some((root.join(below), mount.clone()))
     });
-    points.filter(|(_, point)| *point != whole).collect()
+    points.filter(|(_, mount)| mount.point != whole).collect()
 }
 
 #[cfg(test)]
