@@ -12,12 +12,18 @@ case $prefix in
     ;;
 esac
 
-install_all() {
-    local root=$1$prefix generated
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+umask 022
+# What an installation put there, by which it is removed.
+list=$prefix/share/nearfirst/installed
+
+stage_all() {
+    local root=$stage$prefix generated=$stage/generated
     if [ ! -x target/release/nearfirst ] || [ ! -e target/release/libnearfirst_c.so ]; then
         cargo build --release --workspace
     fi
-    generated=$(mktemp -d)
+    mkdir "$generated"
     target/release/nearfirst generate "$generated"
     install -Dm755 target/release/nearfirst "$root/bin/nearfirst"
     for page in "$generated"/*.1; do
@@ -38,7 +44,13 @@ install_all() {
     for text in docs/*.md; do
         install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
     done
-    DESTDIR=$1 PREFIX=$prefix sh crates/capi/install.sh target/release
+    DESTDIR=$stage PREFIX=$prefix sh crates/capi/install.sh target/release
+    # What debuggers want of them stays where they were built; it is five times as large.
+    strip --strip-debug "$root/bin/nearfirst" "$root"/lib/libnearfirst.a "$root"/lib/libnearfirst.so.*.*
+    install -d "$stage${list%/*}"
+    (cd "$stage" && find . \( -type f -o -type l \) -printf '%P\n' | sort) >"$stage/list"
+    echo "${list#/}" >>"$stage/list"
+    mv "$stage/list" "$stage$list"
 }
 
 # Has the loader know which libraries there are, where it looks for them.
@@ -50,7 +62,10 @@ know_libraries() {
 
 case $action in
 install)
-    install_all "$destdir"
+    stage_all
+    mkdir -p "$destdir/"
+    (cd "$stage" && tr '\n' '\0' <".$list" |
+        xargs -0 cp -d --parents --remove-destination --preserve=mode -t "$destdir/" --)
     know_libraries
     echo "installed under $destdir$prefix"
     if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
@@ -59,15 +74,15 @@ install)
     fi
     ;;
 uninstall)
-    # What an installation would put there is what is removed.
-    stage=$(mktemp -d)
-    trap 'rm -rf "$stage"' EXIT
-    install_all "$stage" >/dev/null
-    (cd "$stage" && find . \( -type f -o -type l \) -print0) |
-        while IFS= read -r -d '' file; do rm -f "$destdir/${file#./}"; done
+    if [ ! -e "$destdir$list" ]; then
+        echo "uninstall: nothing is installed under $destdir$prefix: there is no $destdir$list" >&2
+        exit 1
+    fi
+    cp "$destdir$list" "$stage/list"
+    while IFS= read -r file; do rm -f "$destdir/$file"; done <"$stage/list"
     # Folders that only we had something in; others refuse to go.
-    (cd "$stage" && find . -depth -mindepth 1 -type d -path '*/nearfirst*' -print0) |
-        while IFS= read -r -d '' folder; do rmdir "$destdir/${folder#./}" 2>/dev/null || true; done
+    sed -n 's|/[^/]*$||; /\/nearfirst$/p' "$stage/list" | sort -u |
+        while IFS= read -r folder; do rmdir "$destdir/$folder" 2>/dev/null || true; done
     know_libraries
     echo "removed from $destdir$prefix"
     ;;
