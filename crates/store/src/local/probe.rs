@@ -18,10 +18,10 @@ use rustix::fs::Advice;
 use sled::{Device, Observation};
 
 use super::locate::data_ranges;
-use super::reader::{Access, AlignedBuffer, BLOCK_BYTES, Random, Reader};
+use super::reader::{Access, AlignedBuffer, BLOCK_BYTES, PIECE_BYTES, Random, Reader};
 use super::sys::leave_signals_to_others;
 use super::warm;
-use crate::{Backing, Clock, Error, Kind, Local, Mounts};
+use crate::{Backing, Clock, Error, Kind, Local, Mounts, Pressure};
 
 /// The smallest file that is of use.
 const FILE_BYTES_MIN: u64 = 1 << 20;
@@ -30,7 +30,7 @@ const FILE_BYTES_ENOUGH: u64 = 256 << 20;
 /// Folder entries looked at in search of a file.
 const SEARCH_ENTRIES_MAX: usize = 20_000;
 /// Size of the temporary file, and of the memory that is measured.
-const OWN_FILE_BYTES: usize = 32 << 20;
+const OWN_FILE_BYTES: u64 = 32 << 20;
 /// Others write, too: the temporary file takes no more than this share of what is free.
 const FREE_SHARE: u64 = 8;
 
@@ -137,11 +137,12 @@ pub fn probe_first<'a>(
 pub fn probe_memory(clock: &Clock) -> Result<Probe, Error> {
     let failed = |source: io::Error| Error::io("memory", source);
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
-    let mut file = rustix::fs::memfd_create("nearfirst-probe", flags)
+    let file = rustix::fs::memfd_create("nearfirst-probe", flags)
         .map(File::from)
         .map_err(|error| failed(error.into()))?;
-    file.write_all(&vec![0x55; OWN_FILE_BYTES]).map_err(failed)?;
-    let size = OWN_FILE_BYTES as u64;
+    let room = Pressure::default().room(Duration::ZERO).unwrap_or(u64::MAX);
+    let size = room.clamp(FILE_BYTES_MIN, OWN_FILE_BYTES);
+    fill(&file, size).map_err(failed)?;
     let data = std::iter::once(0..size).collect();
     let mut reader = Reader::new(file, size, data, Access::Memory, clock);
     let observations = reader.observe(Duration::from_millis(300), |_| {}).map_err(failed)?;
@@ -286,31 +287,39 @@ fn largest_file(folder: &Path, clock: &Clock, limit: Duration) -> Option<PathBuf
     best.map(|(_, path)| path)
 }
 
-/// An unlinked file in `folder` with content that no file system compresses away.
+/// An unlinked file in `folder`.
 fn own_file(folder: &Path) -> Result<(File, u64), Error> {
     let failed = |source: io::Error| Error::io(folder, source);
     let room = rustix::fs::statvfs(folder).map_err(|error| failed(error.into()))?;
     let share = room.f_bavail.saturating_mul(room.f_frsize) / FREE_SHARE;
-    let bytes = usize::try_from(share).map_or(OWN_FILE_BYTES, |share| share.min(OWN_FILE_BYTES));
+    let size = share.min(OWN_FILE_BYTES);
     let made = fs::OpenOptions::new()
         .read(true)
         .write(true)
         .mode(0o600)
         .custom_flags(libc::O_TMPFILE)
         .open(folder);
-    let Ok(mut file) = made else {
+    let Ok(file) = made else {
         return Err(Error::NothingToRead { path: folder.to_owned(), bytes_min: FILE_BYTES_MIN });
     };
-    if (bytes as u64) < FILE_BYTES_MIN {
+    if size < FILE_BYTES_MIN {
         return Err(failed(io::Error::other("too little is free for a temporary file to read")));
     }
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let content: Vec<u8> = (0..bytes / 8).flat_map(|_| random.next().to_le_bytes()).collect();
-    file.write_all(&content)
+    fill(&file, size)
         .and_then(|()| file.sync_all())
         .and_then(|()| Ok(rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?))
         .map_err(failed)?;
-    Ok((file, content.len() as u64))
+    Ok((file, size))
+}
+
+/// Writes `size` bytes, rounded up to eight, that no file system compresses away.
+fn fill(file: &File, size: u64) -> io::Result<()> {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut out = io::BufWriter::with_capacity(PIECE_BYTES, file);
+    for _ in 0..size.div_ceil(8) {
+        out.write_all(&random.next().to_le_bytes())?;
+    }
+    out.flush()
 }
 
 #[cfg(test)]
