@@ -18,6 +18,12 @@ umask 022
 # What an installation put there, by which it is removed.
 list=$prefix/share/nearfirst/installed
 
+# What debuggers want stays where it was built; it is many times as large.
+strip_all() {
+    ar t "$1/lib/libnearfirst.a" | { grep '\.dwo$' || true; } | xargs -r ar d "$1/lib/libnearfirst.a"
+    strip --strip-debug "$1/bin/nearfirst" "$1/lib/libnearfirst.a" "$1"/lib/libnearfirst.so.*.*
+}
+
 stage_all() {
     local root=$stage$prefix generated=$stage/generated
     if [ ! -x target/release/nearfirst ] || [ ! -e target/release/libnearfirst_c.so ]; then
@@ -45,12 +51,11 @@ stage_all() {
         install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
     done
     DESTDIR=$stage PREFIX=$prefix sh crates/capi/install.sh target/release
-    # What debuggers want of them stays where they were built; it is five times as large.
-    strip --strip-debug "$root/bin/nearfirst" "$root"/lib/libnearfirst.a "$root"/lib/libnearfirst.so.*.*
+    # Plugins of other compilers say there that they cannot read what is not theirs.
+    strip_all "$root" >/dev/null
     install -d "$stage${list%/*}"
-    (cd "$stage" && find . \( -type f -o -type l \) -printf '%P\n' | sort) >"$stage/list"
-    echo "${list#/}" >>"$stage/list"
-    mv "$stage/list" "$stage$list"
+    touch "$stage$list"
+    (cd "$stage" && find . \( -type f -o -type l \) -printf '%P\n' | sort >".$list")
 }
 
 # Has the loader know which libraries there are, where it looks for them.
@@ -81,7 +86,7 @@ uninstall)
     cp "$destdir$list" "$stage/list"
     while IFS= read -r file; do rm -f "$destdir/$file"; done <"$stage/list"
     # Folders that only we had something in; others refuse to go.
-    sed -n 's|/[^/]*$||; /\/nearfirst$/p' "$stage/list" | sort -u |
+    sed -n 's|/[^/]*$||; /\/nearfirst\(\/\|$\)/p' "$stage/list" | sort -ru |
         while IFS= read -r folder; do rmdir "$destdir/$folder" 2>/dev/null || true; done
     know_libraries
     echo "removed from $destdir$prefix"
