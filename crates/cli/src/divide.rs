@@ -1,5 +1,6 @@
 //! Work on many things, divided among threads.
 
+use std::sync::Mutex;
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
 use crate::flags::processors;
@@ -35,6 +36,19 @@ pub(crate) fn together(threads: usize, work: impl Fn() + Sync) {
         let _ = (1..threads).all(|_| begun(scope, work).is_some());
         work();
     });
+}
+
+/// How many threads the system gives at this moment, up to `threads`: for those who begin theirs
+/// themselves and do not bear a refusal.
+pub(crate) fn startable(threads: usize) -> usize {
+    let gate = Mutex::new(());
+    scope(|scope| {
+        let closed = gate.lock();
+        let pass = || drop(gate.lock());
+        let given = (0..threads).take_while(|_| begun(scope, pass).is_some()).count();
+        drop(closed);
+        given
+    })
 }
 
 /// A thread of the scope, if the system gives one.

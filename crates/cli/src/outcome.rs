@@ -12,6 +12,9 @@ Exit codes:
   1  something could not be; what and why stands on stderr, the rest was done
   2  wrong usage, or the output could not be written";
 
+/// Why a run cannot begin that the system lets have no thread beside its first.
+pub(crate) const NO_THREADS: &str = "no threads can be started";
+
 /// The exit code of a run whose output ended with `written`.
 ///
 /// Who closes the pipe has seen enough: that is no error.

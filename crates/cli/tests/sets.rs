@@ -603,6 +603,9 @@ fn short_of_threads_the_same_is_done_by_fewer_or_it_is_said_that_there_are_none(
         &["cp", "-f", "a.txt", "b.txt", copies],
         &["wc", "a.txt", "b.txt"],
         &["grep", "in", "a.txt"],
+        &["grep", "-r", "in", "."],
+        &["grep", "--files", "."],
+        &["grep", "--sort=path", "in", "."],
         &["order", "a.txt", "b.txt"],
     ] {
         let run = |most| {

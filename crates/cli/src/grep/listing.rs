@@ -45,7 +45,7 @@ pub(super) fn files(
             }
         }
     } else {
-        walk::builder(&settings.paths.all, settings, trouble)?.build_parallel().run(|| {
+        walk::parallel(settings, trouble)?.run(|| {
             Box::new(|entry| {
                 let Some(haystack) = Haystack::new(entry, settings, trouble) else {
                     return WalkState::Continue;

@@ -124,22 +124,20 @@ impl<'a> Run<'a> {
 
     fn in_parallel(&self) -> anyhow::Result<()> {
         let put_off = PutOff::default();
-        walk::builder(&self.settings.paths.all, self.settings, self.trouble)?.build_parallel().run(
-            || {
-                let mut worker = Worker::new(self.settings);
-                let put_off = &put_off;
-                Box::new(move |entry| {
-                    let Some(worker) = &mut worker else { return WalkState::Quit };
-                    let Some(haystack) = Haystack::new(entry, self.settings, self.trouble) else {
-                        return WalkState::Continue;
-                    };
-                    match self.near_first(worker, haystack, put_off) {
-                        Next::Continue => WalkState::Continue,
-                        Next::Quit => WalkState::Quit,
-                    }
-                })
-            },
-        );
+        walk::parallel(self.settings, self.trouble)?.run(|| {
+            let mut worker = Worker::new(self.settings);
+            let put_off = &put_off;
+            Box::new(move |entry| {
+                let Some(worker) = &mut worker else { return WalkState::Quit };
+                let Some(haystack) = Haystack::new(entry, self.settings, self.trouble) else {
+                    return WalkState::Continue;
+                };
+                match self.near_first(worker, haystack, put_off) {
+                    Next::Continue => WalkState::Continue,
+                    Next::Quit => WalkState::Quit,
+                }
+            })
+        });
         if self.is_settled() {
             return Ok(());
         }

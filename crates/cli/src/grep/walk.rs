@@ -7,14 +7,17 @@ use std::slice;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use anyhow::ensure;
 use ignore::overrides::Override;
 use ignore::types::{Types, TypesBuilder};
-use ignore::{DirEntry, WalkBuilder, WalkState};
+use ignore::{DirEntry, WalkBuilder, WalkParallel, WalkState};
 use nearfirst::Name;
 
 use super::asked::{SortBy, TypeChange};
 use super::settings::{Settings, overrides};
 use super::trouble::Trouble;
+use crate::divide::startable;
+use crate::outcome::NO_THREADS;
 use crate::reach::Reach;
 
 /// Files left out beside those of `.ignore`, as ripgrep does.
@@ -55,12 +58,14 @@ fn found<'a>(
     settings: &'a Settings,
     trouble: &'a Trouble,
 ) -> anyhow::Result<Box<dyn Iterator<Item = Haystack> + 'a>> {
-    let mut builder = builder(paths, settings, trouble)?;
     let haystack = |entry| Haystack::new(entry, settings, trouble);
     if !settings.reach.is_wary() {
-        return Ok(Box::new(builder.build().filter_map(haystack)));
+        let walk = builder(paths, settings, trouble)?.build();
+        return Ok(Box::new(walk.filter_map(haystack)));
     }
     // The walk in order opens a folder before it can be kept from it; this one does not.
+    let mut builder = builder(paths, settings, trouble)?;
+    ensure!(startable(2) == 2, NO_THREADS);
     let walk = builder.threads(1).build_parallel();
     let (finds, entries) = mpsc::sync_channel(AHEAD_MAX);
     let search = move || {
@@ -77,11 +82,23 @@ fn found<'a>(
     Ok(Box::new(entries.into_iter().filter_map(haystack)))
 }
 
+/// The walk over all that was named, by as many threads as there may be.
+///
+/// # Errors
+/// A glob or a file type that cannot be understood; that no thread can be started.
+pub(super) fn parallel(settings: &Settings, trouble: &Trouble) -> anyhow::Result<WalkParallel> {
+    let mut builder = builder(&settings.paths.all, settings, trouble)?;
+    // The walk ends, or hangs, where it is given fewer than it counts on.
+    let threads = startable(settings.threads);
+    ensure!(threads > 0, NO_THREADS);
+    Ok(builder.threads(threads).build_parallel())
+}
+
 /// The walk over `paths`.
 ///
 /// # Errors
 /// A glob or a file type that cannot be understood.
-pub(super) fn builder(
+fn builder(
     paths: &[PathBuf],
     settings: &Settings,
     trouble: &Trouble,

@@ -118,7 +118,7 @@ impl Sets {
     ) -> anyhow::Result<Self> {
         let stores = Arc::new(Stores::new(Arc::clone(costs), stores));
         let costs = Arc::clone(costs);
-        let engine = Engine::new(stores, costs, options).context("no threads can be started")?;
+        let engine = Engine::new(stores, costs, options).context(crate::outcome::NO_THREADS)?;
         interrupt::watch(engine.handle());
         let stores = Arc::clone(engine.stores());
         // The last of what is undone: what reads would connect anew.
