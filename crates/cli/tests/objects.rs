@@ -217,6 +217,11 @@ fn members_are_whole_and_in_order() {
     assert!(output.stdout == [logs.large.as_slice(), &small].concat());
     let output = logs.run(&["cat", "-z", "s3://logs/2026/*"]);
     assert_eq!(stdout(&output), "ERROR one\nfine\nfine\nERROR a\nERROR b\n");
+    for folder in ["b", "c", "a"] {
+        logs.s3.put(&format!("logs/{folder}/x"), folder);
+    }
+    assert_eq!(stdout(&logs.run(&["cat", "s3://logs/*/x"])), "abc");
+    assert_eq!(stdout(&logs.run(&["cat", "s3://logs/{c,b}/*"])), "cb");
 }
 
 #[test]

@@ -23,6 +23,8 @@ const SPECS_OPEN_MAX: usize = 16;
 /// Patterns of one spec that are listed side by side: alternatives in braces,
 /// names that a query returned and that a suffix makes patterns of.
 const PATTERNS_OPEN_MAX: usize = 8;
+/// Names of each that are known ahead of their turn.
+const AHEAD_NAMES: usize = 64;
 
 /// The names that satisfy specs, as they become known (the SETS paper, sections 3.3 and 3.6).
 ///
@@ -41,8 +43,11 @@ pub struct Cursor {
 impl Cursor {
     /// Of one spec; relative names are taken to be below `base`, or left as
     /// they are if it is empty.
+    ///
+    /// Names come in the order of the spec: of its alternatives in braces, of the answers to its
+    /// query, and of each as its store lists it.
     pub fn open(stores: Arc<Stores>, spec: Spec, base: &Path) -> Self {
-        let ground = Arc::new(Ground { stores, base: base.to_owned() });
+        let ground = Arc::new(Ground { stores, base: base.to_owned(), sequence: Sequence::InTurn });
         Self { entries: ground.entries(spec) }
     }
 
@@ -52,7 +57,8 @@ impl Cursor {
         S: IntoIterator<Item = Spec>,
         S::IntoIter: Send + 'static,
     {
-        let ground = Arc::new(Ground { stores, base: base.to_owned() });
+        let ground =
+            Arc::new(Ground { stores, base: base.to_owned(), sequence: Sequence::AsKnown });
         let specs = stream::iter(specs);
         let entries = specs.flat_map_unordered(SPECS_OPEN_MAX, move |spec| ground.entries(spec));
         Self { entries: entries.boxed() }
@@ -77,6 +83,31 @@ impl fmt::Debug for Cursor {
 struct Ground {
     stores: Arc<Stores>,
     base: PathBuf,
+    sequence: Sequence,
+}
+
+/// In which order the names of several listings are given that are open side by side.
+#[derive(Clone, Copy)]
+enum Sequence {
+    /// One listing after the other.
+    InTurn,
+    /// As they become known: a slow listing keeps no other's names back.
+    AsKnown,
+}
+
+impl Sequence {
+    fn of(self, each: impl Stream<Item = Entries> + Send + 'static) -> Entries {
+        match self {
+            Self::AsKnown => each.flatten_unordered(PATTERNS_OPEN_MAX).boxed(),
+            Self::InTurn => {
+                let begun = each.map(|entries| entries.ready_chunks(AHEAD_NAMES).into_future());
+                let names = begun
+                    .buffered(PATTERNS_OPEN_MAX)
+                    .flat_map(|(first, rest)| stream::iter(first).chain(rest));
+                names.flat_map(stream::iter).boxed()
+            }
+        }
+    }
 }
 
 impl Ground {
@@ -90,7 +121,7 @@ impl Ground {
             Spec::Glob(glob) => or_not_found(self.matches(glob), text),
             Spec::Query { prefix, text: question, suffix } => {
                 let ground = Arc::clone(self);
-                let answers = each_name(prefix, move |prefix| {
+                let answers = self.each_name(prefix, move |prefix| {
                     let (query, resolver) = ground.question(prefix, question.clone());
                     ground.answers(&query, resolver, suffix.clone())
                 });
@@ -98,7 +129,7 @@ impl Ground {
             }
             Spec::Program { folder, words, suffix } => {
                 let ground = Arc::clone(self);
-                let printed = each_name(folder, move |folder| {
+                let printed = self.each_name(folder, move |folder| {
                     let query = Query::Run { folder: ground.based(folder), words: words.clone() };
                     ground.answers(&query, Resolver::Whole, suffix.clone())
                 });
@@ -146,7 +177,7 @@ impl Ground {
             Ok(pattern) => ground.listed(pattern),
             Err(error) => one(Err(refused(error))),
         };
-        alternatives(glob).flat_map_unordered(PATTERNS_OPEN_MAX, listed).boxed()
+        self.sequence.of(alternatives(glob).map(listed))
     }
 
     /// What a plain pattern matches; if it has no wildcards, the name it is.
@@ -191,25 +222,25 @@ impl Ground {
             Ok(entry) => ground.matches(Glob::literal(entry.name.as_bytes()).followed_by(&suffix)),
             Err(error) => one(Err(error)),
         };
-        resolved.flat_map_unordered(PATTERNS_OPEN_MAX, with_suffix).boxed()
+        self.sequence.of(resolved.map(with_suffix))
+    }
+
+    /// What `answer` gives for each name that a prefix stands for.
+    fn each_name<A>(&self, prefix: Glob, answer: A) -> Entries
+    where
+        A: Fn(Name) -> Entries + Send + 'static,
+    {
+        let answers = move |prefix| match prefix {
+            Ok(prefix) => answer(Name::new(&*Pattern::unquoted(Vec::as_slice(&prefix)))),
+            Err(error) => one(Err(refused(error))),
+        };
+        self.sequence.of(alternatives(prefix).map(answers))
     }
 }
 
 /// The plain patterns that braces and `~` stand for, found when first asked for.
 fn alternatives(glob: Glob) -> impl Stream<Item = Result<Vec<u8>, SpecError>> + Send + Unpin {
     stream::once(ready(glob)).flat_map(|glob| stream::iter(glob.alternatives()))
-}
-
-/// What `answer` gives for each name that a prefix stands for.
-fn each_name<A>(prefix: Glob, answer: A) -> Entries
-where
-    A: Fn(Name) -> Entries + Send + 'static,
-{
-    let answers = move |prefix| match prefix {
-        Ok(prefix) => answer(Name::new(&*Pattern::unquoted(Vec::as_slice(&prefix)))),
-        Err(error) => one(Err(refused(error))),
-    };
-    alternatives(prefix).flat_map_unordered(PATTERNS_OPEN_MAX, answers).boxed()
 }
 
 /// With an error in place of nothing at all.

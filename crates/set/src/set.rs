@@ -59,7 +59,7 @@ pub struct Turn {
 
 impl Set {
     /// The set of the names that these specs stand for; in the order of the
-    /// specs if [`Order::Listed`] is asked for, else as each gives them.
+    /// specs if [`Order::Listed`] is asked for, else as they become known.
     pub fn open(
         engine: &Engine,
         specs: impl IntoIterator<Item = Spec>,
@@ -68,8 +68,7 @@ impl Set {
         let specs: Vec<Spec> = specs.into_iter().collect();
         let stores = Arc::clone(engine.stores());
         let base = Path::new("");
-        let is_in_turn = options.order == Order::Listed || specs.len() == 1;
-        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if is_in_turn {
+        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if options.order == Order::Listed {
             Arc::new(move || {
                 let stores = Arc::clone(&stores);
                 let each = stream::iter(specs.clone());

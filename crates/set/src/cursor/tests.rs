@@ -111,9 +111,8 @@ async fn the_papers_query_works_as_printed() {
     ] {
         let parsed = Spec::parse(&spec).unwrap();
         let cursor = Cursor::open(Arc::clone(&stores), parsed, folder.path());
-        let mut found: Vec<_> =
+        let found: Vec<_> =
             cursor.map(|entry| entry.unwrap().name.path().unwrap().to_owned()).collect().await;
-        found.sort();
         let names: Vec<_> = names.iter().map(|name| folder.path().join(name)).collect();
         assert_eq!(found, names, "{spec}");
     }
@@ -166,6 +165,22 @@ async fn a_pattern_over_many_names_gives_each_once() {
     let mut names = found(&folder, &["f*"]).await;
     names.dedup();
     assert_eq!(names.len(), 6000);
+}
+
+#[tokio::test]
+async fn what_a_spec_stands_for_comes_in_its_order() {
+    let folder = folder(&["a/1", "a/2", "c/1"]);
+    let many = folder.path().join("b");
+    std::fs::create_dir(&many).unwrap();
+    for at in 0..3000 {
+        std::fs::write(many.join(format!("{at:04}")), "").unwrap();
+    }
+    let cursor = Cursor::open(stores(), Spec::glob("{b,a,c}/*"), folder.path());
+    let found: Vec<_> = cursor.map(|entry| entry.unwrap().name.to_string()).collect().await;
+    let of_b = (0..3000).map(|at| format!("b/{at:04}"));
+    let names = of_b.chain(["a/1", "a/2", "c/1"].map(str::to_owned));
+    let paths = names.map(|name| folder.path().join(name).display().to_string());
+    assert_eq!(found, paths.collect::<Vec<_>>());
 }
 
 #[tokio::test]

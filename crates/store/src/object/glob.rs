@@ -1,7 +1,8 @@
 //! A pattern over keys: which prefixes to list, and which of what they hold matches.
 //!
 //! Folder by folder where the pattern says which, several at once; everything
-//! below a prefix only for `**`.
+//! below a prefix only for `**`. Names come in the order of their keys, whichever
+//! listing is answered first: what is known ahead of its turn waits, within a limit.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,8 +19,11 @@ use crate::{Answer, Entries, Entry, Error, Name, Pattern};
 /// Listings that are under way at once: enough to hide the latency of a server, few enough not to be throttled.
 const LISTINGS_MAX: usize = 8;
 
-/// Folders that wait to be listed; beyond this, those who list their parents wait.
-const FOLDERS_MAX: usize = 4096;
+/// Names and folders that are known ahead of their turn, some MiB; beyond this only what comes next is listed.
+const AHEAD_MAX: usize = 1 << 14;
+
+/// Names of a folder that are sorted together: its server gives them in an order of its own.
+const BATCH: usize = 4096;
 
 /// What a store of keys can list.
 pub(super) trait Folders: Send + Sync + fmt::Debug + 'static {
@@ -49,7 +53,20 @@ pub(super) struct Page {
     pub(super) links: Vec<String>,
 }
 
-/// The objects below `root` that match `pattern`, as pages come. A name without
+impl Page {
+    fn len(&self) -> usize {
+        self.entries.len() + self.folders.len() + self.links.len()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.entries.extend(other.entries);
+        self.folders.extend(other.folders);
+        self.links.extend(other.links);
+    }
+}
+
+/// The objects below `root` that match `pattern`, as pages come, in the order of their keys as far as
+/// the server's pages, or batches of a folder's names, follow each other in it. A name without
 /// wildcards is looked up as it is, also one that no pattern could say (`a//b`).
 pub(super) fn entries(folders: Arc<dyn Folders>, root: Root, pattern: &Name) -> Entries {
     let text = pattern.as_bytes().get(root.text.len() + 1..).unwrap_or_default();
@@ -64,14 +81,15 @@ pub(super) fn entries(folders: Arc<dyn Folders>, root: Root, pattern: &Name) -> 
         Ok(_) => return failed(Error::refused(pattern.clone(), only_folders)),
         Err(error) => return failed(Error::refused(pattern.clone(), error.reason())),
     };
+    let whole = Source::Folder(Task { folder: String::new(), part: 0 });
     let walk = Walk {
         root,
         pattern: parsed,
         folders,
-        tasks: vec![Task { folder: String::new(), part: 0 }],
-        parked: Vec::new(),
+        stretches: [Stretch::before(whole, VecDeque::new()), Stretch::default()].into(),
         steps: FuturesUnordered::new(),
-        found: VecDeque::new(),
+        begun: 0,
+        known: 0,
     };
     stream::unfold(walk, |mut walk| async move { Some((walk.next().await?, walk)) }).boxed()
 }
@@ -91,11 +109,28 @@ struct Walk {
     root: Root,
     pattern: Pattern,
     folders: Arc<dyn Folders>,
-    tasks: Vec<Task>,
-    /// Listings of parents, stopped while too many folders wait.
-    parked: Vec<Listing>,
-    steps: FuturesUnordered<BoxFuture<'static, Step>>,
+    /// In the order of their names. The last has no source.
+    stretches: VecDeque<Stretch>,
+    steps: FuturesUnordered<BoxFuture<'static, (u64, Step)>>,
+    /// Steps so far.
+    begun: u64,
+    /// Names in all stretches.
+    known: usize,
+}
+
+/// Names that are known, and where those come from that follow them, up to the next stretch.
+#[derive(Default)]
+struct Stretch {
     found: VecDeque<Result<Entry, Error>>,
+    /// What waits to be listed.
+    source: Option<Source>,
+    /// The step that is under way instead.
+    step: Option<u64>,
+}
+
+enum Source {
+    Folder(Task),
+    Listing(Listing),
 }
 
 /// What is still to be listed: what of `folder` matches from this component of the pattern on.
@@ -113,7 +148,7 @@ struct Listing {
     part: usize,
 }
 
-/// What came of waiting for a listing.
+/// What came of waiting for a source.
 enum Step {
     Page(Page, Listing),
     Ended,
@@ -121,37 +156,66 @@ enum Step {
     Found(Box<Entry>),
 }
 
+/// What a page has.
+enum Item {
+    Name(Entry),
+    Folder(Task),
+}
+
+impl Stretch {
+    /// Names, and then what `source` will give.
+    fn before(source: Source, found: VecDeque<Result<Entry, Error>>) -> Self {
+        Self { found, source: Some(source), step: None }
+    }
+
+    /// What waits to be listed here, for the step of this number.
+    fn begin(&mut self, number: u64) -> Option<Source> {
+        let source = self.source.take()?;
+        self.step = Some(number);
+        Some(source)
+    }
+}
+
 impl Walk {
     async fn next(&mut self) -> Option<Result<Entry, Error>> {
         loop {
-            if let Some(found) = self.found.pop_front() {
+            if let Some(found) = self.stretches.front_mut()?.found.pop_front() {
+                self.known -= 1;
                 return Some(found);
             }
             self.start();
-            match self.steps.next().await? {
-                Step::Ended => {}
-                Step::Found(entry) => self.found.push_back(Ok(*entry)),
-                Step::Failed(error) => self.found.push_back(Err(error)),
-                Step::Page(page, listing) => self.take(page, listing),
-            }
+            let (number, step) = self.steps.next().await?;
+            self.take(number, step);
         }
     }
 
-    /// Begins as many listings as may be under way.
+    /// Begins as many steps as may be under way, those first whose names come first.
     fn start(&mut self) {
         while self.steps.len() < LISTINGS_MAX {
-            if let Some(task) = self.tasks.pop() {
-                self.steps.push(self.begin(task));
-            } else if let Some(listing) = self.parked.pop() {
-                self.steps.push(step(listing));
-            } else {
+            let is_full = self.known + self.stretches.len() > AHEAD_MAX;
+            let within = if is_full { 1 } else { self.stretches.len() };
+            let number = self.begun;
+            let begin = |stretch: &mut Stretch| stretch.begin(number);
+            let Some(source) = self.stretches.iter_mut().take(within).find_map(begin) else {
                 return;
-            }
+            };
+            self.begun += 1;
+            let step = self.step(source).map(move |step| (number, step));
+            self.steps.push(step.boxed());
+        }
+    }
+
+    fn step(&self, source: Source) -> BoxFuture<'static, Step> {
+        // Where keys come in their order, the first page is enough to go on with.
+        let names_min = if self.folders.is_flat() { 1 } else { BATCH };
+        match source {
+            Source::Folder(task) => self.begin(task, names_min),
+            Source::Listing(listing) => listing.next(names_min).boxed(),
         }
     }
 
     /// Goes down the literal components of a task to the first that must be listed.
-    fn begin(&self, task: Task) -> BoxFuture<'static, Step> {
+    fn begin(&self, task: Task, names_min: usize) -> BoxFuture<'static, Step> {
         let Task { mut folder, mut part } = task;
         let components = self.pattern.components();
         while let Some(Component::Literal(literal)) = components.get(part) {
@@ -169,7 +233,7 @@ impl Walk {
             Some(_) => (String::new(), false),
         };
         let pages = self.folders.pages(&format!("{folder}{head}"), deep);
-        step(Listing { pages, folder, part })
+        Listing { pages, folder, part }.next(names_min).boxed()
     }
 
     /// Looks for the one object that can match; that its name was put together
@@ -183,41 +247,99 @@ impl Walk {
         found.boxed()
     }
 
-    /// Keeps what matches of a page, and goes on listing.
-    fn take(&mut self, page: Page, listing: Listing) {
+    /// Puts what came of a step where its stretch was.
+    fn take(&mut self, number: u64, step: Step) {
+        let at = self.stretches.iter().position(|stretch| stretch.step == Some(number));
+        let at = at.expect("a step is that of a stretch");
+        let Stretch { mut found, .. } = self.stretches.remove(at).expect("it is there");
+        let known = found.len();
+        match step {
+            Step::Ended => {}
+            Step::Found(entry) => found.push_back(Ok(*entry)),
+            Step::Failed(error) => found.push_back(Err(error)),
+            Step::Page(page, listing) => return self.take_page(at, found, page, listing),
+        }
+        self.known += found.len() - known;
+        let next = &mut self.stretches[at].found;
+        found.append(next);
+        *next = found;
+    }
+
+    /// Puts a page there, and what of its listing is still to come, behind the names before it.
+    fn take_page(
+        &mut self,
+        at: usize,
+        mut found: VecDeque<Result<Entry, Error>>,
+        page: Page,
+        listing: Listing,
+    ) {
+        let mut stretches = Vec::new();
+        for item in self.matching(page, &listing) {
+            match item {
+                Item::Name(entry) => {
+                    self.known += 1;
+                    found.push_back(Ok(entry));
+                }
+                Item::Folder(task) => {
+                    let before = std::mem::take(&mut found);
+                    stretches.push(Stretch::before(Source::Folder(task), before));
+                }
+            }
+        }
+        stretches.push(Stretch::before(Source::Listing(listing), found));
+        // Near the front, where one by one is cheap.
+        for stretch in stretches.into_iter().rev() {
+            self.stretches.insert(at, stretch);
+        }
+    }
+
+    /// What of a page is a match, or on the way to some, in order.
+    fn matching(&self, page: Page, listing: &Listing) -> Vec<Item> {
         let is_one = |entry: &Entry| self.pattern.matches(self.root.key(&entry.name).as_bytes());
-        self.found.extend(page.entries.into_iter().filter(is_one).map(Ok));
+        let names = page.entries.into_iter().filter(is_one).map(Item::Name);
         let components = self.pattern.components();
         let component = &components[listing.part];
         let stays = matches!(component, Component::AnyFolders { .. });
-        let below = if stays { listing.part } else { listing.part + 1 };
-        // By `**` a link would be followed to what it lies in, without an end.
-        let links = page.links.into_iter().filter(|_| !stays);
-        for folder in page.folders.into_iter().chain(links) {
+        let part = if stays { listing.part } else { listing.part + 1 };
+        let is_on_the_way = |folder: &String| {
             let name = folder.strip_prefix(listing.folder.as_str());
             let name = name.and_then(|name| name.strip_suffix('/'));
-            let is_on_the_way = name.is_some_and(|name| component.matches(name.as_bytes()));
-            if below < components.len() && is_on_the_way {
-                self.tasks.push(Task { folder, part: below });
-            }
-        }
-        if self.tasks.len() > FOLDERS_MAX {
-            self.parked.push(listing);
-        } else {
-            self.steps.push(step(listing));
+            part < components.len() && name.is_some_and(|name| component.matches(name.as_bytes()))
+        };
+        // By `**` a link would be followed to what it lies in, without an end.
+        let links = page.links.into_iter().filter(|_| !stays);
+        let folders = page.folders.into_iter().chain(links).filter(is_on_the_way);
+        let folders = folders.map(|folder| Item::Folder(Task { folder, part }));
+        let mut items: Vec<Item> = names.chain(folders).collect();
+        items.sort_by(|one, other| self.key(one).cmp(self.key(other)));
+        items
+    }
+
+    fn key<'a>(&self, item: &'a Item) -> &'a str {
+        match item {
+            Item::Name(entry) => self.root.key(&entry.name),
+            Item::Folder(task) => &task.folder,
         }
     }
 }
 
-/// Waits for the next page of a listing.
-fn step(listing: Listing) -> BoxFuture<'static, Step> {
-    let Listing { pages, folder, part } = listing;
-    let next = pages.into_future().map(move |(page, pages)| match page {
-        None => Step::Ended,
-        Some(Err(error)) => Step::Failed(error),
-        Some(Ok(page)) => Step::Page(page, Listing { pages, folder, part }),
-    });
-    next.boxed()
+impl Listing {
+    /// Waits for as many names at least, unless it ends before.
+    async fn next(mut self, names_min: usize) -> Step {
+        let mut names = Page::default();
+        while names.len() < names_min {
+            match self.pages.next().await {
+                Some(Ok(page)) => names.add(page),
+                None if names.len() == 0 => return Step::Ended,
+                Some(Err(error)) if names.len() == 0 => return Step::Failed(error),
+                end => {
+                    self.pages = stream::iter(end).boxed();
+                    break;
+                }
+            }
+        }
+        Step::Page(names, self)
+    }
 }
 
 #[cfg(test)]
@@ -232,6 +354,8 @@ mod tests {
     struct Keys {
         all: BTreeSet<String>,
         is_flat: bool,
+        /// A prefix that is never answered for.
+        silent: Option<&'static str>,
         listed: std::sync::Mutex<Vec<String>>,
         open: Arc<AtomicUsize>,
         open_max: AtomicUsize,
@@ -276,10 +400,21 @@ mod tests {
                     }
                 }
             }
+            // Those that come first take longest, and a server of folders has them in no order.
+            let waits = 8_usize.saturating_sub(self.listed.lock().unwrap().len()) * 4;
+            if !self.is_flat {
+                pages.reverse();
+            }
+            let is_silent = self.silent == Some(prefix);
             let pages = stream::iter(pages).then(move |page| {
                 let _during = &counted;
-                async {
-                    tokio::task::yield_now().await;
+                async move {
+                    if is_silent {
+                        futures::future::pending::<()>().await;
+                    }
+                    for _ in 0..=waits {
+                        tokio::task::yield_now().await;
+                    }
                     Ok(page)
                 }
             });
@@ -295,19 +430,20 @@ mod tests {
         }
     }
 
-    /// What a pattern finds, sorted, as keys.
-    fn found(keys: &Arc<Keys>, pattern: &str) -> Vec<String> {
+    fn listing(keys: &Arc<Keys>, pattern: &str) -> Entries {
         let name = Name::from(format!("x://y/{pattern}"));
         let (root, _) = Root::split(&name).unwrap();
-        let folders: Arc<dyn Folders> = Arc::clone(keys) as _;
+        entries(Arc::clone(keys) as _, root, &name)
+    }
+
+    /// What a pattern finds, as keys.
+    fn found(keys: &Arc<Keys>, pattern: &str) -> Vec<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let all: Vec<_> = runtime.block_on(entries(folders, root, &name).collect());
+        let all: Vec<_> = runtime.block_on(listing(keys, pattern).collect());
         let key = |entry: Result<Entry, Error>| {
             entry.unwrap().name.to_string_lossy()["x://y/".len()..].to_owned()
         };
-        let mut all: Vec<_> = all.into_iter().map(key).collect();
-        all.sort();
-        all
+        all.into_iter().map(key).collect()
     }
 
     fn keys(is_flat: bool, keys: impl IntoIterator<Item = String>) -> Arc<Keys> {
@@ -334,11 +470,61 @@ mod tests {
     }
 
     #[test]
+    fn names_come_in_the_order_of_their_keys_whichever_listing_is_quick() {
+        let all = ["a/x/1", "a/x/2", "a/x.y/1", "a-/x/1", "a0/x", "b/x/3", "c/x/1", "z"];
+        for is_flat in [true, false] {
+            let keys = keys(is_flat, all.map(str::to_owned));
+            for (pattern, expected) in [
+                ("*/*/?", &["a-/x/1", "a/x.y/1", "a/x/1", "a/x/2", "b/x/3", "c/x/1"][..]),
+                ("*/x/1", &["a-/x/1", "a/x/1", "c/x/1"]),
+                ("**/1", &["a-/x/1", "a/x.y/1", "a/x/1", "c/x/1"]),
+                ("a*/**", &["a-/x/1", "a/x.y/1", "a/x/1", "a/x/2", "a0/x"]),
+                ("*/**", &all_in_order(all)[..7]),
+            ] {
+                keys.listed.lock().unwrap().clear();
+                assert_eq!(found(&keys, pattern), expected, "{pattern} {is_flat}");
+            }
+        }
+    }
+
+    fn all_in_order<const N: usize>(mut all: [&str; N]) -> [&str; N] {
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn the_first_name_needs_few_listings_and_what_is_silent_few_names_ahead() {
+        let wide = || (0..2 * AHEAD_MAX).map(|n| format!("{n:06}/1"));
+        let answered = keys(true, wide());
+        let mut names = listing(&answered, "*/?");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let first = runtime.block_on(names.next()).unwrap().unwrap();
+        assert_eq!(first.name, Name::from("x://y/000000/1"));
+        let listed = answered.listed.lock().unwrap().len();
+        assert!(listed <= 1 + LISTINGS_MAX, "{listed}");
+        let all = wide().collect();
+        let keys = Keys { all, is_flat: true, silent: Some("000000/"), ..Keys::default() };
+        let keys = Arc::new(keys);
+        let mut names = listing(&keys, "*/?");
+        runtime.block_on(async {
+            let (mut listed, mut quiet) = (0, 0);
+            while quiet < 100 {
+                assert!(names.next().now_or_never().is_none(), "it comes after what is silent");
+                tokio::task::yield_now().await;
+                let before = std::mem::replace(&mut listed, keys.listed.lock().unwrap().len());
+                quiet = if listed > before { 0 } else { quiet + 1 };
+            }
+            let limits = AHEAD_MAX / 2..AHEAD_MAX + LISTINGS_MAX;
+            assert!(limits.contains(&listed), "{listed}");
+        });
+    }
+
+    #[test]
     fn a_wide_tree_is_listed_by_few_at_a_time_and_each_name_comes_once() {
-        let wide = (0..3 * FOLDERS_MAX).flat_map(|n| [format!("{n}/p/1"), format!("{n}/q/2")]);
+        let wide = (0..3 * BATCH).flat_map(|n| [format!("{n}/p/1"), format!("{n}/q/2")]);
         let keys = keys(false, wide);
         let found = found(&keys, "*/*/*");
-        assert_eq!(found.len(), 6 * FOLDERS_MAX);
+        assert_eq!(found.len(), 6 * BATCH);
         assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len());
         // Those who wait for the folders that they found already are still open.
         assert!(keys.open_max.load(Ordering::Relaxed) <= LISTINGS_MAX + 2, "{keys:?}");
