@@ -10,7 +10,7 @@ use std::process::Stdio;
 use ground::{Ground, objects, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::server::{Answer, Misbehaving, Sftp};
-use testkit::{Dir, Facility, PidsCgroup, cmd, program, skip_unless, until};
+use testkit::{Dir, Facility, PidsCgroup, Tmpfs, cmd, program, skip_unless, until};
 
 /// A folder with a few small files.
 fn ground() -> Ground {
@@ -371,6 +371,29 @@ fn cp_looks_at_what_a_link_leads_to() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(ground.path().join("to/c.txt").is_symlink());
     assert_eq!(fs::read(ground.path().join("c.txt")).unwrap(), b"after");
+}
+
+#[test]
+fn cp_fetches_nothing_for_a_full_disk_and_keeps_what_it_copied() {
+    skip_unless!(Facility::Root);
+    let (ground, server, disk) = (ground(), Misbehaving::new(), Tmpfs::new(1 << 20));
+    let bytes = testkit::noise(100_000, 1);
+    let paths: Vec<_> = (0..300).map(|at| format!("/{at}")).collect();
+    for path in &paths {
+        server.answer(path, Answer::bytes(&bytes));
+    }
+    ground.create("list", paths.iter().map(|path| server.url(path) + "\n").collect::<String>());
+    let output = ground.run(&["cp", "@list", disk.path().to_str().unwrap()]);
+    let told = stderr(&output);
+    assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{told}");
+    let (cause, rest) = told.split_once("; not copied: ").unwrap();
+    assert!(cause.ends_with(": No space left on device"), "{told}");
+    let left: usize = rest.strip_suffix(" objects known so far\n").unwrap().parse().unwrap();
+    let copies = fs::read_dir(disk.path()).unwrap().map(|copy| copy.unwrap().path());
+    let copies: Vec<_> = copies.filter(|copy| !copy.to_str().unwrap().contains("/.")).collect();
+    assert!(!copies.is_empty() && left > 0 && left + copies.len() <= 300, "{told}");
+    assert!(copies.iter().all(|copy| fs::read(copy).unwrap() == bytes));
+    assert!(server.total().requests < 200, "{:?}", server.total());
 }
 
 #[test]

@@ -6,11 +6,15 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
+use futures::executor::block_on_stream;
 use nearfirst::{Algorithm, Checksum, Engine, Entry, Error, Member, Set, Version};
+use rustix::io::Errno;
+use tokio::sync::watch;
 
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
@@ -44,6 +48,10 @@ pub(super) struct Copier<'a> {
     unchecked: AtomicU64,
     /// Folders whose new names are not on disk yet.
     folders: Mutex<HashSet<PathBuf>>,
+    /// Why nothing more can be written, and so nothing more is fetched.
+    full: watch::Sender<Option<String>>,
+    /// Objects that were begun, and not copied for that reason.
+    kept_out: AtomicU64,
     written: Mutex<io::Result<()>>,
 }
 
@@ -82,6 +90,8 @@ impl<'a> Copier<'a> {
             verified: AtomicU64::new(0),
             unchecked: AtomicU64::new(0),
             folders: Mutex::default(),
+            full: watch::Sender::default(),
+            kept_out: AtomicU64::new(0),
             written: Mutex::new(Ok(())),
         }
     }
@@ -101,6 +111,15 @@ impl<'a> Copier<'a> {
         self.unchecked.load(Ordering::Relaxed)
     }
 
+    /// Says what was not copied because there was no room, if anything was.
+    pub(super) fn say_if_full(&self) {
+        if let Some(cause) = &*self.full.borrow() {
+            let count = self.kept_out.load(Ordering::Relaxed) + self.plan.waiting();
+            let objects = human::counted(count, "object");
+            messages::error(format_args!("{cause}; not copied: {objects} known so far"));
+        }
+    }
+
     /// Has all new names on disk; whether what was said on stdout could be.
     pub(super) fn end(self) -> io::Result<()> {
         let folders = self.folders.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -110,15 +129,21 @@ impl<'a> Copier<'a> {
         self.written.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies what is ready, until nothing is left.
+    /// Copies what is ready, until nothing is left or there is no room for more.
     pub(super) fn work(&self, set: &Set) {
-        loop {
-            while let Some((entry, task)) = self.plan.next_resumed() {
+        let mut full = self.full.subscribe();
+        let is_full = async move { drop(full.wait_for(Option::is_some).await) };
+        let members = pin!(set.stream().take_until(is_full));
+        let mut members = block_on_stream(members);
+        while self.has_room().is_ok() {
+            if let Some((entry, task)) = self.plan.next_resumed() {
                 self.go_on(&entry, &task);
+                continue;
             }
-            match set.next() {
+            match members.next() {
                 Some(Ok(member)) => self.copy(member),
                 Some(Err(error)) => {
+                    drop(self.plan.take(&error.name));
                     self.tally.failed();
                     sets::complain(&error);
                 }
@@ -127,6 +152,16 @@ impl<'a> Copier<'a> {
                 None => return,
             }
         }
+    }
+
+    /// The error of a full disk, once one was met.
+    fn has_room(&self) -> io::Result<()> {
+        if self.full.borrow().is_some() { Err(Errno::NOSPC.into()) } else { Ok(()) }
+    }
+
+    fn write(&self, part: &mut Part, bytes: &[u8]) -> io::Result<()> {
+        self.has_room()?;
+        part.write(bytes)
     }
 
     fn copy(&self, member: Member) {
@@ -156,7 +191,7 @@ impl<'a> Copier<'a> {
                         sum.add(&chunk);
                     }
                     self.tally.read(chunk.len() as u64);
-                    if let Err(error) = part.write(&chunk) {
+                    if let Err(error) = self.write(&mut part, &chunk) {
                         break Err(Trouble::Target(error));
                     }
                 }
@@ -191,6 +226,7 @@ impl<'a> Copier<'a> {
 
     /// The part of an object: what is here of it, or nothing yet.
     fn part(&self, entry: &Entry, task: &Task) -> Result<Part, Trouble> {
+        self.has_room()?;
         let there = fs::metadata(&task.dest).ok();
         let source = self.file_of(entry).and_then(|file| file.metadata().ok());
         if let (Some(source), Some(there)) = (&source, &there)
@@ -326,7 +362,7 @@ impl<'a> Copier<'a> {
                 sum.add(new);
             }
             self.tally.read(new.len() as u64);
-            part.write(new).map_err(Read::Target)?;
+            self.write(part, new).map_err(Read::Target)?;
         }
         Ok(())
     }
@@ -437,6 +473,11 @@ impl<'a> Copier<'a> {
                 return;
             }
             Err(Trouble::Source(reason)) => reason,
+            Err(Trouble::Target(error)) if is_of_a_full_disk(&error) => {
+                self.kept_out.fetch_add(1, Ordering::Relaxed);
+                self.is_full(&task.dest, &error);
+                return;
+            }
             Err(Trouble::Target(error)) => {
                 format!("{}: {}", shown(&task.dest), messages::reason(&error))
             }
@@ -450,6 +491,15 @@ impl<'a> Copier<'a> {
         };
         self.tally.failed();
         sets::say_of(&entry.name, reason);
+    }
+
+    /// It would be the same for all that follow: said once.
+    fn is_full(&self, dest: &Path, error: &io::Error) {
+        self.full.send_if_modified(|full| {
+            let is_first = full.is_none();
+            full.get_or_insert_with(|| format!("{}: {}", shown(dest), messages::reason(error)));
+            is_first
+        });
     }
 
     fn say(&self, name: &dyn Display, dest: &Path) {
@@ -467,6 +517,11 @@ impl<'a> Copier<'a> {
 fn noted_version(entry: &Entry) -> Option<&Version> {
     let is_small = entry.size.is_some_and(|size| size < RESUMED_BYTES_MIN);
     entry.version.as_ref().filter(|_| !is_small)
+}
+
+/// Whether there is no room, on the disk or for this user.
+fn is_of_a_full_disk(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
 /// A path for people, on one line.

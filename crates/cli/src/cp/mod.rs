@@ -45,10 +45,11 @@ DEST that is no folder, DEST is the file.
 
 A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it.
 The same command again goes on where that ends, if the object is still the same (what comes in one
-request, up to 8 MiB, is begun anew). Nothing is replaced unless --force or --update says so. Lengths
-are checked, and sums where the store keeps them: MD5 in an ETag, or x-amz-checksum-*. A copy has the
-time of its object; of a file of this machine it has the permissions, too, else those of the file
-that it replaces, in both cases less those that the umask takes.
+request, up to 8 MiB, is begun anew). Once the disk is full, nothing more is fetched. Nothing is
+replaced unless --force or --update says so. Lengths are checked, and sums where the store keeps
+them: MD5 in an ETag, or x-amz-checksum-*. A copy has the time of its object; of a file of this
+machine it has the permissions, too, else those of the file that it replaces, in both cases less
+those that the umask takes.
 
 Examples:
   nearfirst cp 's3://logs/2026/**/*.gz' logs/
@@ -186,6 +187,7 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     let jobs = args.jobs.map_or_else(|| processors().max(JOBS_MIN), NonZeroUsize::get);
     together(jobs, || copier.work(&set));
     drop(shown);
+    copier.say_if_full();
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);
         messages::note(format_args!(

@@ -110,6 +110,12 @@ impl Plan {
         self.state().resumed.pop()
     }
 
+    /// How many objects that are known are still to be copied.
+    pub(super) fn waiting(&self) -> u64 {
+        let state = self.state();
+        (state.fetched.len() + state.resumed.len()) as u64
+    }
+
     /// How many files were left as they were.
     pub(super) fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
