@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     stdout::fail_if_closed();
     ::watch::command::mind_children();
     ::watch::command::survive_file_limits();
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments = as_help_has_them(std::env::args_os().collect());
     let defined =
         |names: &[Defined], of: &OsStr| names.iter().copied().find(|(name, _)| of == *name);
     let command = |name: &OsStr| defined(&READERS, name).or_else(|| defined(&OTHERS, name));
@@ -121,6 +121,20 @@ fn main() -> ExitCode {
     } else {
         work()
     }
+}
+
+/// Arguments as `help` has them, to which a flag would be the name of a command: `help --help` is about
+/// itself, `help wc --help` about `wc`.
+fn as_help_has_them(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_none_or(|command| command != "help") {
+        return arguments;
+    }
+    let given = arguments.len();
+    arguments.retain(|word| word != "--help" && word != "-h");
+    if arguments.len() == 2 && given > 2 {
+        arguments.push("help".into());
+    }
+    arguments
 }
 
 /// Understands the command line, which names that command, and runs it; `by_link` if the program is

@@ -53,6 +53,13 @@ fn help_is_a_command_too() {
     let asked = run(&["nearfirst", "help", "wc"]);
     assert_eq!((asked.code, &*asked.stderr), (Some(0), ""));
     assert_eq!(asked.stdout, run(&["nearfirst", "wc", "--help"]).stdout);
+    assert_eq!(run(&["nearfirst", "help", "wc", "--help"]).stdout, asked.stdout);
+    let itself = run(&["nearfirst", "help", "help"]).stdout;
+    assert!(itself.contains("Usage: nearfirst help"), "{itself}");
+    for flag in ["--help", "-h"] {
+        let asked = run(&["nearfirst", "help", flag]);
+        assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), itself.as_str()));
+    }
 }
 
 #[test]
