@@ -132,6 +132,32 @@ fn help_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
+fn a_full_stdout_ends_all_but_those_that_stand_in_for_others_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "a line\n").unwrap();
+    for (line, code) in [
+        ("cat file", 2),
+        ("ls file", 2),
+        ("ls --sort=name file", 2),
+        ("cp -v file copy", 2),
+        ("each file -- cat {}", 2),
+        ("order file", 2),
+        ("sleds file", 2),
+        ("grep a file", 2),
+        ("wc file", 1),
+        ("find file", 1),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nearfirst"));
+        let command = command.args(line.split(' ')).current_dir(folder.path());
+        let output = command.env("NEARFIRST_STATE", folder.path()).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{line}: {said}");
+        assert!(said.ends_with(": No space left on device\n"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn what_is_written_to_a_closed_stdout_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
