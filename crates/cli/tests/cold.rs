@@ -6,10 +6,11 @@ mod ground;
 
 use std::fs;
 use std::process::Output;
+use std::time::Duration;
 
 use ground::{Ground, objects, stderr, stdout};
 use serde_json::Value;
-use testkit::server::{Link, Misbehaving, Moto, S3};
+use testkit::server::{Answer, Link, Misbehaving, Moto, Request, S3};
 use testkit::skip_unless;
 
 /// A bucket of one object that can be read and one that cannot, and what is asked of it.
@@ -122,6 +123,18 @@ fn commands_that_read_wait_and_ls_only_asks() {
     assert!(archive.run(&["cp", "-n", "--recall", "s3://archive/k4", "x"]).status.success());
     assert!(archive.run(&["wc", "-c", "--recall", "s3://archive/k4"]).status.success());
     assert_eq!(archive.restores(), restores, "what is not read is not restored");
+}
+
+#[test]
+fn a_wait_is_as_long_as_its_looks_and_the_time_between_them() {
+    skip_unless!(Moto::NEEDS);
+    let archive = Archive::new();
+    archive.proxy.answer("/archive/cold", Answer::forwarded().delayed(Duration::from_secs(3)));
+    let output = archive.run(&["cat", "--recall", "--wait=3", "s3://archive/*"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "warm text\n"));
+    assert!(stderr(&output).contains("not restored yet, after 3.00 s"), "{}", stderr(&output));
+    let is_look = |request: &&Request| request.method == "HEAD";
+    assert_eq!(archive.proxy.requests().iter().filter(is_look).count(), 1);
 }
 
 #[test]

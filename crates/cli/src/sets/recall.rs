@@ -20,6 +20,9 @@ const ASKED_AT_ONCE: usize = 32;
 /// once, tapes take hours.
 const LOOK_FIRST: Duration = Duration::from_secs(1);
 
+/// How long the last look may take: it begins when the time to wait is over.
+const LOOK_LAST_MAX: Duration = Duration::from_secs(10);
+
 /// Cold tiers: what is to be done about objects on them.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct RecallFlags {
@@ -183,29 +186,28 @@ impl Recalls {
 
     /// Looks until the object can be read.
     async fn restored(&self, entry: Entry, again: Duration, limit: Limit) -> Result<Entry, Error> {
-        let (mut pause, mut waited) = (LOOK_FIRST.min(again), Duration::ZERO);
-        loop {
-            let left = limit.0.map_or(Duration::MAX, |limit| limit.saturating_sub(waited));
-            if left.is_zero() {
-                let waited = human::seconds(waited.as_secs_f64());
-                let reason = format!("in cold storage: not restored yet, after {waited}");
-                return Err(Error::refused(entry.name, reason));
-            }
-            let nap = pause.min(left);
-            tokio::time::sleep(nap).await;
-            waited += nap;
+        let clock = self.stores.costs().clock();
+        let limit = limit.0.unwrap_or(Duration::MAX);
+        let until = clock.now().saturating_add(limit);
+        let left = || until.saturating_sub(clock.now());
+        let mut pause = LOOK_FIRST.min(again);
+        while !left().is_zero() {
+            tokio::time::sleep(pause.min(left())).await;
             pause = pause.saturating_mul(2).min(again);
-            match self.found(&entry).await {
-                Ok(found) if !found.tier.is_cold() => return Ok(found),
-                Ok(found) if matches!(found.tier, nearfirst::Tier::Cold { .. }) => {
+            let look = tokio::time::timeout(left().max(LOOK_LAST_MAX), self.found(&entry)).await;
+            match look {
+                Ok(Ok(found)) if !found.tier.is_cold() => return Ok(found),
+                Ok(Ok(found)) if matches!(found.tier, nearfirst::Tier::Cold { .. }) => {
                     let reason = "in cold storage: the store gave up restoring it";
                     return Err(Error::refused(entry.name, reason));
                 }
-                Ok(_) => {}
-                Err(error) if error.is_transient() => {}
-                Err(error) => return Err(error),
+                Ok(Err(error)) if !error.is_transient() => return Err(error),
+                Ok(_) | Err(_) => {}
             }
         }
+        let limit = human::seconds(limit.as_secs_f64());
+        let reason = format!("in cold storage: not restored yet, after {limit}");
+        Err(Error::refused(entry.name, reason))
     }
 
     /// The object as it is now.
