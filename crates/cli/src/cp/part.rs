@@ -67,9 +67,9 @@ pub(super) struct Part {
     dest: PathBuf,
     /// Permission bits of the file that it becomes, less those that the umask takes.
     mode: u32,
-    /// Whether its version is noted, so that what is here is of use to the next run; of its bytes there
+    /// The version that is noted, by which what is here is of use to the next run; of its bytes there
     /// must be some.
-    keeps: bool,
+    version: Option<Version>,
     /// Whether zeros are left out as holes.
     has_holes: bool,
     is_finished: bool,
@@ -90,9 +90,14 @@ impl Part {
             fs::create_dir_all(folder).map_err(|error| not_made(folder, error))?;
         }
         let file = locked(&beside(dest, PART), mode)?;
-        let keeps = version.is_some();
-        let mut part =
-            Self { file, dest: dest.to_owned(), mode, keeps, has_holes: false, is_finished: false };
+        let mut part = Self {
+            file,
+            dest: dest.to_owned(),
+            mode,
+            version: version.cloned(),
+            has_holes: false,
+            is_finished: false,
+        };
         if version.is_none_or(|version| resumable(dest, version, size) == 0) {
             part.begin_anew(version)?;
         }
@@ -113,17 +118,17 @@ impl Part {
     pub(super) fn begin_anew(&mut self, version: Option<&Version>) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.seek(SeekFrom::Start(0))?;
-        self.keeps = version.is_some();
-        self.note(version)
+        self.version = version.cloned();
+        self.note()
     }
 
-    fn note(&self, version: Option<&Version>) -> io::Result<()> {
+    fn note(&self) -> io::Result<()> {
         let path = beside(&self.dest, VERSION);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        match version {
+        match &self.version {
             // Made anew: what others have linked there is not written through.
             Some(version) if version.as_str().len() as u64 <= VERSION_BYTES_MAX => {
                 File::create_new(path)?.write_all(version.as_str().as_bytes())
@@ -193,17 +198,18 @@ impl Part {
             drop(self.file.set_modified(modified));
         }
         self.file.sync_all()?;
-        let part = beside(&self.dest, PART);
-        if replaces {
-            fs::rename(&part, &self.dest)?;
-        } else {
-            rename_new(&part, &self.dest)?;
-        }
-        self.is_finished = true;
-        if self.keeps {
+        // Before it has its name: from then on the note is that of another run.
+        if self.version.is_some() {
             drop(fs::remove_file(beside(&self.dest, VERSION)));
         }
-        Ok(())
+        let part = beside(&self.dest, PART);
+        let named =
+            if replaces { fs::rename(&part, &self.dest) } else { rename_new(&part, &self.dest) };
+        match named {
+            Ok(()) => self.is_finished = true,
+            Err(_) => drop(self.note()),
+        }
+        named
     }
 
     /// Takes away what its writer needed and the file is not to have.
@@ -220,14 +226,14 @@ impl Part {
 
     /// Removes what is here.
     pub(super) fn discard(mut self) {
-        self.keeps = false;
+        self.version = None;
     }
 }
 
 impl Drop for Part {
     /// What is here stays if the next run can use it.
     fn drop(&mut self) {
-        let is_of_use = self.keeps && self.length().is_ok_and(|length| length > 0);
+        let is_of_use = self.version.is_some() && self.length().is_ok_and(|length| length > 0);
         if !self.is_finished && !is_of_use {
             remove(&self.dest);
         }
@@ -294,10 +300,10 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (about.dev(), about.ino())))
 }
 
-/// Removes a part, whoever has it open.
+/// Removes a part, whoever has it open. As long as it is there, no other run makes a note.
 pub(super) fn remove(dest: &Path) {
-    drop(fs::remove_file(beside(dest, PART)));
     drop(fs::remove_file(beside(dest, VERSION)));
+    drop(fs::remove_file(beside(dest, PART)));
 }
 
 /// Renames without replacing.
@@ -337,6 +343,8 @@ fn beside(dest: &Path, ending: &[u8]) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::inotify;
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -382,6 +390,43 @@ mod tests {
         assert!(!is_at(&late, &beside(&dest, PART)).expect("another"));
         drop(next);
         assert_eq!(fs::read(&dest).expect("there"), b"whole");
+    }
+
+    /// What happens to names in the folder of `dest` while `end` runs, in order: gone ones, and new ones
+    /// of files that had another.
+    fn renamed_and_removed(dest: &Path, end: impl FnOnce()) -> Vec<String> {
+        let folder = dest.parent().expect("a path below a folder");
+        let events = inotify::init(inotify::CreateFlags::NONBLOCK).expect("a queue");
+        let flags = inotify::WatchFlags::DELETE | inotify::WatchFlags::MOVED_TO;
+        inotify::add_watch(&events, folder, flags).expect("watched");
+        end();
+        let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 4096];
+        let mut events = inotify::Reader::new(&events, &mut buffer);
+        let mut names = Vec::new();
+        while let Ok(event) = events.next() {
+            names.extend(event.file_name().map(|name| name.to_string_lossy().into_owned()));
+        }
+        names
+    }
+
+    #[test]
+    fn a_version_is_taken_away_while_the_part_is_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dest = folder.path().join("a");
+        let version = Version::new("1");
+        let begun = || {
+            let mut part = Part::open(&dest, Some(&version), None, 0o666).expect("opened");
+            part.write(b"whole").expect("written");
+            part
+        };
+        let part = begun();
+        let ended = renamed_and_removed(&dest, || part.finish(None, false).expect("finished"));
+        assert_eq!(ended, [".a.nearfirst-version", "a"]);
+        let part = begun();
+        let ended = renamed_and_removed(&dest, || part.discard());
+        assert_eq!(ended, [".a.nearfirst-version", ".a.nearfirst-part"]);
+        begun().finish(None, false).expect_err("it is there");
+        assert_eq!(resumable(&dest, &version, None), 5);
     }
 
     #[test]
