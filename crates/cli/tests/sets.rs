@@ -513,6 +513,32 @@ fn each_says_once_why_it_cannot_begin() {
 }
 
 #[test]
+fn each_makes_a_folder_for_copies_only_where_there_are_any() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let folder = ground.path().join("temporary");
+    fs::create_dir(&folder).unwrap();
+    let run = |tmp: &str, specs: &[&str], words: &[&str]| {
+        let mut command = ground.command(&[&["each", "-u"], specs, &["--"], words].concat());
+        command.env("TMPDIR", tmp).output().unwrap()
+    };
+    let local = ["a.txt", "b.txt"];
+    let listed = run(folder.to_str().unwrap(), &local, &["sh", "-c", "ls temporary"]);
+    assert_eq!((listed.status.code(), stdout(&listed).as_str()), (Some(0), ""));
+    assert_eq!(run("/missing", &local, &["true"]).status.code(), Some(0));
+    let urls = ["/1", "/2"].map(|path| {
+        server.answer(path, Answer::bytes(b"text"));
+        server.url(path)
+    });
+    let remote: Vec<_> = urls.iter().map(String::as_str).collect();
+    let copied = run(folder.to_str().unwrap(), &remote, &["cat"]);
+    assert_eq!(stdout(&copied), "texttext", "{}", stderr(&copied));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    let refused = run("/missing", &remote, &["cat"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(stderr(&refused), "nearfirst each: /missing: No such file or directory\n");
+}
+
+#[test]
 fn each_says_which_command_failed_and_can_stop_there() {
     let ground = ground();
     let output = ground.run(&["each", "a.txt", "b.txt", "--", "grep", "b"]);

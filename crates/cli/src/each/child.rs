@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearfirst::Name;
+use nearfirst::{Error, Name};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
@@ -66,6 +66,7 @@ pub(super) struct Children {
     running: Arc<Running>,
     /// For what they write.
     folder: PathBuf,
+    streams: Streams,
     _ended: Prepared,
 }
 
@@ -83,11 +84,17 @@ struct Groups {
 }
 
 impl Children {
-    /// What they write is kept in `folder`.
-    pub(super) fn new(folder: PathBuf) -> Self {
+    /// What they write, if it is kept, is kept in `folder`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is no place for it.
+    pub(super) fn new(folder: PathBuf, streams: Streams) -> Result<Self, Error> {
+        if streams == Streams::Kept {
+            tempfile::tempfile_in(&folder).map_err(|error| Error::io(&folder, error))?;
+        }
         let running = Arc::<Running>::default();
         let ended = Arc::clone(&running);
-        Self { running, folder, _ended: interrupt::prepare(move || ended.end()) }
+        Ok(Self { running, folder, streams, _ended: interrupt::prepare(move || ended.end()) })
     }
 
     /// Runs a command to its end.
@@ -99,9 +106,8 @@ impl Children {
         &self,
         words: &[OsString],
         name: &Name,
-        streams: Streams,
     ) -> io::Result<(Ended, Option<Output>)> {
-        let output = match streams {
+        let output = match self.streams {
             Streams::Shared => None,
             Streams::Kept => Some(Output { stdout: self.file()?, stderr: self.file()? }),
         };

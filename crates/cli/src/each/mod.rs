@@ -8,6 +8,7 @@ mod print;
 mod words;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -75,15 +76,20 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  every command ended with 0
   1  an object could not be read, or a command ended otherwise; which stands on stderr
-  2  wrong usage, a command that cannot be run, or the output could not be written";
+  2  wrong usage, a command that cannot be run, no place for copies, or the output could not be
+     written";
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let sets = match Sets::begin(&args.set) {
         Ok(sets) => sets,
         Err(error) => return outcome::cannot_begin(&error),
     };
-    let folder = match Folder::new(&args.set.fetching.spill_folder()) {
-        Ok(folder) => folder,
+    let spill_folder = args.set.fetching.spill_folder();
+    // What is begun later is ended before its files are removed.
+    let folder = Folder::below(spill_folder.clone());
+    let streams = if args.no_group { Streams::Shared } else { Streams::Kept };
+    let children = match Children::new(spill_folder, streams) {
+        Ok(children) => children,
         Err(error) => return outcome::cannot_begin(&error.into()),
     };
     let specs = sets.specs(&args.specs);
@@ -94,15 +100,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let is_ordered = args.order.is_ordered(false);
     let each = Each {
         words: Words::new(&args.command),
-        streams: if args.no_group { Streams::Shared } else { Streams::Kept },
         halts: args.halt_on_error,
-        folder: &folder,
-        children: Children::new(args.set.fetching.spill_folder()),
+        folder,
+        children,
         printer: Printer::new(is_ordered),
         tally: &tally,
         next: Mutex::new(0),
         stops: AtomicBool::new(false),
-        unrunnable: AtomicBool::new(false),
+        cannot_go_on: AtomicBool::new(false),
         workers: AtomicUsize::new(1),
         workers_max: args.jobs.jobs(),
     };
@@ -111,16 +116,15 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);
     }
-    let unrunnable = each.unrunnable.load(Ordering::Relaxed);
+    let cannot_go_on = each.cannot_go_on.load(Ordering::Relaxed);
     let code = outcome::exit_code(each.printer.into_written());
-    if unrunnable { ExitCode::from(2) } else { code }
+    if cannot_go_on { ExitCode::from(2) } else { code }
 }
 
 struct Each<'a> {
     words: Words,
-    streams: Streams,
     halts: bool,
-    folder: &'a Folder,
+    folder: Folder,
     children: Children,
     printer: Printer,
     tally: &'a Tally,
@@ -128,8 +132,8 @@ struct Each<'a> {
     next: Mutex<u64>,
     /// Nothing more is begun.
     stops: AtomicBool,
-    /// The command itself cannot be run.
-    unrunnable: AtomicBool,
+    /// The command itself cannot be run, or there is no place for copies.
+    cannot_go_on: AtomicBool,
     /// Threads that have begun to work, and as many as may.
     workers: AtomicUsize,
     workers_max: usize,
@@ -182,13 +186,17 @@ impl Each<'_> {
         let file = match self.folder.file(member, self.tally) {
             Ok(file) => file,
             Err(error) => {
-                self.failed();
-                sets::complain(&error);
+                if let Some(why) = self.folder.failure() {
+                    self.ends(format_args!("{}: {}", sets::shown(&why.name()), why.reason()));
+                } else {
+                    self.failed();
+                    sets::complain(&error);
+                }
                 return None;
             }
         };
         let words = self.words.of(file.path(), &name, size.unwrap_or(file.bytes()));
-        match self.children.run(&words, &name, self.streams) {
+        match self.children.run(&words, &name) {
             Ok((ended, output)) => {
                 self.note(&name, &words[0], ended);
                 output
@@ -203,7 +211,8 @@ impl Each<'_> {
                 None
             }
             Err(error) => {
-                self.unrunnable(&words[0], &error);
+                let program = human::name(&words[0]);
+                self.ends(format_args!("{program}: {}", messages::reason(&error)));
                 None
             }
         }
@@ -243,10 +252,10 @@ impl Each<'_> {
     }
 
     /// It would fail for every member alike: said once.
-    fn unrunnable(&self, program: &OsString, error: &io::Error) {
+    fn ends(&self, why: impl Display) {
         self.stop();
-        if !self.unrunnable.swap(true, Ordering::Relaxed) {
-            messages::error(format_args!("{}: {}", human::name(program), messages::reason(error)));
+        if !self.cannot_go_on.swap(true, Ordering::Relaxed) {
+            messages::error(why);
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
     let set = Arc::new(sets.set_to_read(specs, options(settings)));
     let spill_folder = settings.fetching.spill_folder();
     let preprocesses = settings.asked.preprocessor.is_some();
-    let copies = preprocesses.then(|| Folder::new(&spill_folder)).transpose()?;
+    let copies = preprocesses.then(|| Folder::below(spill_folder.clone()).made()).transpose()?;
     let tally = Arc::new(Tally::default());
     let shown = progress::show(&set, &tally);
     let search = Search {

@@ -34,13 +34,30 @@ pub(crate) fn prepare(undo: impl FnOnce() + Send + 'static) -> Prepared {
     let mut undone = undone();
     if IS_UNDONE.load(Ordering::Relaxed) {
         drop(undone);
-        undo();
-        loop {
-            std::thread::park();
-        }
+        undo_here(undo);
     }
     undone.push((number, Box::new(undo)));
     Prepared(number)
+}
+
+/// Undoes what a thread has made of a run that is broken off, and lets it go no further.
+fn undo_here(undo: impl FnOnce()) -> ! {
+    undo();
+    loop {
+        std::thread::park();
+    }
+}
+
+impl Prepared {
+    /// Has `undo` done instead, at the same place among the others.
+    pub(crate) fn becomes(&self, undo: impl FnOnce() + Send + 'static) {
+        let mut undone = undone();
+        let Some((_, prepared)) = undone.iter_mut().find(|(number, _)| *number == self.0) else {
+            drop(undone);
+            undo_here(undo);
+        };
+        *prepared = Box::new(undo);
+    }
 }
 
 impl Drop for Prepared {

@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nearfirst::{Error, Member, MemberError};
 
@@ -21,12 +21,14 @@ const NAME_BYTES_MAX: usize = 255;
 /// How often it is tried to remove a folder that others fill: each may put one thing back in.
 const REMOVAL_TRIES: usize = 1000;
 
-/// A private folder for copies of remote members, gone with this value or with the run.
+/// A private folder for copies of remote members, made for the first of them, gone with this value or
+/// with the run.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    place: tempfile::TempDir,
+    parent: PathBuf,
+    place: OnceLock<Result<tempfile::TempDir, Error>>,
     next: AtomicU64,
-    _removed: Prepared,
+    removed: Prepared,
 }
 
 /// A member's file; a copy is removed when this is dropped.
@@ -39,16 +41,36 @@ pub(crate) struct MemberFile {
 }
 
 impl Folder {
-    /// Below `parent`.
+    /// To be made below `parent`.
+    pub(crate) fn below(parent: PathBuf) -> Self {
+        let removed = interrupt::prepare(|| ());
+        Self { parent, place: OnceLock::new(), next: AtomicU64::new(0), removed }
+    }
+
+    /// The same, made.
     ///
     /// # Errors
     /// [`Error::Io`] if none can be made there.
-    pub(crate) fn new(parent: &Path) -> Result<Self, Error> {
-        let folder = tempfile::Builder::new().prefix("nearfirst-copies-").tempdir_in(parent);
-        let folder = folder.map_err(|error| Error::io(parent, error))?;
-        let path = folder.path().to_owned();
-        let removed = interrupt::prepare(move || remove(&path));
-        Ok(Self { place: folder, next: AtomicU64::new(0), _removed: removed })
+    pub(crate) fn made(self) -> Result<Self, Error> {
+        self.path()?;
+        Ok(self)
+    }
+
+    /// Why none could be made, if that was tried.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.place.get()?.as_ref().err()
+    }
+
+    fn path(&self) -> Result<&Path, Error> {
+        let place = self.place.get_or_init(|| {
+            let folder =
+                tempfile::Builder::new().prefix("nearfirst-copies-").tempdir_in(&self.parent);
+            let folder = folder.map_err(|error| Error::io(&self.parent, error))?;
+            let path = folder.path().to_owned();
+            self.removed.becomes(move || remove(&path));
+            Ok(folder)
+        });
+        place.as_ref().map(tempfile::TempDir::path).map_err(Error::again)
     }
 
     /// The file of a member: its own, or a copy.
@@ -64,7 +86,10 @@ impl Folder {
         let name = member.name().clone();
         // Names may be the same: each copy has a folder of its own.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let own = self.place.path().join(number.to_string());
+        let place = self
+            .path()
+            .map_err(|error| MemberError { name: name.clone(), cause: Arc::new(error) })?;
+        let own = place.join(number.to_string());
         let path = own.join(OsStr::from_bytes(file_name(name.file_name())));
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };
         match file.fill(member, tally) {
