@@ -539,6 +539,16 @@ fn each_makes_a_folder_for_copies_only_where_there_are_any() {
 }
 
 #[test]
+fn each_keeps_what_a_command_wrote_though_what_it_left_behind_writes_on() {
+    let ground = ground();
+    let left_behind = "(n=0; while [ $n -lt 200000 ]; do n=$((n+1)); echo x; done) &";
+    let script = format!("head -c 8000000 /dev/zero | tr '\\0' a; {left_behind} sleep 0.05");
+    let output = ground.run(&["each", "a.txt", "--", "sh", "-c", &script, "sh"]);
+    let kept = output.stdout.iter().take_while(|&&byte| byte == b'a').count();
+    assert_eq!((output.status.code(), kept), (Some(0), 8_000_000), "{}", stderr(&output));
+}
+
+#[test]
 fn each_says_which_command_failed_and_can_stop_there() {
     let ground = ground();
     let output = ground.run(&["each", "a.txt", "b.txt", "--", "grep", "b"]);
