@@ -10,7 +10,7 @@ use std::process::Stdio;
 use ground::{Ground, objects, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::server::{Answer, Misbehaving, Sftp};
-use testkit::{Dir, Facility, PidsCgroup, Tmpfs, cmd, program, skip_unless, until};
+use testkit::{Dir, Facility, MemoryCgroup, PidsCgroup, Tmpfs, cmd, program, skip_unless, until};
 
 /// A folder with a few small files.
 fn ground() -> Ground {
@@ -31,6 +31,18 @@ fn ls_streams_names_and_says_what_is_not_there() {
     assert_eq!(output.stdout, b"b.txt\0a.txt\0");
     assert_eq!(stderr(&output), "nearfirst ls: missing: No such file or directory\n");
     assert_eq!(stdout(&ground.run(&["ls", "--sort=name", "b.txt", "a.txt"])), "a.txt\nb.txt\n");
+}
+
+#[test]
+fn names_are_sorted_in_little_more_memory_than_they_take() {
+    skip_unless!(Facility::Root, Facility::Cgroup("memory"));
+    let ground = Ground::new();
+    let name = |number: u32| format!("s3://some-bucket/2026/07/prefix/{number:08}.dat\n");
+    let names: Vec<_> = (0..300_000).map(name).collect();
+    ground.create("list", names.iter().rev().map(String::as_str).collect::<String>());
+    let sort = cmd(env!("CARGO_BIN_EXE_nearfirst"), ["ls", "--sort=name", "@list"]);
+    let sort = sort.env("NEARFIRST_STATE", ground.state()).dir(ground.path());
+    MemoryCgroup::new(100 << 20).run(sort).succeeds().prints(names.concat());
 }
 
 #[test]

@@ -57,7 +57,8 @@ fn want(
     Ok(Want { entry, rank, tag, parts: Vec::new() })
 }
 
-fn sorted(listing: &Listing, order: &Order, rank: Option<&Rank>) -> Vec<usize> {
+/// The numbers of what is listed so far, in this order.
+pub(crate) fn sorted(listing: &Listing, order: &Order, rank: Option<&Rank>) -> Vec<usize> {
     let ranks = if matches!(order, Order::Rank) { ranks(listing, rank) } else { Vec::new() };
     let known = listing.known();
     let mut indices: Vec<usize> = (0..known.len()).collect();

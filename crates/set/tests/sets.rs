@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
-use futures::StreamExt as _;
 use futures::channel::mpsc::UnboundedSender;
+use futures::{StreamExt as _, stream};
 use nearfirst_set::{Duplicates, Order, Set, SetOptions, Spec, Turn};
 use store::{Costs, Entry, Name, Stores, StoresOptions};
 use tempfile::TempDir;
@@ -440,6 +440,21 @@ fn a_set_can_be_asked_without_being_read() {
         set.digest().map(|entry| entry.expect("listed").name.file_name().to_vec()).collect();
     assert_eq!(names, [b"x".to_vec(), b"y".to_vec()].into());
     assert_eq!(engine.snapshot().budget.used, 0, "asking fetches nothing");
+}
+
+#[test]
+fn a_digest_by_name_has_what_could_not_be_listed_in_its_place() {
+    let entries = || {
+        let missing = store::Error::NotFound { name: Name::from("b") };
+        let named = |name: &str| Ok(Entry::named(Name::from(name)));
+        stream::iter([named("c"), Err(missing), named("a"), named("c")]).boxed()
+    };
+    let set = Set::from_source(&engine(), Arc::new(entries), SetOptions::default());
+    let name = |item: Result<Entry, Arc<store::Error>>| match item {
+        Ok(entry) => entry.name.to_string(),
+        Err(error) => format!("no {}", error.name()),
+    };
+    assert_eq!(set.digest_by_name().map(name).collect::<Vec<_>>(), ["a", "no b", "c"]);
 }
 
 #[test]

@@ -16,6 +16,9 @@ use crate::sets::listing::{self, Item};
 use crate::sets::{self, Sets};
 use crate::{human, json, messages, outcome};
 
+/// Sorted names that are printed together, in columns of the same width.
+const SORTED_BATCH: usize = 1 << 16;
+
 const LONG_ABOUT: &str = "\
 List the objects that specs name, as they become known
 
@@ -151,12 +154,11 @@ impl Listing<'_> {
                 self.out.flush()
             }),
             Some(SortKey::Name) => {
-                let mut items: Vec<Item> = set.digest().collect();
-                items.sort_by_cached_key(|item| match item {
-                    Ok(entry) => entry.name.clone(),
-                    Err(error) => error.name(),
-                });
-                self.batch(items)
+                let mut items = set.digest_by_name().peekable();
+                while items.peek().is_some() {
+                    self.batch(items.by_ref().take(SORTED_BATCH).collect())?;
+                }
+                Ok(())
             }
         }
     }
