@@ -9,6 +9,9 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
+import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +173,39 @@ def test_what_a_function_raises_is_raised_to_who_waits(folder: Path) -> None:
     wrong: Any = lambda _: "high"  # noqa: E731
     with pytest.raises(TypeError):
         list(nearfirst.open(f"{folder}/*.txt", rank=wrong))
+
+
+def test_what_a_function_raised_does_not_keep_who_holds_the_set(folder: Path) -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.members = nearfirst.open(f"{folder}/*.txt", rank=self.rank)
+
+        def rank(self, _: nearfirst.Entry) -> float:
+            raises.release()
+            raise ZeroDivisionError
+
+    async def asked(members: nearfirst.Set) -> None:
+        waiting = asyncio.ensure_future(anext(aiter(members)))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ZeroDivisionError):
+            await waiting
+
+    # Of some is told what was raised, before they are broken off.
+    raises, holders = threading.Semaphore(0), [Holder() for _ in range(20)]
+    for holder in holders:
+        asyncio.run(asked(holder.members))
+        assert raises.acquire(timeout=60)
+    kept = [weakref.ref(holder) for holder in holders]
+    del holder, holders
+    for _ in range(600):
+        gc.collect()
+        kept = [holder for holder in kept if holder() is not None]
+        if not kept:
+            return
+        # A call may be about to end.
+        time.sleep(0.01)
+    pytest.fail(f"{len(kept)} are kept")
 
 
 @pytest.mark.parametrize("end", [StopIteration, StopAsyncIteration])

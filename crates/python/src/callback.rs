@@ -1,12 +1,12 @@
 //! Functions of Python's that the library calls: rank and filter.
 //!
 //! Threads of the engine call them, so what they raise is kept for whoever
-//! waits for the set, and others take over a thread's work while it waits for
+//! waits for the set, where Python's garbage collector sees it, and others take over a thread's work while it waits for
 //! the GIL.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
 use pyo3::prelude::*;
@@ -78,26 +78,34 @@ thread_local! {
 }
 
 /// What a function raised first, until someone is told.
-#[derive(Debug, Default)]
-pub(crate) struct Trouble(Mutex<Option<PyErr>>);
+///
+/// It is a reference: what was raised refers to who called, who may hold the set, and so its sets
+/// keep it as they keep the function.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    raised: Reference,
+    /// Python ended before the function was called.
+    is_late: AtomicBool,
+}
 
 impl Trouble {
-    fn keep(&self, error: PyErr) {
-        // One too many is let go of unlocked: that may run Python, and wait for the GIL, which who
-        // waits for the lock may have.
-        let mut spare = Some(error);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.is_none() {
-            *kept = spare.take();
+    fn keep(&self, py: Python<'_>, error: PyErr) {
+        if let Some(kept) = self.raised.kept(py) {
+            kept.get().fill(error.into_value(py).into_any());
         }
-        drop(kept);
-        drop(spare);
     }
 
     /// Raises what a function raised, once.
     pub(crate) fn check(&self) -> PyResult<()> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        kept.map_or(Ok(()), Err)
+        if self.is_late.swap(false, Ordering::Relaxed) {
+            let ends = "Python ends: rank and filter functions are not called any more";
+            return Err(PyRuntimeError::new_err(ends));
+        }
+        let told = Python::try_attach(|py| {
+            let raised = self.raised.kept(py)?.get().take()?;
+            Some(PyErr::from_value(raised.into_bound(py)))
+        });
+        told.flatten().map_or(Ok(()), Err)
     }
 }
 
@@ -124,12 +132,16 @@ pub(crate) struct Callback {
 
 impl Callback {
     /// What the library calls, and what its sets hold.
-    pub(crate) fn new(
-        function: Bound<'_, PyAny>,
-        trouble: &Arc<Trouble>,
-    ) -> PyResult<(Self, Py<Kept>)> {
-        let (function, kept) = Reference::new(function)?;
-        Ok((Self { function, trouble: Arc::clone(trouble) }, kept))
+    pub(crate) fn new(function: Bound<'_, PyAny>) -> PyResult<(Self, [Py<Kept>; 2])> {
+        let (raised, kept) = Reference::empty(function.py())?;
+        let (function, kept_function) = Reference::new(function)?;
+        let trouble = Arc::new(Trouble { raised, is_late: AtomicBool::new(false) });
+        Ok((Self { function, trouble }, [kept_function, kept]))
+    }
+
+    /// What its sets are told of.
+    pub(crate) fn trouble(&self) -> Arc<Trouble> {
+        Arc::clone(&self.trouble)
     }
 
     /// Calls it with an entry; `None` if it raised, its sets are gone, or Python ends, which who
@@ -141,8 +153,7 @@ impl Callback {
     ) -> Option<T> {
         let called = || {
             let Some(_under_way) = UnderWay::begun() else {
-                let ends = "Python ends: rank and filter functions are not called any more";
-                self.trouble.keep(PyRuntimeError::new_err(ends));
+                self.trouble.is_late.store(true, Ordering::Relaxed);
                 return None;
             };
             Python::try_attach(|py| {
@@ -151,7 +162,7 @@ impl Callback {
                 let entry = Bound::new(py, Entry::new(entry.clone()));
                 let answered = entry.and_then(|entry| answer(&function.call1((entry,))?));
                 CALLING.set(false);
-                answered.map_err(|error| self.trouble.keep(no_end(py, error))).ok()
+                answered.map_err(|error| self.trouble.keep(py, no_end(py, error))).ok()
             })
         };
         tokio::task::block_in_place(called).flatten()

@@ -1,4 +1,4 @@
-//! Objects of Python's that the library uses: functions and stores.
+//! Objects of Python's that the library uses: functions and stores; what functions raised.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -25,12 +25,28 @@ impl Kept {
     }
 
     fn __clear__(&self) {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(held);
+        drop(self.take());
     }
 }
 
 impl Kept {
+    /// Keeps an object, if none is kept.
+    pub(crate) fn fill(&self, object: Py<PyAny>) {
+        // One too many is let go of unlocked: that may run Python, which may wait for the lock.
+        let mut spare = Some(object);
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_none() {
+            *held = spare.take();
+        }
+        drop(held);
+        drop(spare);
+    }
+
+    /// What is kept, which is kept no more.
+    pub(crate) fn take(&self) -> Option<Py<PyAny>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     fn get(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.as_ref().map(|object| object.clone_ref(py))
@@ -44,7 +60,17 @@ pub(crate) struct Reference(Py<PyWeakrefReference>);
 impl Reference {
     /// What the library refers by, and what its sets keep.
     pub(crate) fn new(object: Bound<'_, PyAny>) -> PyResult<(Self, Py<Kept>)> {
-        let kept = Bound::new(object.py(), Kept(Mutex::new(Some(object.unbind()))))?;
+        let py = object.py();
+        Self::to(py, Some(object.unbind()))
+    }
+
+    /// The same of an object that is still to come.
+    pub(crate) fn empty(py: Python<'_>) -> PyResult<(Self, Py<Kept>)> {
+        Self::to(py, None)
+    }
+
+    fn to(py: Python<'_>, object: Option<Py<PyAny>>) -> PyResult<(Self, Py<Kept>)> {
+        let kept = Bound::new(py, Kept(Mutex::new(object)))?;
         let reference = PyWeakrefReference::new(&kept)?.unbind();
         Ok((Self(reference), kept.unbind()))
     }

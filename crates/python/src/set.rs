@@ -92,7 +92,7 @@ impl fmt::Debug for Listing {
 struct Ground {
     shared: Arc<Shared>,
     /// Of its rank or filter function.
-    trouble: Arc<Trouble>,
+    trouble: Option<Arc<Trouble>>,
 }
 
 impl Open {
@@ -110,7 +110,10 @@ impl Open {
         if self.closed.load(Ordering::Acquire) {
             return Err(closed());
         }
-        self.grounds.iter().try_for_each(|ground| ground.trouble.check())
+        self.grounds
+            .iter()
+            .flat_map(|ground| &ground.trouble)
+            .try_for_each(|trouble| trouble.check())
     }
 
     fn ropes(&self) -> MutexGuard<'_, BTreeMap<(usize, u64), Arc<Rope>>> {
@@ -230,7 +233,7 @@ impl Set {
         &self,
         py: Python<'_>,
         other: Option<&Self>,
-        more: Option<(Ground, Py<Kept>)>,
+        more: Option<(Ground, [Py<Kept>; 2])>,
         make: impl FnOnce(&nearfirst::Set, Option<&nearfirst::Set>) -> nearfirst::Set + Send,
     ) -> PyResult<Self> {
         let this = self.open()?;
@@ -241,7 +244,7 @@ impl Set {
         let mut kept = self.kept(py);
         kept.extend(other_set.iter().flat_map(|other| other.kept(py)));
         let (ground, function) = more.unzip();
-        kept.extend(function);
+        kept.extend(function.into_iter().flatten());
         let others = other.iter().flat_map(|other| other.grounds.iter());
         let grounds = this.grounds.iter().chain(others).cloned().chain(ground).collect();
         Ok(Self::new(set, grounds, kept, self.yields_errors))
@@ -327,8 +330,8 @@ impl Set {
         if !keep.is_callable() {
             return Err(PyTypeError::new_err("filter takes a function of an entry"));
         }
-        let trouble = Arc::<Trouble>::default();
-        let (keep, function) = Callback::new(keep, &trouble)?;
+        let (keep, function) = Callback::new(keep)?;
+        let trouble = Some(keep.trouble());
         let predicate = keep.predicate();
         let shared = Arc::clone(&self.open()?.grounds[0].shared);
         let ground = Ground { shared, trouble };
@@ -538,13 +541,13 @@ pub(crate) fn open(
         stall,
     };
     let (shared, mut kept) = Shared::with(py, options, stores)?;
-    let trouble = Arc::<Trouble>::default();
-    let called = rank.map(|rank| Callback::new(rank, &trouble)).transpose()?;
-    let (rank, function) = called.map(|(rank, function)| (rank.rank(), function)).unzip();
+    let (rank, function) = rank.map(Callback::new).transpose()?.unzip();
+    let trouble = rank.as_ref().map(Callback::trouble);
+    let rank = rank.map(Callback::rank);
     let specs: Vec<_> = specs.iter().map(|spec| spec.get().0.clone()).collect();
     let engine = shared.engine()?;
     let options = SetOptions { order, rank, ..SetOptions::default() };
     let set = py.detach(|| nearfirst::Set::open(engine, specs, options));
-    kept.extend(function);
+    kept.extend(function.into_iter().flatten());
     Ok(Set::new(set, vec![Ground { shared, trouble }], kept, yields_errors))
 }
