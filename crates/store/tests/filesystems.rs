@@ -2,13 +2,15 @@
 
 use std::fs::{self, File, FileTimes};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 use nearfirst_store::{
-    Backing, Clock, Costs, Error, Local, Reason, TableFiles, disk_position, probe_first,
+    Backing, Clock, Costs, Error, Local, Pattern, Reason, TableFiles, Walk, disk_position,
+    probe_first,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sled::{Device, DeviceTable, Place};
@@ -311,6 +313,30 @@ fn a_store_keeps_no_mount_from_being_unmounted() {
     assert_eq!(local.stat(&path).expect("it is there").size, 1);
     rustix::mount::unmount(tmpfs.path(), rustix::mount::UnmountFlags::empty()).expect("not busy");
     assert!(matches!(local.stat(&path), Err(Error::Io { .. })));
+}
+
+#[test]
+fn a_folder_that_breaks_off_keeps_the_names_that_were_read_of_it() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (slow, local) = (SlowDir::new(slowfs::Options::default()), Local::default());
+    for number in 0..6000 {
+        fs::write(slow.source().join(format!("{number:04}")), "").expect("written");
+    }
+    let pattern = slow.path().join("*");
+    let mut walk = Walk::new(&Pattern::new(pattern.as_os_str().as_bytes()).expect("a pattern"));
+    // More than a batch is sorted: the rest is read when these were taken.
+    let mut names: Vec<_> =
+        (0..4096).map(|_| walk.next(&local).expect("more").expect("a name")).collect();
+    drop(slow);
+    let mut errors = 0;
+    while let Some(next) = walk.next(&local) {
+        match next {
+            Ok(name) => names.push(name),
+            Err(_) => errors += 1,
+        }
+    }
+    assert_eq!(errors, 1);
+    assert!((4097..6000).contains(&names.len()), "{} names", names.len());
 }
 
 #[test]
