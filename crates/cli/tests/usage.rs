@@ -134,8 +134,12 @@ fn help_that_cannot_be_written_is_an_error() {
 #[test]
 fn a_full_stdout_ends_all_but_those_that_stand_in_for_others_alike() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("file"), "a line\n").unwrap();
+    for name in ["file", "other"] {
+        std::fs::write(folder.path().join(name), "a line\n").unwrap();
+    }
+    let url = format!("file://{}", folder.path().display());
     for (line, code) in [
+        (format!("grep a {url}/file {url}/other").as_str(), 2),
         ("cat file", 2),
         ("ls file", 2),
         ("ls --sort=name file", 2),

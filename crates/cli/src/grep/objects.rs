@@ -17,7 +17,7 @@ use super::print::Outcome;
 use super::search::{Worker, up_to_error};
 use super::settings::Settings;
 use super::tree::Run;
-use super::trouble::Trouble;
+use super::trouble::{Trouble, is_elsewhere};
 use super::walk::printed_path;
 use crate::divide::together;
 use crate::sets::decompress::Decompressor;
@@ -164,12 +164,7 @@ impl<'a> Search<'a> {
                     }
                     done
                 }
-                Ok(None) => {
-                    // Its turn does not come to its end: who waits for theirs is not to.
-                    self.turn().written = Err(io::ErrorKind::BrokenPipe.into());
-                    self.moved.notify_all();
-                    return self.stop();
-                }
+                Ok(None) => return self.stop(),
                 Err(error) => {
                     self.tally.failed();
                     Done { found: None, failed: Some(error) }
@@ -189,8 +184,8 @@ impl<'a> Search<'a> {
         Some((*next - 1, member))
     }
 
-    /// Searches a member; returns what is still to be printed of it, or `None` if nobody reads the
-    /// output any more.
+    /// Searches a member; returns what is still to be printed of it, or `None` if nothing more can be
+    /// written or kept.
     fn one(
         &self,
         worker: &mut Worker<'_>,
@@ -211,7 +206,10 @@ impl<'a> Search<'a> {
                 let found = (!printed).then_some(held);
                 Ok(Some((outcome, Done { found, failed })))
             }
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe || is_elsewhere(&error) => {
+                self.give_up(error);
+                Ok(None)
+            }
             Err(error) => Err(sets::member_error(&name, error)),
         }
     }
@@ -239,6 +237,16 @@ impl<'a> Search<'a> {
             }
             None => search(&mut { counted }),
         }
+    }
+
+    /// A turn does not come to its end: who waits for theirs is not to.
+    fn give_up(&self, error: io::Error) {
+        let mut turn = self.turn();
+        if turn.written.is_ok() {
+            turn.written = Err(error);
+        }
+        drop(turn);
+        self.moved.notify_all();
     }
 
     fn is_turn_of(&self, number: u64) -> bool {
