@@ -65,7 +65,7 @@ pub struct Stores {
     objects: crate::object::Objects,
     programs: Arc<crate::Programs>,
     #[cfg(feature = "sql")]
-    sql: Arc<dyn Store>,
+    sql: Arc<crate::sql::Sql>,
     #[cfg(feature = "web")]
     web: Arc<dyn Store>,
 }
@@ -144,10 +144,12 @@ impl Stores {
         known.join(", ")
     }
 
-    /// Ends the programs that list names, for who will not live to drop their listings; they may
-    /// tidy up for half a second, which this waits for.
+    /// Ends the programs and the queries that list names, for who will not live to drop their listings;
+    /// programs may tidy up for half a second, which this waits for, and servers answer as long.
     pub fn end_programs(&self) {
         self.programs.end_all();
+        #[cfg(feature = "sql")]
+        self.sql.end_all();
     }
 
     /// The costs that local files are located and opened by.
@@ -177,7 +179,9 @@ impl Stores {
         let store = match query {
             Query::Glob(name) => self.of(name),
             #[cfg(feature = "sql")]
-            Query::Ask { prefix, .. } if crate::sql::is_url(prefix) => Ok(Arc::clone(&self.sql)),
+            Query::Ask { prefix, .. } if crate::sql::is_url(prefix) => {
+                Ok(Arc::clone(&self.sql) as Arc<dyn Store>)
+            }
             Query::Ask { prefix, text } => match prefix.path() {
                 Some(path) => return self.ask_file(path, text, query),
                 None => self.of(prefix),

@@ -16,6 +16,7 @@ use url::Url;
 
 use super::question;
 use super::rows::{Question, ask};
+use super::unheard::Queries;
 use crate::local::blocking;
 use crate::{Costs, Entry, Error, Name};
 
@@ -87,6 +88,7 @@ impl Database {
     pub(super) async fn ask(
         self,
         costs: Arc<Costs>,
+        queries: Arc<Queries>,
         text: String,
         answer_max: Duration,
         mut rows: Sender<Result<Entry, Error>>,
@@ -102,7 +104,7 @@ impl Database {
             drop(rows.send(Err(Error::refused(label, reason))).await);
             return;
         }
-        let question = Question { label, text, answer_max, rows };
+        let question = Question { label, text, answer_max, queries, rows };
         match kind {
             Kind::Sqlite { file, folder } => {
                 let options = SqliteConnectOptions::new()

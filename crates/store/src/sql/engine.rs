@@ -10,16 +10,37 @@ use sqlx::postgres::{PgConnectOptions, PgRow, PgTypeInfo, PgTypeKind};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{ConnectOptions, Database, MySql, Postgres, Row as _, Sqlite, raw_sql};
 
+use super::unheard::{self, Listened, Queries, Query};
+
 /// Steps of `SQLite`'s machine between two looks at whether somebody still listens.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
 /// Says, when it is dropped, that nobody listens any more.
-#[derive(Debug, Default)]
-pub(super) struct Listener(Arc<AtomicBool>);
+#[derive(Debug)]
+pub(super) struct Listener {
+    is_gone: Arc<AtomicBool>,
+    queries: Arc<Queries>,
+    /// Of a server that has to be told.
+    listened: Option<Listened>,
+}
+
+impl Listener {
+    /// One that listens; `queries` are those that servers are told of.
+    pub(super) fn new(queries: &Arc<Queries>) -> Self {
+        Self { is_gone: Arc::default(), queries: Arc::clone(queries), listened: None }
+    }
+
+    /// There is nothing left to listen to.
+    pub(super) fn has_heard_all(&mut self) {
+        if let Some(listened) = self.listened.take() {
+            listened.has_ended();
+        }
+    }
+}
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.is_gone.store(true, Ordering::Release);
     }
 }
 
@@ -32,7 +53,8 @@ pub(super) trait Engine: Database {
     /// when the listener is gone.
     fn prepared<'c>(
         connection: &'c mut Self::Connection,
-        listener: &Listener,
+        options: &Self::Options,
+        listener: &'c mut Listener,
     ) -> BoxFuture<'c, Result<(), sqlx::Error>>;
 
     /// Whether values of a type are text that the driver does not take for it.
@@ -49,10 +71,11 @@ impl Engine for Sqlite {
 
     fn prepared<'c>(
         connection: &'c mut Self::Connection,
-        listener: &Listener,
+        _: &SqliteConnectOptions,
+        listener: &'c mut Listener,
     ) -> BoxFuture<'c, Result<(), sqlx::Error>> {
         // The file is opened read-only.
-        let is_gone = Arc::clone(&listener.0);
+        let is_gone = Arc::clone(&listener.is_gone);
         async move {
             let mut handle = connection.lock_handle().await?;
             let goes_on = move || !is_gone.load(Ordering::Acquire);
@@ -72,7 +95,8 @@ impl Engine for Postgres {
 
     fn prepared<'c>(
         connection: &'c mut Self::Connection,
-        _: &Listener,
+        _: &PgConnectOptions,
+        _: &'c mut Listener,
     ) -> BoxFuture<'c, Result<(), sqlx::Error>> {
         async move {
             // Servers before version 14 do not know it, and notice only when they send a row.
@@ -101,12 +125,25 @@ impl Engine for MySql {
 
     fn prepared<'c>(
         connection: &'c mut Self::Connection,
-        _: &Listener,
+        options: &MySqlConnectOptions,
+        listener: &'c mut Listener,
     ) -> BoxFuture<'c, Result<(), sqlx::Error>> {
         // Names are taken as they are needed: a year is the longest that a server waits for that.
         let read_only = "set session net_write_timeout = 31536000; \
                          set session transaction read only; start transaction read only";
-        raw_sql(read_only).execute(connection).map(|done| done.map(drop)).boxed()
+        let options = options.clone();
+        async move {
+            raw_sql(read_only).execute(&mut *connection).await?;
+            // Of a server that does not tell, a query goes on until it sends a row.
+            let told = raw_sql(unheard::SELF).fetch_one(connection).await.ok();
+            let query = told.and_then(|told| {
+                let id = Self::count(&told, 0)?;
+                Some(Query { options, id, server: told.try_get(1).ok()? })
+            });
+            listener.listened = query.map(|query| Listened::to(query, &listener.queries));
+            Ok(())
+        }
+        .boxed()
     }
 
     fn count(row: &MySqlRow, column: usize) -> Option<u64> {

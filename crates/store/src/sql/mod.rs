@@ -8,6 +8,7 @@ mod database;
 mod engine;
 mod question;
 mod rows;
+mod unheard;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use sled::Device;
 use crate::{Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Store};
 use database::Database;
 pub(crate) use database::{is_sqlite, is_url};
+use unheard::Queries;
 
 /// Rows that a database may be ahead of who asks: a piece of a server's
 /// answer, so that little is fetched that nobody wants.
@@ -40,12 +42,25 @@ const ROWS_AHEAD: usize = 64;
 pub(crate) struct Sql {
     costs: Arc<Costs>,
     answer_max: Duration,
+    queries: Arc<Queries>,
 }
 
 impl Sql {
     /// Which is given so long to connect, and then to find each row.
     pub(crate) fn new(costs: Arc<Costs>, answer_max: Duration) -> Self {
-        Self { costs, answer_max }
+        Self { costs, answer_max, queries: Arc::default() }
+    }
+
+    /// Ends the queries that are under way at servers which would not notice that nobody listens.
+    pub(crate) fn end_all(&self) {
+        self.queries.end_all();
+    }
+}
+
+impl Drop for Sql {
+    /// The process may end next, and with it what ends queries.
+    fn drop(&mut self) {
+        self.queries.wait();
     }
 }
 
@@ -73,8 +88,9 @@ impl Store for Sql {
             return stream::once(async { Err(error) }).boxed();
         };
         let (sender, receiver) = mpsc::channel(ROWS_AHEAD);
-        let (costs, text, answer_max) = (Arc::clone(&self.costs), text.clone(), self.answer_max);
-        let asking = async move { database.ask(costs, text, answer_max, sender).await };
+        let (costs, queries) = (Arc::clone(&self.costs), Arc::clone(&self.queries));
+        let (text, answer_max) = (text.clone(), self.answer_max);
+        let asking = async move { database.ask(costs, queries, text, answer_max, sender).await };
         // Polled together with the rows that it sends: dropping them ends it.
         let asking = stream::once(asking).filter_map(|()| future::ready(None));
         stream::select(receiver, asking).boxed()

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc::Sender;
@@ -14,6 +15,7 @@ use sqlx::{
 use tokio::time::timeout;
 
 use super::engine::{Engine, Listener};
+use super::unheard::Queries;
 use crate::{Entry, Error, Name, without_number};
 
 /// A question, and where its answer goes.
@@ -24,6 +26,8 @@ pub(super) struct Question {
     pub(super) text: String,
     /// How long connecting may take, and then each row.
     pub(super) answer_max: Duration,
+    /// Those of the store that are under way.
+    pub(super) queries: Arc<Queries>,
     /// What takes the names.
     pub(super) rows: Sender<Result<Entry, Error>>,
 }
@@ -89,6 +93,9 @@ pub(super) async fn ask<DB>(
     usize: ColumnIndex<DB::Row>,
 {
     if let Err(error) = answer::<DB>(options, &mut question, folder).await {
+        // A process may end with its last answer, and with it what ends the query.
+        let queries = Arc::clone(&question.queries);
+        drop(tokio::task::spawn_blocking(move || queries.wait()).await);
         // Nobody may be left to tell.
         drop(question.rows.send(Err(error)).await);
     }
@@ -112,8 +119,9 @@ where
     let connected = connected.map_err(|_| question.is_late("not connected"))?;
     let mut connection = connected.map_err(|error| question.not_connected(&error))?;
     // Before the connection in the order of drops: what it does ends first.
-    let listener = Listener::default();
-    let prepared = timeout(question.answer_max, DB::prepared(&mut connection, &listener)).await;
+    let mut listener = Listener::new(&question.queries);
+    let prepared = DB::prepared(&mut connection, &options, &mut listener);
+    let prepared = timeout(question.answer_max, prepared).await;
     let prepared = prepared.map_err(|_| question.is_late("no answer"))?;
     prepared.map_err(|error| question.not_connected(&error))?;
 
@@ -124,7 +132,10 @@ where
     let first = timeout(question.answer_max, rows.next()).await;
     let mut next = first.map_err(|_| question.is_late("no row"))?;
     while let Some(row) = next {
-        let row = row.map_err(|error| question.not_answered(&error))?;
+        let row = row.map_err(|error| {
+            listener.has_heard_all();
+            question.not_answered(&error)
+        })?;
         if let Some(entry) = entry::<DB>(&row, question, folder)?
             && question.rows.send(Ok(entry)).await.is_err()
         {
@@ -133,6 +144,7 @@ where
         let further = timeout(question.answer_max, rows.next()).await;
         next = further.map_err(|_| question.is_late("no further row"))?;
     }
+    listener.has_heard_all();
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
 use tempfile::TempDir;
 use testkit::server::{MariaDb, Postgres};
-use testkit::{Facility, SlowDir, skip_unless};
+use testkit::{Facility, SlowDir, skip_unless, until};
 
 use super::Sql;
 use crate::{
@@ -319,4 +319,37 @@ async fn a_file_on_a_dead_mount_is_not_waited_for_to_find_whether_it_is_a_databa
         assert!(matches!(&*answer, [Err(Error::Stalled { .. })]), "{answer:?}");
     }
     slow.mount().set_rules(Vec::new());
+}
+
+/// What a server works at for hours, without looking whether somebody listens.
+const BUSY: &str = "select concat('/', benchmark(1000000000000, md5('x')))";
+
+fn is_busy(mariadb: &MariaDb) -> bool {
+    let count = "select count(*) from information_schema.processlist \
+                 where info like '%benchmark%' and id <> connection_id()";
+    mariadb.execute(count).trim() != "0"
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_nobody_listens_to_ends_at_its_server() {
+    testkit::skip_unless!(MariaDb::NEEDS);
+    let mariadb = MariaDb::new();
+    let query = Query::Ask { prefix: Name::from(mariadb.url()), text: BUSY.to_owned() };
+    let late: Vec<_> = stores(Duration::from_secs(2)).list(&query).collect().await;
+    let [Err(error @ Error::Interrupted { .. })] = &*late else { panic!("{late:?}") };
+    assert!(error.reason().starts_with("no row after 2 s"), "{error}");
+    until("it is given up", || !is_busy(&mariadb));
+
+    let stores = stores(ANSWER_MAX);
+    let begun = || {
+        let listing = tokio::spawn(stores.list(&query).collect::<Vec<_>>());
+        until("it is under way", || is_busy(&mariadb));
+        listing
+    };
+    begun().abort();
+    until("it is dropped", || !is_busy(&mariadb));
+    let listing = begun();
+    stores.end_programs();
+    until("all are ended", || !is_busy(&mariadb));
+    listing.abort();
 }
