@@ -149,6 +149,11 @@ fn told_by_sftp(reason: &str) -> &str {
     told.map(|(told, _)| told).filter(|told| !told.is_empty()).unwrap_or(reason)
 }
 
+/// Whether the connection of an SFTP client broke, as it does at what the client cannot read.
+pub(super) fn is_broken_session(error: &Error) -> bool {
+    matches!(error, Error::Interrupted { reason, .. } if reason.contains("flush task failed"))
+}
+
 /// Whether `ssh` was not let in, or does not know the server.
 fn is_login(reason: &str) -> bool {
     ["Permission denied", "Host key verification failed", "Too many authentication failures"]

@@ -14,7 +14,7 @@ use opendal::raw::normalize_path;
 use opendal::{EntryMode, HttpTransporter, Lister, Metadata, OperationContext, Operator};
 use sled::Device;
 
-use super::error::from_opendal;
+use super::error::{from_opendal, is_broken_session};
 use super::glob::{self, Folders, Page, Pages};
 use super::place::Root;
 use super::s3::Environment;
@@ -120,8 +120,13 @@ impl Folders for Remote {
 impl Inner {
     /// The operator for one operation, and what remembers the answers to it.
     fn about(&self, name: &Name) -> (Operator, Transport) {
+        self.through(&self.service.operator, name)
+    }
+
+    /// The same, of another operator.
+    fn through(&self, operator: &Operator, name: &Name) -> (Operator, Transport) {
         let transport = Transport::new(&self.wire, &self.service.host, name);
-        let operator = self.service.operator.clone();
+        let operator = operator.clone();
         let executor = operator.context().executor().clone();
         let sender = HttpTransporter::new(transport.clone());
         (operator.with_context(OperationContext::from_parts(sender, executor)), transport)
@@ -276,11 +281,12 @@ impl Inner {
 
     /// Lists a prefix. That there is no such folder is an empty listing, as at stores without folders.
     async fn listing(self: Arc<Self>, prefix: String, deep: bool) -> Result<Pages, Error> {
-        let (first, names) = match patiently(|| Arc::clone(&self).begun(&prefix, deep)).await {
-            Ok(begun) => begun,
-            Err(Error::NotFound { .. }) => return Ok(stream::empty().boxed()),
-            Err(error) => return Err(error),
-        };
+        let (first, names) =
+            match patiently(|| Arc::clone(&self).begun_apart_if_need_be(&prefix, deep)).await {
+                Ok(begun) => begun,
+                Err(Error::NotFound { .. }) => return Ok(stream::empty().boxed()),
+                Err(error) => return Err(error),
+            };
         let rest = stream::try_unfold(names, |mut names| async move {
             let page = names.page().await?;
             Ok(page.map(|page| (page, names)))
@@ -288,8 +294,32 @@ impl Inner {
         Ok(stream::once(async { Ok(first) }).chain(rest).boxed())
     }
 
+    /// A listing and its first page. At a name that is no UTF-8 an SFTP client breaks its connection, and
+    /// with it all that is listed over it: what breaks one of its own as well is to blame.
+    async fn begun_apart_if_need_be(
+        self: Arc<Self>,
+        prefix: &str,
+        deep: bool,
+    ) -> Result<(Page, Names), Error> {
+        match Arc::clone(&self).begun(&self.service.operator, prefix, deep).await {
+            Err(error) if is_broken_session(&error) => {}
+            begun => return begun,
+        }
+        let name = self.root.name(prefix);
+        let apart = self.service.apart().map_err(|error| from_opendal(&name, &error, None))?;
+        match self.begun(&apart, prefix, deep).await {
+            Err(error) if is_broken_session(&error) => Err(unreadable(&name)),
+            begun => begun,
+        }
+    }
+
     /// A listing and its first page.
-    async fn begun(self: Arc<Self>, prefix: &str, deep: bool) -> Result<(Page, Names), Error> {
+    async fn begun(
+        self: Arc<Self>,
+        operator: &Operator,
+        prefix: &str,
+        deep: bool,
+    ) -> Result<(Page, Names), Error> {
         let name = self.root.name(prefix);
         // Of a key that the service is not asked for as it is, it would list another; or, without the space
         // at its end, more.
@@ -300,7 +330,7 @@ impl Inner {
         }
         let path = if prefix.is_empty() { "/" } else { prefix };
         let options = ListOptions { recursive: deep, ..ListOptions::default() };
-        let (operator, transport) = self.about(&name);
+        let (operator, transport) = self.through(operator, &name);
         let opened = operator.lister_options(path, options);
         let lister = self.answered(&name, &transport, opened).await?;
         let prefix = prefix.to_owned();
@@ -353,7 +383,13 @@ impl Names {
             return Err(error);
         }
         let next = self.lister.next().map(Option::transpose);
-        let first = self.store.answered(&self.name, &self.transport, next).await?;
+        let first = match self.store.answered(&self.name, &self.transport, next).await {
+            Err(error) if is_broken_session(&error) => {
+                let reason = format!("{} A name in it may be no UTF-8", error.reason());
+                return Err(Error::interrupted(self.name.clone(), reason));
+            }
+            first => first?,
+        };
         let Some(first) = first else { return Ok(None) };
         // The first page is asked for again with its listing, which ends with an error of another; the
         // second may come before all of the first is taken.

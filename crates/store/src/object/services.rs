@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use opendal::layers::SimulateLayer;
-use opendal::services::{Azblob, Fs, Gcs, Sftp, Webdav, Webhdfs};
-use opendal::{Builder, Configurator as _, OperationContext, Operator};
+use opendal::services::{Azblob, FsConfig, Gcs, SftpConfig, Webdav, Webhdfs};
+use opendal::{Builder as _, Configurator, OperationContext, Operator};
 
 use super::place::Root;
 use super::s3::Environment;
@@ -25,6 +25,18 @@ pub(super) struct Service {
     pub(super) is_flat: bool,
     /// What it is besides.
     pub(super) kind: Kind,
+    /// How it is connected to, if that is by a program.
+    connecting: Option<SftpConfig>,
+}
+
+impl Service {
+    /// Asks over a connection of its own, if connections are shared by those who ask at a time.
+    pub(super) fn apart(&self) -> opendal::Result<Operator> {
+        match &self.connecting {
+            Some(config) => unasking(config.clone()),
+            None => Ok(self.operator.clone()),
+        }
+    }
 }
 
 /// What a service is, as far as it matters to who asks it.
@@ -131,7 +143,15 @@ pub(super) fn open(
     let host =
         url::Url::parse(options.get("endpoint")).ok().and_then(|url| Some(url.host_str()?.into()));
     let fields = std::mem::take(&mut options.fields);
-    let operator = operator(service, fields).map_err(|error| bad(error.message()))?;
+    let not_opened = |error: opendal::Error| bad(error.message());
+    let is_program = service == "sftp";
+    let connecting = is_program.then(|| SftpConfig::from_iter(fields.clone()));
+    let connecting = connecting.transpose().map_err(not_opened)?;
+    let operator = match &connecting {
+        Some(config) => unasking(config.clone()),
+        None => operator(service, fields),
+    };
+    let operator = operator.map_err(not_opened)?;
     let kind = match service {
         "webdav" => Kind::Web,
         "sftp" => Kind::Program,
@@ -139,7 +159,8 @@ pub(super) fn open(
         _ => Kind::Other,
     };
     let is_flat = matches!(service, "gcs" | "azblob");
-    Ok(Some(Service { operator, host: host.unwrap_or_else(|| "".into()), is_flat, kind }))
+    let host = host.unwrap_or_else(|| "".into());
+    Ok(Some(Service { operator, host, is_flat, kind, connecting }))
 }
 
 fn operator(service: &str, fields: HashMap<String, String>) -> opendal::Result<Operator> {
@@ -147,16 +168,15 @@ fn operator(service: &str, fields: HashMap<String, String>) -> opendal::Result<O
         "gcs" => Operator::from_iter::<Gcs>(fields),
         "azblob" => Operator::from_iter::<Azblob>(fields),
         "webdav" => Operator::from_iter::<Webdav>(fields),
-        "sftp" => unasking::<Sftp>(fields),
         "webhdfs" => Operator::from_iter::<Webhdfs>(fields),
-        _ => unasking::<Fs>(fields),
+        _ => unasking(FsConfig::from_iter(fields)?),
     }
 }
 
 /// Which leaves it to who lists to ask what links lead to: by itself it would ask about one after the
 /// other, drop those that lead nowhere, and end at one that may not be followed.
-fn unasking<B: Builder>(fields: HashMap<String, String>) -> opendal::Result<Operator> {
-    let service = B::Config::from_iter(fields)?.into_builder().build()?;
+fn unasking(config: impl Configurator) -> opendal::Result<Operator> {
+    let service = config.into_builder().build()?;
     let operator = Operator::from_parts(OperationContext::default(), Arc::new(service));
     Ok(operator.layer(SimulateLayer::default()))
 }

@@ -1,7 +1,8 @@
 //! What every store of objects must do alike.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use std::path::{Path, PathBuf};
@@ -316,6 +317,23 @@ fn what_is_no_file_is_not_opened(shown: &Dir, at: &dyn Fn(&str) -> String) {
     }
 }
 
+/// The client cannot read it, and breaks its connection at it; one listing may have done so to another.
+fn a_name_that_is_no_text_is_told_of_at_once(shown: &Dir, at: &dyn Fn(&str) -> String) {
+    let put = |key: &str| drop(shown.create(key, key));
+    for folder in ["u/a", "u/b", "u/c", "u/d"] {
+        put(&format!("{folder}/x.log"));
+    }
+    shown.create(OsStr::from_bytes(b"u/c/\xff.log"), "");
+    let (found, errors): (Vec<_>, Vec<_>) =
+        listed(&stores(&[]), &at("u/*/*.log")).into_iter().partition(Result::is_ok);
+    let [Err(error @ Error::Refused { name, .. })] = &errors[..] else { panic!("{errors:?}") };
+    assert_eq!(*name, Name::from(at("u/c/")));
+    assert!(error.reason().contains("may be no UTF-8"), "{error}");
+    let names: BTreeSet<_> = found.into_iter().map(|entry| entry.unwrap().name).collect();
+    let these = ["a", "b", "d"].map(|folder| Name::from(at(&format!("u/{folder}/x.log"))));
+    assert_eq!(names, these.into());
+}
+
 #[test]
 #[ignore = "runs as a child of sftp_conforms"]
 fn over_ssh() {
@@ -329,6 +347,7 @@ fn over_ssh() {
     what_connects_can_be_ended();
     links_are_followed(&shown, &put, &at);
     what_is_no_file_is_not_opened(&shown, &at);
+    a_name_that_is_no_text_is_told_of_at_once(&shown, &at);
     let error = |host: &str| read(&stores(&[]), &format!("sftp://{host}/a"), 0..1).unwrap_err();
     let nowhere = error("no-such-host.invalid");
     assert!(
