@@ -438,6 +438,9 @@ impl Names {
 
     fn take(&mut self, page: &mut Page, entry: opendal::Entry) {
         let (path, metadata) = entry.into_parts();
+        let is_web = self.store.service.kind == Kind::Web;
+        let key = behind_host(&path).filter(|_| is_web).map(str::to_owned);
+        let path = key.unwrap_or(path);
         if metadata.mode() == EntryMode::Unknown {
             self.unknown.push((path, metadata));
         } else if !metadata.is_dir() {
@@ -447,6 +450,12 @@ impl Names {
             page.folders.push(path);
         }
     }
+}
+
+/// The key in a whole URL, which servers of `WebDAV` may list instead of a path (RFC 4918, 8.3).
+fn behind_host(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    Some(rest.split_once('/').map_or("", |(_, key)| key))
 }
 
 /// An entity tag as HTTP has it: some servers leave the quotes out where they list.

@@ -156,6 +156,35 @@ fn a_webdav_server_that_misbehaves_is_told_apart_like_any_other() {
 }
 
 #[test]
+fn a_webdav_server_may_list_whole_urls() {
+    let server = Misbehaving::new();
+    let response = |href: &str, kind: &str| {
+        format!(
+            "<D:response><D:href>{href}</D:href><D:propstat><D:prop><D:resourcetype>{kind}</D:resourcetype>
+             <D:getcontentlength>7</D:getcontentlength>
+             <D:getlastmodified>Fri, 02 Jan 2026 03:04:05 GMT</D:getlastmodified></D:prop>
+             <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
+        )
+    };
+    let page = |responses: &[(&str, &str)]| {
+        let all: String = responses.iter().map(|(href, kind)| response(href, kind)).collect();
+        Answer::refusal(207, &format!("<D:multistatus xmlns:D=\"DAV:\">{all}</D:multistatus>"))
+    };
+    let folder = "<D:collection/>";
+    let (top, below) = (server.url("/dav/"), "https://behind.example/dav/sub");
+    let file = format!("{top}a%20b.gz");
+    server.answer("/dav/", page(&[(&top, folder), (&file, ""), (below, folder)]));
+    server.answer("/dav/sub/", page(&[(&format!("{below}/"), folder), ("/dav/sub/c.gz", "")]));
+    server.answer("/", page(&[(&server.endpoint(), folder), (&server.url("/d.gz"), "")]));
+    let at = |key: &str| format!("webdav://{}/{key}", server.address());
+    let stores = stores(&[]);
+    assert_eq!(names(&stores, &at("dav/*.gz")), [at("dav/a b.gz")].into());
+    let all = ["dav/a b.gz", "dav/sub/c.gz"].map(at);
+    assert_eq!(names(&stores, &at("dav/**/*.gz")), all.into());
+    assert_eq!(names(&stores, &at("*.gz")), [at("d.gz")].into());
+}
+
+#[test]
 fn a_password_is_sent_to_the_server_and_to_nobody_who_reads_errors() {
     let server = Misbehaving::new();
     server.answer("/a", Answer::status(403));
