@@ -49,6 +49,9 @@ pub(super) trait Engine: Database {
     /// How it is reached.
     type Options: ConnectOptions<Connection = Self::Connection>;
 
+    /// Whether values have types, and not columns: one that is no name says nothing of the next.
+    const TYPES_ARE_OF_VALUES: bool = false;
+
     /// Makes the connection one that only reads, and that ends what it does
     /// when the listener is gone.
     fn prepared<'c>(
@@ -68,6 +71,8 @@ pub(super) trait Engine: Database {
 
 impl Engine for Sqlite {
     type Options = SqliteConnectOptions;
+
+    const TYPES_ARE_OF_VALUES: bool = true;
 
     fn prepared<'c>(
         connection: &'c mut Self::Connection,

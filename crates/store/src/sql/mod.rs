@@ -33,7 +33,8 @@ const ROWS_AHEAD: usize = 64;
 /// header, a `sqlite:` URL of one, or the URL of a server (`postgres://`,
 /// `postgresql://`, `mysql://`, `mariadb://`). The first column of the answer
 /// is the name, as text or bytes; rows without one (`NULL`, or empty) are passed
-/// over. A column called `size`, if it is a whole number, is the object's size in bytes.
+/// over, and where values have types of their own, as in `SQLite`, a number instead is an error of its row.
+/// A column called `size`, if it is a whole number, is the object's size in bytes.
 ///
 /// Relative names are resolved against the folder of a file that was named by
 /// its path; of a URL they are as the database has them. Each question has a

@@ -18,6 +18,9 @@ use super::engine::{Engine, Listener};
 use super::unheard::Queries;
 use crate::{Entry, Error, Name, without_number};
 
+/// Rows without a name that are told of while none has had one: a column of numbers is not gone through.
+const UNNAMED_MAX: usize = 100;
+
 /// A question, and where its answer goes.
 pub(super) struct Question {
     /// The database as it is shown.
@@ -131,13 +134,20 @@ where
     let mut rows = sqlx::query::<DB>(text).persistent(true).fetch(&mut connection);
     let first = timeout(question.answer_max, rows.next()).await;
     let mut next = first.map_err(|_| question.is_late("no row"))?;
+    let mut unnamed_max = if DB::TYPES_ARE_OF_VALUES { UNNAMED_MAX } else { 1 };
     while let Some(row) = next {
         let row = row.map_err(|error| {
             listener.has_heard_all();
             question.not_answered(&error)
         })?;
-        if let Some(entry) = entry::<DB>(&row, question, folder)?
-            && question.rows.send(Ok(entry)).await.is_err()
+        let entry = entry::<DB>(&row, question, folder).transpose();
+        match &entry {
+            Some(Ok(_)) if DB::TYPES_ARE_OF_VALUES => unnamed_max = usize::MAX,
+            Some(Err(_)) => unnamed_max -= 1,
+            _ => {}
+        }
+        if let Some(entry) = entry
+            && (question.rows.send(entry).await.is_err() || unnamed_max == 0)
         {
             return Ok(());
         }
@@ -191,7 +201,10 @@ where
         let text = row.try_get_unchecked::<String, _>(0);
         return text.map(|text| Some(text.into_bytes())).map_err(refused);
     }
-    let reason = format!("the first column is to be a name, text or bytes, and is {}", kind.name());
+    let reason = format!(
+        "the first column is to be a name, text or bytes, and is {}: cast it to text if it is one",
+        kind.name()
+    );
     Err(Error::refused(question.label.clone(), reason))
 }
 

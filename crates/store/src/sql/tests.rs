@@ -101,6 +101,28 @@ async fn a_first_column_that_is_no_name_is_refused() {
 }
 
 #[tokio::test]
+async fn a_row_without_a_name_is_an_error_among_names() {
+    let (_folder, path) = sqlite(
+        "create table t (n); insert into t values (1), ('/a'), (2.5), (x'2f62'), (3), ('/c')",
+    )
+    .await;
+    let told = names(&*path, "select n from t").await;
+    let (errors, named): (Vec<_>, Vec<_>) =
+        told.iter().partition(|item| item.starts_with("error: "));
+    assert_eq!(named, ["/a", "/b", "/c"]);
+    let kinds: Vec<_> = ["is INTEGER", "is REAL"]
+        .map(|kind| errors.iter().filter(|error| error.contains(kind)).count())
+        .into();
+    assert_eq!(kinds, [2, 1]);
+    let numbers = "with recursive n(i) as (select 0 union all select i + 1 from n)
+                   select i from n";
+    assert_eq!(answer(&*path, numbers).await.len(), 100);
+    let late = "with recursive n(i) as (select 0 union all select i + 1 from n limit 300)
+                select iif(i = 9, '/n', i) from n";
+    assert_eq!(answer(&*path, late).await.len(), 300);
+}
+
+#[tokio::test]
 async fn nothing_is_written() {
     let (_folder, path) = sqlite("create table t (n); insert into t values ('/a')").await;
     let tried = [
