@@ -385,6 +385,27 @@ async fn a_page_in_an_encoding_that_nobody_knows_is_an_error_and_not_empty() {
 }
 
 #[tokio::test]
+async fn a_page_is_read_in_the_encoding_that_its_server_says() {
+    let server = Misbehaving::new();
+    let pages = [
+        ("/said", "text/html; Charset=\"iso-8859-1\"", "<a href='\u{e9}'>"),
+        ("/over", "text/html;charset=latin1", "<meta charset=utf-8><a href='\u{e9}'>"),
+        ("/itself", "text/html", "<meta charset=latin1><a href='\u{e9}'>"),
+        ("/unknown", "text/html; charset=x", "<meta charset=latin1><a href='\u{e9}'>"),
+    ];
+    for (path, kind, page) in pages {
+        let latin: Vec<u8> = page.chars().map(|c| u8::try_from(c).unwrap()).collect();
+        server.answer(path, Answer::bytes(latin).header("Content-Type", kind));
+        assert_eq!(listed(ask(&server.url(path), "")).await, [server.url("/%C3%A9")], "{path}");
+    }
+    let wide: Vec<u8> = "<a href=x>".bytes().flat_map(|byte| [byte, 0]).collect();
+    let answer = Answer::bytes(wide).header("Content-Type", "text/html; charset=utf-16le");
+    server.answer("/wide", answer);
+    let said = listed(ask(&server.url("/wide"), "")).await;
+    assert!(said.len() == 1 && said[0].contains("UTF-16"), "{said:?}");
+}
+
+#[tokio::test]
 async fn a_name_lists_itself_and_a_pattern_is_told_of_pages() {
     let name = "http://h.example/search?q=*";
     assert_eq!(listed(web().list(&Query::Glob(Name::from(name)))).await, [name]);

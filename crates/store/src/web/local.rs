@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 
 use super::link::Base;
-use super::page::links;
+use super::page::{Opened, links};
 use crate::{Entries, Entry, Error, Name, Store};
 
 /// How the names of pages end.
@@ -29,7 +29,7 @@ pub(crate) fn links_of_file(files: Arc<dyn Store>, path: &Path, selector: &str) 
     let open = async move {
         let base = Base::of_file(&path).map_err(|source| Error::io(&path, source))?;
         let read = files.read(&entry, 0..u64::MAX).await?;
-        Ok((base, read.bytes))
+        Ok(Opened { base, written_in: None, body: read.bytes })
     };
     links(page, selector, open.boxed())
 }

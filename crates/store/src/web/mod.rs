@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub(crate) use self::local::{is_page, links_of_file};
 
+use encoding_rs::Encoding;
 use futures::stream;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use reqwest::header::{
@@ -31,9 +32,10 @@ use self::answer::{broken, condition, content_length, described, failure, is_sam
 use self::client::Bodies;
 use self::link::Base;
 use self::network::Hosts;
+use self::page::Opened;
 use crate::exchange::{Cover, answered, content_range, covered, fields, text};
 use crate::patience::{patiently, unless_silent};
-use crate::{Answer, ByteStream, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
+use crate::{Answer, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
 
 /// The servers of `http://` and `https://`.
 ///
@@ -202,7 +204,7 @@ impl Servers {
     }
 
     /// A page on its way, decoded.
-    async fn page(&self, name: &Name) -> Result<(Base, ByteStream), Error> {
+    async fn page(&self, name: &Name) -> Result<Opened, Error> {
         let asked = url_of(name)?;
         self.hosts.told(&asked);
         let response = self.send(Bodies::Decoded, Method::GET, name, accepting()).await?;
@@ -220,10 +222,12 @@ impl Servers {
             let reason = format!("the page came encoded as {coding}, which is not understood");
             return Err(Error::refused(name.clone(), reason));
         }
+        let written_in = charset(kind).and_then(Encoding::for_label_no_replacement);
         let base = Base::of_page(&asked, response.url().clone(), Arc::clone(&self.hosts));
         let of = name.clone();
         let bytes = response.bytes_stream().map_err(move |error| broken(&of, &error));
-        Ok((base, unless_silent(name.clone(), self.answer_max, bytes)))
+        let body = unless_silent(name.clone(), self.answer_max, bytes);
+        Ok(Opened { base, written_in, body })
     }
 
     /// A name that was told lists itself.
@@ -259,6 +263,13 @@ fn is_packed(coding: &str) -> bool {
 fn is_hypertext(kind: &str) -> bool {
     let kind = kind.to_ascii_lowercase();
     kind.starts_with("text/") || kind.contains("html") || kind.contains("xml")
+}
+
+/// The label of the encoding in `text/html; charset=utf-8`.
+fn charset(kind: &str) -> Option<&[u8]> {
+    let mut parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let (_, label) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+    Some(label.trim().trim_matches('"').as_bytes())
 }
 
 /// A range as servers understand it: some take numbers for signed ones.

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
-use lol_html::{MemorySettings, OutputSink, Selector, element, send};
+use lol_html::{AsciiCompatibleEncoding, MemorySettings, OutputSink, Selector, element, send};
 
 use super::link::Base;
 use crate::{ByteStream, Entries, Entry, Error, Name};
@@ -25,12 +26,22 @@ const ALL_LINKS: &str = "a[href]";
 /// What selectors can be made of, for who wrote one that is none.
 const ACCEPTED: &str = "accepted are elements, .class, #id, [attribute] and =, ^=, $=, *=, ~=, |= in it, :first-child, :nth-child(n), :first-of-type, :nth-of-type(n), :not(...), a space or > between them, and commas, as in `a[href$=\".gz\"]`";
 
+/// A page on its way.
+pub(super) struct Opened {
+    /// What its links are relative to.
+    pub(super) base: Base,
+    /// How it is written, if its server says so: that goes before what it says itself.
+    pub(super) written_in: Option<&'static Encoding>,
+    /// Its bytes.
+    pub(super) body: ByteStream,
+}
+
 /// The names that the elements which `selector` selects link to; an empty
-/// one selects all links. `open` is the page on its way.
+/// one selects all links.
 pub(super) fn links(
     page: Name,
     selector: &str,
-    open: BoxFuture<'static, Result<(Base, ByteStream), Error>>,
+    open: BoxFuture<'static, Result<Opened, Error>>,
 ) -> Entries {
     let selector = if selector.trim().is_empty() { ALL_LINKS } else { selector };
     let selector: Selector = match selector.parse() {
@@ -41,7 +52,7 @@ pub(super) fn links(
         }
     };
     let opened = open.map(move |opened| match opened {
-        Ok((base, body)) => Loading::new(page, selector, base, body).links(),
+        Ok(opened) => Loading::new(page, selector, opened).links(),
         Err(error) => failed(error),
     });
     opened.flatten_stream().boxed()
@@ -58,6 +69,7 @@ struct Loading {
     /// Until the page ends or is given up.
     parser: Option<send::HtmlRewriter<'static, Nowhere>>,
     is_begun: bool,
+    is_utf_16: bool,
     /// What the parser has found since it was last asked.
     found: Found,
     ready: VecDeque<Result<Name, Error>>,
@@ -74,11 +86,14 @@ impl OutputSink for Nowhere {
 }
 
 impl Loading {
-    fn new(page: Name, selector: Selector, base: Base, body: ByteStream) -> Self {
+    fn new(page: Name, selector: Selector, opened: Opened) -> Self {
+        let Opened { base, written_in, body } = opened;
         let found = Found::default();
-        let parser = Some(parser(selector, base, Arc::clone(&found)));
+        let known = written_in.and_then(AsciiCompatibleEncoding::new);
+        let parser = Some(parser(selector, base, known, Arc::clone(&found)));
+        let is_utf_16 = [UTF_16BE, UTF_16LE].map(Some).contains(&written_in);
         let (ready, repeats) = (VecDeque::new(), HashSet::new());
-        Self { page, body, parser, is_begun: false, found, ready, repeats }
+        Self { page, body, parser, is_begun: false, is_utf_16, found, ready, repeats }
     }
 
     fn links(self) -> Entries {
@@ -115,7 +130,8 @@ impl Loading {
 
     fn parse(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let is_first = !std::mem::replace(&mut self.is_begun, true);
-        if is_first && (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
+        let is_marked = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+        if is_first && (is_marked || self.is_utf_16) {
             let reason = "the page is written in UTF-16, which is not understood";
             return Err(Error::refused(self.page.clone(), reason));
         }
@@ -139,7 +155,12 @@ impl Loading {
 }
 
 /// A parser that puts what selected elements link to into `found`.
-fn parser(selector: Selector, base: Base, found: Found) -> send::HtmlRewriter<'static, Nowhere> {
+fn parser(
+    selector: Selector,
+    base: Base,
+    written_in: Option<AsciiCompatibleEncoding>,
+    found: Found,
+) -> send::HtmlRewriter<'static, Nowhere> {
     let base = Arc::new(Mutex::new(base));
     let given = Arc::clone(&base);
     let bases = element!("base[href]", move |element: &mut send::Element<'_, '_>| {
@@ -163,7 +184,8 @@ fn parser(selector: Selector, base: Base, found: Found) -> send::HtmlRewriter<'s
         .append_element_content_handler(bases)
         .append_element_content_handler((Cow::Owned(selector), handlers))
         .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(PARSER_BYTES_MAX))
-        .with_adjust_charset_on_meta_tag(true)
+        .with_encoding(written_in.unwrap_or_else(AsciiCompatibleEncoding::utf_8))
+        .with_adjust_charset_on_meta_tag(written_in.is_none())
         .with_strict(false);
     send::HtmlRewriter::new(settings, Nowhere)
 }
@@ -198,7 +220,7 @@ mod tests {
         let base = Base::of_url(url, Arc::default());
         let pieces: Vec<_> = pieces.iter().map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
         let body = stream::iter(pieces).boxed();
-        let open = async { Ok((base, body)) };
+        let open = async { Ok(Opened { base, written_in: None, body }) };
         let links = links(Name::from("https://h.example/d/"), selector, open.boxed());
         let links = block_on(links.collect::<Vec<_>>());
         let text = |link: Result<Entry, Error>| match link {
@@ -268,7 +290,7 @@ mod tests {
         let base = Base::of_url(url, Arc::default());
         let endless =
             stream::iter((0_u64..).map(|n| Ok(Bytes::from(format!("<p><a href={n}>{n}</a>")))));
-        let open = async { Ok((base, endless.boxed())) };
+        let open = async { Ok(Opened { base, written_in: None, body: endless.boxed() }) };
         let links = links(Name::from("https://h.example/d/"), "a", open.boxed());
         let last = block_on(links.skip(20_000).next()).unwrap().unwrap();
         assert_eq!(last.name, Name::from("https://h.example/d/20000"));
