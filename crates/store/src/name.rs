@@ -61,8 +61,8 @@ impl Name {
     pub fn redacted(&self) -> Self {
         let Some(scheme) = self.scheme() else { return self.clone() };
         let (scheme, rest) = self.0.split_at(scheme.len() + 3);
-        let end = rest.iter().position(|byte| b"/?#\\".contains(byte)).unwrap_or(rest.len());
-        let (authority, rest) = rest.split_at(end);
+        let host = self.host_behind_login().unwrap_or(0);
+        let (authority, rest) = rest.split_at(host + authority_bytes(&rest[host..]));
         let user = authority.iter().rposition(|&byte| byte == b'@');
         let secret = user.and_then(|at| authority[..at].iter().position(|&byte| byte == b':'));
         let (user, host) = match (secret, user) {
@@ -79,6 +79,25 @@ impl Name {
         Self::from(shown)
     }
 
+    /// Whether a password ends the authority too early: by a `/`, `?` or `#` that should be encoded.
+    #[cfg(feature = "object")]
+    pub(crate) fn has_broken_login(&self) -> bool {
+        self.host_behind_login().is_some()
+    }
+
+    /// Where the host of a URL would begin behind such a password: with the last `@`. A password it is
+    /// taken for where a port should be, but for buckets, whose names may hold colons.
+    fn host_behind_login(&self) -> Option<usize> {
+        let scheme = self.scheme().filter(|scheme| !matches!(*scheme, "s3" | "s3a"))?;
+        let rest = &self.0[scheme.len() + 3..];
+        let authority = &rest[..authority_bytes(rest)];
+        let colon = authority.iter().position(|&byte| byte == b':')?;
+        let port = std::str::from_utf8(&authority[colon + 1..]);
+        let is_port = port.is_ok_and(|port| port.is_empty() || port.parse::<u16>().is_ok());
+        let is_whole = is_port || authority.starts_with(b"[") || authority.contains(&b'@');
+        if is_whole { None } else { rest.iter().rposition(|&byte| byte == b'@') }
+    }
+
     /// What follows the last `/`: the object's own file name; empty for a folder's name.
     pub fn file_name(&self) -> &[u8] {
         let bytes = match self.0.iter().position(|byte| b"?#".contains(byte)) {
@@ -87,6 +106,11 @@ impl Name {
         };
         bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
     }
+}
+
+/// How far user, password, host and port go at the begin of what follows a scheme.
+fn authority_bytes(rest: &[u8]) -> usize {
+    rest.iter().position(|byte| b"/?#\\".contains(byte)).unwrap_or(rest.len())
 }
 
 /// The scheme of what looks like a URL.
@@ -168,6 +192,13 @@ mod tests {
                 "postgres://u@h/db?host=x&password=&a=b",
             ),
             ("mysql://u:secret@h", "mysql://u@h"),
+            ("mysql://u:sec/ret@h/db?a=b", "mysql://u@h/db?a=b"),
+            ("webdav://u:se?c#r@e/t@h:80/a", "webdav://u@h:80/a"),
+            ("https://h:80/a@b", "https://h:80/a@b"),
+            ("https://h:/a@b", "https://h:/a@b"),
+            ("https://[::1]:80/a@b", "https://[::1]:80/a@b"),
+            ("https://h/a:b/c@d", "https://h/a:b/c@d"),
+            ("s3://arn:aws:s3:r:1:accesspoint/a/b@c", "s3://arn:aws:s3:r:1:accesspoint/a/b@c"),
             ("https://h/a:b@c", "https://h/a:b@c"),
             ("https://h:80/?q=a&b", "https://h:80/?q=a&b"),
             ("a:b@c", "a:b@c"),

@@ -51,6 +51,10 @@ impl Objects {
     /// # Errors
     /// [`Error::Refused`] of a name or an option that is wrong.
     pub(crate) fn of(&self, name: &Name) -> Result<Option<Arc<dyn Store>>, Error> {
+        if name.has_broken_login() {
+            let reason = "a /, ? or # in a password is written %2F, %3F or %23";
+            return Err(Error::refused(name.clone(), reason));
+        }
         let (root, _) = Root::split(name)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = open.get(&root.text) {

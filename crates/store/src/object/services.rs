@@ -6,6 +6,7 @@ use std::sync::Arc;
 use opendal::layers::SimulateLayer;
 use opendal::services::{Azblob, FsConfig, Gcs, SftpConfig, Webdav, Webhdfs};
 use opendal::{Builder as _, Configurator, OperationContext, Operator};
+use percent_encoding::percent_decode_str;
 
 use super::place::Root;
 use super::s3::Environment;
@@ -268,7 +269,7 @@ fn webdav(options: &mut Options<'_>, scheme: &str, authority: &str) {
     options.set("endpoint", format!("{protocol}://{host}"));
     for (field, value) in [("username", user), ("password", password)] {
         if let Some(value) = value {
-            options.set(field, value);
+            options.set(field, percent_decode_str(value).decode_utf8_lossy());
         }
     }
 }

@@ -198,6 +198,15 @@ fn a_password_is_sent_to_the_server_and_to_nobody_who_reads_errors() {
     let name = format!("webdav://me:secret@{address}/a");
     drop(read(&by_name, &name, 0..u64::MAX));
     assert_eq!(last(&server, "authorization").1.as_deref(), Some("Basic bWU6c2VjcmV0"));
+    let encoded = format!("webdav://me:se%2Fcret@{address}/a");
+    drop(read(&by_name, &encoded, 0..u64::MAX));
+    assert_eq!(last(&server, "authorization").1.as_deref(), Some("Basic bWU6c2UvY3JldA=="));
+    for scheme in ["webdav", "sftp", "http"] {
+        let cut = Name::from(format!("{scheme}://me:se/cret@{address}/a"));
+        let refused = by_name.of(&cut).map(drop).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("{scheme}://me@{address}/a: ")), "{refused}");
+        assert!(refused.contains("%2F"), "{refused}");
+    }
     let name = Name::from(name.as_str());
     let device = by_name.of(&name).unwrap().device(&name);
     assert_eq!(device.name(), format!("webdav://me@{address}/"));
