@@ -308,6 +308,16 @@ async fn redirects_are_followed_but_not_for_ever() {
 }
 
 #[tokio::test]
+async fn a_host_that_a_request_was_sent_on_to_is_named_if_it_fails() {
+    let server = Misbehaving::new();
+    server.answer("/first", Answer::redirect("/second"));
+    // A port that nothing but root may listen to, and nothing does.
+    server.answer("/second", Answer::redirect("http://127.0.0.2:1/x"));
+    let error = read(&named(&server.url("/first")), 0..1).await.unwrap_err();
+    assert!(error.reason().starts_with("no connection to 127.0.0.2"), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_told_from_one_that_is_none() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = read(&named(&format!("http://{free}/a")), ALL).await.unwrap_err();

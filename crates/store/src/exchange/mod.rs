@@ -5,6 +5,7 @@
 //! is asked for by a signed request that goes nowhere else, a page may send us on.
 
 mod body;
+mod sent_on;
 mod trouble;
 
 use std::ops::Range;
@@ -13,6 +14,8 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_RANGE, HeaderMap, HeaderName, RETRY_AFTER};
 
 pub(crate) use self::body::{Cover, covered};
+use self::sent_on::naming_the_last;
+pub(crate) use self::sent_on::sent_on;
 pub(crate) use self::trouble::{causes, said, unanswered};
 use crate::{Clock, Error, Name};
 
@@ -33,7 +36,7 @@ pub(crate) async fn answered(
     request: impl Future<Output = reqwest::Result<reqwest::Response>>,
     failed: fn(&Name, &reqwest::Error) -> Error,
 ) -> Result<reqwest::Response, Error> {
-    let Ok(answer) = tokio::time::timeout(limit, request).await else {
+    let Ok(answer) = tokio::time::timeout(limit, naming_the_last(request)).await else {
         let reason = format!("the server has not answered for {} s", limit.as_secs_f32());
         return Err(Error::interrupted(name.clone(), reason));
     };

@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use reqwest::header::{HeaderMap, HeaderName};
+use reqwest::redirect::Policy;
 
 use super::error::Refusal;
-use crate::exchange::{CONNECT_MAX, IDLE_MAX, answered, retry_after, text, unanswered};
+use crate::exchange::{CONNECT_MAX, IDLE_MAX, answered, retry_after, sent_on, text, unanswered};
 use crate::{Clock, Error, Name};
 
 /// How long an address that only exists inside a cloud may take to answer:
@@ -58,8 +59,11 @@ impl Wire {
             .no_deflate()
             .no_zstd()
             .redirect(match redirects {
-                Redirects::Follow => reqwest::redirect::Policy::limited(10),
-                Redirects::Refuse => reqwest::redirect::Policy::none(),
+                Redirects::Follow => Policy::custom(|attempt| {
+                    sent_on(attempt.url());
+                    Policy::limited(10).redirect(attempt)
+                }),
+                Redirects::Refuse => Policy::none(),
             })
             .user_agent(concat!("nearfirst/", env!("CARGO_PKG_VERSION")))
             .build()

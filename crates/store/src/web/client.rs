@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reqwest::{Client, redirect};
 
 use super::network::{Hosts, Private, Resolver};
-use crate::exchange::{CONNECT_MAX, IDLE_MAX, said};
+use crate::exchange::{CONNECT_MAX, IDLE_MAX, said, sent_on};
 
 /// As browsers and curl follow fewer than 50, and nobody needs more than a few.
 const REDIRECTS_MAX: usize = 10;
@@ -63,6 +63,7 @@ fn following(hosts: Arc<Hosts>) -> redirect::Policy {
             let host = url.host_str().unwrap_or_default().to_owned();
             return attempt.error(Private(host));
         }
+        sent_on(url);
         attempt.follow()
     })
 }

@@ -156,6 +156,16 @@ fn a_webdav_server_that_misbehaves_is_told_apart_like_any_other() {
 }
 
 #[test]
+fn a_host_that_a_request_was_sent_on_to_is_named_if_it_fails() {
+    let server = Misbehaving::new();
+    // A port that nothing but root may listen to, and nothing does.
+    server.answer("/a", Answer::redirect("http://127.0.0.2:1/x"));
+    let name = format!("webdav://{}/a", server.address());
+    let error = read(&stores(&[]), &name, 0..1).unwrap_err();
+    assert!(error.reason().starts_with("no connection to 127.0.0.2"), "{error}");
+}
+
+#[test]
 fn a_webdav_server_may_list_whole_urls() {
     let server = Misbehaving::new();
     let response = |href: &str, kind: &str| {
