@@ -20,13 +20,52 @@ pub(super) fn objection(text: &str) -> Option<&'static str> {
     None
 }
 
-/// Why a query of `MySQL`'s is not asked: by these words, wherever they stand, it could write a file.
+/// Why a query of `MySQL`'s is not asked: by these words it could write a file.
 pub(super) fn objection_to_files(text: &str) -> Option<&'static str> {
-    let text = text.to_ascii_lowercase();
+    let text = bare(text).unwrap_or_else(|| text.to_owned()).to_ascii_lowercase();
     let writes = ["outfile", "dumpfile"].iter().any(|word| text.contains(word));
     writes.then_some(
         "it is not asked: a query is read-only, and INTO OUTFILE and INTO DUMPFILE write",
     )
+}
+
+/// What of a query of `MySQL`'s is neither quoted nor a comment; `None` where only its server knows: by
+/// its mode a backslash quotes, by a character set a letter takes in the sign behind it, and what some
+/// comments hold is run.
+fn bare(text: &str) -> Option<String> {
+    let mut bare = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let behind = match first {
+            '\'' | '"' | '`' => {
+                let (quoted, behind) = rest[1..].split_once(first)?;
+                let is_plain = !quoted.contains('\\') && (first != '`' || quoted.is_ascii());
+                is_plain.then_some(behind)?
+            }
+            '#' => behind_line(rest),
+            '-' if ["-- ", "--\t", "--\n"].iter().any(|begin| rest.starts_with(begin)) => {
+                behind_line(rest)
+            }
+            '/' if rest.starts_with("/*") => {
+                let (inside, behind) = rest[2..].split_once("*/")?;
+                (!inside.starts_with(RUN_COMMENTS)).then_some(behind)?
+            }
+            ' '..='~' | '\t' | '\n' if !['\\', '$'].contains(&first) => {
+                bare.push(first);
+                rest = &rest[1..];
+                continue;
+            }
+            _ => return None,
+        };
+        bare.push(' ');
+        rest = behind;
+    }
+    Some(bare)
+}
+
+/// What follows the end of this line.
+fn behind_line(text: &str) -> &str {
+    text.split_once('\n').map_or("", |(_, behind)| behind)
 }
 
 /// Why a query of `SQLite`'s is not asked: of several statements it runs all.
@@ -56,9 +95,12 @@ pub(super) fn objection_to_more(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What follows spaces, opening parentheses and comments. The comments whose text `MySQL` runs are none.
+/// What comments begin with whose text `MySQL` or `MariaDB` runs.
+const RUN_COMMENTS: [char; 2] = ['!', 'M'];
+
+/// What follows spaces, opening parentheses and comments. The comments whose text is run are none.
 fn without_comments(text: &str) -> &str {
-    behind_comments(text, &['!', 'M'])
+    behind_comments(text, &RUN_COMMENTS)
 }
 
 /// What follows spaces, opening parentheses and comments but those that begin with one of `run`.
@@ -67,7 +109,7 @@ fn behind_comments<'text>(text: &'text str, run: &[char]) -> &'text str {
     loop {
         rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '(');
         if rest.starts_with("--") {
-            rest = rest.split_once('\n').map_or("", |(_, behind)| behind);
+            rest = behind_line(rest);
         } else if let Some(inside) =
             rest.strip_prefix("/*").filter(|inside| !inside.starts_with(run))
         {
@@ -104,8 +146,32 @@ mod tests {
         ] {
             assert!(objection(other).is_some(), "{other}");
         }
-        assert!(objection_to_files("select 1 INTO/**/OutFile 'x'").is_some());
-        assert_eq!(objection_to_files("select 1 from files"), None);
+    }
+
+    #[test]
+    fn only_words_that_could_write_a_file_are_objected_to() {
+        for query in [
+            "select 1 from files",
+            "select 'it''s outfile', \"dumpfile\" from `outfile`",
+            "select 1 # outfile\n -- dumpfile\n, 2 /* outfile */ - 3 / 4",
+            "select 'gr\u{fc}\u{df}e' from t where name like '%.outfile'",
+        ] {
+            assert_eq!(objection_to_files(query), None, "{query}");
+        }
+        for writes in [
+            "select 1 INTO/**/OutFile 'x'",
+            "select 1 /*!into outfile 'x' */",
+            "select 1 /*M!100 into dumpfile 'x' */",
+            "select '' into outfile 'x'",
+            "select '\\' into outfile 'x' -- '",
+            "select 1 --\u{b}'\n into outfile 'x'",
+            "select 1 /* ' */ into outfile 'x'",
+            "select 1 # '\n into outfile 'x'",
+            "select 1 from `\u{4f60}` into outfile 'x' -- `",
+            "select $$'$$ into outfile 'x'",
+        ] {
+            assert!(objection_to_files(writes).is_some(), "{writes}");
+        }
     }
 
     #[test]
