@@ -269,7 +269,7 @@ async fn a_page_that_does_not_come_is_asked_for_again() {
 #[tokio::test]
 async fn what_head_does_not_tell_a_byte_does() {
     let server = Misbehaving::new();
-    for status in [403, 405, 501] {
+    for status in [400, 403, 405, 501] {
         server.answers("/a", [Answer::status(status), Answer::bytes("0123456789")]);
         server.reset_counts();
         let entry = web().stat(&Name::from(server.url("/a"))).await.unwrap();

@@ -134,7 +134,7 @@ impl Servers {
     async fn stat(&self, name: &Name) -> Result<Entry, Error> {
         let response = self.send(Bodies::Stored, Method::HEAD, name, plain()).await?;
         // Some servers know no HEAD, or signed URLs of an object store allow GET alone.
-        if matches!(response.status().as_u16(), 403 | 405 | 501) {
+        if matches!(response.status().as_u16(), 400 | 403 | 405 | 501) {
             return Ok(self.read(&Entry::named(name.clone()), 0..1).await?.entry);
         }
         let headers = response.headers();
