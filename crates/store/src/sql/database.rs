@@ -10,10 +10,10 @@ use futures::channel::mpsc::Sender;
 use sled::Device;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{MySql, Postgres, Sqlite};
 use url::Url;
 
+use super::file::Found;
 use super::question;
 use super::rows::{Question, ask};
 use super::unheard::Queries;
@@ -104,20 +104,25 @@ impl Database {
             drop(rows.send(Err(Error::refused(label, reason))).await);
             return;
         }
-        let question = Question { label, text, answer_max, queries, rows };
+        let mut question = Question { label, text, answer_max, queries, rows, hint: None };
         match kind {
             Kind::Sqlite { file, folder } => {
-                let options = SqliteConnectOptions::new()
-                    .filename(&file)
-                    .read_only(true)
-                    .create_if_missing(false)
-                    .pragma("query_only", "on")
-                    .busy_timeout(answer_max)
-                    .row_buffer_size(super::ROWS_AHEAD);
                 // The driver would not name a file that is not there, and wait for a dead mount.
-                let there = blocking(move || costs.local().stat(&file)).await;
-                let options = there.map(|_| options);
+                let looking = Arc::clone(&costs);
+                let found = blocking(move || Found::look(looking.local(), file)).await;
+                let options = found.as_ref().map_err(Error::again).map(|found| {
+                    let options = found.options().busy_timeout(answer_max);
+                    options.row_buffer_size(super::ROWS_AHEAD)
+                });
+                question.hint = found.as_ref().ok().and_then(Found::hint);
+                let (label, mut rows) = (question.label.clone(), question.rows.clone());
                 ask::<Sqlite>(options, question, &folder).await;
+                let Ok(found) = found else { return };
+                let checked = blocking(move || found.is_still_there(costs.local(), label)).await;
+                if let Err(error) = checked {
+                    // Nobody may be left to tell.
+                    drop(rows.send(Err(error)).await);
+                }
             }
             Kind::Postgres(url) => {
                 let options = PgConnectOptions::from_str(&url);

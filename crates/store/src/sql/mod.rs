@@ -6,6 +6,7 @@
 
 mod database;
 mod engine;
+mod file;
 mod question;
 mod rows;
 mod unheard;
@@ -35,6 +36,9 @@ const ROWS_AHEAD: usize = 64;
 /// is the name, as text or bytes; rows without one (`NULL`, or empty) are passed
 /// over, and where values have types of their own, as in `SQLite`, a number instead is an error of its row.
 /// A column called `size`, if it is a whole number, is the object's size in bytes.
+///
+/// A file in WAL mode that nobody else has open is read without locks, so that nothing is left beside it;
+/// if it changes meanwhile, that is the last error of the answer.
 ///
 /// Relative names are resolved against the folder of a file that was named by
 /// its path; of a URL they are as the database has them. Each question has a

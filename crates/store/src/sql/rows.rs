@@ -29,6 +29,8 @@ pub(super) struct Question {
     pub(super) text: String,
     /// How long connecting may take, and then each row.
     pub(super) answer_max: Duration,
+    /// What there is to say besides where it cannot be opened.
+    pub(super) hint: Option<&'static str>,
     /// Those of the store that are under way.
     pub(super) queries: Arc<Queries>,
     /// What takes the names.
@@ -38,7 +40,9 @@ pub(super) struct Question {
 impl Question {
     /// What will fail again if it is tried again.
     pub(super) fn refused(&self, error: &sqlx::Error) -> Error {
-        Error::refused(self.label.clone(), reason(error))
+        let hint = self.hint.filter(|_| is_not_opened(error));
+        let hint = hint.map(|hint| format!(": {hint}")).unwrap_or_default();
+        Error::refused(self.label.clone(), reason(error) + &hint)
     }
 
     fn is_late(&self, what: &str) -> Error {
@@ -206,6 +210,13 @@ where
         kind.name()
     );
     Err(Error::refused(question.label.clone(), reason))
+}
+
+/// Whether `SQLite` cannot open a file, or not those that it needs beside it (`SQLITE_CANTOPEN`,
+/// `SQLITE_READONLY_RECOVERY`, `SQLITE_READONLY_CANTINIT`).
+fn is_not_opened(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|told| told.code()?.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == 14 || matches!(code, 264 | 1288))
 }
 
 /// What a database says, without what the driver says around it.

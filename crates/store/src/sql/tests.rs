@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, raw_sql};
 use tempfile::TempDir;
 use testkit::server::{MariaDb, Postgres};
-use testkit::{Facility, SlowDir, skip_unless, until};
+use testkit::{Facility, LoopDisk, SlowDir, skip_unless, until};
 
 use super::Sql;
 use crate::{
@@ -148,6 +148,78 @@ async fn what_is_wrong_with_a_query_is_what_the_database_says() {
     let answer = answer(&*path, "select path from nowhere").await;
     let [Err(error @ Error::Refused { .. })] = &*answer else { panic!("{answer:?}") };
     assert_eq!(error.reason(), "no such table: nowhere");
+}
+
+/// A database in WAL mode that holds `/a`, and who has it open.
+async fn in_wal_mode() -> (TempDir, std::path::PathBuf, SqliteConnection) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mail.db");
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let options = options.journal_mode(SqliteJournalMode::Wal);
+    let mut connection = options.connect().await.unwrap();
+    let statements = "create table t (n); insert into t values ('/a')";
+    raw_sql(statements).execute(&mut connection).await.unwrap();
+    (folder, path, connection)
+}
+
+fn files(folder: &TempDir) -> Vec<std::ffi::OsString> {
+    std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+}
+
+#[tokio::test]
+async fn reading_leaves_nothing_beside_a_database_that_nobody_has_open() {
+    let (folder, path, connection) = in_wal_mode().await;
+    assert_eq!(names(&*path, "select n from t").await, ["/a"], "what is not in the file yet");
+    assert_eq!(files(&folder).len(), 3);
+    connection.close().await.unwrap();
+    assert_eq!(files(&folder), ["mail.db"]);
+    assert_eq!(names(&*path, "select n from t").await, ["/a"]);
+    assert_eq!(files(&folder), ["mail.db"]);
+    std::fs::write(folder.path().join("mail.db-wal"), "").unwrap();
+    assert_eq!(names(&*path, "select n from t").await, ["/a"]);
+    assert_eq!(files(&folder).len(), 2);
+}
+
+#[tokio::test]
+async fn a_writer_who_comes_while_a_database_is_read_is_noticed() {
+    let (_folder, path, connection) = in_wal_mode().await;
+    connection.close().await.unwrap();
+    // The clock of files may not have gone on since.
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let text = "with recursive n(i) as (select 0 union all select i + 1 from n limit 1000)
+                select '/' || i from n";
+    let query = Query::Ask { prefix: Name::from(&*path), text: text.to_owned() };
+    let stores = stores(ANSWER_MAX);
+    let mut rows = stores.list(&query);
+    assert!(rows.next().await.unwrap().is_ok());
+    write(&path).await;
+    let rest: Vec<_> = rows.collect().await;
+    let Some((Err(error @ Error::Changed { .. }), rows)) = rest.split_last() else {
+        panic!("{rest:?}")
+    };
+    assert_eq!((error.name(), rows.len()), (Name::from(&*path), 999));
+}
+
+#[tokio::test]
+async fn a_database_in_a_folder_that_may_not_be_written_is_read_or_told_why_not() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Loop,
+        Facility::FileSystem("squashfs"),
+        Facility::Tool("mksquashfs")
+    );
+    let (folder, _, connection) = in_wal_mode().await;
+    let asked = async |folder: &TempDir| {
+        let disk = LoopDisk::squashfs(folder.path());
+        names(&*disk.path().join("mail.db"), "select n from t").await
+    };
+    std::fs::rename(folder.path().join("mail.db-shm"), folder.path().join("shm")).unwrap();
+    let told = asked(&folder).await;
+    assert!(told.len() == 1 && told[0].contains("(-wal)"), "{told:?}");
+    std::fs::rename(folder.path().join("shm"), folder.path().join("mail.db-shm")).unwrap();
+    connection.close().await.unwrap();
+    assert_eq!(asked(&folder).await, ["/a"]);
 }
 
 /// Succeeds when nobody reads the database any more, or fails after a minute.
