@@ -17,9 +17,14 @@ use crate::ListSource;
 const READ_BYTES: usize = 64 << 10;
 /// No path and no URL in use is longer; what has no separator for so long is no list.
 const NAME_BYTES_MAX: usize = 1 << 20;
+/// What some editors put before the first line of a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The names of a list. They are NUL-separated if a NUL comes with the first
 /// that is read of it, otherwise one a line; empty ones are passed over.
+///
+/// Of lines the first says whether all end as on Windows, by a carriage return
+/// before the line's end; a mark of byte order before it is no part of its name.
 pub(super) fn names(
     stores: Arc<Stores>,
     source: ListSource,
@@ -121,6 +126,10 @@ fn split(
 struct Splitter {
     /// What names end with, when that is known.
     end: Option<u8>,
+    /// Whether a line has come.
+    is_begun: bool,
+    /// Whether a carriage return at the end of a line is a part of that.
+    has_returns: bool,
     /// The beginning of a name whose end has not come.
     rest: Vec<u8>,
 }
@@ -152,7 +161,24 @@ impl Splitter {
 
     /// The name that ends here, unless it is empty.
     fn last(&mut self) -> Option<Name> {
-        (!self.rest.is_empty()).then(|| Name::from(std::mem::take(&mut self.rest)))
+        let mut name = std::mem::take(&mut self.rest);
+        if self.end != Some(0) {
+            self.trim(&mut name);
+        }
+        (!name.is_empty()).then(|| Name::from(name))
+    }
+
+    /// Takes from a line what is none of its name.
+    fn trim(&mut self, line: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            if line.starts_with(BYTE_ORDER_MARK) {
+                line.drain(..BYTE_ORDER_MARK.len());
+            }
+            self.has_returns = self.end.is_some() && line.ends_with(b"\r");
+        }
+        if self.has_returns && line.ends_with(b"\r") {
+            line.pop();
+        }
     }
 }
 
@@ -182,6 +208,18 @@ mod tests {
         }
         let nul = split_in_pieces(b"new\nline\0b\0", 100);
         assert_eq!(nul.expect("a list"), ["new\nline", "b"]);
+    }
+
+    #[test]
+    fn a_list_may_be_written_on_windows() {
+        for piece in 1..8 {
+            let split = |list| split_in_pieces(list, piece).expect("a list");
+            assert_eq!(split(b"\xef\xbb\xbfa\r\n\r\nb c\r\r\nlast"), ["a", "b c\r", "last"]);
+            assert_eq!(split(b"\xef\xbb\xbfonly"), ["only"]);
+            assert_eq!(split(b"a\nb\r\n\xef\xbb\xbfc\n"), ["a", "b\r", "\u{feff}c"]);
+            assert_eq!(split(b"\xef\xbb\xbfa\r\0b\r\0"), ["\u{feff}a\r", "b\r"]);
+            assert_eq!(split(b"one\r"), ["one\r"]);
+        }
     }
 
     #[test]
