@@ -21,7 +21,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 pub struct Permissions {
     /// Run the programs that specs name.
     pub programs: bool,
-    /// Follow links of public pages to private networks and to files of this machine.
+    /// Follow links of public pages to private networks and to files of this machine; names of lists as well.
     pub private_links: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct Stores {
     #[cfg(feature = "sql")]
     sql: Arc<crate::sql::Sql>,
     #[cfg(feature = "web")]
-    web: Arc<dyn Store>,
+    web: Arc<crate::Web>,
 }
 
 impl Stores {
@@ -109,7 +109,7 @@ impl Stores {
         match name.scheme() {
             None => Ok(Arc::clone(&self.files)),
             #[cfg(feature = "web")]
-            Some("http" | "https") => Ok(Arc::clone(&self.web)),
+            Some("http" | "https") => Ok(Arc::clone(&self.web) as Arc<dyn Store>),
             #[cfg(feature = "web")]
             Some(scheme)
                 if ["http", "https"].iter().any(|web| web.eq_ignore_ascii_case(scheme)) =>
@@ -167,6 +167,20 @@ impl Stores {
         let entry = Entry::named(name.clone());
         let reading = patiently(|| store.read(&entry, 0..u64::MAX)).await?;
         Ok(unless_silent(name, self.answer_max, reading.bytes))
+    }
+
+    /// A name that a list holds: that of a web server may lead no further than the links of its pages.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], unless [`Permissions::private_links`] are allowed.
+    pub fn listed_by(&self, list: &Name, name: Name) -> Result<Name, Error> {
+        #[cfg(feature = "web")]
+        if matches!(list.scheme(), Some("http" | "https")) {
+            self.web.admits(list, &name)?;
+        }
+        #[cfg(not(feature = "web"))]
+        let _nobody_serves = list;
+        Ok(name)
     }
 
     /// Which stores answer questions to folders.

@@ -34,12 +34,13 @@ pub(super) fn names(
         ListSource::Stdin => Name::from("stdin"),
         ListSource::Object(name) => name.clone(),
     };
+    let (list, known) = (label.clone(), Arc::clone(&stores));
     let opened = async move { opened(&stores, source, &base).await };
     let chunks = stream::once(opened).flat_map(|opened| match opened {
         Ok(chunks) => chunks,
         Err(error) => stream::once(async { Err(error) }).boxed(),
     });
-    split(chunks, label).boxed()
+    split(chunks, label).map(move |name| known.listed_by(&list, name?)).boxed()
 }
 
 async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<ByteStream, Error> {

@@ -11,6 +11,7 @@ use store::{
     Bindings, Clock, Costs, Error, Local, Name, Permissions, Stores, StoresOptions, TableFiles,
 };
 use tempfile::TempDir;
+use testkit::server::{Answer, Misbehaving};
 use testkit::{Facility, SlowDir, evict, skip_unless};
 
 use crate::{Cursor, Spec};
@@ -220,6 +221,27 @@ async fn what_a_program_prints_is_below_its_folder_once() {
     let spec = Spec::parse("src/%echo lib.rs%").unwrap();
     let items: Vec<_> = Cursor::open(stores, spec, "".as_ref()).collect().await;
     assert_eq!(items[0].as_ref().unwrap().name, Name::from("src/lib.rs"));
+}
+
+#[tokio::test]
+async fn a_list_of_a_server_names_no_file_of_this_machine_unless_that_is_allowed() {
+    let server = Misbehaving::new();
+    let object = server.url("/object");
+    server.answer("/list", Answer::bytes(format!("/etc/passwd\n{object}\ns3://b/k\n")));
+    let listed = |private_links| {
+        let permissions = Permissions { private_links, ..Permissions::default() };
+        let options = StoresOptions { permissions, ..StoresOptions::default() };
+        let costs = Costs::with(Local::default(), TableFiles::default(), Clock::manual());
+        let stores = Arc::new(Stores::new(Arc::new(costs), &options));
+        let spec = Spec::parse(format!("@{}", server.url("/list"))).unwrap();
+        Cursor::open(stores, spec, "".as_ref()).collect::<Vec<_>>()
+    };
+    let items = listed(false).await;
+    let [Err(error @ Error::Refused { .. }), Ok(entry), Ok(_)] = &*items else {
+        panic!("{items:?}")
+    };
+    assert_eq!((error.name(), &entry.name), (Name::from("/etc/passwd"), &Name::from(&*object)));
+    assert!(listed(true).await.iter().all(Result::is_ok));
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ use url::Url;
 use self::answer::{broken, condition, content_length, described, failure, is_same};
 use self::client::Bodies;
 use self::link::Base;
-use self::network::Hosts;
+use self::network::{Hosts, Private};
 use self::page::Opened;
 use crate::exchange::{Cover, answered, content_range, covered, fields, text};
 use crate::patience::{patiently, unless_silent};
@@ -100,7 +100,37 @@ impl Store for Web {
     }
 }
 
+/// Schemes of names that have a host which is connected to.
+const WITH_HOSTS: [&str; 10] =
+    ["http", "https", "webdav", "webdavs", "dav", "davs", "sftp", "hdfs", "webhdfs", "swebhdfs"];
+
 impl Web {
+    /// Whether a list that a server gave may hold this name: by the same rule as a link of its pages.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if not.
+    pub(crate) fn admits(&self, list: &Name, name: &Name) -> Result<(), Error> {
+        let hosts = &self.0.hosts;
+        if hosts.all_allowed() {
+            return Ok(());
+        }
+        let scheme = name.scheme().unwrap_or("file").to_ascii_lowercase();
+        if scheme == "file" {
+            let reason = "a list of a server names a file of this machine, which is not read unless private links are allowed";
+            return Err(Error::refused(name.clone(), reason));
+        }
+        // Of other schemes an address would be taken for a name.
+        let rest = name.url().and_then(|url| url.split_once("://"));
+        let url = rest.and_then(|(_, rest)| Url::parse(&format!("http://{rest}")).ok());
+        match url.filter(|_| WITH_HOSTS.contains(&&*scheme)) {
+            Some(url) if !hosts.is_private(&url_of(list)?) && !hosts.may_link(&url) => {
+                let host = url.host_str().unwrap_or_default().to_owned();
+                Err(Error::refused(name.clone(), Private(host).to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The links of a page, while it loads.
     fn links(&self, page: &Name, selector: &str) -> Entries {
         let (servers, name) = (Arc::clone(&self.0), page.clone());
@@ -401,6 +431,26 @@ mod tests {
         ] {
             assert_eq!(unquoted(&Name::from(pattern)), plain.map(Name::from), "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_list_of_a_server_leads_where_its_pages_do() {
+        let admits = |web: &Web, list: &str, name: &str| {
+            web.admits(&Name::from(list), &Name::from(name)).is_ok()
+        };
+        let web = Web::new(false, Duration::from_secs(1));
+        let (public, private) = ("https://h.example/list", "http://10.0.0.1/list");
+        for name in ["/etc/passwd", "a", "file:///a", "FILE:///a"] {
+            assert!(!admits(&web, public, name) && !admits(&web, private, name), "{name}");
+        }
+        for name in ["http://127.0.0.1/", "sftp://me@10.0.0.2:22/a", "WebDAV://printer.local/a"] {
+            assert!(!admits(&web, public, name) && admits(&web, private, name), "{name}");
+        }
+        for name in ["https://o.example/a", "sftp://o.example/a", "s3://local/a", "gs://b/a"] {
+            assert!(admits(&web, public, name) && admits(&web, private, name), "{name}");
+        }
+        let all = Web::new(true, Duration::from_secs(1));
+        assert!(admits(&all, public, "/etc/passwd") && admits(&all, public, "http://10.0.0.1/"));
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Hosts {
 /// A host that a public page named, or that was public, and now is in a private network.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0} is in a private network, which links of public pages are not followed to unless private links are allowed"
+    "{0} is in a private network, which links of public pages and lists are not followed to unless private links are allowed"
 )]
 pub(super) struct Private(pub(super) String);
 
