@@ -216,7 +216,7 @@ impl Store for PythonStore {
     }
 
     fn list(&self, query: &Query) -> Entries {
-        let Query::Glob(pattern) = query else {
+        let Query::Glob(pattern, _) = query else {
             let error = Error::unsupported(query.prefix(), "this store answers no questions");
             return one(Err(error));
         };

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use futures::future::ready;
 use futures::stream::{self, Stream, StreamExt as _};
-use store::{Entries, Entry, Error, Name, Pattern, Query, Stores};
+use store::{Entries, Entry, Error, Name, Pattern, Query, Sequence, Stores};
 
 use crate::spec::is_wild;
 use crate::{Glob, Spec, SpecError};
@@ -86,20 +86,12 @@ struct Ground {
     sequence: Sequence,
 }
 
-/// In which order the names of several listings are given that are open side by side.
-#[derive(Clone, Copy)]
-enum Sequence {
-    /// One listing after the other.
-    InTurn,
-    /// As they become known: a slow listing keeps no other's names back.
-    AsKnown,
-}
-
-impl Sequence {
-    fn of(self, each: impl Stream<Item = Entries> + Send + 'static) -> Entries {
-        match self {
-            Self::AsKnown => each.flatten_unordered(PATTERNS_OPEN_MAX).boxed(),
-            Self::InTurn => {
+impl Ground {
+    /// The names of listings, in the sequence of this ground.
+    fn joined(&self, each: impl Stream<Item = Entries> + Send + 'static) -> Entries {
+        match self.sequence {
+            Sequence::AsKnown => each.flatten_unordered(PATTERNS_OPEN_MAX).boxed(),
+            Sequence::InTurn => {
                 let begun = each.map(|entries| entries.ready_chunks(AHEAD_NAMES).into_future());
                 let names = begun
                     .buffered(PATTERNS_OPEN_MAX)
@@ -108,9 +100,7 @@ impl Sequence {
             }
         }
     }
-}
 
-impl Ground {
     fn entries(self: &Arc<Self>, spec: Spec) -> Entries {
         let text = match &spec {
             // It may have millions of names, and is never said to be empty.
@@ -177,7 +167,7 @@ impl Ground {
             Ok(pattern) => ground.listed(pattern),
             Err(error) => one(Err(refused(error))),
         };
-        self.sequence.of(alternatives(glob).map(listed))
+        self.joined(alternatives(glob).map(listed))
     }
 
     /// What a plain pattern matches; if it has no wildcards, the name it is.
@@ -193,7 +183,7 @@ impl Ground {
         } else {
             pattern
         };
-        self.stores.list(&Query::Glob(Name::from(pattern)))
+        self.stores.list(&Query::Glob(Name::from(pattern), self.sequence))
     }
 
     /// The question to a prefix as the store that answers it knows it, and what
@@ -222,7 +212,7 @@ impl Ground {
             Ok(entry) => ground.matches(Glob::literal(entry.name.as_bytes()).followed_by(&suffix)),
             Err(error) => one(Err(error)),
         };
-        self.sequence.of(resolved.map(with_suffix))
+        self.joined(resolved.map(with_suffix))
     }
 
     /// What `answer` gives for each name that a prefix stands for.
@@ -234,7 +224,7 @@ impl Ground {
             Ok(prefix) => answer(Name::new(&*Pattern::unquoted(Vec::as_slice(&prefix)))),
             Err(error) => one(Err(refused(error))),
         };
-        self.sequence.of(alternatives(prefix).map(answers))
+        self.joined(alternatives(prefix).map(answers))
     }
 }
 

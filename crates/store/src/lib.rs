@@ -63,7 +63,9 @@ pub use own_folder::own_folder;
 pub use pattern::Pattern;
 pub use pressure::Pressure;
 pub use program::Programs;
-pub use store::{Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Store};
+pub use store::{
+    Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Sequence, Store,
+};
 pub use stores::{Permissions, Stores, StoresOptions};
 pub use table_file::{TableFiles, Warning};
 #[cfg(feature = "web")]

@@ -95,13 +95,22 @@ pub trait Store: Send + Sync + fmt::Debug {
     }
 }
 
+/// In which order the names of several listings come that are under way side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sequence {
+    /// One listing after the other, the same in every run.
+    InTurn,
+    /// As they become known: a slow listing keeps no other's names back.
+    AsKnown,
+}
+
 /// What to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Query {
     /// The names that match a csh pattern: `*`, `?`, `[a-z]` within a
     /// component, `**` for any number of them; no braces, no `~`. A backslash
     /// quotes. For a URL the pattern follows the bucket or host.
-    Glob(Name),
+    Glob(Name, Sequence),
     /// A question in the store's own language: SQL, a CSS selector. Names it
     /// returns are resolved against `prefix`.
     Ask {
@@ -124,9 +133,9 @@ impl Query {
     /// The name that the query is put to.
     pub fn prefix(&self) -> Name {
         match self {
-            Self::Glob(name) | Self::Ask { prefix: name, .. } | Self::Run { folder: name, .. } => {
-                name.clone()
-            }
+            Self::Glob(name, _)
+            | Self::Ask { prefix: name, .. }
+            | Self::Run { folder: name, .. } => name.clone(),
         }
     }
 }

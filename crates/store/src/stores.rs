@@ -191,7 +191,7 @@ impl Stores {
     /// What answers this query; what keeps it from being answered is its only item.
     pub fn list(&self, query: &Query) -> Entries {
         let store = match query {
-            Query::Glob(name) => self.of(name),
+            Query::Glob(name, _) => self.of(name),
             #[cfg(feature = "sql")]
             Query::Ask { prefix, .. } if crate::sql::is_url(prefix) => {
                 Ok(Arc::clone(&self.sql) as Arc<dyn Store>)

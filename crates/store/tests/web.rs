@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use nearfirst_store::{
-    Costs, Entries, Entry, Error, Name, Query, Store as _, Stores, StoresOptions, Version, Web,
+    Costs, Entries, Entry, Error, Name, Query, Sequence, Store as _, Stores, StoresOptions,
+    Version, Web,
 };
 use testkit::server::{Answer, Misbehaving, Nginx};
 use testkit::{Dir, Facility, cmd, skip_unless};
@@ -418,8 +419,10 @@ async fn a_page_is_read_in_the_encoding_that_its_server_says() {
 #[tokio::test]
 async fn a_name_lists_itself_and_a_pattern_is_told_of_pages() {
     let name = "http://h.example/search?q=*";
-    assert_eq!(listed(web().list(&Query::Glob(Name::from(name)))).await, [name]);
-    let said = listed(web().list(&Query::Glob(Name::from("http://h.example/*.gz")))).await;
+    assert_eq!(listed(web().list(&Query::Glob(Name::from(name), Sequence::InTurn))).await, [name]);
+    let said =
+        listed(web().list(&Query::Glob(Name::from("http://h.example/*.gz"), Sequence::InTurn)))
+            .await;
     assert!(said.len() == 1 && said[0].contains("\\a[href$=\".gz\"]\\"), "{said:?}");
 }
 

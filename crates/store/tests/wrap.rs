@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, future, stream};
 use nearfirst_store::wrap::{Call, Fault, Faulty, Pace, Read, Recording, Throttled};
 use nearfirst_store::{
-    Answer, Entries, Entry, Error, Name, Query, Reading, Recall, Store, Version,
+    Answer, Entries, Entry, Error, Name, Query, Reading, Recall, Sequence, Store, Version,
 };
 use sled::Device;
 
@@ -98,7 +98,8 @@ async fn each_fault_is_at_its_call_and_nowhere_else() {
 
     store.at(Call::List, 1, Fault::FailsAfter(2, told));
     store.at(Call::Recall, 1, Fault::Fails(|name| Error::NotFound { name }));
-    let listed: Vec<_> = store.list(&Query::Glob(Name::from("*"))).collect().await;
+    let listed: Vec<_> =
+        store.list(&Query::Glob(Name::from("*"), Sequence::InTurn)).collect().await;
     assert!(matches!(listed[..], [Ok(_), Ok(_), Err(Error::Interrupted { .. })]), "{listed:?}");
     assert!(matches!(store.recall(&a()).await, Err(Error::NotFound { .. })));
     assert!(matches!(store.recall(&a()).await, Err(Error::Unsupported { .. })));
@@ -110,7 +111,9 @@ async fn a_throttled_store_makes_wait_where_its_pace_says() {
     let hours = Duration::from_hours(10);
     let late = Throttled::new(Arc::new(Memory), Pace { answer: hours, ..Pace::default() });
     assert!(late.stat(&Name::from("a")).now_or_never().is_none());
-    assert!(late.list(&Query::Glob(Name::from("*"))).next().now_or_never().is_none());
+    assert!(
+        late.list(&Query::Glob(Name::from("*"), Sequence::InTurn)).next().now_or_never().is_none()
+    );
     let slow = Pace { bytes_per_second: Some(0), ..Pace::default() };
     let slow = Throttled::new(Arc::new(Memory), slow);
     assert!(slow.stat(&Name::from("a")).now_or_never().is_some());
@@ -137,7 +140,7 @@ async fn what_was_asked_is_counted() {
     assert_eq!(second.bytes.count().await, 2);
     drop(first);
     store.stat(&Name::from("a")).await.unwrap();
-    drop(store.list(&Query::Glob(Name::from("*"))));
+    drop(store.list(&Query::Glob(Name::from("*"), Sequence::InTurn)));
     assert!(!matches!(store.recall(&a()).await, Ok(Recall::Ready)));
     let recorded = store.clone().recorded();
     assert_eq!((recorded.under_way, recorded.under_way_max, recorded.bytes), (0, 2, 5));

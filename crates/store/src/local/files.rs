@@ -75,7 +75,7 @@ impl Store for Files {
     }
 
     fn list(&self, query: &Query) -> Entries {
-        if let Query::Glob(pattern) = query {
+        if let Query::Glob(pattern, _) = query {
             return listing::entries(Arc::clone(&self.costs), pattern);
         }
         let (name, costs) = (query.prefix(), Arc::clone(&self.costs));

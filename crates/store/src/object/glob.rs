@@ -1,8 +1,8 @@
 //! A pattern over keys: which prefixes to list, and which of what they hold matches.
 //!
 //! Folder by folder where the pattern says which, several at once; everything
-//! below a prefix only for `**`. Names come in the order of their keys, whichever
-//! listing is answered first: what is known ahead of its turn waits, within a limit.
+//! below a prefix only for `**`. Where names are to come in turn, that is the order of their keys,
+//! whichever listing is answered first: what is known ahead of its turn waits, within a limit.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,7 +14,7 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 
 use super::place::Root;
 use crate::pattern::Component;
-use crate::{Answer, Entries, Entry, Error, Name, Pattern};
+use crate::{Answer, Entries, Entry, Error, Name, Pattern, Sequence};
 
 /// Listings that are under way at once: enough to hide the latency of a server, few enough not to be throttled.
 const LISTINGS_MAX: usize = 8;
@@ -65,10 +65,15 @@ impl Page {
     }
 }
 
-/// The objects below `root` that match `pattern`, as pages come, in the order of their keys as far as
-/// the server's pages, or batches of a folder's names, follow each other in it. A name without
+/// The objects below `root` that match `pattern`, as pages come; in turn, in the order of their keys as
+/// far as the server's pages, or batches of a folder's names, follow each other in it. A name without
 /// wildcards is looked up as it is, also one that no pattern could say (`a//b`).
-pub(super) fn entries(folders: Arc<dyn Folders>, root: Root, pattern: &Name) -> Entries {
+pub(super) fn entries(
+    folders: Arc<dyn Folders>,
+    root: Root,
+    pattern: &Name,
+    sequence: Sequence,
+) -> Entries {
     let text = pattern.as_bytes().get(root.text.len() + 1..).unwrap_or_default();
     if !Pattern::is_wild(text) {
         let found = stream::once(folders.find(plain(&Pattern::unquoted(text))));
@@ -86,6 +91,8 @@ pub(super) fn entries(folders: Arc<dyn Folders>, root: Root, pattern: &Name) -> 
         root,
         pattern: parsed,
         folders,
+        sequence,
+        ready: VecDeque::new(),
         stretches: [Stretch::before(whole, VecDeque::new()), Stretch::default()].into(),
         steps: FuturesUnordered::new(),
         begun: 0,
@@ -109,12 +116,15 @@ struct Walk {
     root: Root,
     pattern: Pattern,
     folders: Arc<dyn Folders>,
+    sequence: Sequence,
+    /// Names that need not wait for others.
+    ready: VecDeque<Result<Entry, Error>>,
     /// In the order of their names. The last has no source.
     stretches: VecDeque<Stretch>,
     steps: FuturesUnordered<BoxFuture<'static, (u64, Step)>>,
     /// Steps so far.
     begun: u64,
-    /// Names in all stretches.
+    /// Names that are ready, and those in all stretches.
     known: usize,
 }
 
@@ -179,7 +189,11 @@ impl Stretch {
 impl Walk {
     async fn next(&mut self) -> Option<Result<Entry, Error>> {
         loop {
-            if let Some(found) = self.stretches.front_mut()?.found.pop_front() {
+            let found = match self.sequence {
+                Sequence::InTurn => &mut self.stretches.front_mut()?.found,
+                Sequence::AsKnown => &mut self.ready,
+            };
+            if let Some(found) = found.pop_front() {
                 self.known -= 1;
                 return Some(found);
             }
@@ -206,8 +220,9 @@ impl Walk {
     }
 
     fn step(&self, source: Source) -> BoxFuture<'static, Step> {
-        // Where keys come in their order, the first page is enough to go on with.
-        let names_min = if self.folders.is_flat() { 1 } else { BATCH };
+        // Where keys come in their order, or none matters, the first page is enough to go on with.
+        let is_sorted = self.folders.is_flat() || self.sequence == Sequence::AsKnown;
+        let names_min = if is_sorted { 1 } else { BATCH };
         match source {
             Source::Folder(task) => self.begin(task, names_min),
             Source::Listing(listing) => listing.next(names_min).boxed(),
@@ -260,6 +275,7 @@ impl Walk {
             Step::Page(page, listing) => return self.take_page(at, found, page, listing),
         }
         self.known += found.len() - known;
+        self.keep_none_back(&mut found);
         let next = &mut self.stretches[at].found;
         found.append(next);
         *next = found;
@@ -281,15 +297,24 @@ impl Walk {
                     found.push_back(Ok(entry));
                 }
                 Item::Folder(task) => {
+                    self.keep_none_back(&mut found);
                     let before = std::mem::take(&mut found);
                     stretches.push(Stretch::before(Source::Folder(task), before));
                 }
             }
         }
+        self.keep_none_back(&mut found);
         stretches.push(Stretch::before(Source::Listing(listing), found));
         // Near the front, where one by one is cheap.
         for stretch in stretches.into_iter().rev() {
             self.stretches.insert(at, stretch);
+        }
+    }
+
+    /// Where nothing is to come in turn, what was found is ready.
+    fn keep_none_back(&mut self, found: &mut VecDeque<Result<Entry, Error>>) {
+        if self.sequence == Sequence::AsKnown {
+            self.ready.append(found);
         }
     }
 
@@ -430,16 +455,16 @@ mod tests {
         }
     }
 
-    fn listing(keys: &Arc<Keys>, pattern: &str) -> Entries {
+    fn listing(keys: &Arc<Keys>, pattern: &str, sequence: Sequence) -> Entries {
         let name = Name::from(format!("x://y/{pattern}"));
         let (root, _) = Root::split(&name).unwrap();
-        entries(Arc::clone(keys) as _, root, &name)
+        entries(Arc::clone(keys) as _, root, &name, sequence)
     }
 
     /// What a pattern finds, as keys.
     fn found(keys: &Arc<Keys>, pattern: &str) -> Vec<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let all: Vec<_> = runtime.block_on(listing(keys, pattern).collect());
+        let all: Vec<_> = runtime.block_on(listing(keys, pattern, Sequence::InTurn).collect());
         let key = |entry: Result<Entry, Error>| {
             entry.unwrap().name.to_string_lossy()["x://y/".len()..].to_owned()
         };
@@ -496,7 +521,7 @@ mod tests {
     fn the_first_name_needs_few_listings_and_what_is_silent_few_names_ahead() {
         let wide = || (0..2 * AHEAD_MAX).map(|n| format!("{n:06}/1"));
         let answered = keys(true, wide());
-        let mut names = listing(&answered, "*/?");
+        let mut names = listing(&answered, "*/?", Sequence::InTurn);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let first = runtime.block_on(names.next()).unwrap().unwrap();
         assert_eq!(first.name, Name::from("x://y/000000/1"));
@@ -505,7 +530,7 @@ mod tests {
         let all = wide().collect();
         let keys = Keys { all, is_flat: true, silent: Some("000000/"), ..Keys::default() };
         let keys = Arc::new(keys);
-        let mut names = listing(&keys, "*/?");
+        let mut names = listing(&keys, "*/?", Sequence::InTurn);
         runtime.block_on(async {
             let (mut listed, mut quiet) = (0, 0);
             while quiet < 100 {
@@ -517,6 +542,16 @@ mod tests {
             let limits = AHEAD_MAX / 2..AHEAD_MAX + LISTINGS_MAX;
             assert!(limits.contains(&listed), "{listed}");
         });
+    }
+
+    #[test]
+    fn where_nothing_comes_in_turn_what_is_silent_keeps_none_back() {
+        let all = (0..100).map(|n| format!("{n:02}/1")).collect();
+        let keys = Keys { all, is_flat: true, silent: Some("00/"), ..Keys::default() };
+        let names = listing(&Arc::new(keys), "*/?", Sequence::AsKnown);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let found: Vec<_> = runtime.block_on(names.take(99).collect());
+        assert!(found.iter().all(Result::is_ok), "{found:?}");
     }
 
     #[test]

@@ -87,11 +87,11 @@ impl Store for Remote {
     }
 
     fn list(&self, query: &Query) -> Entries {
-        let Query::Glob(pattern) = query else {
+        let Query::Glob(pattern, sequence) = query else {
             let error = Error::unsupported(query.prefix(), "this server answers patterns only");
             return stream::once(async { Err(error) }).boxed();
         };
-        glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern)
+        glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern, *sequence)
     }
 
     fn file(&self, name: &Name) -> Option<PathBuf> {

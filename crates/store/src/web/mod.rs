@@ -90,7 +90,7 @@ impl Store for Web {
 
     fn list(&self, query: &Query) -> Entries {
         let listed = match query {
-            Query::Glob(name) => self.0.itself(name),
+            Query::Glob(name, _) => self.0.itself(name),
             Query::Ask { prefix, text } => return self.links(prefix, text),
             Query::Run { folder, .. } => {
                 Err(Error::unsupported(folder.clone(), "a web server runs no programs"))

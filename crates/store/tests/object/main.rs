@@ -16,7 +16,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use nearfirst_store::{Costs, Entry, Error, Name, Query, Reading, Store, Stores, StoresOptions};
+use nearfirst_store::{
+    Costs, Entry, Error, Name, Query, Reading, Sequence, Store, Stores, StoresOptions,
+};
 use testkit::server::S3;
 use tokio::runtime::Runtime;
 
@@ -75,7 +77,7 @@ fn open(stores: &dyn Source, name: &str) -> Arc<dyn Store> {
 /// Everything that a pattern lists.
 fn listed(stores: &dyn Source, pattern: &str) -> Vec<Result<Entry, Error>> {
     let store = open(stores, pattern);
-    run(store.list(&Query::Glob(Name::from(pattern))).collect())
+    run(store.list(&Query::Glob(Name::from(pattern), Sequence::InTurn)).collect())
 }
 
 /// The names that a pattern lists, without errors.

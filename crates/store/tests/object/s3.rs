@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use nearfirst_store::{Costs, Entry, Error, Name, Query, Stores, StoresOptions, Tier, Version};
+use nearfirst_store::{
+    Costs, Entry, Error, Name, Query, Sequence, Stores, StoresOptions, Tier, Version,
+};
 use testkit::server::{Answer, Link, Misbehaving, S3};
 use testkit::skip_unless;
 
@@ -197,8 +199,9 @@ fn a_listing_goes_on_over_pages_and_begins_before_it_ends() {
     assert_eq!(proxy.total().requests, 3);
     proxy.reset_counts();
     let store = open(&stores, "s3://bucket/many/*");
-    let first =
-        run(async { store.list(&Query::Glob(Name::from("s3://bucket/many/*"))).next().await });
+    let first = run(async {
+        store.list(&Query::Glob(Name::from("s3://bucket/many/*"), Sequence::InTurn)).next().await
+    });
     assert!(first.unwrap().is_ok());
     assert_eq!(proxy.total().requests, 1);
 }

@@ -89,11 +89,11 @@ impl Store for Bucket {
     }
 
     fn list(&self, query: &Query) -> Entries {
-        let Query::Glob(pattern) = query else {
+        let Query::Glob(pattern, sequence) = query else {
             let error = Error::unsupported(query.prefix(), "a bucket answers patterns only");
             return stream::once(async { Err(error) }).boxed();
         };
-        glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern)
+        glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern, *sequence)
     }
 
     fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
