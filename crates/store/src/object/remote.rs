@@ -281,12 +281,11 @@ impl Inner {
 
     /// Lists a prefix. That there is no such folder is an empty listing, as at stores without folders.
     async fn listing(self: Arc<Self>, prefix: String, deep: bool) -> Result<Pages, Error> {
-        let (first, names) =
-            match patiently(|| Arc::clone(&self).begun_apart_if_need_be(&prefix, deep)).await {
-                Ok(begun) => begun,
-                Err(Error::NotFound { .. }) => return Ok(stream::empty().boxed()),
-                Err(error) => return Err(error),
-            };
+        let (first, names) = match patiently(|| Arc::clone(&self).begun(&prefix, deep)).await {
+            Ok(begun) => begun,
+            Err(Error::NotFound { .. }) => return Ok(stream::empty().boxed()),
+            Err(error) => return Err(error),
+        };
         let rest = stream::try_unfold(names, |mut names| async move {
             let page = names.page().await?;
             Ok(page.map(|page| (page, names)))
@@ -294,32 +293,8 @@ impl Inner {
         Ok(stream::once(async { Ok(first) }).chain(rest).boxed())
     }
 
-    /// A listing and its first page. At a name that is no UTF-8 an SFTP client breaks its connection, and
-    /// with it all that is listed over it: what breaks one of its own as well is to blame.
-    async fn begun_apart_if_need_be(
-        self: Arc<Self>,
-        prefix: &str,
-        deep: bool,
-    ) -> Result<(Page, Names), Error> {
-        match Arc::clone(&self).begun(&self.service.operator, prefix, deep).await {
-            Err(error) if is_broken_session(&error) => {}
-            begun => return begun,
-        }
-        let name = self.root.name(prefix);
-        let apart = self.service.apart().map_err(|error| from_opendal(&name, &error, None))?;
-        match self.begun(&apart, prefix, deep).await {
-            Err(error) if is_broken_session(&error) => Err(unreadable(&name)),
-            begun => begun,
-        }
-    }
-
     /// A listing and its first page.
-    async fn begun(
-        self: Arc<Self>,
-        operator: &Operator,
-        prefix: &str,
-        deep: bool,
-    ) -> Result<(Page, Names), Error> {
+    async fn begun(self: Arc<Self>, prefix: &str, deep: bool) -> Result<(Page, Names), Error> {
         let name = self.root.name(prefix);
         // Of a key that the service is not asked for as it is, it would list another; or, without the space
         // at its end, more.
@@ -328,17 +303,37 @@ impl Inner {
         if !prefix.is_empty() && prefix != asked && !is_begun {
             self.key(&name)?;
         }
-        let path = if prefix.is_empty() { "/" } else { prefix };
-        let options = ListOptions { recursive: deep, ..ListOptions::default() };
-        let (operator, transport) = self.through(operator, &name);
-        let opened = operator.lister_options(path, options);
-        let lister = self.answered(&name, &transport, opened).await?;
-        let prefix = prefix.to_owned();
-        let (unknown, failed) = (Vec::new(), None);
-        let mut names =
-            Names { store: self, name, transport, lister, prefix, deep, unknown, failed };
+        let (lister, transport) = self.lister(&self.service.operator, &name, prefix, deep).await?;
+        let mut names = Names {
+            store: self,
+            name,
+            transport,
+            lister,
+            prefix: prefix.to_owned(),
+            deep,
+            unknown: Vec::new(),
+            failed: None,
+            taken: 0,
+            last: String::new(),
+            is_apart: false,
+        };
         let first = names.page().await?;
         Ok((first.unwrap_or_default(), names))
+    }
+
+    /// What lists a prefix.
+    async fn lister(
+        &self,
+        operator: &Operator,
+        name: &Name,
+        prefix: &str,
+        deep: bool,
+    ) -> Result<(Lister, Transport), Error> {
+        let path = if prefix.is_empty() { "/" } else { prefix };
+        let options = ListOptions { recursive: deep, ..ListOptions::default() };
+        let (operator, transport) = self.through(operator, name);
+        let opened = operator.lister_options(path, options);
+        Ok((self.answered(name, &transport, opened).await?, transport))
     }
 
     fn entry(&self, name: Name, found: &Metadata) -> Entry {
@@ -374,21 +369,23 @@ struct Names {
     unknown: Vec<(String, Metadata)>,
     /// What comes after the names of the last page.
     failed: Option<Error>,
+    /// Names that came so far, and which was the last.
+    taken: usize,
+    last: String,
+    /// Whether nothing else is listed over its connection.
+    is_apart: bool,
 }
 
 impl Names {
     /// The next names, as many as are there: the first is waited for.
     async fn page(&mut self) -> Result<Option<Page>, Error> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        let next = self.lister.next().map(Option::transpose);
-        let first = match self.store.answered(&self.name, &self.transport, next).await {
-            Err(error) if is_broken_session(&error) => {
-                let reason = format!("{} A name in it may be no UTF-8", error.reason());
-                return Err(Error::interrupted(self.name.clone(), reason));
-            }
-            first => first?,
+        let next = match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.next().await,
+        };
+        let first = match next {
+            Err(error) if is_broken_session(&error) => self.next_apart().await?,
+            next => next?,
         };
         let Some(first) = first else { return Ok(None) };
         // The first page is asked for again with its listing, which ends with an error of another; the
@@ -415,6 +412,41 @@ impl Names {
         Ok(Some(page))
     }
 
+    /// The next name, waited for.
+    async fn next(&mut self) -> Result<Option<opendal::Entry>, Error> {
+        let next = self.lister.next().map(Option::transpose);
+        self.store.answered(&self.name, &self.transport, next).await
+    }
+
+    /// As [`Names::next`], after the connection broke. At a name that is no UTF-8 an SFTP client breaks
+    /// its own, and with it all that is listed over it: what breaks one that is not shared is to blame.
+    async fn next_apart(&mut self) -> Result<Option<opendal::Entry>, Error> {
+        let next = if std::mem::replace(&mut self.is_apart, true) {
+            Err(unreadable(&self.name))
+        } else {
+            self.begin_apart().await
+        };
+        match next {
+            Err(error) if is_broken_session(&error) => Err(unreadable(&self.name)),
+            next => next,
+        }
+    }
+
+    /// Begins anew over a connection of its own; the first name behind those that were taken.
+    async fn begin_apart(&mut self) -> Result<Option<opendal::Entry>, Error> {
+        let apart = self.store.service.apart();
+        let apart = apart.map_err(|error| from_opendal(&self.name, &error, None))?;
+        let Self { store, name, prefix, deep, .. } = &*self;
+        (self.lister, self.transport) = store.lister(&apart, name, prefix, *deep).await?;
+        for at in 1..=self.taken {
+            let known = self.next().await?;
+            if at == self.taken && known.is_none_or(|known| known.path() != self.last) {
+                return Err(Error::Changed { name: self.name.clone() });
+            }
+        }
+        self.next().await
+    }
+
     /// Asks what the links of a page lead to.
     async fn follow_links(&mut self, page: &mut Page) {
         let store = &self.store;
@@ -438,6 +470,8 @@ impl Names {
 
     fn take(&mut self, page: &mut Page, entry: opendal::Entry) {
         let (path, metadata) = entry.into_parts();
+        self.taken += 1;
+        self.last.clone_from(&path);
         let is_web = self.store.service.kind == Kind::Web;
         let key = behind_host(&path).filter(|_| is_web).map(str::to_owned);
         let path = key.unwrap_or(path);
