@@ -65,7 +65,8 @@ LISTINGS: dict[str, Callable[[nearfirst.Set], object]] = {
 
 @pytest.mark.parametrize("use", LISTINGS)
 def test_ctrl_c_is_heard_while_a_list_is_waited_for(server: Server, use: str) -> None:
-    members = nearfirst.open("@" + server.put("names", b"a\nb\n", hold=True), errors="yield")
+    names = f"{server.url('a')}\n{server.url('b')}\n".encode()
+    members = nearfirst.open("@" + server.put("names", names, hold=True), errors="yield")
     interrupted(server, lambda: LISTINGS[use](members))
     server.released.set()
     assert len(members) == 2
@@ -160,7 +161,8 @@ def test_a_member_is_read_by_one_thread_at_a_time(server: Server) -> None:
 
 
 def test_other_tasks_run_while_one_waits(folder: Path, server: Server) -> None:
-    listed = server.put("names", f"{folder}/a.txt\n".encode(), hold=True)
+    name = server.put("a.txt", b"text of a")
+    listed = server.put("names", f"{name}\n".encode(), hold=True)
 
     async def release() -> None:
         await asyncio.to_thread(server.asked.wait, PATIENCE_S)

@@ -3,6 +3,8 @@
  *     cc near_first.c $(pkg-config --cflags --libs nearfirst) -o near_first
  *     ./near_first FILE...
  */
+#define _POSIX_C_SOURCE 200809L
+
 #include <errno.h>
 #include <fcntl.h>
 #include <nearfirst.h>
