@@ -200,7 +200,8 @@ const char *nf_version(void);
 // per second, for this process; `nf_save` writes it down.
 //
 // Returns 0, or -1 with `errno` `EINVAL`: `device` is null, empty or not
-// UTF-8, or a number is not finite and above 0.
+// UTF-8, or a number is not between 1e-15 and 1e18. More than 1e12 bytes per
+// second are taken for 1e12.
 //
 // The caller's part:
 // `device` ends with a NUL.

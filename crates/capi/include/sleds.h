@@ -103,7 +103,7 @@ long sleds_get(int fd, struct sled *array, size_t capacity);
 // per second, for this process; `device` is a name as `nf_device_of` gives it.
 //
 // Returns 0, or -1 with `errno` `EINVAL`: `device` is null, empty or not UTF-8, or
-// a number is not finite and above 0.
+// a number is not between 1e-15 and 1e18.
 //
 // The caller's part:
 // `device` ends with a NUL.

@@ -26,7 +26,8 @@ pub struct Estimate {
 /// per second, for this process; `nf_save` writes it down.
 ///
 /// Returns 0, or -1 with `errno` `EINVAL`: `device` is null, empty or not
-/// UTF-8, or a number is not finite and above 0.
+/// UTF-8, or a number is not between 1e-15 and 1e18. More than 1e12 bytes per
+/// second are taken for 1e12.
 ///
 /// # Safety
 /// `device` ends with a NUL.
@@ -108,14 +109,12 @@ pub(crate) unsafe fn device_named(name: *const c_char) -> Result<Device, Failure
 }
 
 pub(crate) fn fill(device: &Device, latency: f64, bandwidth: f64) -> Result<c_int, Failure> {
-    for number in [latency, bandwidth] {
-        if !(number.is_finite() && number > 0.0) {
-            let message = format!("{number}: latency and bandwidth are finite and above 0");
-            return Err(Failure::new(libc::EINVAL, message));
-        }
+    if costs().fill(device, latency, bandwidth) {
+        return Ok(0);
     }
-    costs().fill(device, latency, bandwidth);
-    Ok(0)
+    let message =
+        format!("{latency}, {bandwidth}: latency and bandwidth are between 1e-15 and 1e18");
+    Err(Failure::new(libc::EINVAL, message))
 }
 
 fn device_of(fd: c_int) -> Result<Device, Failure> {

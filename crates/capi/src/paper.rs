@@ -179,7 +179,7 @@ pub unsafe extern "C" fn sleds_get(fd: c_int, array: *mut PaperSled, capacity: u
 /// per second, for this process; `device` is a name as `nf_device_of` gives it.
 ///
 /// Returns 0, or -1 with `errno` `EINVAL`: `device` is null, empty or not UTF-8, or
-/// a number is not finite and above 0.
+/// a number is not between 1e-15 and 1e18.
 ///
 /// # Safety
 /// `device` ends with a NUL.

@@ -15,6 +15,9 @@ const MEMORY_BANDWIDTH: f64 = 8e9;
 const VERSION: u32 = 1;
 /// No device is taken to be faster than this, so that a time of zero means zero bytes.
 const BANDWIDTH_MAX: f64 = 1e12;
+/// Of a smaller read what follows the first byte is so little that the time which it takes is that of
+/// those who pass it on, and says nothing of the bandwidth.
+const FLOW_BYTES_MIN: u64 = 16 << 10;
 
 /// One read and what it took.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,7 +84,8 @@ impl DeviceTable {
             entry.latency_s.push(first_byte.min(seen.whole));
         }
         let flowing = seen.whole - seen.first_byte.unwrap_or(0.0);
-        if flowing > 0.0 {
+        let flows = seen.first_byte.is_none() || seen.bytes >= FLOW_BYTES_MIN;
+        if flows && flowing > 0.0 {
             let bandwidth = (seen.bytes as f64 / flowing).min(BANDWIDTH_MAX);
             entry.bandwidth[SizeClass::of(seen.bytes) as usize].push(bandwidth);
         }
@@ -90,9 +94,12 @@ impl DeviceTable {
     /// What fetching `bytes` from `device` takes; `None` where nobody knows.
     ///
     /// Where the size class has no reading, the next larger one that has
-    /// stands in, then the next smaller one.
+    /// stands in, then the next smaller one. Where none has, a latency tells what little takes.
     pub fn estimate(&self, device: &Device, bytes: u64) -> Option<Estimate> {
-        let known = self.entries.get(device).and_then(|entry| entry.estimate(SizeClass::of(bytes)));
+        let known = self.entries.get(device).and_then(|entry| {
+            let of_little = || entry.estimate_of_little().filter(|_| bytes < FLOW_BYTES_MIN);
+            entry.estimate(SizeClass::of(bytes)).or_else(of_little)
+        });
         match known {
             None if device.is_memory() => Some(Estimate::exact(MEMORY_LATENCY_S, MEMORY_BANDWIDTH)),
             known => known,
@@ -143,15 +150,16 @@ impl DeviceTable {
 
     /// Sets one device's estimate exactly, in seconds and bytes per second
     /// (the paper's `FSLEDS_FILL`, section 4.1). What reads take corrects it from then on.
-    /// Values that are not finite or not positive set nothing.
-    pub fn fill(&mut self, device: &Device, latency_s: f64, bandwidth: f64) {
+    /// Values below 1e-15 or above 1e18, or that are no numbers, set nothing; whether they did.
+    pub fn fill(&mut self, device: &Device, latency_s: f64, bandwidth: f64) -> bool {
         if ![latency_s, bandwidth].into_iter().all(is_positive) {
-            return;
+            return false;
         }
         let entry = self.entries.entry(device.clone()).or_default();
         entry.latency_s = DecayingSamples::from_samples(vec![latency_s]);
         let bandwidth = DecayingSamples::from_samples(vec![bandwidth.min(BANDWIDTH_MAX)]);
         entry.bandwidth = std::array::from_fn(|_| bandwidth.clone());
+        true
     }
 
     /// Whether a file of this device keeps its cached pages when it is opened
@@ -269,10 +277,16 @@ impl Entry {
         let larger = self.bandwidth[class as usize..].iter();
         let smaller = self.bandwidth[..class as usize].iter().rev();
         let bandwidth = larger.chain(smaller).find_map(DecayingSamples::quantiles)?;
+        let bandwidth = Spread { p50: bandwidth.p50, p90: bandwidth.p10 };
+        Some(Estimate { bandwidth, ..self.estimate_of_little()? })
+    }
+
+    /// What so little takes that the latency is all of it.
+    fn estimate_of_little(&self) -> Option<Estimate> {
         let latency = self.latency_s.quantiles()?;
         Some(Estimate {
             latency: Spread { p50: latency.p50, p90: latency.p90 },
-            bandwidth: Spread { p50: bandwidth.p50, p90: bandwidth.p10 },
+            bandwidth: Spread { p50: BANDWIDTH_MAX, p90: BANDWIDTH_MAX },
         })
     }
 }
@@ -374,6 +388,19 @@ mod tests {
 
     fn read(bytes: u64, first_byte: Option<f64>, whole: f64) -> Observation {
         Observation { bytes, first_byte, whole }
+    }
+
+    #[test]
+    fn a_tiny_object_teaches_the_latency_of_its_server_and_no_bandwidth() {
+        let (mut table, server) = (DeviceTable::default(), Device::new("https://h"));
+        table.observe(&server, read(6, Some(0.009), 0.0091));
+        let of_little = table.estimate(&server, 100).expect("a latency is known");
+        assert!((of_little.latency.p50 - 0.009).abs() < 1e-9);
+        assert_eq!(table.estimate(&server, 1 << 20), None);
+        table.observe(&server, read(1 << 20, Some(0.009), 0.019));
+        let bandwidth = |bytes| table.estimate(&server, bytes).expect("known").bandwidth.p50;
+        assert!((bandwidth(100) / 104_857_600.0 - 1.0).abs() < 1e-6, "{}", bandwidth(100));
+        assert!((bandwidth(1 << 17) - bandwidth(100)).abs() < 1.0);
     }
 
     #[test]

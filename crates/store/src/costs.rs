@@ -259,13 +259,17 @@ impl Costs {
     }
 
     /// Sets what `device` takes, in seconds and bytes per second (the paper's
-    /// `FSLEDS_FILL`, section 4.1); [`Costs::save`] writes it down.
-    pub fn fill(&self, device: &Device, latency_s: f64, bandwidth: f64) {
+    /// `FSLEDS_FILL`, section 4.1); [`Costs::save`] writes it down. Whether that can be: see
+    /// [`DeviceTable::fill`].
+    pub fn fill(&self, device: &Device, latency_s: f64, bandwidth: f64) -> bool {
         let mut table = self.table();
-        table.fill(device, latency_s, bandwidth);
+        if !table.fill(device, latency_s, bandwidth) {
+            return false;
+        }
         table.set_updated(device, self.clock.unix_s());
         drop(table);
         self.note_learned(device);
+        true
     }
 
     /// Notes that opening a file of `device` anew was seen to leave in memory what was there of it;
