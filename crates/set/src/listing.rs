@@ -13,6 +13,11 @@ use crate::roster::Roster;
 /// Names taken from a source at a time, if so many are known.
 const BATCH: usize = 64;
 
+/// A set of sets of sets is asked all the way down: with less stack left than the first, it goes on on a
+/// new one.
+const STACK_LEFT_BYTES: usize = 256 << 10;
+const STACK_BYTES: usize = 4 << 20;
+
 /// What is listed so far, and the source of the rest.
 ///
 /// Whoever needs a name that is not known yet draws on the source; all see
@@ -71,7 +76,7 @@ impl Listing {
         let _waiter = Waiter::of(&self.waiters);
         // A source that always has more keeps no thread of a runtime to itself.
         tokio::task::coop::consume_budget().await;
-        poll_fn(|context| self.poll_beyond(context, count)).await
+        poll_fn(|context| with_stack(|| self.poll_beyond(context, count))).await
     }
 
     fn poll_beyond(&self, context: &Context<'_>, count: usize) -> Poll<bool> {
@@ -201,8 +206,13 @@ impl Wake for Waiting {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let wakers = std::mem::take(&mut *lock(&self.0));
-        wakers.into_iter().for_each(Waker::wake);
+        with_stack(|| wakers.into_iter().for_each(Waker::wake));
     }
+}
+
+/// Calls what may call itself for each of the lists that a list is made of.
+fn with_stack<T>(call: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, call)
 }
 
 /// Counts one who waits, while it lives.

@@ -26,6 +26,9 @@ const ALL_LINKS: &str = "a[href]";
 /// What selectors can be made of, for who wrote one that is none.
 const ACCEPTED: &str = "accepted are elements, .class, #id, [attribute] and =, ^=, $=, *=, ~=, |= in it, :first-child, :nth-child(n), :first-of-type, :nth-of-type(n), :not(...), a space or > between them, and commas, as in `a[href$=\".gz\"]`";
 
+/// Parentheses within parentheses of a selector: who parses it calls itself for each.
+const DEPTH_MAX: usize = 64;
+
 /// A page on its way.
 pub(super) struct Opened {
     /// What its links are relative to.
@@ -44,6 +47,10 @@ pub(super) fn links(
     open: BoxFuture<'static, Result<Opened, Error>>,
 ) -> Entries {
     let selector = if selector.trim().is_empty() { ALL_LINKS } else { selector };
+    if depth(selector) > DEPTH_MAX {
+        let reason = format!("a selector has no more than {DEPTH_MAX} parentheses within others");
+        return failed(Error::refused(page, reason));
+    }
     let selector: Selector = match selector.parse() {
         Ok(selector) => selector,
         Err(error) => {
@@ -56,6 +63,16 @@ pub(super) fn links(
         Err(error) => failed(error),
     });
     opened.flatten_stream().boxed()
+}
+
+/// How many parentheses of a selector lie within one another.
+fn depth(selector: &str) -> usize {
+    let step = |(open, most): (usize, usize), byte| match byte {
+        b'(' => (open + 1, most.max(open + 1)),
+        b')' => (open.saturating_sub(1), most),
+        _ => (open, most),
+    };
+    selector.bytes().fold((0, 0), step).1
 }
 
 fn failed(error: Error) -> Entries {
@@ -228,6 +245,14 @@ mod tests {
             Err(error) => error.to_string(),
         };
         links.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_selector_without_a_bottom_is_refused() {
+        let nested = |depth| format!("a{}[x]{}", ":not(".repeat(depth), ")".repeat(depth));
+        let said = found(&nested(100_000), &[b"<a href=a>"]);
+        assert!(said.len() == 1 && said[0].contains("no more than 64"), "{}", said[0].len());
+        assert_eq!(found(&nested(1), &[b"<a href=a>"]), ["d/a"]);
     }
 
     #[test]
