@@ -21,7 +21,8 @@ use crate::{human, messages};
 ///
 /// The command has the terminal, the files, the signals and the exit code that it would have
 /// without. What was learned lies in `$XDG_STATE_HOME/nearfirst/trees` (by default under
-/// ~/.local/state), readable by its owner alone; `nearfirst trees` shows it.
+/// ~/.local/state; `$NEARFIRST_STATE` stands in for the first two), readable by its owner alone;
+/// `nearfirst trees` shows it.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = NOTES)]
 pub(crate) struct Args {

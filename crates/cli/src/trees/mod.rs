@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     json: bool,
 
-    /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst`; the service's is
+    /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst` (or `$NEARFIRST_STATE`); the service's is
     /// `/var/lib/nearfirst/trees/NUMBER`, of each user
     #[arg(long, value_name = "FOLDER", global = true)]
     state: Option<PathBuf>,
