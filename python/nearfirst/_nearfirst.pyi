@@ -222,7 +222,7 @@ class Set:
 
 @final
 class Names:
-    """The names of a set, as they become known."""
+    """The names of a set, as they become known; threads may share them."""
 
     def __iter__(self) -> Iterator[str]: ...
     def __next__(self) -> str: ...

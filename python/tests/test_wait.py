@@ -72,6 +72,88 @@ def test_ctrl_c_is_heard_while_a_list_is_waited_for(server: Server, use: str) ->
     assert len(members) == 2
 
 
+class Filter:
+    """Keeps all, once it may."""
+
+    def __init__(self) -> None:
+        self.called = threading.Event()
+        self.released = threading.Event()
+
+    def __call__(self, _: nearfirst.Entry) -> bool:
+        self.called.set()
+        return self.released.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("use", LISTINGS)
+def test_ctrl_c_is_not_the_filter_s_and_loses_no_member(folder: Path, use: str) -> None:
+    keep = Filter()
+    members = nearfirst.open(f"{folder}/*.txt").filter(keep)
+    main = threading.main_thread().ident or 0
+
+    def press() -> None:
+        keep.called.wait(PATIENCE_S)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        LISTINGS[use](members)
+    presser.join()
+    keep.released.set()
+    assert len(members) == 3
+    assert len(list(members.names())) == 3
+
+
+@pytest.mark.parametrize("use", ["for", "len", "in", "names"])
+def test_who_lists_a_closed_set_waits_for_no_filter(folder: Path, use: str) -> None:
+    keep, told = Filter(), threading.Event()
+    members = nearfirst.open(f"{folder}/*.txt").filter(keep)
+
+    def listed() -> None:
+        with pytest.raises(ValueError, match="closed"):
+            LISTINGS[use](members)
+        told.set()
+
+    lister = threading.Thread(target=listed)
+    lister.start()
+    assert keep.called.wait(PATIENCE_S)
+    members.close()
+    assert told.wait(PATIENCE_S / 2)
+    keep.released.set()
+    lister.join()
+
+
+def test_what_a_filter_raises_is_told_while_it_goes_on(folder: Path) -> None:
+    calls: list[str] = []
+    told = threading.Event()
+
+    def keep(entry: nearfirst.Entry) -> bool:
+        calls.append(entry.name)
+        if len(calls) == 1:
+            raise ZeroDivisionError
+        return told.wait(PATIENCE_S)
+
+    members = nearfirst.open(f"{folder}/*.txt").filter(keep)
+    with pytest.raises(ZeroDivisionError):
+        len(members)
+    assert len(calls) < 3
+    told.set()
+    assert len(members) == 2
+
+
+def test_threads_share_names(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number}").touch()
+    names = nearfirst.open(f"{tmp_path}/*").names()
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.extend(names)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == sorted(f"{tmp_path}/{number}" for number in range(300))
+
+
 WHOLES: dict[str, Callable[[nearfirst.Member], object]] = {
     "path": lambda member: member.path(),
     "buffer": memoryview,

@@ -1,7 +1,6 @@
 //! A set, for Python.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,9 +9,8 @@ use std::task::Wake as _;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use nearfirst::{Engine, MemberError, SetOptions};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -25,7 +23,7 @@ use crate::member::Member;
 use crate::options::{self, Options};
 use crate::owned::Owned;
 use crate::spec::Spec;
-use crate::wait::wait;
+use crate::wait::{wait, wait_for_task};
 use crate::waiting::Waiting;
 use crate::{error, name};
 
@@ -74,17 +72,11 @@ pub(crate) struct Open {
 }
 
 /// What an iterator over names goes through, until the set is closed.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Listing {
     open: Option<Arc<Open>>,
-    /// `None` while a thread waits for the next.
-    entries: Option<Entries>,
-}
-
-impl fmt::Debug for Listing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listing").finish_non_exhaustive()
-    }
+    /// Of the next entry.
+    index: usize,
 }
 
 /// What a set stands on, and those that are made of it.
@@ -105,8 +97,9 @@ impl Open {
     }
 
     /// # Errors
-    /// It was closed; a function of its raised.
+    /// It was closed; a function of its raised; in a fork, which a signal handler may have made.
     pub(crate) fn goes_on(&self) -> PyResult<()> {
+        self.set()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(closed());
         }
@@ -142,11 +135,33 @@ impl Open {
         detached(taken);
     }
 
+    /// Waits for what is asked of the listing.
+    fn told<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        asked: impl Future<Output = T> + Send + 'static,
+    ) -> PyResult<T> {
+        let (engine, goes_on) = (self.engine()?, || self.goes_on());
+        let told = if self.set()?.is_complete() {
+            wait(py, engine, goes_on, asked)
+        } else {
+            wait_for_task(py, engine, goes_on, asked)
+        }?;
+        self.goes_on()?;
+        Ok(told)
+    }
+
+    /// Whether there is an entry at this place; waits until that is known.
+    fn has_entry(&self, py: Python<'_>, index: usize) -> PyResult<bool> {
+        let set = self.set()?;
+        let is_known = py.detach(|| set.known() > index as u64);
+        Ok(is_known || self.told(py, set.has_entry(index))?)
+    }
+
     /// The names of a set, as they become known.
     fn listing(self: &Arc<Self>) -> PyResult<Arc<Owned<Mutex<Listing>>>> {
-        // Who asks once more after the end is told so again.
-        let entries = self.set()?.entries().fuse().boxed();
-        let listing = Listing { open: Some(Arc::clone(self)), entries: Some(entries) };
+        self.set()?;
+        let listing = Listing { open: Some(Arc::clone(self)), index: 0 };
         let listing = Arc::new(Owned::new(Mutex::new(listing)));
         let mut listings = locked(&self.listings);
         listings.retain(|listing| listing.strong_count() > 0);
@@ -284,24 +299,14 @@ impl Set {
     /// How many members there are; waits for the listing to end.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let open = self.open()?;
-        let size = wait(py, open.engine()?, || open.goes_on(), open.set()?.listed())?;
-        open.goes_on()?;
+        let size = open.told(py, open.set()?.listed())?;
         Ok(usize::try_from(size)?)
     }
 
     /// Whether there is a member; waits for the first name.
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         let open = self.open()?;
-        let mut entries = Box::pin(open.set()?.entries());
-        loop {
-            let next = wait(py, open.engine()?, || open.goes_on(), entries.next())?;
-            open.goes_on()?;
-            match next {
-                None => return Ok(false),
-                Some(Ok(_)) => return Ok(true),
-                Some(Err(_)) => {}
-            }
-        }
+        open.told(py, open.set()?.lists_any())
     }
 
     /// Whether a name is a member; waits for the listing to meet it, or to end.
@@ -309,9 +314,7 @@ impl Set {
         let open = self.open()?;
         let bytes = py.import("os")?.getattr("fsencode")?.call1((name,))?;
         let name = name::from_bytes(bytes.extract()?);
-        let found = wait(py, open.engine()?, || open.goes_on(), open.set()?.lists(&name))?;
-        open.goes_on()?;
-        Ok(found)
+        open.told(py, open.set()?.lists(&name))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -453,15 +456,13 @@ impl Set {
     }
 }
 
-/// The names of a set, as they become known.
+/// The names of a set, as they become known; threads may share them.
 #[pyclass(frozen, module = "nearfirst._nearfirst")]
 pub(crate) struct Names {
     listing: Arc<Owned<Mutex<Listing>>>,
     kept: Vec<Py<Kept>>,
     yields_errors: bool,
 }
-
-type Entries = BoxStream<'static, Result<nearfirst::Entry, Arc<nearfirst::Error>>>;
 
 #[pymethods]
 impl Names {
@@ -477,25 +478,24 @@ impl Names {
         callback::not_within_one()?;
         let listing = self.listing.get()?;
         loop {
-            let open = locked(listing).open.clone().ok_or_else(closed)?;
+            let (open, index) = {
+                let held = locked(listing);
+                (held.open.clone().ok_or_else(closed)?, held.index)
+            };
             open.goes_on()?;
-            let engine = open.engine()?;
-            let in_use = || PyRuntimeError::new_err("another thread is waiting for these names");
-            let mut entries = locked(listing).entries.take().ok_or_else(in_use)?;
-            let next = wait(py, engine, || open.goes_on(), entries.next());
-            // Who closes the set says so first, and then takes what is here.
-            let mut held = locked(listing);
-            if open.closed.load(Ordering::Acquire) {
-                drop(held);
-                detached(entries);
-            } else {
-                held.entries = Some(entries);
-                drop(held);
+            if !open.has_entry(py, index)? {
+                return Ok(None);
             }
-            let next = next?;
-            open.goes_on()?;
+            let set = open.set()?;
+            let next = py.detach(|| {
+                let mut held = locked(listing);
+                // Another thread took it meanwhile.
+                let is_ours = held.index == index;
+                held.index += usize::from(is_ours);
+                is_ours.then(|| set.entry(index)).flatten()
+            });
             match next {
-                None => return Ok(None),
+                None => {}
                 Some(Ok(entry)) => return Ok(Some(name::to_python(py, &entry.name))),
                 Some(Err(_)) if self.yields_errors => {}
                 Some(Err(error)) => return Err(error::of_listing(py, &error)),

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use nearfirst::Engine;
 use pyo3::prelude::*;
+use tokio::task::JoinHandle;
+
+use crate::owned::Owned;
 
 /// How long a wait may take no notice of a signal or of a closed set: shorter than a person notices.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
@@ -44,6 +47,35 @@ where
         }
         py.check_signals()?;
         goes_on()?;
+    }
+}
+
+/// As [`wait`], of what may call a function of Python's, and be long about it: a task of the engine's
+/// polls it, which is told when nobody waits any more. A signal that came within the function would be
+/// the function's, if the thread that waits called it.
+///
+/// # Errors
+/// As [`wait`].
+pub(crate) fn wait_for_task<T: Send + 'static>(
+    py: Python<'_>,
+    engine: &Engine,
+    goes_on: impl Fn() -> PyResult<()>,
+    future: impl Future<Output = T> + Send + 'static,
+) -> PyResult<T> {
+    let mut task = Task(Owned::new(engine.handle().spawn(future)));
+    let ended = wait(py, engine, goes_on, task.0.get_mut()?)?;
+    Ok(ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())))
+}
+
+/// A task that ends when it is let go of.
+struct Task<T>(Owned<JoinHandle<T>>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        // A fork has no thread that would end it.
+        if let Ok(task) = self.0.get() {
+            task.abort();
+        }
     }
 }
 

@@ -1,11 +1,18 @@
 //! Union, intersection, difference and subset: lists made of lists, as lazily as their meaning allows.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use store::{Entries, Entry, Error};
+use store::{Clock, Entries, Entry, Error};
 
 use crate::listing::Listing;
+
+/// How long calls of a predicate keep who waits from giving up: many of a predicate's own cost, so
+/// that a cheap one costs little more.
+const CALLS_MAX: Duration = Duration::from_millis(1);
 
 /// The entries of one list, as a source of another.
 fn entries(listing: &Arc<Listing>) -> Entries {
@@ -48,17 +55,46 @@ pub(crate) fn difference(left: &Arc<Listing>, right: &Arc<Listing>) -> Entries {
     errors.chain(left.filter(move |entry| futures::future::ready(is_left(entry)))).boxed()
 }
 
-/// What satisfies a predicate.
-pub(crate) fn subset<P>(of: &Arc<Listing>, predicate: P) -> Entries
+/// What satisfies a predicate, which may be a user's and slow: who waits may give up between its calls.
+pub(crate) fn subset<P>(of: &Arc<Listing>, clock: Clock, predicate: P) -> Entries
 where
     P: Fn(&Entry) -> bool + Send + 'static,
 {
-    let keeps = move |entry: &Result<Entry, Error>| entry.as_ref().map_or(true, &predicate);
-    entries(of).filter(move |entry| futures::future::ready(keeps(entry))).boxed()
+    let mut begun = clock.now();
+    let keeps = move |entry: &Result<Entry, Error>| {
+        let keeps = entry.as_ref().map_or(true, &predicate);
+        let now = clock.now();
+        let is_long = now.saturating_sub(begun) >= CALLS_MAX;
+        if is_long {
+            begun = now;
+        }
+        async move {
+            if is_long {
+                once_more().await;
+            }
+            keeps
+        }
+    };
+    entries(of).filter(keeps).boxed()
+}
+
+/// Has who polls poll once more.
+async fn once_more() {
+    let mut was_polled = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut was_polled, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use futures::FutureExt as _;
     use futures::channel::mpsc::unbounded;
     use store::{Name, Tier};
@@ -78,7 +114,7 @@ mod tests {
             intersection,
             difference,
             |left, right| difference(right, left),
-            |left, _| subset(left, |_| true),
+            |left, _| subset(left, Clock::manual(), |_| true),
         ];
         for made in all {
             let (names, source) = unbounded();
@@ -94,6 +130,24 @@ mod tests {
             assert_eq!(slow.known().len(), 2);
             assert_eq!(list.all().now_or_never(), Some(()));
         }
+    }
+
+    #[test]
+    fn who_waits_may_give_up_after_a_slow_call_and_loses_nothing() {
+        let clock = Clock::manual();
+        let of = Listing::new(stream::iter(["a", "b", "c"].map(|name| Ok(entry(name)))).boxed());
+        let (calls, moved) = (Arc::new(AtomicUsize::new(0)), clock.clone());
+        let counted = Arc::clone(&calls);
+        let slow = move |entry: &Entry| {
+            moved.advance(CALLS_MAX);
+            counted.fetch_add(1, Ordering::Relaxed);
+            entry.name.as_bytes() != b"b"
+        };
+        let list = Listing::new(subset(&of, clock, slow));
+        assert_eq!(list.all().now_or_never(), None);
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        futures::executor::block_on(list.all());
+        assert_eq!((calls.load(Ordering::Relaxed), list.known().len()), (3, 2));
     }
 
     #[test]

@@ -139,6 +139,11 @@ impl Listing {
         }
     }
 
+    /// Whether all names are known.
+    pub(crate) fn is_complete(&self) -> bool {
+        try_lock(&self.source).is_some_and(|source| source.is_none())
+    }
+
     /// Waits until all names are known.
     pub(crate) async fn all(&self) {
         let mut known = self.known().len();

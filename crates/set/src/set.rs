@@ -213,9 +213,10 @@ impl Set {
         P: Fn(&Entry) -> bool + Send + Sync + 'static,
     {
         let (listing, predicate) = (Arc::clone(&self.listing), Arc::new(predicate));
+        let clock = self.engine.costs().clock().clone();
         let source = move || {
             let predicate = Arc::clone(&predicate);
-            algebra::subset(&listing, move |entry| predicate(entry))
+            algebra::subset(&listing, clock.clone(), move |entry| predicate(entry))
         };
         Self::from_source(&self.engine, Arc::new(source), self.options.clone())
     }
@@ -231,17 +232,20 @@ impl Set {
         self.wait(self.lists(name))
     }
 
-    /// As [`Set::contains`], for a task of the engine's runtime.
-    pub async fn lists(&self, name: &Name) -> bool {
-        let mut known = 0;
-        loop {
-            if self.listing.contains(name) {
-                return true;
+    /// As [`Set::contains`], for a task of the engine's runtime, which may outlive the set.
+    pub fn lists(&self, name: &Name) -> impl Future<Output = bool> + Send + 'static + use<> {
+        let (listing, name) = (Arc::clone(&self.listing), name.clone());
+        async move {
+            let mut known = 0;
+            loop {
+                if listing.contains(&name) {
+                    return true;
+                }
+                if !listing.beyond(known).await {
+                    return false;
+                }
+                known = listing.known().len();
             }
-            if !self.listing.beyond(known).await {
-                return false;
-            }
-            known = self.listing.known().len();
         }
     }
 
@@ -250,16 +254,40 @@ impl Set {
         self.wait(self.listed())
     }
 
-    /// As [`Set::size`], for a task of the engine's runtime.
-    pub async fn listed(&self) -> u64 {
-        self.listing.all().await;
-        let known = self.listing.known();
-        (known.len() - known.errors()) as u64
+    /// As [`Set::size`], for a task of the engine's runtime, which may outlive the set.
+    pub fn listed(&self) -> impl Future<Output = u64> + Send + 'static + use<> {
+        let listing = Arc::clone(&self.listing);
+        async move {
+            listing.all().await;
+            let known = listing.known();
+            (known.len() - known.errors()) as u64
+        }
+    }
+
+    /// Whether there is a member; waits for the first name. For a task of the engine's runtime, which
+    /// may outlive the set.
+    pub fn lists_any(&self) -> impl Future<Output = bool> + Send + 'static + use<> {
+        let listing = Arc::clone(&self.listing);
+        async move {
+            let mut index = 0;
+            while listing.beyond(index).await {
+                if listing.known().get(index).is_ok() {
+                    return true;
+                }
+                index += 1;
+            }
+            false
+        }
     }
 
     /// How many names are known so far.
     pub fn known(&self) -> u64 {
         self.listing.known().len() as u64
+    }
+
+    /// Whether all names are known: nobody waits for a listing any more.
+    pub fn is_complete(&self) -> bool {
+        self.listing.is_complete()
     }
 
     /// Whether somebody waits for more names to become known.
@@ -288,6 +316,13 @@ impl Set {
     pub fn entry(&self, index: usize) -> Option<Result<Entry, Arc<Error>>> {
         let is_there = self.listing.known().len() > index || self.wait(self.listing.beyond(index));
         is_there.then(|| self.listing.known().get(index))
+    }
+
+    /// Whether [`Set::entry`] gives something at this place, once that is known: for a task of the
+    /// engine's runtime, which may outlive the set. Who gives up waiting loses nothing.
+    pub fn has_entry(&self, index: usize) -> impl Future<Output = bool> + Send + 'static + use<> {
+        let listing = Arc::clone(&self.listing);
+        async move { listing.beyond(index).await }
     }
 
     /// As [`Set::digest`], for a task of the engine's runtime.
