@@ -163,13 +163,22 @@ class Set:
     def __next__(self) -> Member: ...
     def __aiter__(self) -> AsyncIterator[Member]: ...
     def __len__(self) -> int:
-        """How many members there are; waits for the listing to end."""
+        """How many members there are; waits for the listing to end.
+
+        Where there is none, what could not be listed is raised, unless errors are yielded.
+        """
 
     def __bool__(self) -> bool:
-        """Whether there is a member; waits for the first name."""
+        """Whether there is a member; waits for the first name.
+
+        Where there is none, what could not be listed is raised, unless errors are yielded.
+        """
 
     def __contains__(self, name: str | bytes | os.PathLike[str], /) -> bool:
-        """Whether a name is a member; waits for the listing to meet it, or to end."""
+        """Whether a name is a member; waits for the listing to meet it, or to end.
+
+        Where it is not met, what could not be listed is raised, unless errors are yielded.
+        """
 
     def __and__(self, other: Set, /) -> Set:
         """What is in both: a new set."""

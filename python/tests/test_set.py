@@ -45,8 +45,46 @@ def test_a_set_says_what_is_in_it_without_fetching(folder: Path) -> None:
 def test_an_empty_pattern_is_false_and_not_found(tmp_path: Path) -> None:
     members = nearfirst.open(f"{tmp_path}/*.none")
     assert not members
+    assert len(members) == 0
+    assert "elsewhere" not in members
     with pytest.raises(nearfirst.NotFound, match=r"\*\.none"):
         next(members)
+
+
+class Locked:
+    """A store of which one folder may not be listed."""
+
+    def list(self, folder: str, *, recursive: bool) -> list[nearfirst.Entry]:
+        del recursive
+        if "open" not in folder:
+            raise PermissionError(folder)
+        return [self.stat(f"{folder}a")]
+
+    def stat(self, name: str) -> nearfirst.Entry:
+        return nearfirst.Entry(name, 1)
+
+    def read(self, entry: nearfirst.Entry, start: int, end: int) -> bytes:
+        return entry.name.encode()[start:end]
+
+
+def test_what_could_not_be_listed_is_not_nothing() -> None:
+    def opened(*folders: str, errors: Any = "raise") -> nearfirst.Set:
+        specs = [f"locked://{folder}/*" for folder in folders]
+        return nearfirst.open(*specs, stores={"locked": Locked()}, errors=errors)
+
+    locked, either = opened("shut"), opened("shut", "open")
+    for use in (len, bool, list, lambda members: "locked://shut/a" in members):
+        with pytest.raises(nearfirst.Denied, match="shut"):
+            use(locked)
+        with pytest.raises(nearfirst.Denied, match="shut"):
+            use(locked.filter(bool))
+    with pytest.raises(nearfirst.Denied, match="shut"):
+        assert "locked://shut/a" in either
+    assert "locked://open/a" in either
+    assert len(either) == 1
+    assert either
+    told = opened("shut", errors="yield")
+    assert (len(told), bool(told), "locked://shut/a" in told) == (0, False, False)
 
 
 def test_sets_of_sets(folder: Path) -> None:

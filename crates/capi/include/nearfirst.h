@@ -234,13 +234,20 @@ int nf_device_estimate(const char *device, uint64_t bytes, struct nf_estimate *e
 
 // Whether `name` is a member; waits until listing meets it, or ends.
 //
+// What could not be listed is left out: that there was some is told by `nf_set_digest` and
+// `nf_set_iterate`.
+//
 // Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (null).
 //
 // The caller's part:
 // `name` ends with a NUL.
-int nf_set_member(nf_set set, const char *name);
+int nf_set_member(nf_set set,
+                  const char *name);
 
 // How many members there are; waits until listing ends.
+//
+// What could not be listed is left out: that there was some is told by `nf_set_digest` and
+// `nf_set_iterate`.
 //
 // Returns the number, or -1 with `errno` `EBADF`.
 int64_t nf_set_size(nf_set set);

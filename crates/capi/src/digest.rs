@@ -14,6 +14,9 @@ use crate::sets::SetId;
 
 /// Whether `name` is a member; waits until listing meets it, or ends.
 ///
+/// What could not be listed is left out: that there was some is told by `nf_set_digest` and
+/// `nf_set_iterate`.
+///
 /// Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (null).
 ///
 /// # Safety
@@ -28,6 +31,9 @@ pub unsafe extern "C" fn nf_set_member(set: SetId, name: *const c_char) -> c_int
 }
 
 /// How many members there are; waits until listing ends.
+///
+/// What could not be listed is left out: that there was some is told by `nf_set_digest` and
+/// `nf_set_iterate`.
 ///
 /// Returns the number, or -1 with `errno` `EBADF`.
 #[unsafe(no_mangle)]

@@ -243,6 +243,16 @@ impl Set {
         }
     }
 
+    /// # Errors
+    /// What could not be listed, where something was not found, unless errors are members.
+    fn nothing_is_certain(&self, py: Python<'_>, open: &Open) -> PyResult<()> {
+        let set = open.set()?;
+        match py.detach(|| set.doubt()) {
+            Some(error) if !self.yields_errors => Err(error::of_listing(py, &error)),
+            _ => Ok(()),
+        }
+    }
+
     /// A set made of this one and perhaps another.
     fn made(
         &self,
@@ -297,24 +307,41 @@ impl Set {
     }
 
     /// How many members there are; waits for the listing to end.
+    ///
+    /// Where there is none, what could not be listed is raised, unless errors are yielded.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let open = self.open()?;
         let size = open.told(py, open.set()?.listed())?;
+        if size == 0 {
+            self.nothing_is_certain(py, &open)?;
+        }
         Ok(usize::try_from(size)?)
     }
 
     /// Whether there is a member; waits for the first name.
+    ///
+    /// Where there is none, what could not be listed is raised, unless errors are yielded.
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         let open = self.open()?;
-        open.told(py, open.set()?.lists_any())
+        let is_any = open.told(py, open.set()?.lists_any())?;
+        if !is_any {
+            self.nothing_is_certain(py, &open)?;
+        }
+        Ok(is_any)
     }
 
     /// Whether a name is a member; waits for the listing to meet it, or to end.
+    ///
+    /// Where it is not met, what could not be listed is raised, unless errors are yielded.
     fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let open = self.open()?;
         let bytes = py.import("os")?.getattr("fsencode")?.call1((name,))?;
         let name = name::from_bytes(bytes.extract()?);
-        open.told(py, open.set()?.lists(&name))
+        let is_found = open.told(py, open.set()?.lists(&name))?;
+        if !is_found {
+            self.nothing_is_certain(py, &open)?;
+        }
+        Ok(is_found)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

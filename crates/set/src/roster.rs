@@ -92,6 +92,16 @@ impl Roster {
         self.special.values().filter(|special| matches!(special, Special::Error(_))).count()
     }
 
+    /// The first of them that leaves open what there is: that there is no such object does not.
+    pub(crate) fn doubt(&self) -> Option<Arc<Error>> {
+        self.special.values().find_map(|special| match special {
+            Special::Error(error) if !matches!(**error, Error::NotFound { .. }) => {
+                Some(Arc::clone(error))
+            }
+            Special::Error(_) | Special::Tier(_) => None,
+        })
+    }
+
     fn find(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
         let same = |&index: &u32| name_at(&self.blocks, self.records[index as usize]) == name;

@@ -285,6 +285,12 @@ impl Set {
         self.listing.known().len() as u64
     }
 
+    /// What first could not be listed, of what is known so far, so that there may be more members than
+    /// are known. A pattern that matches nothing is none of that.
+    pub fn doubt(&self) -> Option<Arc<Error>> {
+        self.listing.known().doubt()
+    }
+
     /// Whether all names are known: nobody waits for a listing any more.
     pub fn is_complete(&self) -> bool {
         self.listing.is_complete()
