@@ -171,7 +171,7 @@ class NearfirstFileSystem(ChainedFileSystem):
         del arguments, options
         raise NotImplementedError("nearfirst:// reads; to write, use the file system it wraps")
 
-    mkdir = makedirs = rmdir = _not_written
+    mkdir = makedirs = rmdir = cp_file = _rm = _not_written
 
 
 @contextmanager

@@ -178,6 +178,12 @@ def test_it_does_not_write(near: Any, memory: Any, tmp_path: Path) -> None:
     for write in (near.touch, near.mkdir, near.makedirs, near.makedir, near.mkdirs, near.rmdir):
         with pytest.raises(NotImplementedError, match="reads"):
             write("/new")
+    for move in (near.mv, near.cp):
+        with pytest.raises(NotImplementedError, match="reads"):
+            move("/a/x.txt", "/new")
+    with pytest.raises(NotImplementedError, match="reads"):
+        near.rm("/a/x.txt")
+    assert memory.exists("/a/x.txt")
     with pytest.raises(NotImplementedError, match="reads"):
         near.makedirs("/new", exist_ok=True)
     assert not memory.exists("/new")
