@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 import os
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -87,6 +88,8 @@ class NearDataset(IterableDataset, Generic[Sample]):
             raise ValueError(f"rank is from 0 to {world_size - 1}, not {rank}")
         if shuffle and ("rank" in options or "order" in options):
             raise TypeError("shuffle is an order; there cannot be another")
+        # Here, and not in every worker once the loop begins.
+        inspect.signature(nearfirst.open).bind(*specs, **options)
         self._specs = specs
         self._transform = transform or named_bytes
         self._shuffle = shuffle
@@ -114,6 +117,8 @@ class NearDataset(IterableDataset, Generic[Sample]):
 
         Workers count for themselves, and a plain `DataLoader` does not tell.
         """
+        if isinstance(names, str | bytes | os.PathLike):
+            raise TypeError("mark takes several names; one is a list of one")
         self._done.update(_digest(os.fsencode(name)) for name in names)
 
     def state_dict(self) -> dict[str, Any]:

@@ -248,8 +248,15 @@ def test_the_example_of_the_documentation_runs(
         ({"rank": 0}, ValueError),
         ({"rank": 2, "world_size": 2}, ValueError),
         ({"shuffle": True, "order": "name"}, TypeError),
+        ({"bugdet": 1 << 20}, TypeError),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         NearDataset("x", **options)
+
+
+def test_one_name_is_not_several(files: str) -> None:
+    for name in ("a.txt", b"a.txt", Path("a.txt")):
+        with pytest.raises(TypeError, match="several names"):
+            NearDataset(files).mark(name)  # type: ignore[arg-type]
