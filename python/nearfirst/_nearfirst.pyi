@@ -174,7 +174,7 @@ class Set:
         Where there is none, what could not be listed is raised, unless errors are yielded.
         """
 
-    def __contains__(self, name: str | bytes | os.PathLike[str], /) -> bool:
+    def __contains__(self, name: str | bytes | os.PathLike[str] | os.PathLike[bytes], /) -> bool:
         """Whether a name is a member; waits for the listing to meet it, or to end.
 
         Where it is not met, what could not be listed is raised, unless errors are yielded.

@@ -154,6 +154,8 @@ def _spill(spill: int | str | os.PathLike[str] | None) -> tuple[int | None, str 
         return None, None
     if isinstance(spill, str | os.PathLike):
         return None, os.fspath(spill)
+    if not isinstance(spill, Integral):
+        raise TypeError(f"spill is a whole number or a path, not {type(spill).__name__}")
     return _count("spill", spill, 0), None
 
 

@@ -306,6 +306,8 @@ def test_a_closed_set_says_so(folder: Path) -> None:
     for use in (lambda: next(members), lambda: len(members), members.names, members.rewind):
         with pytest.raises(ValueError, match="closed"):
             use()
+    with pytest.raises(ValueError, match="closed"), members:
+        pytest.fail("it is entered")
     members.close()
 
 
@@ -339,6 +341,24 @@ def test_a_closed_set_says_so(folder: Path) -> None:
 def test_bad_arguments(specs: list[Any], options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         nearfirst.open(*specs, **options)
+
+
+def test_what_spill_takes_is_said() -> None:
+    with pytest.raises(TypeError, match="a whole number or a path, not bytes"):
+        nearfirst.open("x", spill=b"/tmp")  # type: ignore[arg-type]
+
+
+class BytesPath:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __fspath__(self) -> bytes:
+        return bytes(self.path)
+
+
+def test_a_path_may_be_of_bytes(folder: Path) -> None:
+    members = nearfirst.open(BytesPath(folder / "a.txt"))
+    assert BytesPath(folder / "a.txt") in members
 
 
 def test_bad_operands(folder: Path) -> None:

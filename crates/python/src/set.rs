@@ -469,8 +469,9 @@ impl Set {
         }
     }
 
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
+    fn __enter__(slf: Py<Self>) -> PyResult<Py<Self>> {
+        slf.get().open()?;
+        Ok(slf)
     }
 
     fn __exit__(
