@@ -19,6 +19,8 @@ def _home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     home = tmp_path_factory.mktemp("home")
     for variable in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(variable, str(home))
+    # Root's table of devices is the system's, wherever a home is.
+    monkeypatch.setenv("NEARFIRST_STATE", str(home / "nearfirst"))
 
 
 @pytest.fixture
