@@ -53,8 +53,9 @@ static void null_pointers_and_bad_arguments(int fd) {
     FAILS(nf_device_fill(NULL, 1, 1), -1, EINVAL, "device is null");
     FAILS(nf_device_fill("", 1, 1), -1, EINVAL, "not empty");
     FAILS(nf_device_fill("\xff", 1, 1), -1, EINVAL, "UTF-8");
-    FAILS(nf_device_fill("disk:x", 0, 1), -1, EINVAL, "above 0");
-    FAILS(nf_device_fill("disk:x", 1, 0.0 / 0.0), -1, EINVAL, "finite");
+    FAILS(nf_device_fill("disk:x", 0, 1), -1, EINVAL, "between 1e-15 and 1e18");
+    FAILS(nf_device_fill("disk:x", 1, 1e20), -1, EINVAL, "between 1e-15 and 1e18");
+    FAILS(nf_device_fill("disk:x", 1, 0.0 / 0.0), -1, EINVAL, "between 1e-15 and 1e18");
     FAILS(nf_device_estimate("disk:x", 1, NULL), -1, EINVAL, "estimate is null");
     CHECK(nf_device_estimate("disk:x", 1, &estimate) == 0);
     CHECK(estimate.latency.p50 != estimate.latency.p50);
