@@ -105,21 +105,31 @@ pub(super) fn reap(
 ) {
     while let Some(became) = sys::changed(options) {
         let process = Pid::from_raw(became.process);
+        // Only what was seen may be taken: who stopped may have ended meanwhile.
+        let kind = match became.code {
+            libc::CLD_STOPPED => WaitIdOptions::STOPPED,
+            libc::CLD_CONTINUED => WaitIdOptions::CONTINUED,
+            _ => WaitIdOptions::EXITED,
+        };
+        let take = || {
+            if let Some(process) = process {
+                let _ = waitid(WaitId::Pid(process), kind | WaitIdOptions::NOHANG);
+            }
+        };
+        // An end is taken only once it was told: should we be killed in between, another tells it. A stop
+        // is taken before: told, it may be over and another begun, which would be taken for it.
+        let is_end = kind == WaitIdOptions::EXITED;
+        if !is_end {
+            take();
+        }
         if process == command
             && let Some(line) = Line::of(became)
         {
             reporter.tell_of(&line, process);
             told(&line);
         }
-        // Only what was told may be taken: who stopped may have ended meanwhile. And only once it
-        // was told: should we be killed in between, another tells it.
-        let kind = match became.code {
-            libc::CLD_STOPPED => WaitIdOptions::STOPPED,
-            libc::CLD_CONTINUED => WaitIdOptions::CONTINUED,
-            _ => WaitIdOptions::EXITED,
-        };
-        if let Some(process) = process {
-            let _ = waitid(WaitId::Pid(process), kind | WaitIdOptions::NOHANG);
+        if is_end {
+            take();
         }
     }
 }
