@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn engine(&self) -> EngineOptions {
-        let defaults = Limits::here();
+        let defaults = EngineOptions::default().limits;
         let limits = Limits {
             budget_bytes: self.budget_bytes.map_or(defaults.budget_bytes, Limits::data_bytes),
             spill_bytes: self.spill_bytes.unwrap_or(defaults.spill_bytes),

@@ -1,8 +1,6 @@
 //! Union, intersection, difference and subset: lists made of lists, as lazily as their meaning allows.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
@@ -70,25 +68,12 @@ where
         }
         async move {
             if is_long {
-                once_more().await;
+                tokio::task::yield_now().await;
             }
             keeps
         }
     };
     entries(of).filter(keeps).boxed()
-}
-
-/// Has who polls poll once more.
-async fn once_more() {
-    let mut was_polled = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut was_polled, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[cfg(test)]

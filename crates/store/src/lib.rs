@@ -61,7 +61,7 @@ pub use local::{
 pub use name::Name;
 pub use own_folder::own_folder;
 pub use pattern::Pattern;
-pub use pressure::Pressure;
+pub use pressure::{Pressure, memory_room};
 pub use program::Programs;
 pub use store::{
     Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Sequence, Store,

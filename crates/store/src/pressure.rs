@@ -115,6 +115,11 @@ impl Pressure {
     }
 }
 
+/// As [`Pressure::room`], of this moment.
+pub fn memory_room() -> Option<u64> {
+    Pressure::default().room(Duration::ZERO)
+}
+
 impl Tellers {
     fn new() -> Self {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

@@ -123,7 +123,7 @@ pub(crate) struct FetchFlags {
 impl FetchFlags {
     /// How an engine is to be set up.
     pub(crate) fn options(&self, budget_bytes: Option<u64>) -> EngineOptions {
-        let defaults = Limits::here();
+        let defaults = EngineOptions::default().limits;
         let limits = Limits {
             budget_bytes: budget_bytes.map_or(defaults.budget_bytes, Limits::data_bytes),
             spill_bytes: self.spill_max.unwrap_or(defaults.spill_bytes),

@@ -57,8 +57,14 @@ pub struct EngineOptions {
 }
 
 impl Default for EngineOptions {
+    /// With no more memory than a quarter of what this process could still have: its memory group may
+    /// allow it less than a run takes elsewhere.
     fn default() -> Self {
-        Self { limits: Limits::here(), spill_folder: None }
+        let mut limits = Limits::default();
+        if let Some(room) = store::memory_room() {
+            limits.budget_bytes = limits.budget_bytes.min(Limits::data_bytes(room));
+        }
+        Self { limits, spill_folder: None }
     }
 }
 

@@ -39,14 +39,6 @@ impl Limits {
     pub fn data_bytes(memory_bytes: u64) -> u64 {
         (memory_bytes / 5 * 3).max(1)
     }
-
-    /// Those of [`Limits::default`], with no more memory than a quarter of what this process could
-    /// still have: its memory group may allow it less than a run takes elsewhere.
-    pub fn here() -> Self {
-        let limits = Self::default();
-        let room = store::Pressure::default().room(Duration::ZERO).map(Self::data_bytes);
-        Self { budget_bytes: limits.budget_bytes.min(room.unwrap_or(u64::MAX)), ..limits }
-    }
 }
 
 impl Default for Limits {

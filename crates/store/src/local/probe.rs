@@ -21,7 +21,7 @@ use super::locate::data_ranges;
 use super::reader::{Access, AlignedBuffer, BLOCK_BYTES, PIECE_BYTES, Random, Reader};
 use super::sys::leave_signals_to_others;
 use super::warm;
-use crate::{Backing, Clock, Error, Kind, Local, Mounts, Pressure};
+use crate::{Backing, Clock, Error, Kind, Local, Mounts, memory_room};
 
 /// The smallest file that is of use.
 const FILE_BYTES_MIN: u64 = 1 << 20;
@@ -140,7 +140,7 @@ pub fn probe_memory(clock: &Clock) -> Result<Probe, Error> {
     let file = rustix::fs::memfd_create("nearfirst-probe", flags)
         .map(File::from)
         .map_err(|error| failed(error.into()))?;
-    let room = Pressure::default().room(Duration::ZERO).unwrap_or(u64::MAX);
+    let room = memory_room().unwrap_or(u64::MAX);
     let size = room.clamp(FILE_BYTES_MIN, OWN_FILE_BYTES);
     fill(&file, size).map_err(failed)?;
     let data = std::iter::once(0..size).collect();

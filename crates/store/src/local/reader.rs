@@ -14,7 +14,7 @@ use sled::Observation;
 use super::probe::Progress;
 use super::residency::{Method, ranges_by};
 use super::warm::left_as_it_was;
-use crate::{Clock, Pressure};
+use crate::{Clock, memory_room};
 
 /// Random reads that a latency is taken from.
 const LATENCY_READS: usize = 32;
@@ -207,7 +207,7 @@ pub(super) fn read(file: &File, range: Range<u64>, buffer: &mut [u8]) -> io::Res
 /// Empties the processor's caches of what they hold of files: what was read into memory a while ago
 /// is not in them, and takes twice as long to read as what is. Where memory is short some of them are.
 pub(super) fn leave_caches() {
-    let room = Pressure::default().room(Duration::ZERO).and_then(|room| usize::try_from(room).ok());
+    let room = memory_room().and_then(|room| usize::try_from(room).ok());
     let bytes = cache_bytes().unwrap_or(CACHE_BYTES).min(room.unwrap_or(usize::MAX));
     // Not of zeros: those are all the same page.
     let other = std::hint::black_box(vec![1_u8; bytes]);
