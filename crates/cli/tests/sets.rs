@@ -681,7 +681,7 @@ fn short_of_threads_the_same_is_done_by_fewer_or_it_is_said_that_there_are_none(
     ] {
         let run = |most| {
             let program = cmd(env!("CARGO_BIN_EXE_nearfirst"), words).dir(ground.path());
-            PidsCgroup::new(most).run(program.env("XDG_STATE_HOME", state.path()))
+            PidsCgroup::new(most).run(program.env("NEARFIRST_STATE", state.path()))
         };
         let mut codes = Vec::new();
         for most in 1..=16 {
@@ -720,7 +720,7 @@ fn few_descriptors_are_enough_for_many_members() {
     }
     let cat = format!("ulimit -n 32; exec {} cat '*.txt'", env!("CARGO_BIN_EXE_nearfirst"));
     let command = cmd("sh", ["-c", &cat]).dir(ground.path());
-    let output = command.env("XDG_STATE_HOME", ground.state()).run();
+    let output = command.env("NEARFIRST_STATE", ground.state()).run();
     assert_eq!(output.text().lines().count(), MEMBERS, "{}", output.stderr());
     output.ends_with(0);
 }
@@ -741,7 +741,7 @@ fn what_connects_over_sftp_ends_with_the_run() {
     let all = format!("sftp://{}{}/*/file", Sftp::HOST, server.root().display());
     let output = cmd(env!("CARGO_BIN_EXE_nearfirst"), ["cat", &all])
         .env("PATH", path)
-        .env("XDG_STATE_HOME", state.path())
+        .env("NEARFIRST_STATE", state.path())
         .run();
     assert_eq!(output.text(), "text\n".repeat(20), "{}", output.stderr());
     let config = config.display().to_string();
