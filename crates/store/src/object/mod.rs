@@ -10,7 +10,7 @@
 //! | `az://container/key`, `abfs://container@account.dfs.core.windows.net/key` | `AZURE_STORAGE_CONNECTION_STRING`, or `AZURE_STORAGE_ACCOUNT` with `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN`; `AZURE_CLIENT_ID` and its like |
 //! | `webdav://host/path`, `webdavs://user:password@host/path` | the name; options `webdav_username`, `webdav_password`, `webdav_token` |
 //! | `sftp://user@host:port/path` | `ssh`: its agent, keys, configuration and known hosts; options `sftp_key`, `sftp_known_hosts_strategy` |
-//! | `hdfs://host/path`, `webhdfs://host:9870/path`, `swebhdfs://…` | `HADOOP_USER_NAME`; option `webhdfs_delegation` |
+//! | `hdfs://host/path`, `webhdfs://host:9870/path`, `swebhdfs://…` | `HADOOP_USER_NAME`, else who runs this; option `webhdfs_delegation` |
 //! | `file:///path` | nothing |
 //!
 //! Storage options ([`StoresOptions::storage`]) come before all of these, by the names

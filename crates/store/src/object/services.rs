@@ -229,6 +229,10 @@ fn azure(options: &mut Options<'_>, authority: &str) -> Result<(), &'static str>
     options.take_from("account_key", &key);
     options.take_from("sas_token", &["AZURE_STORAGE_SAS_TOKEN"]);
     options.take_from("endpoint", &["AZURE_STORAGE_ENDPOINT"]);
+    // As the portal shows it: the query of a URL.
+    if let Some(query) = options.get("sas_token").strip_prefix('?').map(str::to_owned) {
+        options.set("sas_token", query);
+    }
     if options.get("endpoint").is_empty() {
         if options.get("account_name").is_empty() {
             return Err(
@@ -298,5 +302,11 @@ fn webhdfs(options: &mut Options<'_>, scheme: &str, authority: &str) {
     if let Some(user) = user {
         options.set("user_name", user);
     }
-    options.take_from("user_name", &["HADOOP_USER_NAME"]);
+    // A token says who asks. Without either it is who runs this, as with Hadoop's own clients.
+    if options.get("delegation").is_empty() {
+        options.take_from("user_name", &["HADOOP_USER_NAME"]);
+        if let Some(user) = uzers::get_effective_username() {
+            options.default("user_name", user.to_string_lossy());
+        }
+    }
 }

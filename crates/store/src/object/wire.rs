@@ -157,10 +157,10 @@ pub(super) fn explain(refusal: &mut Refusal, text: &[u8]) {
         let to = from + text[from..].find(end)?;
         Some(text[from..to].trim().to_owned())
     };
-    let field = |xml: &str, json: &str| {
+    let json = serde_json::from_str(&text).ok();
+    let field = |xml: &str, json_name: &str| {
         between(&format!("<{xml}>"), &format!("</{xml}>"))
-            .or_else(|| between(&format!("\"{json}\": \""), "\""))
-            .or_else(|| between(&format!("\"{json}\":\""), "\""))
+            .or_else(|| json_text(json.as_ref()?, json_name).map(str::to_owned))
     };
     if let Some(code) = field("Code", "exception") {
         refusal.code = code;
@@ -178,6 +178,14 @@ pub(super) fn explain(refusal: &mut Refusal, text: &[u8]) {
             refusal.message[refusal.code.len()..].trim_start_matches([':', ' ']).to_owned();
     }
     refusal.message.truncate(refusal.message.floor_char_boundary(MESSAGE_BYTES_MAX));
+}
+
+/// A text in an answer, or in one of the objects that it is about: all is within `error` with Google, and
+/// within `RemoteException` with HDFS.
+fn json_text<'a>(json: &'a serde_json::Value, name: &str) -> Option<&'a str> {
+    let fields = json.as_object()?;
+    let own = fields.get(name).and_then(serde_json::Value::as_str);
+    own.or_else(|| fields.values().find_map(|within| json_text(within, name)))
 }
 
 /// The most of a server's message that an error repeats: a line or two.

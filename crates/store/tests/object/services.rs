@@ -72,6 +72,9 @@ fn azure_is_asked_at_its_account_with_its_signature() {
     let (asked, authorization) = last(&server, "authorization");
     assert_eq!(asked, "/box/a/b");
     assert!(authorization.unwrap().starts_with("SharedKey account:"));
+    let signed = [("azblob_endpoint", endpoint.as_str()), ("sas_token", "?sv=1&sig=secret")];
+    drop(read(&crate::stores(&signed), "az://box/a/b", 3..u64::MAX));
+    assert_eq!(last(&server, "host").0, "/box/a/b?sv=1&sig=secret");
     let known = stat(&stores, "abfss://box@account.dfs.core.windows.net/a/b").unwrap();
     assert_eq!(known.size, Some(10));
     let page = r#"<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs>
@@ -108,6 +111,30 @@ fn hdfs_is_asked_over_http_as_the_user_of_the_name() {
     assert_eq!(read(&stores, &name, 0..u64::MAX).unwrap(), "0123456789");
     let (asked, _) = last(&server, "host");
     assert!(asked.contains("op=OPEN") && asked.contains("user.name=me"), "{asked}");
+    let denies = r#"{"RemoteException":{"exception":"AccessControlException",
+        "message":"Permission denied: user=me, inode=\"/d\":root:drwx------"}}"#;
+    server.answer("/webhdfs/v1/d/a", Answer::refusal(403, denies));
+    let denied = read(&stores, &name, 0..u64::MAX).unwrap_err();
+    assert!(
+        denied
+            .reason()
+            .contains(r#"AccessControlException: Permission denied: user=me, inode="/d":root"#),
+        "{denied}"
+    );
+}
+
+#[test]
+fn hdfs_is_told_a_token_or_who_runs_this() {
+    let server = Misbehaving::new();
+    let asks = "op=GETFILESTATUS&user.name=";
+    for (options, tells_user) in [(&[][..], true), (&[("webhdfs_delegation", "secret")], false)] {
+        drop(stat(&stores(options), &format!("webhdfs://{}/a", server.address())));
+        let asked: Vec<_> = server.requests().into_iter().map(|request| request.target).collect();
+        let is_told = |text| asked.iter().any(|target| target.contains(text));
+        assert_eq!((is_told(asks), is_told("delegation=secret")), (tells_user, !tells_user));
+        assert!(!is_told("MKDIRS"), "{asked:?}");
+        server.reset_counts();
+    }
 }
 
 #[test]
