@@ -1,5 +1,6 @@
 //! Predictions that were made and of which it is not known yet what they are worth.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::account::Account;
@@ -10,6 +11,8 @@ use crate::run::RunId;
 
 /// Predicted files of one user that may be waited for: some megabytes of memory.
 pub(crate) const FILES_MAX: usize = 1 << 18;
+/// Predictions remembered after nothing more is expected of them: what was on its way may still come.
+const CLOSED_MAX: usize = 1024;
 
 #[derive(Debug)]
 struct Waiting {
@@ -35,6 +38,16 @@ struct Made {
     foreseen: bool,
     program: Name,
     files: Vec<Name>,
+    /// How many files had been accessed then.
+    since: u64,
+}
+
+/// A prediction of which nothing more is expected.
+#[derive(Debug)]
+struct Past {
+    prediction: PredictionId,
+    program: Name,
+    since: u64,
 }
 
 /// Accesses after which a predicted file that nobody has read may be gone again, and is worth
@@ -50,6 +63,7 @@ const FORGOTTEN_ACCESSES: u64 = 96;
 pub(crate) struct Outstanding {
     files: NumberMap<Name, Waiting>,
     made: NumberMap<PredictionId, Made>,
+    past: VecDeque<Past>,
 }
 
 /// A predicted file that was read.
@@ -133,7 +147,7 @@ impl Outstanding {
             self.files.insert(file, new);
         }
         let files = files.iter().map(|(file, _)| *file).collect();
-        self.made.insert(prediction, Made { foreseen: run.is_none(), program, files });
+        self.made.insert(prediction, Made { foreseen: run.is_none(), program, files, since });
         overdue
     }
 
@@ -173,6 +187,32 @@ impl Outstanding {
         Some(Arrived { run, program: made.program, wasted_bytes })
     }
 
+    /// Bytes of a file came that nobody waits for by this prediction: it is over, or a later one has
+    /// the file. Gives the program that they were fetched for, and how many of them are in vain, as
+    /// of a file that was read after so many accesses, if it was.
+    pub(crate) fn came_late(
+        &mut self,
+        prediction: PredictionId,
+        file: Name,
+        (bytes, took): (u64, Duration),
+        read_at: Option<u64>,
+    ) -> Option<(Name, u64)> {
+        let made = self.made.get(&prediction).map(|made| (made.program, made.since));
+        let past = self.past.iter().rfind(|past| past.prediction == prediction);
+        let (program, since) = made.or(past.map(|past| (past.program, past.since)))?;
+        if read_at.is_some_and(|at| at > since) {
+            return Some((program, 0));
+        }
+        let Some(waiting) = self.files.get_mut(&file).filter(|waiting| !waiting.used) else {
+            return Some((program, bytes));
+        };
+        // Whoever reads it for the later prediction reads these.
+        let came =
+            if waiting.fetched.is_some() { &mut waiting.fetched } else { &mut waiting.before };
+        let (wasted_bytes, _) = came.replace((bytes, took)).unwrap_or_default();
+        Some((program, wasted_bytes))
+    }
+
     /// A predicted file cannot be brought near, and is told again no sooner than others; gives the
     /// run that waited for it.
     pub(crate) fn refused(&mut self, prediction: PredictionId, file: Name) -> Option<RunId> {
@@ -187,6 +227,10 @@ impl Outstanding {
     /// Nothing more is expected of a prediction.
     pub(crate) fn close(&mut self, prediction: PredictionId) -> Option<Closed> {
         let made = self.made.remove(&prediction)?;
+        if self.past.len() >= CLOSED_MAX {
+            self.past.pop_front();
+        }
+        self.past.push_back(Past { prediction, program: made.program, since: made.since });
         let mut closed = Closed {
             program: made.program,
             account: Account::default(),
@@ -212,6 +256,7 @@ impl Outstanding {
     /// All names that are held.
     pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
         self.files.keys().for_each(|&file| each(file));
+        self.past.iter().for_each(|past| each(past.program));
         for made in self.made.values() {
             each(made.program);
             made.files.iter().for_each(|&file| each(file));

@@ -282,6 +282,21 @@ fn what_predictions_were_worth_is_counted() {
 }
 
 #[test]
+fn what_comes_once_its_run_is_over_was_fetched_too() {
+    let mut world = world();
+    world.run("/bin/reader", "reader", &READER);
+    let reader = world.start("/bin/reader", "reader");
+    let id = world.predictions().last().unwrap().id;
+    world.open_all(reader, &READER[..3]);
+    world.exit(reader);
+    world.fetched(id, READER[0], 1000);
+    world.fetched(id, READER[3], 500);
+    let account = world.learner.patterns().account();
+    assert_eq!((account.late, account.unused), (3, 1));
+    assert_eq!((account.fetched_bytes, account.wasted_bytes), (1500, 500));
+}
+
+#[test]
 fn of_a_run_from_a_disk_with_a_head_all_is_told_at_once() {
     let files: Vec<String> = (0..300).map(|number| format!("/data/{number}")).collect();
     let names: Vec<&str> = files.iter().map(String::as_str).collect();

@@ -130,7 +130,10 @@ impl Learner {
             habits.add(arrived.program, account);
             Some((user, arrived))
         });
-        let Some((user, arrived)) = found else { return };
+        let Some((user, arrived)) = found else {
+            self.came_late((prediction, path), (bytes, took));
+            return;
+        };
         if arrived.wasted_bytes > 0 {
             self.too_early(user, arrived.run);
             // As good as wrong: it was told, and had to be fetched once more.
@@ -140,6 +143,24 @@ impl Learner {
         }
         if let Some(run) = arrived.run {
             self.advance(run, now, decisions);
+        }
+    }
+
+    /// Nobody waits for what came; it was fetched all the same.
+    fn came_late(
+        &mut self,
+        (prediction, path): (PredictionId, &[u8]),
+        (bytes, took): (u64, Duration),
+    ) {
+        for (user, outstanding) in &mut self.outstanding {
+            let Some(habits) = self.patterns.users.get_mut(user) else { continue };
+            let Some(file) = habits.names.find(path) else { continue };
+            let read_at = habits.names.accessed(file).map(|then| then.files);
+            let late = outstanding.came_late(prediction, file, (bytes, took), read_at);
+            if let Some((program, wasted_bytes)) = late.filter(|_| bytes > 0) {
+                let account = Account { fetched_bytes: bytes, wasted_bytes, ..Account::default() };
+                habits.add(program, account);
+            }
         }
     }
 
