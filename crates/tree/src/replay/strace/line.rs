@@ -44,7 +44,12 @@ pub(super) fn parse(line: &[u8]) -> Option<Line<'_>> {
     Some(Line { thread, at, said: said(after)? })
 }
 
-fn said(text: &[u8]) -> Option<Said<'_>> {
+fn said(mut text: &[u8]) -> Option<Said<'_>> {
+    // The number of the call, or where it was made (`-n`, `-i`).
+    while let Some(inside) = text.strip_prefix(b"[") {
+        let end = inside.iter().position(|&byte| byte == b']')?;
+        text = inside[end + 1..].trim_ascii_start();
+    }
     if let Some(end) = text.strip_prefix(b"+++ ") {
         if let Some(other) = end.strip_prefix(b"superseded by execve in pid ") {
             return Some(Said::Superseded(number(word(other).0)?));
@@ -62,7 +67,8 @@ fn said(text: &[u8]) -> Option<Said<'_>> {
     }
     match text.strip_suffix(b"<unfinished ...>") {
         Some(begun) => Some(Said::Begun(begun.trim_ascii_end())),
-        None => Some(Said::Call(text)),
+        // What has no bracket is of a summary (`-C`).
+        None => text.contains(&b'(').then_some(Said::Call(text)),
     }
 }
 

@@ -8,7 +8,8 @@
 //!
 //! and content with less: without `-y` relative names are resolved by the working folders and
 //! descriptors seen so far (which a process attached to does not give); without `-o`, `[pid N]` is
-//! understood. `-ttt` is needed. Lines of other calls, of signals, and cut ones are passed over.
+//! understood. `-ttt` is needed: of times since the line before (`-r`) nothing is made. Lines of
+//! other calls, of signals, and cut ones are passed over.
 //!
 //! - A process is as the kernel sees one: threads open in its name, and a number of a process that is
 //!   used again is another process.
@@ -62,6 +63,10 @@ pub fn import(
     let told = told.and_then(|at| Argument { text: &text[at..] }.descriptor().1);
     let folder = told.as_deref().unwrap_or(folder);
     let lines = || text.split(|&byte| byte == b'\n').filter_map(line::parse);
+    // Times since the line before (`-r`), of which some lines are missing here.
+    if lines().next().is_some_and(|first| first.at.is_zero()) {
+        return Trace::default();
+    }
     let mut import = Import {
         processes: Processes::new(Forks::of(lines()), user, folder),
         start: None,

@@ -94,6 +94,24 @@ fn names_of_descriptors_are_believed() {
 }
 
 #[test]
+fn where_calls_were_made_and_what_they_come_to_is_passed_over() {
+    let text = r#"
+7 1.0 [ 257] [00007f12] openat(AT_FDCWD, "/a", O_RDONLY) = 3
+7 1.1 [????????????????] +++ exited with 0 +++
+% time     seconds  usecs/call     calls    errors syscall
+ 88.50    0.002170          43        50           openat
+"#;
+    assert_eq!(imported(text), ["0 found 1 5", "0 read 1 /a", "100000 exit 1"]);
+}
+
+#[test]
+fn of_times_since_the_line_before_nothing_is_made() {
+    let text = "7      0.000000 open(\"/a\", O_RDONLY) = 3\n\
+                7      0.000310 open(\"/b\", O_RDONLY) = 3\n";
+    assert!(imported(text).is_empty());
+}
+
+#[test]
 fn a_script_is_called_as_the_kernel_calls_it() {
     let text = "7 1.0 execve(\"./script\", [\"script\", \"one\"], 0x7 /* 1 var */) = 0\n\
                 7 1.1 execve(\"/bin/none\", [\"none\"], 0x7 /* 1 var */) = -1 ENOENT (No such file)\n";
