@@ -1,5 +1,5 @@
-//! `nearfirst run` where memory, disk or processes run out: the command does what it would do
-//! without, and what was learned before stays.
+//! `nearfirst run` where memory, disk or processes run out, or a sandbox refuses calls: the command does
+//! what it would do without, and what was learned before stays.
 
 mod running;
 
@@ -256,4 +256,27 @@ fn where_files_may_not_be_large_what_is_learned_is_lost_and_not_the_code() {
     assert!(!names.iter().any(is_part), "{names:?}");
     // The command itself is ended by the signal, as without.
     under_limit("sh -c 'head -c 5000 /dev/zero > large; exit $?'").ends_with(128 + 25);
+}
+
+/// Runs a command under a filter of its own, by which a call fails.
+const REFUSES: &str = r"
+import ctypes, os, struct, sys
+number, *words = sys.argv[1:]
+load, equal, fail, allow = (0x20, 0, 0, 0), (0x15, 0, 1, int(number)), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *one) for one in (load, equal, fail, allow)))
+program = ctypes.create_string_buffer(struct.pack('HxxxxxxP', 4, ctypes.addressof(code)))
+prctl = ctypes.CDLL(None).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, program) == 0
+os.execvp(words[0], words)
+";
+
+#[test]
+fn where_calls_cannot_be_answered_the_command_runs_without_observers() {
+    skip_unless!(Facility::Tool("python3"));
+    let (dir, state) = (Dir::new(), Dir::new());
+    let refuses = dir.create("refuses.py", REFUSES);
+    let words = [env!("CARGO_BIN_EXE_nearfirst"), "run", "--", "sh", "-c", "exit 3"];
+    let run = cmd("python3", [refuses]).arg(libc::SYS_ioctl.to_string()).arg("timeout").arg("60");
+    let run = words.iter().fold(run, testkit::Cmd::arg).env("NEARFIRST_STATE", state.path());
+    run.run().ends_with(3).complains("run without");
 }

@@ -51,10 +51,24 @@ pub(super) fn listen(filter: &[Instruction]) -> io::Result<OwnedFd> {
         }
         installed => installed?,
     };
+    if !can_answer(&listener) {
+        return Err(io::Error::last_os_error());
+    }
     // SAFETY: the third argument of this ioctl is a number.
     // An older kernel does not know it, and is slower.
     let _ = unsafe { libc::ioctl(listener.as_raw_fd(), SET_FLAGS, SYNC_WAKE_UP) };
     Ok(listener)
+}
+
+/// Whether calls that come by a listener can be answered: who lives in a sandbox of its own may be
+/// refused that, and whom it listens to would wait for ever.
+fn can_answer(listener: &OwnedFd) -> bool {
+    let none = 0_u64;
+    // SAFETY: the kernel reads one number, which lives across the call.
+    let known = unsafe {
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const none)
+    };
+    known == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::ENOENT)
 }
 
 fn install(filter: &[Instruction], flags: libc::c_ulong) -> io::Result<OwnedFd> {
