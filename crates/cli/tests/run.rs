@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use running::{
-    FILES, begin, children, family, finish, forget_pages, have_come, is_running, nearfirst,
-    nearly_all_is_near, reader, script,
+    FILES, Sentinel, begin, children, family, finish, forget_pages, have_come, is_running,
+    nearfirst, nearly_all_is_near, reader, script,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Dir, Facility, SlowDir, cmd, evict, is_resident, noise, skip_unless, until};
@@ -130,9 +130,21 @@ fn without_fetching_nothing_is_read_ahead() {
     let state = Dir::new();
     assert!(finish(begin(&state, &[], &script)).status.success());
     forget_pages(&slow);
-    let child = begin(&state, &["--no-fetch"], &script);
+    let late = || {
+        let stats = nearfirst(&state, &["trees", "stats", "--json"]).run().text();
+        serde_json::from_str::<serde_json::Value>(&stats).expect(&stats)["late"].clone()
+    };
+    let before = late();
+    let sentinel = Sentinel::at(&slow.path().join("f1"));
+    let child = begin(&state, &["--no-fetch", "--stats"], &script);
     until("the script waits", || slow.stats().total.read_bytes >= 20_000);
-    assert!(finish(child).status.success());
+    until("it is found out what would be fetched", || !sentinel.has_seen_nobody());
+    let output = finish(child);
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told = said.split_once("nothing was fetched; ").expect(&said).1;
+    assert!(told.contains(" files would have been (") && !told.starts_with("0 "), "{said}");
+    assert_eq!(late(), before, "what is left alone on purpose is not late");
     let log = slow.stats().log;
     let order: Vec<_> = log.iter().map(|read| read.path.clone()).collect();
     let mut sorted: Vec<_> = (0..=FILES).map(|at| PathBuf::from(format!("f{at}"))).collect();

@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::{Facility, skip_unless, until};
-use watching::{FILES, Ground, NOBODY, Watch, command, state};
+use testkit::{Facility, make_near, skip_unless, until};
+use watching::{FILE_BYTES, FILES, Ground, NOBODY, Watch, command, state};
 
 #[test]
 fn what_a_program_read_is_near_before_it_asks_again() {
@@ -161,11 +161,19 @@ fn a_dry_run_says_what_it_would_fetch_and_fetches_nothing() {
     let watch = Watch::start(ground.disk.path(), &state, &["--dry-run"]);
     ground.run(&watch, 0);
     ground.run(&watch, 0);
+    // What was opened is taken to be near for five seconds.
+    assert!(Command::new("sleep").arg("6").status().expect("the machine allows it").success());
+    make_near(ground.file(3), 0..FILE_BYTES);
+    let before = watch.said().len();
     ground.run_and(0, || {
-        until("it says so", || watch.said().contains("/file7"));
-        assert!((1..FILES).all(|n| !ground.is_near(n)));
+        until("it says so", || watch.said()[before..].contains("/file7 (40000 bytes, "));
+        assert!((1..FILES).all(|n| n == 3 || !ground.is_near(n)));
+        assert!(!watch.said()[before..].contains("/file3 "), "it is near: {}", watch.said());
     });
-    watch.end("TERM");
+    watch.has_learned(0);
+    let said = watch.end("TERM");
+    assert!(said.contains(" files would have been fetched ("), "{said}");
+    assert!(!said.contains(" late"), "{said}");
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::time::Duration;
 /// What came of the predictions of one program, or of all.
 ///
 /// Every file that a run reads counts once: as in time, late or missed, or, where nobody had to
-/// predict it because it had just been used, as near.
+/// predict it because it had just been used, as near. While nobody fetches
+/// ([`crate::Options::fetches`]) only runs are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     /// Runs that ended.

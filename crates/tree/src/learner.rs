@@ -9,6 +9,7 @@ mod predict;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::account::Account;
 use crate::event::{Decision, Event, PredictionId, Process, User};
 use crate::numbered::NumberMap;
 use crate::options::Options;
@@ -25,6 +26,7 @@ use crate::run::{Run, RunId};
 pub struct Learner {
     options: Options,
     patterns: Patterns,
+    untried: Account,
     processes: NumberMap<Process, Seen>,
     runs: NumberMap<RunId, Run>,
     outstanding: HashMap<User, Outstanding>,
@@ -54,6 +56,7 @@ impl Learner {
         Self {
             options,
             patterns,
+            untried: Account::default(),
             processes: NumberMap::default(),
             runs: NumberMap::default(),
             outstanding: HashMap::new(),
@@ -69,6 +72,12 @@ impl Learner {
     /// What is known so far; of programs that still run, nothing of that run.
     pub fn patterns(&self) -> &Patterns {
         &self.patterns
+    }
+
+    /// What came of predictions while nobody fetched ([`Options::fetches`]): files that were read are
+    /// late, or in time where they were said to be near.
+    pub fn untried(&self) -> Account {
+        self.untried
     }
 
     /// Something happened; gives what to do about it, in order.

@@ -18,6 +18,10 @@ pub enum Matching {
 pub struct Options {
     /// The rules.
     pub matching: Matching,
+    /// Whether somebody fetches what is predicted. If not, that a file was not near when it was read
+    /// says nothing about its prediction, and what came of that is kept apart
+    /// ([`crate::Learner::untried`]).
+    pub fetches: bool,
     /// Two trees match if their compatibility is larger. The paper's value is lost; its example of
     /// a match has 0.5, so it was smaller.
     pub match_threshold: f64,
@@ -59,6 +63,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             matching: Matching::Ours,
+            fetches: true,
             match_threshold: 0.45,
             trees_per_program_max: 6,
             chance_min: 0.6,

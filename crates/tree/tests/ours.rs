@@ -4,7 +4,7 @@ mod world;
 
 use std::ops::Range;
 
-use nearfirst_tree::{Decision, Event, Learner, Options, Patterns, PredictionId, User};
+use nearfirst_tree::{Account, Decision, Event, Learner, Options, Patterns, PredictionId, User};
 use world::World;
 
 fn world() -> World {
@@ -294,6 +294,20 @@ fn what_comes_once_its_run_is_over_was_fetched_too() {
     let account = world.learner.patterns().account();
     assert_eq!((account.late, account.unused), (3, 1));
     assert_eq!((account.fetched_bytes, account.wasted_bytes), (1500, 500));
+}
+
+#[test]
+fn while_nobody_fetches_no_program_is_said_to_be_read_too_late() {
+    let options = Options { near_files: 0, fetches: false, ..Options::default() };
+    let mut world = World::new(Learner::new(options, Patterns::default()));
+    world.run("/bin/reader", "reader", &READER);
+    let reader = world.start("/bin/reader", "reader");
+    world.open_all(reader, &READER[..3]);
+    world.exit(reader);
+    let account = world.learner.patterns().account();
+    assert_eq!(account, Account { runs: 2, ..Account::default() });
+    let untried = world.learner.untried();
+    assert_eq!((untried.predicted, untried.late, untried.unused), (5, 3, 1));
 }
 
 #[test]

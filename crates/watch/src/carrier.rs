@@ -15,10 +15,12 @@ use fetch::engine::{Engine, EngineOptions, Feed, Near, Turn, Want};
 use fetch::scheduler::{Limits, Order, Origin, SetTerms};
 use futures::stream;
 use futures::task::AtomicWaker;
+use sled::Place;
 use store::{Clock, Costs, Entry, Name, Pressure, Stores, StoresOptions};
 use tokio::task::AbortHandle;
 use tree::{Event, Predicted, Prediction, PredictionId};
 
+use crate::ranges::{bytes, without};
 use crate::recent::Recent;
 use crate::unread::Unread;
 
@@ -34,6 +36,9 @@ const SWEPT_BANDS: u32 = 4;
 /// Predictions that are brought near at a time: what waits behind so many would come too late.
 const RUNNING_MAX: usize = 1024;
 
+/// Files remembered that would have been fetched; about 100 bytes each.
+const SPARED_MAX: usize = 1 << 16;
+
 /// How often it is looked whether what was given up is over, which takes microseconds.
 const LEAVING_LOOKED_EVERY: Duration = Duration::from_micros(200);
 const LEAVING_LOOKS: usize = 250;
@@ -45,6 +50,8 @@ pub struct CarrierOptions {
     pub limits: Limits,
     /// Files with a smaller chance than this are not fetched.
     pub chance_min: f32,
+    /// Only to look at what would be fetched, which [`Carrier::take_spared`] gives.
+    pub looks: bool,
 }
 
 impl Default for CarrierOptions {
@@ -63,7 +70,7 @@ impl Default for CarrierOptions {
             attempts_max: 1,
             ..Limits::default()
         };
-        Self { limits, chance_min: 0.0 }
+        Self { limits, chance_min: 0.0, looks: false }
     }
 }
 
@@ -78,6 +85,10 @@ pub struct Carried {
     pub fetched: u64,
     /// The bytes of that.
     pub fetched_bytes: u64,
+    /// Files of which something would have been fetched by who does not only look.
+    pub spared: u64,
+    /// The bytes of that.
+    pub spared_bytes: u64,
     /// Files that could not be read, or must not be opened for a guess.
     pub refused: u64,
     /// Files that were given up under pressure of memory, or because too many others waited.
@@ -99,6 +110,10 @@ pub struct Carrier {
     leaving: Vec<AbortHandle>,
     recent: Recent,
     unread: Arc<Unread>,
+    /// Files that would have been fetched, and that nobody opened since.
+    spared: HashSet<Arc<[u8]>>,
+    /// Those that nobody was told of.
+    untold: Vec<(Predicted, u64)>,
     pressure: Pressure,
     counts: Carried,
     tell: Sender<Done>,
@@ -140,6 +155,8 @@ impl Carrier {
             leaving: Vec::new(),
             recent: Recent::default(),
             unread: Arc::default(),
+            spared: HashSet::new(),
+            untold: Vec::new(),
             pressure: Pressure::default(),
             counts: Carried::default(),
             tell,
@@ -168,11 +185,73 @@ impl Carrier {
         let now = self.costs.clock().now();
         self.recent.note(path, now);
         self.unread.read(path);
+        self.spared.remove(path);
+    }
+
+    /// The files that would have been fetched, and how many bytes of each, since the last call.
+    pub fn take_spared(&mut self) -> Vec<(Predicted, u64)> {
+        std::mem::take(&mut self.untold)
+    }
+
+    /// Finds out at once what would be fetched; no file counts again that nobody has opened meanwhile.
+    fn look(&mut self, Prediction { id, files, .. }: Prediction) -> Vec<Event> {
+        let now = self.costs.clock().now();
+        self.counts.predicted += files.len() as u64;
+        let mut told = Vec::new();
+        for file in files {
+            let path = Arc::clone(&file.path);
+            let is_near = self.recent.is_near(&path, now) || self.spared.contains(&path);
+            match if is_near { Ok(0) } else { self.far_bytes(&file) } {
+                Ok(0) => {
+                    self.counts.near += 1;
+                    if !is_near {
+                        self.recent.note(&path, now);
+                    }
+                    told.push(Event::Fetched {
+                        prediction: id,
+                        path,
+                        bytes: 0,
+                        took: Duration::ZERO,
+                    });
+                }
+                Ok(bytes) => self.spare(file, bytes),
+                Err(_) => {
+                    self.counts.refused += 1;
+                    told.push(Event::Refused { prediction: id, path });
+                }
+            }
+        }
+        told
+    }
+
+    fn spare(&mut self, file: Predicted, bytes: u64) {
+        self.counts.spared += 1;
+        self.counts.spared_bytes += bytes;
+        if self.spared.len() >= SPARED_MAX {
+            self.spared.clear();
+        }
+        self.spared.insert(Arc::clone(&file.path));
+        self.untold.push((file, bytes));
+    }
+
+    /// How many bytes of what is predicted of a file are not near, or not known to be.
+    fn far_bytes(&self, file: &Predicted) -> Result<u64, store::Error> {
+        let path = path_of(file);
+        let (opened, _) = self.costs.open_harmless(path)?;
+        let located = self.costs.local().locate(&opened);
+        let located = located.map_err(|source| store::Error::io(path, source))?;
+        let far = located.extents.into_iter().filter(|extent| extent.place != Place::Near);
+        let far: Vec<_> = far.map(|extent| extent.offset..extent.offset + extent.length).collect();
+        let parts = parts_of(file);
+        Ok(bytes(&far) - bytes(&without(far, &parts)))
     }
 
     /// Begins to bring near what is predicted; gives what the guesser is to be told at once: whether
     /// it does well to say more ([`Event::Swept`]), and what is known to be near already.
     pub fn fetch(&mut self, prediction: Prediction) -> Vec<Event> {
+        if self.options.looks {
+            return self.look(prediction);
+        }
         let id = prediction.id;
         let now = self.costs.clock().now();
         self.counts.predicted += prediction.files.len() as u64;
@@ -204,7 +283,7 @@ impl Carrier {
         let files = wanted.len() as u64;
         let paths: Vec<_> = wanted.iter().map(|file| Arc::clone(&file.path)).collect();
         let bands = if is_swept { SWEPT_BANDS } else { 1 };
-        let wants = wanted.into_iter().enumerate().map(|(at, file)| want(at, file, bands));
+        let wants = wanted.into_iter().enumerate().map(|(at, file)| want(at, &file, bands));
         let wants: Vec<_> = wants.collect();
         let terms = SetTerms { origin: Origin::Guessed, order: Order::Ready };
         let feed = engine.open(stream::iter(wants.into_iter().map(Ok)), terms);
@@ -324,15 +403,22 @@ fn sort_by_place(files: &mut [Predicted]) {
     files.sort_by_cached_key(|_| !firsts.next().unwrap_or(false));
 }
 
+/// The parts of a file that are wanted.
+fn parts_of(file: &Predicted) -> Vec<Range<u64>> {
+    if file.extents.is_empty() {
+        return vec![Range { start: 0, end: UNSEEN_BYTES_MAX }];
+    }
+    file.extents.clone()
+}
+
 /// A predicted file as the engine is told of it. When it is needed is told as one of so many
 /// doublings of a millisecond, each `bands` of which are one.
-fn want(at: usize, file: Predicted, bands: u32) -> Want {
+fn want(at: usize, file: &Predicted, bands: u32) -> Want {
     // Files that are needed at about the same time may come in the order of their places on disk.
     let soon = file.needed_in.as_millis().saturating_add(1).ilog2() / bands;
-    let name = Name::from(path_of(&file));
+    let name = Name::from(path_of(file));
     let rank = -f64::from(soon);
-    let whole = || vec![Range { start: 0, end: UNSEEN_BYTES_MAX }];
-    let parts = if file.extents.is_empty() { whole() } else { file.extents };
+    let parts = parts_of(file);
     Want { entry: Entry::named(name), rank, tag: at as u64, parts }
 }
 

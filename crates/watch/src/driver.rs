@@ -112,6 +112,11 @@ impl Driver {
     pub fn carrier(&self) -> &Carrier {
         &self.carrier
     }
+
+    /// The same, to have it do something besides.
+    pub fn carrier_mut(&mut self) -> &mut Carrier {
+        &mut self.carrier
+    }
 }
 
 #[cfg(test)]

@@ -19,5 +19,5 @@ mod unread;
 pub use carrier::{Carried, Carrier, CarrierOptions};
 pub use driver::Driver;
 pub use pattern_store::{Held, PatternStore, StoreWarning};
-pub use session::{Attended, Record, SessionOptions, attend};
+pub use session::{Attended, Effort, Record, SessionOptions, attend};
 pub use source::Source;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
-use store::{Clock, Costs, Local, TableFiles};
+use store::{Clock, Costs, Local, TableFiles, io_reason};
 use tree::replay::trace::Writer;
 use tree::{Account, Event, Learner, Options, Patterns, User};
 
@@ -35,8 +35,8 @@ const SEEN_BYTES_MAX: usize = 32 << 20;
 /// How a command is attended to.
 #[derive(Debug, Default)]
 pub struct SessionOptions {
-    /// Whether to fetch what is predicted; if not, only to learn.
-    pub fetches: bool,
+    /// What is done about what is predicted.
+    pub effort: Effort,
     /// Where to write what was seen, as a trace.
     pub record: Option<Record>,
     /// Where devices' tables are.
@@ -45,6 +45,18 @@ pub struct SessionOptions {
     pub learning: Options,
     /// What fetching may use.
     pub carrying: CarrierOptions,
+}
+
+/// What is done about what is predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Effort {
+    /// It is fetched.
+    #[default]
+    Fetch,
+    /// It is looked at, so that it is known what would be.
+    Look,
+    /// It is left alone: not even a name is looked up.
+    Leave,
 }
 
 /// A file that a trace is written to.
@@ -97,7 +109,9 @@ impl Record {
                 reporter
                     .say(format_args!("{}: nobody reads it; not recorded", self.path.display()));
             }
-            Err(error) => reporter.say(format_args!("{}: {error}", self.path.display())),
+            Err(error) => {
+                reporter.say(format_args!("{}: {}", self.path.display(), io_reason(&error)));
+            }
         }
     }
 }
@@ -144,6 +158,8 @@ fn open_when_read(name: &OwnedFd, clock: &Clock) -> io::Result<File> {
 pub struct Attended {
     /// Of its predictions.
     pub account: Account,
+    /// The same of those that nobody was to fetch.
+    pub untried: Account,
     /// Of their fetching.
     pub carried: Carried,
 }
@@ -164,6 +180,8 @@ pub fn attend(
     let (patterns, version) =
         begun.map_or_else(Default::default, |(patterns, version)| (patterns, Some(version)));
     let (before, programs) = (patterns.account(), accounts(&patterns));
+    options.learning.fetches = options.effort == Effort::Fetch;
+    options.carrying.looks = options.effort == Effort::Look;
     let mut learner = Learner::new(options.learning.clone(), patterns);
     let carrier = Carrier::new(Arc::clone(&costs), options.carrying);
     let mut driver = Driver::new(carrier);
@@ -180,20 +198,25 @@ pub fn attend(
                 }
                 decisions.extend(learner.on(event, now));
             }
-            if !options.fetches {
-                return Vec::new();
+            match options.effort {
+                Effort::Fetch => parts.decided(&decisions),
+                Effort::Look => {}
+                Effort::Leave => decisions.clear(),
             }
-            parts.decided(&decisions);
             decisions
         });
         if let Err(error) = turned {
-            reporter.say(format_args!("the command is not seen any more: {error}"));
+            let why = io_reason(&error);
+            reporter.say(format_args!("the command is not seen any more: {why}"));
             break;
         }
+        // Their number is enough.
+        drop(driver.carrier_mut().take_spared());
         parts.look_at(observer.processes());
     }
     let attended = Attended {
         account: learner.patterns().account().since(&before),
+        untried: learner.untried(),
         carried: driver.carrier().counts(),
     };
     if let Some(record) = options.record.take() {
@@ -257,7 +280,7 @@ struct Learned<'a> {
 /// next if another saves for too long.
 fn keep(store: &PatternStore, new: Learned<'_>, costs: &Costs, reporter: &Reporter) {
     let path = store.path();
-    let failed = |error| reporter.say(format_args!("{}: {error}", path.display()));
+    let failed = |error| reporter.say(format_args!("{}: {}", path.display(), io_reason(&error)));
     match store.hold(HELD_FOR, costs.clock()) {
         Ok(Some(held)) => {
             save(&held, store, new, reporter).unwrap_or_else(|warning| reporter.say(warning));

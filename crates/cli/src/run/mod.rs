@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use tree::{Matching, Options};
 use watch::command::{self, Ended, Outcome, Unobserved};
-use watch::{Attended, PatternStore, Record, SessionOptions};
+use watch::{Attended, Effort, PatternStore, Record, SessionOptions};
 
 use crate::{human, messages};
 
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long)]
     stats: bool,
 
-    /// Only learn; fetch nothing
+    /// Only learn; fetch nothing. With --stats the files that would be fetched are looked at
     #[arg(long)]
     no_fetch: bool,
 
@@ -82,7 +82,11 @@ const NOT_RUN: u8 = 126;
 pub(crate) fn run(args: &Args) -> ExitCode {
     let store = PatternStore::own();
     let options = SessionOptions {
-        fetches: !args.no_fetch,
+        effort: match (args.no_fetch, args.stats) {
+            (false, _) => Effort::Fetch,
+            (true, true) => Effort::Look,
+            (true, false) => Effort::Leave,
+        },
         record: args.record.as_ref().and_then(|path| {
             let record = Record::create(path.clone());
             let failed = |error: &_| {
@@ -103,7 +107,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let outcome = command::run(&args.words, move |observer, reporter| {
         let attended = watch::attend(observer, reporter, store.as_ref(), options);
         if args.stats {
-            for line in summary(&attended) {
+            for line in summary(&attended, args.no_fetch) {
                 reporter.say(line);
             }
         }
@@ -158,22 +162,41 @@ fn unobserved(args: &Args, why: &Unobserved) -> ExitCode {
     not_run(args, &command::replace(&args.words))
 }
 
+fn unread(refused: u64) -> String {
+    if refused > 0 { format!(", {refused} could not be read") } else { String::new() }
+}
+
 /// What came of it, for a person.
-fn summary(attended: &Attended) -> Vec<String> {
-    let Attended { account, carried } = attended;
+fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
+    let Attended { account, untried, carried } = attended;
+    if no_fetch {
+        return vec![
+            format!(
+                "{} predicted files were read, {} not; {} were read unpredicted",
+                untried.in_time + untried.late,
+                untried.unused,
+                untried.missed
+            ),
+            format!(
+                "nothing was fetched; {} files would have been ({}), {} were near already{}",
+                carried.spared,
+                human::bytes(carried.spared_bytes),
+                carried.near,
+                unread(carried.refused)
+            ),
+        ];
+    }
     let mut lines = vec![format!(
         "{} predicted files were read in time, {} late, {} not at all; {} were read unpredicted",
         account.in_time, account.late, account.unused, account.missed
     )];
     let mut fetched = format!(
-        "{} files were fetched ({}), {} were near already",
+        "{} files were fetched ({}), {} were near already{}",
         carried.fetched,
         human::bytes(carried.fetched_bytes),
-        carried.near
+        carried.near,
+        unread(carried.refused)
     );
-    if carried.refused > 0 {
-        let _ = write!(fetched, ", {} could not be read", carried.refused);
-    }
     if carried.dropped > 0 {
         let _ = write!(fetched, ", {} were given up for want of memory", carried.dropped);
     }

@@ -286,9 +286,7 @@ impl Learner {
                 missed: u64::from(!(near && ours)),
                 ..Account::default()
             };
-            if let Some(habits) = self.patterns.users.get_mut(&user) {
-                habits.add(program, account);
-            }
+            self.credit(user, program, account);
         }
     }
 
@@ -314,12 +312,12 @@ impl Learner {
         decisions: &mut Vec<Decision>,
     ) -> bool {
         let Some(used) = self.outstanding.entry(user).or_default().read(file) else { return false };
+        self.credit(user, used.program, used.account);
         let Some(habits) = self.patterns.users.get_mut(&user) else { return true };
-        habits.add(used.program, used.account);
         if let Some(foresight) = self.foresights.get_mut(&user) {
             foresight.bar(used.foreseen).right();
         }
-        let late = used.account.late > 0;
+        let late = used.account.late > 0 && self.options.fetches;
         if used.foreseen && late {
             habits.window = (ours::window_from(habits.window) + 1).min(ours::WINDOW_MAX);
         }

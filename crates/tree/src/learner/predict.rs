@@ -100,9 +100,10 @@ impl Learner {
             inode: habits.names.inode(file),
         };
         let files: Vec<Predicted> = made.iter().map(predicted).collect();
-        habits.add(program, Account { predicted: made.len() as u64, ..Account::default() });
-        let made: Vec<_> = made.into_iter().map(|(file, needed, _)| (file, needed)).collect();
         let accesses = habits.accesses.files;
+        let account = Account { predicted: made.len() as u64, ..Account::default() };
+        self.credit(user, program, account);
+        let made: Vec<_> = made.into_iter().map(|(file, needed, _)| (file, needed)).collect();
         let outstanding = self.outstanding.entry(user).or_default();
         let overdue = outstanding.made(id, (run, program), &made, accesses);
         if let Some(foresight) = self.foresights.get_mut(&user) {
@@ -251,10 +252,17 @@ impl Learner {
         if closed.unfetched {
             decisions.push(Decision::Withdraw(prediction));
         }
-        if let Some(habits) = self.patterns.users.get_mut(&user) {
-            habits.add(closed.program, closed.account);
-        }
+        self.credit(user, closed.program, closed.account);
         Some(closed)
+    }
+
+    /// Adds to what predictions for a program were worth, if somebody fetches.
+    pub(super) fn credit(&mut self, user: User, program: Name, account: Account) {
+        if !self.options.fetches {
+            self.untried += account;
+        } else if let Some(habits) = self.patterns.users.get_mut(&user) {
+            habits.add(program, account);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use store::{Clock, Costs};
-use tree::{Account, Decision, Event, Learner, Options, Prediction, User};
+use tree::{Account, Event, Learner, Options, Predicted, User};
 
 use super::rights;
 use super::wire::{self, Message};
@@ -53,12 +53,13 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     if let Some(warning) = warning {
         say(warning.to_string());
     }
-    let learning = Options::default();
+    let learning = Options { fetches: !options.dry_run, ..Options::default() };
     let patterns = held.absorb(patterns, &learning).or_else(|warning| {
         say(warning.to_string());
         Ok::<_, io::Error>(store.load().0)
     })?;
-    let carrier = Carrier::new(Arc::clone(&costs), CarrierOptions::default());
+    let carrying = CarrierOptions { looks: options.dry_run, ..CarrierOptions::default() };
+    let carrier = Carrier::new(Arc::clone(&costs), carrying);
     let mut attendant = Attendant {
         user,
         dry_run: options.dry_run,
@@ -98,7 +99,6 @@ struct Attendant {
 impl Attendant {
     fn turn(&mut self, told: &mut Told<impl AsFd>, say: &mut dyn FnMut(String)) -> io::Result<()> {
         let Self { learner, parts, has_learned, dry_run, .. } = self;
-        let mut would = Vec::new();
         self.driver.turn(told, PATIENCE, |event, now| {
             *has_learned = true;
             let mut decisions = Vec::new();
@@ -107,16 +107,10 @@ impl Attendant {
             }
             if !*dry_run {
                 parts.decided(&decisions);
-                return decisions;
             }
-            would.extend(decisions);
-            Vec::new()
+            decisions
         })?;
-        for decision in would {
-            if let Decision::Fetch(prediction) = decision {
-                self.would_fetch(&prediction, say);
-            }
-        }
+        self.would_fetch(say);
         let now = self.driver.carrier().clock().now();
         if std::mem::take(&mut told.asks_report) {
             self.report(say);
@@ -140,25 +134,31 @@ impl Attendant {
         }
     }
 
-    fn would_fetch(&self, prediction: &Prediction, say: &mut dyn FnMut(String)) {
-        for file in &prediction.files {
+    fn would_fetch(&mut self, say: &mut dyn FnMut(String)) {
+        let spared = self.driver.carrier_mut().take_spared();
+        for (Predicted { path, chance, needed_in, .. }, bytes) in spared {
             say(format!(
-                "user {}: would fetch {} ({:.0} %, in {:.3} s)",
+                "user {}: would fetch {} ({bytes} bytes, {:.0} %, in {:.3} s)",
                 self.user.0,
-                String::from_utf8_lossy(&file.path).escape_debug(),
-                100.0 * file.chance,
-                file.needed_in.as_secs_f64()
+                String::from_utf8_lossy(&path).escape_debug(),
+                100.0 * chance,
+                needed_in.as_secs_f64()
             ));
         }
     }
 
     fn report(&self, say: &mut dyn FnMut(String)) {
+        let said = if self.dry_run { self.would_be() } else { self.came() };
+        say(format!("user {}: {said}", self.user.0));
+    }
+
+    /// What came of predictions.
+    fn came(&self) -> String {
         let account = self.learner.patterns().account().since(&self.before);
         let carried = self.driver.carrier().counts();
-        say(format!(
-            "user {}: of {} predicted files {} were read in time, {} late, {} not at all; {} were read unpredicted; \
+        format!(
+            "of {} predicted files {} were read in time, {} late, {} not at all; {} were read unpredicted; \
              {} files were fetched ({} bytes), {} were near, {} could not be read, {} were given up",
-            self.user.0,
             account.predicted,
             account.in_time,
             account.late,
@@ -169,7 +169,25 @@ impl Attendant {
             carried.near,
             carried.refused,
             carried.dropped
-        ));
+        )
+    }
+
+    /// The same where nothing is fetched.
+    fn would_be(&self) -> String {
+        let untried = self.learner.untried();
+        let carried = self.driver.carrier().counts();
+        format!(
+            "of {} predicted files {} were read, {} not; {} were read unpredicted; \
+             {} files would have been fetched ({} bytes), {} were near, {} could not be read",
+            untried.predicted,
+            untried.in_time + untried.late,
+            untried.unused,
+            untried.missed,
+            carried.spared,
+            carried.spared_bytes,
+            carried.near,
+            carried.refused
+        )
     }
 }
 
