@@ -13,6 +13,8 @@ use crate::program::program_of;
 
 /// Programs below one another that are drawn.
 const DEPTH_MAX: usize = 16;
+/// Branches in all: programs that run one another have more ways to do so than fit into memory.
+const BRANCHES_MAX: usize = 1 << 16;
 
 /// A program that was learned.
 #[derive(Debug, Clone)]
@@ -88,7 +90,8 @@ impl Patterns {
 
     /// What a program is remembered to open and run, by time; `None` if it was not learned.
     ///
-    /// Of several uses of a program this is the one that was learned or used last.
+    /// Of several uses of a program this is the one that was learned or used last. What is run again
+    /// below itself is not followed again, and not beyond some ten thousands of branches.
     pub fn tree(&self, user: User, program: &[u8]) -> Option<Vec<Branch>> {
         let habits = self.users.get(&user)?;
         let name = habits.names.find(program)?;
@@ -100,7 +103,9 @@ impl Patterns {
             (pattern.used, pattern.children.len(), pattern.runs, *key)
         };
         let branches = match ours.max_by_key(last) {
-            Some((_, pattern)) => of_pattern(habits, pattern, DEPTH_MAX),
+            Some((&invocation, _)) => {
+                of_pattern(habits, invocation, &mut Vec::new(), &mut { BRANCHES_MAX })
+            }
             None => known.trees.last().map(|tree| of_tree(&habits.names, tree)).unwrap_or_default(),
         };
         Some(branches)
@@ -136,7 +141,21 @@ fn of_tree(names: &Names, tree: &AccessTree) -> Vec<Branch> {
     branches.collect()
 }
 
-fn of_pattern(habits: &Habits, pattern: &Pattern, depth: usize) -> Vec<Branch> {
+/// What is remembered of an invocation; `above` are those that it was run by, of which there may be
+/// `left` branches in all.
+fn of_pattern(
+    habits: &Habits,
+    invocation: u64,
+    above: &mut Vec<u64>,
+    left: &mut usize,
+) -> Vec<Branch> {
+    let Some(pattern) = habits.memory.patterns.get(&invocation) else { return Vec::new() };
+    let is_over = above.len() >= DEPTH_MAX || above.contains(&invocation);
+    let size = pattern.files.len() + pattern.children.len();
+    if is_over || *left < size {
+        return Vec::new();
+    }
+    *left -= size;
     let runs = pattern.runs.clamp(1, 16);
     let share = |history: u16| f32::from(pattern_runs(history, runs)) / f32::from(runs);
     let moment = |at: u32| Duration::from_millis(at.into());
@@ -146,18 +165,19 @@ fn of_pattern(habits: &Habits, pattern: &Pattern, depth: usize) -> Vec<Branch> {
         share: share(file.history),
         ..leaf_of(&habits.names, file.name, file.access)
     });
+    above.push(invocation);
     let children = pattern.children.iter().filter_map(|child| {
-        let known = habits.memory.patterns.get(&child.invocation)?;
-        let below = if depth > 0 { of_pattern(habits, known, depth - 1) } else { Vec::new() };
+        let program = habits.memory.patterns.get(&child.invocation)?.program?;
         Some(Branch {
-            name: Arc::clone(habits.names.path(known.program?)),
+            name: Arc::clone(habits.names.path(program)),
             what: What::Run,
             at: moment(child.at),
             share: share(child.history),
-            below,
+            below: of_pattern(habits, child.invocation, above, left),
         })
     });
     let mut branches: Vec<Branch> = files.chain(children).collect();
+    above.pop();
     branches.sort_by_key(|branch| branch.at);
     branches
 }
@@ -228,6 +248,38 @@ mod tests {
             assert!(cc.below.iter().any(is_header), "{matching:?}: {tree:?}");
             assert_eq!(patterns.tree(User(8), b"/bin/builder"), None);
         }
+    }
+
+    fn count(branches: &[Branch]) -> usize {
+        branches.iter().map(|branch| 1 + count(&branch.below)).sum()
+    }
+
+    #[test]
+    fn programs_that_run_one_another_are_drawn_to_an_end() {
+        let mut learner = Learner::new(Options::default(), Patterns::default());
+        let mut on = |event| drop(learner.on(event, Duration::ZERO));
+        let executed = |process, uses: u64| Event::Executed {
+            process,
+            program: file("/bin/self"),
+            arguments: vec![b"self"[..].into(), uses.to_string().into_bytes().into()],
+            folder: Arc::from(&b"/"[..]),
+        };
+        for uses in 0..20 {
+            let parent = Process(1000 * uses);
+            on(Event::Found { process: parent, user: User(7) });
+            on(executed(parent, uses));
+            for other in 0..20 {
+                let child = Process(1000 * uses + other + 1);
+                on(Event::Forked { parent, child });
+                on(executed(child, other));
+                on(Event::Exited { process: child });
+            }
+            on(Event::Exited { process: parent });
+        }
+        let tree = learner.patterns().tree(User(7), b"/bin/self").expect("learned");
+        assert!((20..=BRANCHES_MAX).contains(&count(&tree)), "{}", count(&tree));
+        let again = |branch: &Branch| branch.what == What::Run && branch.below.is_empty();
+        assert!(tree.iter().any(again), "itself");
     }
 
     #[test]
