@@ -124,6 +124,31 @@ fn of_a_file_that_is_mapped_what_is_touched_is_learned_and_not_what_comes_with_i
 }
 
 #[test]
+fn what_a_script_runs_by_the_same_interpreter_is_a_program_of_its_own() {
+    let (dir, state) = (Dir::new(), Dir::new());
+    script(&dir, "inner", "read -r line < /etc/passwd");
+    let text =
+        "cd \"${0%/*}\"; ./inner one; \"$PWD/inner\" two; bash -c 'true; true'; ./none; true";
+    let outer = script(&dir, "outer", text);
+    let trace = state.join("trace");
+    let run = nearfirst(&state, &["run", "--record"]).arg(&trace).arg("--").arg(&outer);
+    run.run().succeeds();
+    let told = fs::read_to_string(&trace).expect("recorded");
+    let called: Vec<_> = told
+        .lines()
+        .filter_map(|line| line.split_once(" exec ")?.1.splitn(4, ' ').nth(3))
+        .map(|words| words.replace(&dir.path().display().to_string(), ""))
+        .collect();
+    let expected = [
+        "/bin/bash /outer",
+        "/bin/bash ./inner one",
+        "/bin/bash /inner two",
+        "bash -c true;%20true",
+    ];
+    assert_eq!(called, expected, "{told}");
+}
+
+#[test]
 fn without_fetching_nothing_is_read_ahead() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let (slow, _dir, script) = reader();

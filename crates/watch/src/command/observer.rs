@@ -258,7 +258,8 @@ impl Observer {
             Found::NoFile | Found::NotYet => None,
         };
         let runs_asked = asked.as_ref().is_some_and(|file| program.as_deref() == Some(&file.path));
-        if !runs_asked && program.is_some() && program == seen.program {
+        let is_script = asked.is_some() && interprets(&arguments, &folder, &whole);
+        if !runs_asked && !is_script && program.is_some() && program == seen.program {
             return;
         }
         let file = match (program, asked) {
@@ -278,12 +279,15 @@ impl Observer {
         }
     }
 
-    /// The program that a process asked to run and runs by now, as far as that can be told.
+    /// The program that a process asked to run and runs by now, as far as that can be told: of one that
+    /// runs itself only its next call tells.
     fn started(&mut self, number: u32) -> Option<Vec<u8>> {
-        let asked = &self.processes.get(&number)?.executes.as_ref()?.whole;
+        let seen = self.processes.get(&number)?;
+        let asked = &seen.executes.as_ref()?.whole;
         // A shell tries one folder after the other, and most have no such program.
         let Found::File(file) = self.names.find(asked) else { return None };
-        link(number, "exe").filter(|program| *program == *file.path)
+        let program = link(number, "exe").filter(|program| *program == *file.path);
+        program.filter(|program| seen.program.as_ref() != Some(program))
     }
 
     /// Tells of the files that a process opened, each once its name is known.
@@ -438,6 +442,16 @@ impl Seen {
     fn is_unsettled(&self) -> bool {
         !self.opens.is_empty() || self.executes.is_some()
     }
+}
+
+/// Whether a program was called as the kernel calls what interprets a script: with the script's name
+/// after its own, or after one word for it.
+fn interprets(arguments: &[Arc<[u8]>], folder: &[u8], script: &[u8]) -> bool {
+    let is_script = |word: &Arc<[u8]>| match word.first() {
+        Some(b'/') => **word == *script,
+        _ => [folder, b"/", word].concat() == script,
+    };
+    arguments.iter().skip(1).take(2).any(is_script)
 }
 
 /// What a file is opened for, by the flags of the call.
