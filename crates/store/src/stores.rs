@@ -146,7 +146,7 @@ impl Stores {
 
     /// Ends the programs and the queries that list names, for who will not live to drop their listings;
     /// programs may tidy up for half a second, which this waits for, and servers answer as long.
-    pub fn end_programs(&self) {
+    pub fn end_listings(&self) {
         self.programs.end_all();
         #[cfg(feature = "sql")]
         self.sql.end_all();

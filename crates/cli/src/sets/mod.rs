@@ -69,7 +69,7 @@ pub(crate) const HELP_WITH_LIST: &str =
 pub(crate) struct Sets {
     engine: Engine,
     recalls: Option<Recalls>,
-    _programs_ended: Prepared,
+    _listings_ended: Prepared,
     _connections_ended: Prepared,
 }
 
@@ -123,11 +123,11 @@ impl Sets {
         let stores = Arc::clone(engine.stores());
         // The last of what is undone: what reads would connect anew.
         let connections_ended = interrupt::prepare(connections::end);
-        let programs_ended = interrupt::prepare(move || stores.end_programs());
+        let listings_ended = interrupt::prepare(move || stores.end_listings());
         Ok(Self {
             engine,
             recalls: None,
-            _programs_ended: programs_ended,
+            _listings_ended: listings_ended,
             _connections_ended: connections_ended,
         })
     }

@@ -443,7 +443,7 @@ async fn a_query_that_nobody_listens_to_ends_at_its_server() {
     begun().abort();
     until("it is dropped", || !is_busy(&mariadb));
     let listing = begun();
-    stores.end_programs();
+    stores.end_listings();
     until("all are ended", || !is_busy(&mariadb));
     listing.abort();
 }
