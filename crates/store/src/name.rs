@@ -63,11 +63,16 @@ impl Name {
         let (scheme, rest) = self.0.split_at(scheme.len() + 3);
         let host = self.host_behind_login().unwrap_or(0);
         let (authority, rest) = rest.split_at(host + authority_bytes(&rest[host..]));
-        let user = authority.iter().rposition(|&byte| byte == b'@');
+        let is_at = |&byte: &u8| byte == b'@';
+        let user = authority.iter().rposition(is_at);
         let secret = user.and_then(|at| authority[..at].iter().position(|&byte| byte == b':'));
-        let (user, host) = match (secret, user) {
-            (Some(secret), Some(at)) => (&authority[..secret], &authority[at..]),
-            _ => (authority, &[][..]),
+        let (user, host, rest) = match (secret, user, rest.iter().rposition(is_at)) {
+            // What is before the last one may be of a password with a `/`, `?` or `#`.
+            (Some(secret), Some(_), Some(last)) => {
+                (&authority[..secret], "@…".as_bytes(), &rest[last..])
+            }
+            (Some(secret), Some(at), None) => (&authority[..secret], &authority[at..], rest),
+            _ => (authority, &[][..], rest),
         };
         let mut shown = [scheme, user, host].concat();
         let parameters = rest.iter().position(|&byte| byte == b'?').unwrap_or(rest.len());
@@ -194,6 +199,9 @@ mod tests {
             ("mysql://u:secret@h", "mysql://u@h"),
             ("mysql://u:sec/ret@h/db?a=b", "mysql://u@h/db?a=b"),
             ("webdav://u:se?c#r@e/t@h:80/a", "webdav://u@h:80/a"),
+            ("webdav://u:a@b/c@h/d", "webdav://u@…@h/d"),
+            ("webdav://u:a@b?c@d#e@h/d", "webdav://u@…@h/d"),
+            ("webdav://u@h/c@d", "webdav://u@h/c@d"),
             ("https://h:80/a@b", "https://h:80/a@b"),
             ("https://h:/a@b", "https://h:/a@b"),
             ("https://[::1]:80/a@b", "https://[::1]:80/a@b"),
