@@ -76,6 +76,18 @@ fn a_line_with_a_nul_is_no_name() {
 }
 
 #[test]
+fn a_list_of_windows_is_read_or_refused_as_all_lists_are() {
+    let ground = Ground::new();
+    ground.create("a", "");
+    ground.create("b", "");
+    let output = ground.run_with_stdin(&["order"], b"\xef\xbb\xbfa\r\nb\r\n");
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("a\nb\n", Some(0)));
+    let output = ground.run_with_stdin(&["order"], b"\xff\xfea\0\r\0\n\0");
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(1)));
+    assert!(stderr(&output).contains("stdin: no list: it is UTF-16"), "{}", stderr(&output));
+}
+
+#[test]
 fn many_names_come_out_once_each() {
     let ground = Ground::new();
     let mut names: Vec<_> = (0..5000).map(|at| format!("name {at:05}")).collect();

@@ -40,6 +40,7 @@ mod comparing;
 mod cursor;
 mod listing;
 mod member;
+mod names;
 mod options;
 mod order;
 mod roster;
@@ -48,6 +49,7 @@ mod spec;
 
 pub use cursor::Cursor;
 pub use member::{Member, MemberError};
+pub use names::Names;
 pub use options::{Duplicates, Order, Rank, SetOptions};
 pub use set::{Iter, Set, Turn};
 pub use spec::{Glob, ListSource, Spec, SpecError};

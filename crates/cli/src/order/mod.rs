@@ -1,16 +1,16 @@
 //! `nearfirst order`: names, nearest first.
 
-mod names;
 mod queue;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use nearfirst::{Costs, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time};
+use set::Names;
 
 use crate::asking::AskFlags;
 use crate::divide::divided;
@@ -20,7 +20,6 @@ use crate::sets::{self, Sets};
 use crate::specs::{self, Specs};
 use crate::{human, messages, outcome};
 
-use names::Batches;
 use queue::{Cost, Queue};
 
 /// Bytes of names that are asked about together.
@@ -127,29 +126,38 @@ impl<W: Write> Run<'_, W> {
     }
 
     fn ask_about_stdin(&mut self) -> io::Result<()> {
-        let mut batches =
-            Batches::new(BufReader::with_capacity(BATCH_BYTES, io::stdin()), self.out.end);
+        let mut stdin = io::stdin().lock();
+        let mut names = Names::ended_by(self.out.end);
+        let mut chunk = vec![0; BATCH_BYTES];
         loop {
-            match batches.next() {
-                Ok(Some(batch)) => {
-                    let names: Vec<&[u8]> = batch
-                        .split(|byte| *byte == self.out.end)
-                        .filter(|name| !name.is_empty())
-                        .collect();
-                    let is_path = |name: &&[u8]| !specs::is_remote(OsStr::from_bytes(name));
-                    let (paths, urls): (Vec<_>, Vec<_>) = names.into_iter().partition(is_path);
-                    self.ask(&paths)?;
-                    if !urls.is_empty() {
-                        self.ask_about_objects(vec![Spec::list(urls.into_iter().map(Name::new))])?;
-                    }
-                }
-                Ok(None) => return Ok(()),
-                Err(error) => {
-                    messages::error(format_args!("stdin: {}", messages::reason(&error)));
+            // As many as have come, so that nobody waits for more.
+            let read = match stdin.read(&mut chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.map_err(|error| messages::reason(&error)),
+            };
+            let found = match read {
+                Ok(0) => return self.ask_about_names(names.last().as_slice()),
+                Ok(count) => names.of(&chunk[..count]),
+                Err(reason) => Err(reason),
+            };
+            match found {
+                Ok(found) => self.ask_about_names(&found)?,
+                Err(reason) => {
+                    messages::error(format_args!("stdin: {reason}"));
                     return Ok(());
                 }
             }
         }
+    }
+
+    fn ask_about_names(&mut self, names: &[Name]) -> io::Result<()> {
+        let is_url = |name: &&Name| specs::is_remote(OsStr::from_bytes(name.as_bytes()));
+        let (urls, paths): (Vec<_>, Vec<_>) = names.iter().partition(is_url);
+        self.ask(&paths.into_iter().map(Name::as_bytes).collect::<Vec<_>>())?;
+        if urls.is_empty() {
+            return Ok(());
+        }
+        self.ask_about_objects(vec![Spec::list(urls.into_iter().cloned())])
     }
 
     fn ask_about(&mut self, specs: Vec<OsString>) -> io::Result<()> {

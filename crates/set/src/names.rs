@@ -1,0 +1,177 @@
+//! Names in a list, cut from what is read of it.
+
+use store::Name;
+
+/// No path and no URL in use is longer; what has no separator for so long is no list.
+const NAME_BYTES_MAX: usize = 1 << 20;
+/// What some editors put before the first line of a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The same in UTF-16, of either order.
+const BYTE_ORDER_MARKS_UTF16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+
+/// Cuts names from a list, piece by piece. They are NUL-separated if a NUL comes with the
+/// first separator, otherwise one a line; empty ones are passed over.
+///
+/// Of lines the first says whether all end as on Windows, by a carriage return
+/// before the line's end; a mark of byte order before it is no part of its name.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// What names end with, when that is known.
+    end: Option<u8>,
+    /// Whether that was told, not seen.
+    is_end_told: bool,
+    /// Whether a name has come.
+    is_begun: bool,
+    /// Whether a carriage return at the end of a line is a part of that.
+    has_returns: bool,
+    /// The beginning of a name whose end has not come.
+    rest: Vec<u8>,
+}
+
+impl Names {
+    /// Of a list whose names end with this byte, a newline or NUL.
+    pub fn ended_by(end: u8) -> Self {
+        Self { end: Some(end), is_end_told: true, ..Self::default() }
+    }
+
+    /// The names that end in `chunk`, which goes on where the last one ended.
+    ///
+    /// # Errors
+    /// Why it is no list.
+    pub fn of(&mut self, chunk: &[u8]) -> Result<Vec<Name>, String> {
+        let has_nul = memchr::memchr(0, chunk).is_some();
+        if has_nul && self.is_utf16(chunk) {
+            let reason = "no list: it is UTF-16, and names are UTF-8; `iconv -f UTF-16 -t UTF-8` makes it a list";
+            return Err(reason.to_owned());
+        }
+        if self.end.is_none() && has_nul {
+            self.end = Some(0);
+        } else if self.end.is_none() && memchr::memchr(b'\n', chunk).is_some() {
+            self.end = Some(b'\n');
+        } else if self.end == Some(b'\n') && has_nul && !self.is_end_told {
+            return Err("a NUL in a list of lines: names end all with NUL, or none".to_owned());
+        }
+        let mut names = Vec::new();
+        let mut from = 0;
+        for at in self.end.into_iter().flat_map(|end| memchr::memchr_iter(end, chunk)) {
+            self.rest.extend_from_slice(&chunk[from..at]);
+            names.extend(self.last());
+            from = at + 1;
+        }
+        self.rest.extend_from_slice(&chunk[from..]);
+        if self.rest.len() > NAME_BYTES_MAX {
+            return Err(format!("no list: more than {NAME_BYTES_MAX} bytes without a separator"));
+        }
+        Ok(names)
+    }
+
+    /// Whether what has come begins as a text in UTF-16 does. Names that are told to end with NUL
+    /// may be any bytes.
+    fn is_utf16(&self, chunk: &[u8]) -> bool {
+        if self.is_begun || (self.is_end_told && self.end == Some(0)) {
+            return false;
+        }
+        let begin = self.rest.iter().chain(chunk).take(2).copied();
+        BYTE_ORDER_MARKS_UTF16.iter().any(|mark| begin.clone().eq(mark.iter().copied()))
+    }
+
+    /// The name that ends here, unless it is empty: after the last piece, what has no separator behind it.
+    pub fn last(&mut self) -> Option<Name> {
+        let mut name = std::mem::take(&mut self.rest);
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        if self.end != Some(0) {
+            self.trim(&mut name, is_first);
+        }
+        (!name.is_empty()).then(|| Name::from(name))
+    }
+
+    /// Takes from a line what is none of its name.
+    fn trim(&mut self, line: &mut Vec<u8>, is_first: bool) {
+        if is_first {
+            if line.starts_with(BYTE_ORDER_MARK) {
+                line.drain(..BYTE_ORDER_MARK.len());
+            }
+            self.has_returns = self.end.is_some() && line.ends_with(b"\r");
+        }
+        if self.has_returns && line.ends_with(b"\r") {
+            line.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split_in_pieces(list: &[u8], piece: usize) -> Result<Vec<String>, String> {
+        cut(Names::default(), list, piece)
+    }
+
+    fn cut(mut names: Names, list: &[u8], piece: usize) -> Result<Vec<String>, String> {
+        let mut found = Vec::new();
+        for chunk in list.chunks(piece) {
+            found.extend(names.of(chunk)?);
+        }
+        found.extend(names.last());
+        Ok(found.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn names_are_the_same_however_the_list_arrives() {
+        for piece in 1..8 {
+            let lines = split_in_pieces(b"a\n\nb c\nlast", piece);
+            assert_eq!(lines.expect("a list"), ["a", "b c", "last"]);
+            let nul = split_in_pieces(b"a\0b c\0\0last\0", piece);
+            assert_eq!(nul.expect("a list"), ["a", "b c", "last"]);
+        }
+        let nul = split_in_pieces(b"new\nline\0b\0", 100);
+        assert_eq!(nul.expect("a list"), ["new\nline", "b"]);
+    }
+
+    #[test]
+    fn a_list_may_be_written_on_windows() {
+        for piece in 1..8 {
+            let split = |list| split_in_pieces(list, piece).expect("a list");
+            assert_eq!(split(b"\xef\xbb\xbfa\r\n\r\nb c\r\r\nlast"), ["a", "b c\r", "last"]);
+            assert_eq!(split(b"\xef\xbb\xbfonly"), ["only"]);
+            assert_eq!(split(b"a\nb\r\n\xef\xbb\xbfc\n"), ["a", "b\r", "\u{feff}c"]);
+            assert_eq!(split(b"\xef\xbb\xbfa\r\0b\r\0"), ["\u{feff}a\r", "b\r"]);
+            assert_eq!(split(b"one\r"), ["one\r"]);
+        }
+    }
+
+    #[test]
+    fn a_list_in_utf16_is_refused_by_name() {
+        let text = |order: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            "\u{feff}a.txt\r\nb.txt\r\n".encode_utf16().flat_map(order).collect()
+        };
+        for list in [text(u16::to_le_bytes), text(u16::to_be_bytes)] {
+            for piece in 1..8 {
+                for names in [Names::default(), Names::ended_by(b'\n')] {
+                    let refused = cut(names, &list, piece).expect_err("no list");
+                    assert!(refused.contains("UTF-16"), "{refused}");
+                }
+            }
+        }
+        let odd = cut(Names::ended_by(0), b"\xff\xfea\0b\0", 3).expect("a list");
+        assert_eq!(odd.len(), 2);
+        let later = split_in_pieces(b"a\0\xff\xfeb\0", 2).expect("a list");
+        assert_eq!(later.len(), 2);
+    }
+
+    #[test]
+    fn an_end_that_is_told_is_not_looked_for() {
+        for piece in 1..8 {
+            let told = |end, list| cut(Names::ended_by(end), list, piece).expect("a list");
+            assert_eq!(told(b'\n', b"a\0b\nc\n"), ["a\0b", "c"]);
+            assert_eq!(told(0, b"a\nb\0c\r"), ["a\nb", "c\r"]);
+            assert_eq!(told(b'\n', b"a\r\nb\r\n"), ["a", "b"]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        assert!(split_in_pieces(b"a\nb\0c", 2).is_err());
+        assert!(split_in_pieces(&vec![b'x'; NAME_BYTES_MAX + 1], 4096).is_err());
+    }
+}
