@@ -8,6 +8,8 @@ use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::StreamExt as _;
 use nearfirst_set::{Duplicates, ListSource, Member, MemberError, Set, SetOptions, Spec};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
 use store::{Costs, Error, Name, Stores, StoresOptions};
 use testkit::server::{Answer, Misbehaving, S3};
 use testkit::skip_unless;
@@ -245,6 +247,48 @@ fn what_knows_no_length_and_breaks_is_read_to_its_end_and_not_to_that_of_a_part(
         server.answers("/breaks", [breaks.clone(), breaks, whole(&bytes)]);
         let member = only(&set(&engine, [server.url("/breaks")])).expect("it can be read");
         assert!(member.read().expect("it is whole") == bytes, "{length}");
+    }
+}
+
+#[test]
+fn the_size_that_a_query_tells_is_not_where_an_object_ends() {
+    let server = Misbehaving::new();
+    let storage = [("endpoint", server.endpoint()), ("skip_signature", "true".to_owned())];
+    let engine = engine(small(), &storage);
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = folder.path().join("names.db");
+    let made = async |told: &str| {
+        let mut connection = SqliteConnectOptions::new()
+            .filename(&database)
+            .create_if_missing(true)
+            .connect()
+            .await?;
+        raw_sql(AssertSqlSafe(told)).execute(&mut connection).await
+    };
+    let bytes = pattern(600_000, 7);
+    let answer = Answer::bytes(&bytes);
+    for (answer, how) in [
+        (answer.clone(), "as servers do"),
+        (answer.clone().etag(""), "without a version"),
+        (answer.clone().ignores_ranges(), "whole"),
+        (answer.clone().ignores_ranges().chunked(), "and not how long it is"),
+        (answer.etag("").ignores_ranges().chunked(), "and neither"),
+    ] {
+        server.answer("/bucket/a", answer);
+        for told in [1, 200_000, 599_999, 600_001, 5_000_000] {
+            for name in [server.url("/bucket/a"), "s3://bucket/a".to_owned()] {
+                let rows = format!(
+                    "drop table if exists t; create table t (name, size);
+                     insert into t values ('{name}', {told})"
+                );
+                engine.handle().block_on(made(&rows)).expect("a database");
+                let query = format!("{}\\select name, size from t\\", database.display());
+                let spec = Spec::parse(&query).expect("a query");
+                let member = only(&Set::open(&engine, [spec], SetOptions::default()));
+                let member = member.unwrap_or_else(|error| panic!("{how} {told} {name}: {error}"));
+                assert!(member.read().expect("it is whole") == bytes, "{how} {told} {name}");
+            }
+        }
     }
 }
 

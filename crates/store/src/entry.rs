@@ -12,7 +12,7 @@ use crate::Name;
 pub struct Entry {
     /// Its name, whole: it needs no folder or bucket beside it.
     pub name: Name,
-    /// Bytes; not known of what was only named.
+    /// Bytes; not known of what was only named. See [`Entry::told_size`].
     pub size: Option<u64>,
     /// What tells this content from a later one under the same name.
     pub version: Option<Version>,
@@ -25,6 +25,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The size, if the object's own store told it, which tells a version or a time as well. That of
+    /// a query is good for a rank: nothing is fetched by it.
+    pub fn told_size(&self) -> Option<u64> {
+        self.size.filter(|_| self.version.is_some() || self.modified.is_some())
+    }
+
     /// Of a name about which nothing else is known.
     pub fn named(name: Name) -> Self {
         Self { name, size: None, version: None, modified: None, tier: Tier::Online, device: None }

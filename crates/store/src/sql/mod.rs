@@ -35,7 +35,8 @@ const ROWS_AHEAD: usize = 64;
 /// `postgresql://`, `mysql://`, `mariadb://`). The first column of the answer
 /// is the name, as text or bytes; rows without one (`NULL`, or empty) are passed
 /// over, and where values have types of their own, as in `SQLite`, a number instead is an error of its row.
-/// A column called `size`, if it is a whole number, is the object's size in bytes.
+/// A column called `size`, if it is a whole number, is the object's size in bytes, for ranks and to be
+/// shown: what is read of it is whole, however long it is.
 ///
 /// A file in WAL mode that nobody else has open is read without locks, so that nothing is left beside it;
 /// if it changes meanwhile, that is the last error of the answer.

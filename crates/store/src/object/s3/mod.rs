@@ -386,7 +386,12 @@ fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Resu
         (200, _) => (0..entry.size.unwrap_or(u64::MAX), entry.size),
         _ => return Err(Error::refused(name, "the server sends a part and not which")),
     };
-    let end = wanted.end.min(size.unwrap_or(held.end));
+    let end = match size {
+        Some(size) => wanted.end.min(size),
+        // Nobody could tell the first part from the whole.
+        None if wanted.start == 0 => held.end,
+        None => wanted.end,
+    };
     let range = wanted.start.min(end)..end;
     if held.start > range.start || held.end < range.end {
         let reason = format!("the server sends {held:?} of the range {range:?}");
