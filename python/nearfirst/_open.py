@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -14,7 +14,7 @@ from nearfirst._nearfirst import Spec
 from nearfirst._store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from fsspec import AbstractFileSystem
 
@@ -59,7 +59,8 @@ def open(  # noqa: A001, PLR0913
             folder for them.
         allow_programs: Run the programs that specs name.
         storage_options: Options of object stores (`region`, `endpoint`,
-            `access_key_id`), over those of the environment.
+            `access_key_id`), over those of the environment; also by the names that
+            fsspec, obstore and boto have for them (`key`, `secret`, `endpoint_url`).
         stores: Stores written in Python, and file systems of fsspec, by the
             scheme of their names; they come before the library's own.
         stall: Seconds that a request may bring nothing (default: 20, and 30 where it
@@ -209,6 +210,12 @@ def _store(scheme: str, store: object) -> Store:
 
 def _options(options: Mapping[str, object] | None) -> dict[str, str]:
     given = {} if options is None else dict(options)
+    # What s3fs hands on to boto.
+    more = given.pop("client_kwargs", None)
+    if isinstance(more, Mapping):
+        given |= more
+    elif more is not None:
+        raise TypeError(f"client_kwargs is a mapping, not {type(more).__name__}")
     return {name: _option(name, value) for name, value in given.items() if value is not None}
 
 

@@ -93,6 +93,20 @@ def test_objects_come_with_their_bytes_and_file_names(
     assert found == contents
 
 
+def test_options_have_the_names_of_s3fs_too(endpoint: str) -> None:
+    put(f"{endpoint}/bucket/named", b"x")
+    kwargs = {"endpoint_url": endpoint, "region_name": "us-east-1"}
+    for options in (
+        {"key": "k", "secret": "s", "client_kwargs": kwargs},
+        {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_ENDPOINT_URL": endpoint},
+    ):
+        (member,) = nearfirst.open("s3://bucket/named", storage_options=options)
+        assert member.read() == b"x"
+    unsigned = {"anon": True, "endpoint_url": endpoint}
+    with pytest.raises(nearfirst.Denied):
+        next(nearfirst.open("s3://bucket/named", storage_options=unsigned))
+
+
 def test_what_is_archived_is_cold(endpoint: str, options: dict[str, str]) -> None:
     put(f"{endpoint}/bucket/cold/object", b"x", {"x-amz-storage-class": "GLACIER"})
     members = nearfirst.open("s3://bucket/cold/*", storage_options=options)

@@ -333,6 +333,9 @@ def test_a_closed_set_says_so(folder: Path) -> None:
         (["x"], {"storage_options": {3: "x"}}, TypeError),
         (["x"], {"storage_options": {"endpoint": b"http://host"}}, TypeError),
         (["x"], {"storage_options": {"client": {"region": "x"}}}, TypeError),
+        (["x"], {"storage_options": {"endpont": "http://host"}}, ValueError),
+        (["x"], {"storage_options": {"client_kwargs": {"endpont_url": "x"}}}, ValueError),
+        (["x"], {"storage_options": {"client_kwargs": 3}}, TypeError),
         (["x"], {"allow_programs": "no"}, TypeError),
         (["x"], {"allow_programs": 1}, TypeError),
         (["x"], {"what": 1}, TypeError),
@@ -341,6 +344,12 @@ def test_a_closed_set_says_so(folder: Path) -> None:
 def test_bad_arguments(specs: list[Any], options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         nearfirst.open(*specs, **options)
+
+
+def test_an_unknown_storage_option_is_told_with_the_nearest() -> None:
+    for ask in (nearfirst.open, nearfirst.sleds, nearfirst.delivery_time):
+        with pytest.raises(ValueError, match=r"endpont: .* did you mean endpoint"):
+            ask("x", storage_options={"endpont": "http://host"})
 
 
 def test_what_spill_takes_is_said() -> None:

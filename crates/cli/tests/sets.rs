@@ -630,9 +630,12 @@ fn what_cannot_be_understood_is_usage() {
         &["cat"],
         &["ls", "--budget=much", "a.txt"],
         &["cat", "--storage-option=region", "a.txt"],
+        &["cat", "--storage-option=endpont=http://host", "a.txt"],
     ] {
         assert_eq!(ground.run(args).status.code(), Some(2), "{args:?}");
     }
+    let output = ground.run(&["find", "--storage-option=acces_key_id=x", "a.txt"]);
+    assert!(stderr(&output).contains("did you mean access_key_id?"), "{}", stderr(&output));
     let output = ground.run(&["cat", "xyz://host/a", "a.txt"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "in a.txt\n"));
     let told =

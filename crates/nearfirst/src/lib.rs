@@ -29,6 +29,7 @@ pub use sled::{
 pub use store::{
     Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,
     Entry, Error, Fnmatch, Kind, Local, Located, Mount, Mounts, Name, PartLengths, Pattern,
-    Permissions, Probe, Progress, Query, Reading, Reason, Recall, Status, Store, Stores,
-    StoresOptions, TableFiles, Tier, Version, Warning, probe_first, probe_memory, without_number,
+    Permissions, Probe, Progress, Query, Reading, Reason, Recall, Status, StorageOptions, Store,
+    Stores, StoresOptions, TableFiles, Tier, Version, Warning, probe_first, probe_memory,
+    without_number,
 };

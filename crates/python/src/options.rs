@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearfirst::{Bindings, EngineOptions, Limits, Name, Order, Permissions, StoresOptions};
+use nearfirst::{
+    Bindings, EngineOptions, Limits, Name, Order, Permissions, StorageOptions, StoresOptions,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -16,7 +18,7 @@ pub(crate) struct Options {
     pub(crate) spill_bytes: Option<u64>,
     pub(crate) spill_folder: Option<PathBuf>,
     pub(crate) allow_programs: bool,
-    pub(crate) storage: BTreeMap<String, String>,
+    pub(crate) storage: StorageOptions,
     pub(crate) stall: Option<Duration>,
 }
 
@@ -46,11 +48,19 @@ impl Options {
             // Who lists waits as long for a page as who reads does for bytes, if told how long.
             answer_max: self.stall.unwrap_or(defaults.answer_max),
             permissions: Permissions { programs: self.allow_programs, private_links: false },
-            storage: self.storage.clone().into_iter().collect(),
+            storage: self.storage.clone(),
             bindings: Bindings::load()?,
             ..defaults
         })
     }
+}
+
+/// Options of object stores.
+///
+/// # Errors
+/// A name that no store knows.
+pub(crate) fn storage(given: BTreeMap<String, String>) -> PyResult<StorageOptions> {
+    StorageOptions::new(given).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// An order by its name, or the names to come first.

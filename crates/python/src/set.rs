@@ -557,6 +557,7 @@ pub(crate) fn open(
 ) -> PyResult<Set> {
     callback::not_within_one()?;
     let order = options::order(order, replay)?;
+    let storage = options::storage(storage)?;
     let stall = stall.map(Duration::try_from_secs_f64).transpose();
     let stall = stall.map_err(|error| PyValueError::new_err(format!("stall: {error}")))?;
     let options = Options {

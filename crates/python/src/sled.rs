@@ -13,7 +13,7 @@ use crate::apart;
 use crate::costs::costs_by_now;
 use crate::engine::Shared;
 use crate::error;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::wait::wait;
 
 /// A byte range of a file with one estimate.
@@ -122,12 +122,13 @@ pub(crate) fn local(name: &[u8]) -> Result<&Path, Error> {
 /// The sleds of an object: of a path without an engine, of a URL by asking its store.
 fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirst::Sled>> {
     let name = Name::new(name);
+    let storage = options::storage(asked.storage)?;
     if let Some(path) = name.path() {
         let (costs, asked) = (costs_by_now(), path.to_owned());
         return apart::asked(py, apart::may_stall(path), move || costs.path_sleds(&asked))?
             .map_err(|error| error::of(py, &error.name(), &error));
     }
-    let options = Options { storage: asked.storage, ..Options::default() };
+    let options = Options { storage, ..Options::default() };
     let (shared, _kept) = Shared::with(py, options, asked.stores)?;
     let engine = shared.engine()?;
     let found = async {

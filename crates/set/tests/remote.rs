@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use nearfirst_set::{Duplicates, ListSource, Member, MemberError, Set, SetOptions, Spec};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
-use store::{Costs, Error, Name, Stores, StoresOptions};
+use store::{Costs, Error, Name, StorageOptions, Stores, StoresOptions};
 use testkit::server::{Answer, Misbehaving, S3};
 use testkit::skip_unless;
 
@@ -27,7 +27,7 @@ fn small() -> Limits {
 
 fn engine(limits: Limits, storage: &[(&str, String)]) -> Engine {
     let costs = Arc::new(Costs::load());
-    let storage = storage.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let storage = StorageOptions::new(storage.iter().cloned()).expect("they are known");
     let options = StoresOptions { storage, ..StoresOptions::default() };
     let stores = Arc::new(Stores::new(Arc::clone(&costs), &options));
     Engine::new(stores, costs, EngineOptions { limits, spill_folder: None })

@@ -38,6 +38,7 @@ mod pressure;
 mod program;
 #[cfg(feature = "sql")]
 mod sql;
+mod storage_options;
 mod store;
 mod stores;
 mod table_file;
@@ -63,6 +64,7 @@ pub use own_folder::own_folder;
 pub use pattern::Pattern;
 pub use pressure::{Pressure, memory_room};
 pub use program::Programs;
+pub use storage_options::StorageOptions;
 pub use store::{
     Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Sequence, Store,
 };

@@ -10,7 +10,9 @@ use futures::{StreamExt as _, stream};
 use crate::asked::by_beginning;
 use crate::local::Files;
 use crate::patience::{patiently, unless_silent};
-use crate::{Bindings, ByteStream, Costs, Entries, Entry, Error, Name, Query, Store};
+use crate::{
+    Bindings, ByteStream, Costs, Entries, Entry, Error, Name, Query, StorageOptions, Store,
+};
 
 /// How long a request may take to connect and to answer with its first byte,
 /// unless the caller says otherwise: longer than a loaded server needs, shorter than a person waits.
@@ -32,9 +34,9 @@ pub struct StoresOptions {
     pub permissions: Permissions,
     /// How long a request may take until its first byte.
     pub answer_max: Duration,
-    /// Options of object stores by name (`region`, `endpoint`, `access_key_id`),
-    /// over those of the environment.
-    pub storage: HashMap<String, String>,
+    /// Options of object stores (`region`, `endpoint`, `access_key_id`), over those of the
+    /// environment.
+    pub storage: StorageOptions,
     /// Which databases and servers answer questions to folders.
     pub bindings: Bindings,
     /// Stores of the caller's own, by their scheme; they come before those known here.
@@ -46,7 +48,7 @@ impl Default for StoresOptions {
         Self {
             permissions: Permissions::default(),
             answer_max: ANSWER_MAX,
-            storage: HashMap::new(),
+            storage: StorageOptions::default(),
             bindings: Bindings::default(),
             schemes: HashMap::new(),
         }

@@ -1,6 +1,5 @@
 //! Flags that commands over sets share, each defined once.
 
-use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use nearfirst::{
-    Bindings, EngineOptions, Entry, Limits, Order, Permissions, Rank, SetOptions, StoresOptions,
+    Bindings, EngineOptions, Entry, Limits, Order, Permissions, Rank, SetOptions, StorageOptions,
+    StoresOptions,
 };
 
 use super::recall::RecallFlags;
@@ -66,8 +66,8 @@ pub(crate) struct StoreFlags {
 
     /// An option of object stores, over those of the environment: endpoint=http://127.0.0.1:9000
     ///
-    /// May be given several times: `region`, `endpoint`, `access_key_id`, `secret_access_key` and
-    /// what else the store knows. Others see the command line: keys belong in the environment.
+    /// May be given several times: `region`, `endpoint`, `skip_signature`, `restore_tier` and what else
+    /// the guide lists. Others see the command line: keys belong in the environment.
     #[arg(long, value_name = "NAME=VALUE", value_parser = option, help_heading = "Stores")]
     storage_option: Vec<(String, String)>,
 }
@@ -78,7 +78,7 @@ impl StoreFlags {
     /// # Errors
     /// A table of bindings that cannot be understood.
     pub(super) fn options(&self) -> Result<StoresOptions, nearfirst::Error> {
-        let storage: HashMap<String, String> = self.storage_option.iter().cloned().collect();
+        let storage = StorageOptions::new(self.storage_option.iter().cloned())?;
         let permissions =
             Permissions { programs: self.allow_programs, private_links: self.allow_private_links };
         let bindings = Bindings::load()?;
@@ -274,6 +274,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 
 fn option(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("NAME=VALUE, such as region=eu-west-1")?;
+    StorageOptions::new([(name, value)]).map_err(|error| error.to_string())?;
     Ok((name.to_owned(), value.to_owned()))
 }
 

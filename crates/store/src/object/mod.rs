@@ -13,10 +13,7 @@
 //! | `hdfs://host/path`, `webhdfs://host:9870/path`, `swebhdfs://…` | `HADOOP_USER_NAME`, else who runs this; option `webhdfs_delegation` |
 //! | `file:///path` | nothing |
 //!
-//! Storage options ([`StoresOptions::storage`]) come before all of these, by the names
-//! that `OpenDAL` gives them (`region`, `endpoint`, `access_key_id`), with the
-//! service before them to be for it alone (`gcs_endpoint`); for S3 also
-//! `restore_days` and `restore_tier`.
+//! Storage options ([`crate::StorageOptions`]) come before all of these.
 
 mod error;
 mod glob;

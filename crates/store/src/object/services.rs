@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use opendal::layers::SimulateLayer;
 use opendal::services::{Azblob, FsConfig, Gcs, SftpConfig, Webdav, Webhdfs};
 use opendal::{Builder as _, Configurator, OperationContext, Operator};
@@ -10,7 +12,7 @@ use percent_encoding::percent_decode_str;
 
 use super::place::Root;
 use super::s3::Environment;
-use crate::Error;
+use crate::{Error, StorageOptions};
 
 /// The port of the name node's HTTP, where the name has only that of its own protocol, or none.
 const WEBHDFS_PORT: u16 = 9870;
@@ -105,12 +107,9 @@ impl<'a> Authority<'a> {
 }
 
 /// Opens the service that a root's scheme stands for; `None` if there is none.
-///
-/// A storage option holds for every service that knows it; with the service's
-/// name before it (`webdav_username`), for that service only.
 pub(super) fn open(
     root: &Root,
-    storage: &HashMap<String, String>,
+    storage: &StorageOptions,
     environment: Environment<'_>,
 ) -> Result<Option<Service>, Error> {
     let scheme = root.scheme();
@@ -123,7 +122,7 @@ pub(super) fn open(
         "file" => "fs",
         _ => return Ok(None),
     };
-    let mut options = Options { fields: given(service, storage), environment };
+    let mut options = Options { fields: storage.of(service), environment };
     let is_local = service == "fs";
     let bad = |reason: &str| Error::refused(root.text.as_str(), reason);
     if is_local != root.authority().is_empty() {
@@ -182,22 +181,17 @@ fn unasking(config: impl Configurator) -> opendal::Result<Operator> {
     Ok(operator.layer(SimulateLayer::default()))
 }
 
-/// The storage options that are for this service.
-fn given(service: &str, storage: &HashMap<String, String>) -> HashMap<String, String> {
-    let common = storage.iter().filter(|(name, _)| {
-        // Keys of objects begin at the host; and a server in a name is not one in an option.
-        !matches!(name.as_str(), "root" | "bucket" | "container")
-            && (name.as_str() != "endpoint" || matches!(service, "gcs" | "azblob"))
-    });
-    let own = storage.iter().filter_map(|(name, value)| {
-        let name = name.strip_prefix(service)?.strip_prefix('_')?;
-        Some((name.to_owned(), value.clone()))
-    });
-    common.map(|(name, value)| (name.clone(), value.clone())).chain(own).collect()
-}
-
 fn google(options: &mut Options<'_>, bucket: &str) {
     options.set("bucket", bucket);
+    // As JSON, which is what the file of a service account holds, or encoded for an environment.
+    if options.get("credential").trim_start().starts_with('{') {
+        options.set("credential", BASE64_STANDARD.encode(options.get("credential")));
+    }
+    // What gcsfs is told to sign nothing.
+    if options.get("token") == "anon" {
+        options.fields.remove("token");
+        options.set("skip_signature", "true");
+    }
     if let Some(emulator) = (options.environment)("STORAGE_EMULATOR_HOST").filter(|v| !v.is_empty())
     {
         let is_url = emulator.contains("://");
@@ -220,7 +214,8 @@ fn azure(options: &mut Options<'_>, authority: &str) -> Result<(), &'static str>
         // Objects of a data lake are blobs too, at the other of its two hosts.
         options.default("endpoint", format!("https://{}", host.replacen(".dfs.", ".blob.", 1)));
     }
-    if let Some(text) = (options.environment)("AZURE_STORAGE_CONNECTION_STRING") {
+    options.take_from("connection_string", &["AZURE_STORAGE_CONNECTION_STRING"]);
+    if let Some(text) = options.fields.remove("connection_string") {
         connection(options, &text);
     }
     let account = ["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"];

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use nearfirst_store::{
-    Costs, Entry, Error, Name, Query, Reading, Sequence, Store, Stores, StoresOptions,
+    Costs, Entry, Error, Name, Query, Reading, Sequence, StorageOptions, Store, Stores,
+    StoresOptions,
 };
 use testkit::server::S3;
 use tokio::runtime::Runtime;
@@ -30,8 +31,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 
 /// Stores with these storage options.
 fn stores(storage: &[(&str, &str)]) -> Stores {
-    let storage =
-        storage.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let storage = StorageOptions::new(storage.iter().copied()).unwrap();
     let answer_max = Duration::from_secs(5);
     let options = StoresOptions { storage, answer_max, ..StoresOptions::default() };
     Stores::new(Arc::new(Costs::load()), &options)

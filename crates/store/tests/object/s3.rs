@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use nearfirst_store::{
-    Costs, Entry, Error, Name, Query, Sequence, Stores, StoresOptions, Tier, Version,
+    Costs, Entry, Error, Name, Query, Sequence, StorageOptions, Stores, StoresOptions, Tier,
+    Version,
 };
 use testkit::server::{Answer, Link, Misbehaving, S3};
 use testkit::skip_unless;
@@ -357,9 +358,11 @@ fn a_server_that_never_answers_is_given_up() {
     server.answer("/bucket/a", Answer::bytes("x").delayed(Duration::from_mins(10)));
     let options = StoresOptions {
         answer_max: Duration::from_millis(200),
-        storage: [("endpoint", server.endpoint()), ("skip_signature", "true".to_owned())]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into(),
+        storage: StorageOptions::new([
+            ("endpoint", server.endpoint().as_str()),
+            ("skip_signature", "true"),
+        ])
+        .unwrap(),
         ..StoresOptions::default()
     };
     let stores = Stores::new(Arc::new(Costs::load()), &options);

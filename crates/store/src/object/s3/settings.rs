@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use reqsign_aws_v4::{Credential, DefaultCredentialProvider, StaticCredentialProvider};
 use reqsign_core::ProvideCredentialChain;
 
+use crate::StorageOptions;
+
 /// The variables of a process.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -34,55 +36,51 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// For this bucket. Options are as in `StoresOptions::storage`, also with `aws_` before them.
+    /// For this bucket.
     ///
     /// # Errors
     /// What is wrong with an option.
     pub(super) fn of(
         bucket: &str,
-        options: &HashMap<String, String>,
+        options: &StorageOptions,
         environment: Environment<'_>,
     ) -> Result<Self, String> {
-        let option = |names: &[&str]| {
-            names.iter().find_map(|name| {
-                options.get(*name).or_else(|| options.get(&format!("aws_{name}"))).cloned()
-            })
-        };
+        let mut options = options.of("s3");
+        let mut option = |name: &str| options.remove(name);
         let variable = |names: &[&str]| {
             names.iter().find_map(|name| environment(name).filter(|v| !v.is_empty()))
         };
-        let profile = option(&["profile"]);
+        let profile = option("profile");
         let section = profile
             .clone()
             .or_else(|| variable(&["AWS_PROFILE", "AWS_DEFAULT_PROFILE"]))
             .unwrap_or_else(|| "default".to_owned());
         let file = profile_section(&section, environment);
-        let region = option(&["region", "default_region"])
+        let region = option("region")
             .or_else(|| variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]))
             .or_else(|| file.get("region").cloned())
             .unwrap_or_else(|| REGION.to_owned());
-        let endpoint = option(&["endpoint", "endpoint_url"])
+        let endpoint = option("endpoint")
             .or_else(|| variable(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]))
             .or_else(|| file.get("endpoint_url").cloned());
-        let hosts =
-            option(&["virtual_host_style", "enable_virtual_host_style"]).map(|text| is_true(&text));
-        let unsigned = option(&["skip_signature", "anonymous"])
+        let hosts = option("virtual_host_style").map(|text| is_true(&text));
+        let unsigned = option("skip_signature")
             .or_else(|| variable(&["AWS_SKIP_SIGNATURE", "AWS_NO_SIGN_REQUEST"]));
-        let keys = option(&["access_key_id"]).zip(option(&["secret_access_key"]));
+        let keys = option("access_key_id").zip(option("secret_access_key"));
         base(bucket, &region, endpoint.as_deref(), hosts)?;
         Ok(Self {
             bucket: bucket.to_owned(),
             endpoint,
             hosts,
             signed: !unsigned.is_some_and(|text| is_true(&text)),
-            restore_days: match option(&["restore_days"]) {
+            restore_days: match option("restore_days") {
                 None => RESTORE_DAYS,
                 Some(text) => {
                     text.parse().map_err(|_| format!("restore_days={text} is no number"))?
                 }
             },
-            restore_tier: option(&["restore_tier"]).unwrap_or_else(|| "Standard".to_owned()),
-            keys: keys.map(|(id, secret)| (id, secret, option(&["session_token", "token"]))),
+            restore_tier: option("restore_tier").unwrap_or_else(|| "Standard".to_owned()),
+            keys: keys.map(|(id, secret)| (id, secret, option("session_token"))),
             region,
             profile,
         })
@@ -168,7 +166,7 @@ mod tests {
     use super::*;
 
     fn settings(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Settings {
-        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let options = StorageOptions::new(options.iter().copied()).unwrap();
         let environment = |name: &str| {
             variables.iter().find(|(key, _)| *key == name).map(|&(_, value)| value.to_owned())
         };
