@@ -60,6 +60,7 @@ class Entry:
         modified: float | None = None,
         is_cold: bool = False,
     ) -> Self: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[str, int | None], dict[str, object]]: ...
     @property
     def name(self) -> str:
         """Its name: a path as it was given, or a URL."""
@@ -256,6 +257,14 @@ class Spec:
 class Sled:
     """A byte range of a file with one estimate."""
 
+    @staticmethod
+    def _unpickled(
+        offset: int,
+        length: int,
+        device: str,
+        place: str,
+        cost: tuple[float | None, float | None, float | None, float | None],
+    ) -> Sled: ...
     @property
     def offset(self) -> int:
         """First byte."""
@@ -294,6 +303,8 @@ class Sled:
 class DeliveryTime:
     """Estimated time to read a whole file."""
 
+    @staticmethod
+    def _unpickled(p50: float, p90: float, unknown_bytes: int, cold_bytes: int) -> DeliveryTime: ...
     @property
     def p50(self) -> float:
         """Seconds for the part whose cost is known, in the median."""

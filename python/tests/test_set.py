@@ -352,6 +352,17 @@ def test_an_unknown_storage_option_is_told_with_the_nearest() -> None:
             ask("x", storage_options={"endpont": "http://host"})
 
 
+def test_entries_are_pickled(folder: Path) -> None:
+    entry = nearfirst.Entry("s3://b/k", 7, version="v", modified=1.7e9 + 1 / 3, is_cold=True)
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(entry, protocol))  # noqa: S301 - our own
+        assert (again.name, again.size, again.version) == ("s3://b/k", 7, "v")
+        assert (again.modified, again.is_cold) == (entry.modified, True)
+    file = nearfirst.Entry(folder / "a.txt")
+    file = pickle.loads(pickle.dumps(file))  # noqa: S301 - our own
+    assert (file.name, file.size) == (f"{folder}/a.txt", 9)
+
+
 def test_what_spill_takes_is_said() -> None:
     with pytest.raises(TypeError, match="a whole number or a path, not bytes"):
         nearfirst.open("x", spill=b"/tmp")  # type: ignore[arg-type]

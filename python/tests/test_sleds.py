@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from html.parser import HTMLParser
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import nearfirst
@@ -30,6 +32,18 @@ def test_sleds_cover_the_file(file: Path) -> None:
         assert sled.place in ("near", "far", "unknown")
         end += sled.length
     assert end == file.stat().st_size
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_costs_are_pickled(file: Path, protocol: int) -> None:
+    def kept(value: Any, fields: str) -> None:
+        again = pickle.loads(pickle.dumps(value, protocol))  # noqa: S301 - our own
+        assert type(again) is type(value)
+        assert attrgetter(*fields.split())(again) == attrgetter(*fields.split())(value)
+
+    for sled in nearfirst.sleds(file):
+        kept(sled, "offset length device place latency latency_p90 bandwidth bandwidth_p90")
+    kept(nearfirst.delivery_time(file), "p50 p90 unknown_bytes cold_bytes is_known")
 
 
 def test_a_delivery_time_covers_what_is_known(file: Path) -> None:

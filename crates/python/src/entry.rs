@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nearfirst::{Name, Status, Tier, Version};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{IntoPyDict as _, PyDict, PyString};
 
 use crate::costs::{costs, costs_by_now};
 use crate::{apart, name};
@@ -74,6 +74,9 @@ fn time(seconds: f64) -> PyResult<SystemTime> {
         if seconds < 0.0 { UNIX_EPOCH.checked_sub(away) } else { UNIX_EPOCH.checked_add(away) };
     time.ok_or_else(|| refused("too far from 1970"))
 }
+
+/// The arguments of an entry that need no name.
+type Positional<'py> = (Bound<'py, PyString>, Option<u64>);
 
 #[pymethods]
 impl Entry {
@@ -143,6 +146,20 @@ impl Entry {
     #[getter]
     fn is_cold(&self) -> bool {
         self.told.tier.is_cold()
+    }
+
+    /// To be pickled: of a file its name, about which the system is asked where it is unpickled.
+    fn __getnewargs_ex__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Positional<'py>, Bound<'py, PyDict>)> {
+        let nearfirst::Entry { name, size, version, modified, tier, .. } = &self.told;
+        let more = [
+            ("version", version.as_ref().map(Version::as_str).into_pyobject(py)?),
+            ("modified", seconds(*modified).into_pyobject(py)?),
+            ("is_cold", tier.is_cold().into_pyobject(py)?.to_owned().into_any()),
+        ];
+        Ok(((name::to_python(py, name), *size), more.into_py_dict(py)?))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -38,6 +38,13 @@ pub(crate) struct Sled {
     bandwidth_p90: Option<f64>,
 }
 
+/// Latency and bandwidth of a sled, and of either what nine in ten keep.
+type Cost = (Option<f64>, Option<f64>, Option<f64>, Option<f64>);
+/// A function and its arguments.
+type Call<'py, T> = (Bound<'py, PyAny>, T);
+/// A sled as it is pickled.
+type Pickled = (u64, u64, String, &'static str, Cost);
+
 impl From<&nearfirst::Sled> for Sled {
     fn from(sled: &nearfirst::Sled) -> Self {
         let estimate = sled.estimate;
@@ -58,6 +65,29 @@ impl From<&nearfirst::Sled> for Sled {
 impl Sled {
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("nearfirst._display")?.getattr("sleds")?.call1(([slf],))
+    }
+
+    /// As it was pickled.
+    #[staticmethod]
+    fn _unpickled(
+        offset: u64,
+        length: u64,
+        device: String,
+        place: &str,
+        cost: Cost,
+    ) -> PyResult<Self> {
+        let places = [Place::Near, Place::Far, Place::Unknown, Place::Cold].map(place_word);
+        let place = places.into_iter().find(|known| *known == place);
+        let place = place.ok_or_else(|| PyValueError::new_err("no place of a sled"))?;
+        let (latency, latency_p90, bandwidth, bandwidth_p90) = cost;
+        Ok(Self { offset, length, device, place, latency, latency_p90, bandwidth, bandwidth_p90 })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Call<'py, Pickled>> {
+        let sled = self.clone();
+        let cost = (sled.latency, sled.latency_p90, sled.bandwidth, sled.bandwidth_p90);
+        let pickled = (sled.offset, sled.length, sled.device, sled.place, cost);
+        Ok((py.get_type::<Self>().getattr("_unpickled")?, pickled))
     }
 
     fn __repr__(&self) -> String {
@@ -86,6 +116,17 @@ impl DeliveryTime {
     #[getter]
     fn is_known(&self) -> bool {
         self.unknown_bytes == 0
+    }
+
+    /// As it was pickled.
+    #[staticmethod]
+    fn _unpickled(p50: f64, p90: f64, unknown_bytes: u64, cold_bytes: u64) -> Self {
+        Self { p50, p90, unknown_bytes, cold_bytes }
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Call<'py, (f64, f64, u64, u64)>> {
+        let pickled = (self.p50, self.p90, self.unknown_bytes, self.cold_bytes);
+        Ok((py.get_type::<Self>().getattr("_unpickled")?, pickled))
     }
 
     fn __repr__(&self) -> String {
