@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp, statx};
+use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, StatxTimestamp, fcntl_getfl, statx};
 
 use crate::error::Failure;
 
@@ -36,6 +36,18 @@ pub(crate) fn regular_file<'a>(fd: c_int) -> Result<(BorrowedFd<'a>, Identity), 
             Err(Failure::new(libc::ESPIPE, message))
         }
     }
+}
+
+/// Makes sure that a descriptor can be read.
+///
+/// # Errors
+/// `EBADF`.
+pub(crate) fn is_to_read(fd: c_int, file: BorrowedFd<'_>) -> Result<(), Failure> {
+    let mode = fcntl_getfl(file).map_err(|error| Failure::of_descriptor(fd, error))?;
+    if mode & OFlags::RWMODE == OFlags::WRONLY || mode.contains(OFlags::PATH) {
+        return Err(Failure::new(libc::EBADF, format!("descriptor {fd} is not open for reading")));
+    }
+    Ok(())
 }
 
 /// Which file a descriptor stands for, of whatever kind.

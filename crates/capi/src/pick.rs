@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nearfirst::{Picker, Piece, Place, Plan, Sled, pull_edges};
 
 use crate::costs::costs;
-use crate::descriptor::{Identity, regular_file};
+use crate::descriptor::{Identity, is_to_read, regular_file};
 use crate::error::Failure;
 
 /// The piece size where the caller leaves it to the library: past it, larger
@@ -58,6 +58,7 @@ impl Pick {
     /// Begins to pick from the regular file open at `fd`.
     pub(crate) fn new(fd: c_int, options: PickOptions) -> Result<Self, Failure> {
         let (file, identity) = regular_file(fd)?;
+        is_to_read(fd, file)?;
         let piece_bytes = match options.piece_bytes {
             0 => PIECE_BYTES_DEFAULT,
             bytes => bytes,

@@ -40,15 +40,15 @@ static PICKS: Picks = Picks::new();
 ///
 /// With a `separator`, a byte from 0 to 255, every piece starts at the start of
 /// a record and ends with one or at the end of the file; a record longer than
-/// `piece_bytes` comes whole. To find the ends of records the library reads
-/// from the file, which must be open for reading. `NF_NO_RECORDS` asks for plain pieces.
+/// `piece_bytes` comes whole; to find the ends of records the library reads
+/// from the file. `NF_NO_RECORDS` asks for plain pieces.
 ///
 /// The descriptor stays the caller's, who keeps it open while picking; its
 /// file offset is never moved. What is handed out is the file as long as it is
 /// now: what is appended later is not.
 ///
-/// Returns the pick, or -1 with `errno`: `EBADF`, `EISDIR`, `ESPIPE`, `EINVAL`
-/// for another separator or plan, or what reading the file gave.
+/// Returns the pick, or -1 with `errno`: `EBADF` (not open, or not for reading), `EISDIR`,
+/// `ESPIPE`, `EINVAL` for another separator or plan, or what reading the file gave.
 #[unsafe(no_mangle)]
 pub extern "C" fn nf_pick_init(
     fd: c_int,

@@ -179,10 +179,13 @@ int main(void) {
     CHECK(pick > 0 && nf_pick_next(pick, &piece) == 0 && nf_pick_finish(pick) == 0);
     CHECK(close(fd) == 0);
 
-    /* A descriptor that may not be read has sleds, but its records cannot be found. */
+    /* A descriptor that may not be read has sleds, but no pieces to be read. */
     write_file("errors.data", 3);
     fd = open("errors.data", O_WRONLY);
     CHECK(fd >= 0 && nf_sleds_get(fd, NULL, 0) == 1);
+    FAILS(nf_pick_init(fd, 0, NF_NO_RECORDS, NF_BEST), -1, EBADF, "is not open for reading");
+    FAILS(nf_pick_init(fd, 0, '\n', NF_BEST), -1, EBADF, "is not open for reading");
+    FAILS(sleds_pick_init(fd, 4096), -1, EBADF, "is not open for reading");
     CHECK(close(fd) == 0);
     return 0;
 }
