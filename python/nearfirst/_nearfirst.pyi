@@ -441,6 +441,7 @@ def open(  # noqa: A001
     spill_bytes: int | None,
     spill_folder: str | None,
     allow_programs: bool,
+    allow_private_links: bool,
     storage: dict[str, str],
     yields_errors: bool,
     stores: list[tuple[str, object]],

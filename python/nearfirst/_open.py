@@ -34,6 +34,7 @@ def open(  # noqa: A001, PLR0913
     jobs: int | None = None,
     spill: int | str | os.PathLike[str] | None = None,
     allow_programs: bool = False,
+    allow_private_links: bool = False,
     storage_options: Mapping[str, object] | None = None,
     stores: Mapping[str, Store | AbstractFileSystem] | None = None,
     stall: float | None = None,
@@ -58,6 +59,8 @@ def open(  # noqa: A001, PLR0913
         spill: Bytes that may lie on disk beyond the budget (0: none), or the
             folder for them.
         allow_programs: Run the programs that specs name.
+        allow_private_links: Follow links of public pages to private networks and to files of
+            this machine; names in lists of servers as well.
         storage_options: Options of object stores (`region`, `endpoint`,
             `access_key_id`), over those of the environment; also by the names that
             fsspec, obstore and boto have for them (`key`, `secret`, `endpoint_url`).
@@ -89,6 +92,7 @@ def open(  # noqa: A001, PLR0913
         spill_bytes,
         spill_folder,
         _flag("allow_programs", allow_programs),
+        _flag("allow_private_links", allow_private_links),
         _options(storage_options),
         errors == "yield",
         _stores(stores),

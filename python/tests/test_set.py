@@ -13,10 +13,13 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nearfirst
 import pytest
+
+if TYPE_CHECKING:
+    from conftest import Server
 
 
 def names(members: nearfirst.Set) -> list[str]:
@@ -338,6 +341,7 @@ def test_a_closed_set_says_so(folder: Path) -> None:
         (["x"], {"storage_options": {"client_kwargs": 3}}, TypeError),
         (["x"], {"allow_programs": "no"}, TypeError),
         (["x"], {"allow_programs": 1}, TypeError),
+        (["x"], {"allow_private_links": 1}, TypeError),
         (["x"], {"what": 1}, TypeError),
     ],
 )
@@ -350,6 +354,18 @@ def test_an_unknown_storage_option_is_told_with_the_nearest() -> None:
     for ask in (nearfirst.open, nearfirst.sleds, nearfirst.delivery_time):
         with pytest.raises(ValueError, match=r"endpont: .* did you mean endpoint"):
             ask("x", storage_options={"endpont": "http://host"})
+
+
+def test_the_list_of_a_server_names_files_where_that_is_allowed(
+    folder: Path, server: Server
+) -> None:
+    spec = "@" + server.put("list", f"{folder}/a.txt\n".encode())
+    with pytest.raises(nearfirst.Refused, match="unless private links are allowed"):
+        next(nearfirst.open(spec))
+    allowed = nearfirst.open(spec, allow_private_links=True)
+    assert next(allowed).read() == b"text of a"
+    with pytest.raises(ValueError, match="allow_private_links"):
+        nearfirst.open(spec) | allowed
 
 
 def test_entries_are_pickled(folder: Path) -> None:

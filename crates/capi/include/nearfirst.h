@@ -127,6 +127,8 @@ struct nf_set_options {
   int duplicates;
   // Other than 0: programs that specs name are run. Otherwise they are `EPERM`.
   int allow_programs;
+  // Other than 0: links of public pages to private networks and to files of this machine are followed.
+  int allow_private_links;
   // The priority of each member; null: all the same.
   nf_rank rank;
   // Passed to `rank` and `release`.
@@ -278,7 +280,7 @@ int64_t nf_set_digest(nf_set set,
 const char *nf_last_error(void);
 
 // Opens the set of what is in either set. Both stay open, and what was made of
-// them goes on when they are closed.
+// them goes on when they are closed. Members are read with what `left` allows.
 //
 // Returns the new set, or -1 with `errno`: `EBADF` (no such set), `EMFILE`.
 nf_set nf_set_union(nf_set left, nf_set right);

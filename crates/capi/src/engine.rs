@@ -1,4 +1,4 @@
-//! The engine that the sets of this process share: made when the first set is
+//! The engines that the sets of this process share: made when the first set is
 //! opened, of the process that made the first call on sets, and of no fork of it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,24 +31,26 @@ pub(crate) fn own() -> Result<(), Failure> {
     }
 }
 
-/// The engine; its threads start with the first call.
+/// The engine of sets that follow private links, or of those that do not; its threads start with the
+/// first call.
 ///
 /// # Errors
 /// A configuration that cannot be read, or no threads: another call tries again.
-pub(crate) fn engine() -> Result<&'static Engine, Failure> {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
+pub(crate) fn engine(private_links: bool) -> Result<&'static Engine, Failure> {
+    static ENGINES: [OnceLock<Engine>; 2] = [const { OnceLock::new() }; 2];
     static MAKING: Mutex<()> = Mutex::new(());
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(engine) = ENGINE.get() {
+    let place = &ENGINES[usize::from(private_links)];
+    if let Some(engine) = place.get() {
         return Ok(engine);
     }
     let options = StoresOptions {
         // Sets whose caller does not allow programs are refused when they are opened.
-        permissions: Permissions { programs: true, private_links: false },
+        permissions: Permissions { programs: true, private_links },
         bindings: Bindings::load()?,
         ..StoresOptions::default()
     };
     let stores = Arc::new(Stores::new(Arc::clone(costs()), &options));
     let engine = Engine::new(stores, Arc::clone(costs()), EngineOptions::default())?;
-    Ok(ENGINE.get_or_init(|| engine))
+    Ok(place.get_or_init(|| engine))
 }

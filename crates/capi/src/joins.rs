@@ -13,7 +13,7 @@ use crate::open_sets;
 use crate::sets::SetId;
 
 /// Opens the set of what is in either set. Both stay open, and what was made of
-/// them goes on when they are closed.
+/// them goes on when they are closed. Members are read with what `left` allows.
 ///
 /// Returns the new set, or -1 with `errno`: `EBADF` (no such set), `EMFILE`.
 #[unsafe(no_mangle)]

@@ -43,6 +43,8 @@ pub struct SetOptions {
     pub duplicates: c_int,
     /// Other than 0: programs that specs name are run. Otherwise they are `EPERM`.
     pub allow_programs: c_int,
+    /// Other than 0: links of public pages to private networks and to files of this machine are followed.
+    pub allow_private_links: c_int,
     /// The priority of each member; null: all the same.
     pub rank: Rank,
     /// Passed to `rank` and `release`.
@@ -108,11 +110,12 @@ pub unsafe extern "C" fn nf_set_open_with(
         if options.is_none_or(|options| options.allow_programs == 0) {
             no_programs(&specs)?;
         }
+        let private_links = options.is_some_and(|options| options.allow_private_links != 0);
         let options = match (options, data) {
             (Some(options), Some(data)) => options_of(options, data)?,
             _ => nearfirst::SetOptions::default(),
         };
-        open_sets::insert(Set::open(engine()?, specs, options))
+        open_sets::insert(Set::open(engine(private_links)?, specs, options))
     })
 }
 

@@ -259,6 +259,19 @@ fn figure_1_goes_on_after_a_page_that_cannot_be_read() {
 }
 
 #[test]
+fn private_links_are_followed_where_that_is_allowed() {
+    if !is_there("gcc") {
+        return;
+    }
+    let folder = files("private_links.files", &[b"near\n".to_vec()]);
+    let server = Misbehaving::new();
+    let list = format!("{}\n", folder.join("0.c").display());
+    server.answer("/list", Answer::bytes(list));
+    let program = compiled("tests/c/private_links.c", Link::Shared);
+    done(command(&program, &[], &folder).arg(format!("@{}", server.url("/list"))));
+}
+
+#[test]
 fn figure_1_has_no_memory_errors() {
     if !is_there("gcc") || !is_there("valgrind") {
         return;

@@ -137,6 +137,7 @@ impl Shared {
             theirs.get(py).is_some_and(|theirs| same(py, ours, scheme, &theirs))
         };
         self.options.storage == other.options.storage
+            && self.options.allow_private_links == other.options.allow_private_links
             && self.stores.len() == other.stores.len()
             && self.stores.iter().zip(&other.stores).all(is_same)
     }

@@ -18,6 +18,7 @@ pub(crate) struct Options {
     pub(crate) spill_bytes: Option<u64>,
     pub(crate) spill_folder: Option<PathBuf>,
     pub(crate) allow_programs: bool,
+    pub(crate) allow_private_links: bool,
     pub(crate) storage: StorageOptions,
     pub(crate) stall: Option<Duration>,
 }
@@ -47,7 +48,10 @@ impl Options {
         Ok(StoresOptions {
             // Who lists waits as long for a page as who reads does for bytes, if told how long.
             answer_max: self.stall.unwrap_or(defaults.answer_max),
-            permissions: Permissions { programs: self.allow_programs, private_links: false },
+            permissions: Permissions {
+                programs: self.allow_programs,
+                private_links: self.allow_private_links,
+            },
             storage: self.storage.clone(),
             bindings: Bindings::load()?,
             ..defaults

@@ -381,12 +381,12 @@ impl Set {
         })
     }
 
-    /// What is in either, both opened with the same stores and options of these: a new set.
+    /// What is in either, both opened with the same stores, options of these and links allowed: a new set.
     fn __or__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
         let (left, right) = (self.open()?, other.open()?);
         if !left.grounds[0].shared.reads_as(py, &right.grounds[0].shared) {
             return Err(PyValueError::new_err(
-                "a union is of sets that were opened with the same stores and storage_options",
+                "a union is of sets that were opened with the same stores, storage_options and allow_private_links",
             ));
         }
         let either = nearfirst::Set::union;
@@ -550,6 +550,7 @@ pub(crate) fn open(
     spill_bytes: Option<u64>,
     spill_folder: Option<PathBuf>,
     allow_programs: bool,
+    allow_private_links: bool,
     storage: BTreeMap<String, String>,
     yields_errors: bool,
     stores: Vec<(String, Py<PyAny>)>,
@@ -566,6 +567,7 @@ pub(crate) fn open(
         spill_bytes,
         spill_folder,
         allow_programs,
+        allow_private_links,
         storage,
         stall,
     };
