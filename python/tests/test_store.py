@@ -98,6 +98,16 @@ def test_patterns_and_names() -> None:
         next(opened(store, "mine://box/none"))
 
 
+def test_names_without_a_scheme_are_an_error() -> None:
+    class Bare(Objects):
+        def list(self, folder: str, *, recursive: bool) -> Iterator[nearfirst.Entry]:
+            for entry in super().list(folder, recursive=recursive):
+                yield nearfirst.Entry(entry.name.removeprefix("mine://"), entry.size)
+
+    with pytest.raises(nearfirst.Refused, match=r"box/a: .* begin with mine://"):
+        next(opened(Bare({"a": b""})))
+
+
 def test_a_large_object_is_read_in_parts() -> None:
     store = Objects({"large": LARGE})
     (member,) = opened(store)

@@ -195,6 +195,12 @@ impl Asks {
     }
 }
 
+/// Of a name that would be another store's, or a file's.
+fn foreign(name: Name, begin: &[u8]) -> Error {
+    let begin = String::from_utf8_lossy(begin);
+    Error::refused(name, format!("its store lists it, and its names begin with {begin}"))
+}
+
 fn mismatched(name: Name) -> Error {
     Error::refused(name, "its store answered what was not asked")
 }
@@ -237,15 +243,15 @@ impl Store for PythonStore {
         let folder = &literal[..literal.len() - last_component(literal).len()];
         let recursive = parsed.is_recursive() || depth(&text) > depth(folder);
         let folder = Name::new([&begin[..], folder].concat());
-        let matches = move |entry: &Result<Entry, Error>| match entry {
-            Ok(entry) => {
-                let rest = entry.name.as_bytes().strip_prefix(&begin[..]);
-                rest.is_some_and(|rest| parsed.matches(rest))
-            }
-            Err(_) => true,
+        let matching = move |entry: Result<Entry, Error>| match entry {
+            Ok(entry) => match entry.name.as_bytes().strip_prefix(&begin[..]) {
+                Some(rest) => parsed.matches(rest).then_some(Ok(entry)),
+                None => Some(Err(foreign(entry.name, &begin))),
+            },
+            error => Some(error),
         };
         let listed = self.asks.clone().listed(folder, recursive);
-        listed.filter(move |entry| futures::future::ready(matches(entry))).boxed()
+        listed.filter_map(move |entry| futures::future::ready(matching(entry))).boxed()
     }
 }
 
