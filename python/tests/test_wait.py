@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import nearfirst
@@ -51,6 +52,21 @@ def test_ctrl_c_is_heard_while_a_member_is_waited_for(server: Server) -> None:
     members = nearfirst.open(server.put("held", b"ab", hold=True))
     interrupted(server, lambda: next(members).read())
     server.released.set()
+
+
+def test_ctrl_c_is_heard_among_ranks() -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def rank(_: nearfirst.Entry) -> float:
+        asked.set()
+        over.wait(0.01)
+        return 1.0
+
+    names = [f"/none/{number}" for number in range(100 * PATIENCE_S)]
+    members = nearfirst.open(nearfirst.list_of(names), order="rank", rank=rank)
+    waited = SimpleNamespace(asked=asked)
+    interrupted(waited, lambda: next(members))  # type: ignore[arg-type]
+    over.set()
 
 
 LISTINGS: dict[str, Callable[[nearfirst.Set], object]] = {
