@@ -41,6 +41,35 @@ fn a_new_calibration_replaces_what_was_known() {
 }
 
 #[test]
+fn a_glance_does_not_make_a_long_measurement_forgotten() {
+    let ground = Ground::new();
+    ground.create("file", vec![b'x'; 2 << 20]);
+    let device = ground.fill_table(0.5, 1e6);
+    if device == "memory" {
+        eprintln!("skipped: files lie in memory here");
+        return;
+    }
+    let many = |value: &str| vec![value; 30].join(", ");
+    let table = format!(
+        "version = 1\n[device.memory]\nlatency_s = [1e-6]\nbandwidth_large = [1e9]\n\
+         [device.{device:?}]\nlatency_s = [{}]\nbandwidth_small = [{}]\n",
+        many("0.5"),
+        many("1e6")
+    );
+    fs::write(ground.state().join("devices.toml"), table).unwrap();
+    // Time for the fewest reads.
+    let output = ground.run(&["calibrate", "--json", "--seconds", "0.000001", "file"]);
+    let [found] = &objects(&output)[..] else { panic!("one: {}", stderr(&output)) };
+    assert_eq!(found["latency_s"]["p50"], 0.5, "{found}");
+    assert_eq!(found["bandwidth"]["small"]["p50"], 1e6, "{found}");
+    assert!(stderr(&output).contains("file: too few reads to forget"), "{}", stderr(&output));
+    let output = ground.run(&["calibrate", "--json", "file"]);
+    let [found] = &objects(&output)[..] else { panic!("one: {}", stderr(&output)) };
+    assert!(found["latency_s"]["p50"].as_f64().unwrap() < 0.5, "{found}");
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
 fn what_tells_too_little_leaves_what_was_known() {
     let ground = Ground::new();
     ground.create("small", vec![b'x'; 100_000]);

@@ -143,9 +143,26 @@ impl DeviceTable {
         Self { entries: entries.map(|(device, entry)| (device.clone(), entry.clone())).collect() }
     }
 
-    /// Forgets a device, so that a new calibration stands alone.
+    /// Forgets a device.
     pub fn forget(&mut self, device: &Device) {
         self.entries.remove(device);
+    }
+
+    /// Takes over what a calibration found of `device`. It replaces what was known, but where it has
+    /// too few reads to stand alone they are added to what was known, as those of every day are; and
+    /// what it did not read at all stays. Whether all that it read stands alone.
+    pub fn renew(&mut self, device: &Device, mut found: Self) -> bool {
+        let Some(found) = found.entries.remove(device) else { return true };
+        let known = self.entries.entry(device.clone()).or_default();
+        let Entry { latency_s, bandwidth: [small, medium, large], near_bandwidth, .. } = known;
+        let olds = [latency_s, small, medium, large, near_bandwidth];
+        let [small, medium, large] = found.bandwidth;
+        let news = [found.latency_s, small, medium, large, found.near_bandwidth];
+        let read = olds.into_iter().zip(news).filter(|(_, new)| !new.samples().is_empty());
+        let added =
+            read.map(|(old, new)| old.renew(new)).filter(|stand_alone| !stand_alone).count();
+        known.keeps_cache = found.keeps_cache.or(known.keeps_cache);
+        added == 0
     }
 
     /// Sets one device's estimate exactly, in seconds and bytes per second

@@ -284,24 +284,26 @@ impl Costs {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
     }
 
-    /// Puts what measuring a device found in the place of what was known of it;
-    /// [`Costs::save`] writes it down.
-    pub fn calibrate(&self, probe: Probe) {
-        let mut table = self.table();
-        let keeps_cache = probe.keeps_cache.or(table.keeps_cache(&probe.device));
-        table.forget(&probe.device);
+    /// Puts what measuring a device found in the place of what was known of it, or beside that where
+    /// it is much less ([`DeviceTable::renew`]); [`Costs::save`] writes it down. Whether what was known
+    /// counts no more.
+    pub fn calibrate(&self, probe: Probe) -> bool {
+        let mut found = DeviceTable::default();
         for seen in probe.observations {
-            table.observe(&probe.device, seen);
+            found.observe(&probe.device, seen);
         }
         for (bytes, seconds) in probe.near {
-            table.observe_near(&probe.device, bytes, seconds);
+            found.observe_near(&probe.device, bytes, seconds);
         }
-        if let Some(keeps) = keeps_cache {
-            table.set_keeps_cache(&probe.device, keeps);
+        if let Some(keeps) = probe.keeps_cache {
+            found.set_keeps_cache(&probe.device, keeps);
         }
+        let mut table = self.table();
+        let stands_alone = table.renew(&probe.device, found);
         table.set_updated(&probe.device, self.clock.unix_s());
         drop(table);
         self.note_learned(&probe.device);
+        stands_alone
     }
 
     /// Writes down what reads taught, if they taught anything; other devices are left as saved.

@@ -23,9 +23,10 @@ use target::Target;
 /// is no file of a megabyte gets a temporary one, which has no name and is gone when it is closed.
 ///
 /// Without a PATH, memory and every device behind a mount are measured; a mount that does not
-/// answer is passed over. With one, memory is measured too if it never was. What is found replaces what was known of a device, is saved in the
-/// device table (root's for all users, others' for themselves), and is corrected by what later
-/// reads take.
+/// answer is passed over. With one, memory is measured too if it never was. What is found replaces
+/// what was known of a device (where few reads are made, as in a short time, it is added to that), is
+/// saved in the device table (root's for all users, others' for themselves), and is corrected by what
+/// later reads take.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
@@ -82,7 +83,12 @@ fn measure_all(
                 if measured.contains(&device) {
                     continue;
                 }
-                costs.calibrate(probe);
+                if !costs.calibrate(probe) {
+                    messages::note(format_args!(
+                        "{}: too few reads to forget the earlier ones, which count too; --seconds gives it more time",
+                        target.name()
+                    ));
+                }
                 let row = Row::new(&costs.table(), &device, path.into_iter().collect());
                 if args.json {
                     json::line(out, &devices::record::device(&row))?;
