@@ -86,9 +86,13 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A count with its noun: `1 file`, `3 files`.
+/// A count with its noun: `1 file`, `3 files`, `2 entries`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    match noun.strip_suffix('y') {
+        _ if count == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {noun}s"),
+    }
 }
 
 /// A file name as it can be shown on one line: control characters and bytes
@@ -171,6 +175,13 @@ mod tests {
         assert_eq!(percent(999_999, 1_000_000), "99.9 %");
         assert_eq!(percent(5, 5), "100 %");
         assert_eq!(percent(1, 3), "33 %");
+    }
+
+    #[test]
+    fn nouns_agree_with_their_counts() {
+        let files = [0, 1, 2].map(|count| counted(count, "file"));
+        assert_eq!(files, ["0 files", "1 file", "2 files"]);
+        assert_eq!([counted(1, "entry"), counted(3, "entry")], ["1 entry", "3 entries"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod asking;
 mod calibrate;
 mod cat;
+mod columns;
 mod cp;
 mod devices;
 mod divide;

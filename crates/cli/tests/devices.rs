@@ -33,7 +33,7 @@ fn an_unmeasured_device_has_no_numbers() {
         text.lines().any(|line| line.starts_with("memory ") && line.contains("assumed")),
         "{text}"
     );
-    let unmeasured = text.lines().filter(|line| line.contains("never measured"));
+    let unmeasured = text.lines().filter(|line| line.contains("  never  "));
     assert!(unmeasured.clone().count() > 0, "{text}");
     assert!(unmeasured.clone().all(|line| line.contains("  ?")), "{text}");
 }

@@ -48,7 +48,12 @@ fn of_two_recordings_the_second_shows_what_is_gained() {
     let text = nearfirst(&state, &["trees", "replay", "--by", "paper", "--device", "instant"]);
     let text = text.arg(&traces[0]).run();
     text.succeeds();
-    assert!(text.text().lines().nth(1).is_some_and(|line| line.trim().starts_with("paper ")));
+    let text = text.text();
+    let [name, headings, paper] = text.lines().collect::<Vec<_>>()[..] else {
+        panic!("three: {text}")
+    };
+    assert!(name.ends_with(&format!("/first: {} reads", rows[0]["reads"])), "{name}");
+    assert!(headings.starts_with("by ") && paper.starts_with("paper "), "{paper}");
     let no_trace = nearfirst(&state, &["trees", "replay"]).arg(&script).run();
     assert_eq!((no_trace.code(), no_trace.text()), (1, String::new()), "not even a header");
     // What was learned before is known if it is asked for, and is left as it is.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use nearfirst::{Clock, Costs, Local, TableFiles};
 
+use crate::columns::{self, Side};
 use crate::{human, json, messages, outcome};
 
 pub(crate) use row::Row;
@@ -48,43 +49,46 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn table(out: &mut impl Write, rows: &[Row], now_s: u64) -> io::Result<()> {
-    let width = rows.iter().map(|row| row.device.name().chars().count()).max().unwrap_or(0).max(6);
-    writeln!(
-        out,
-        "{:width$}  {:>8}  {:>8}  {:>11}  {:>11}  {:>11}  {:<20}  mounted on",
-        "device", "latency", "9 in 10", "to 128 KiB", "to 4 MiB", "larger", "known",
-    )?;
-    for row in rows {
-        let name = human::name(row.device.name()).to_string();
-        write!(out, "{name:width$}")?;
-        match &row.estimates {
-            Some([small, medium, large]) => {
-                let latency = small.latency;
-                let (p50, p90) = (human::seconds(latency.p50), human::seconds(latency.p90));
-                write!(out, "  {p50:>8}  {p90:>8}")?;
-                for estimate in [small, medium, large] {
-                    write!(out, "  {:>11}", human::rate(estimate.bandwidth.p50))?;
-                }
-            }
-            None => write!(out, "  {:>8}  {:>8}  {:>11}  {:>11}  {:>11}", "?", "?", "?", "?", "?")?,
-        }
-        let points: Vec<_> =
-            row.mount_points.iter().map(|point| human::name(point).to_string()).collect();
-        writeln!(out, "  {:<20}  {}", known(row, now_s), points.join(" "))?;
-    }
-    Ok(())
+    let headings = [
+        (Side::Left, "device"),
+        (Side::Right, "latency"),
+        (Side::Right, "9 in 10"),
+        (Side::Right, "≤128 KiB"),
+        (Side::Right, "≤4 MiB"),
+        (Side::Right, "larger"),
+        (Side::Left, "measured"),
+        (Side::Left, "mounted"),
+    ];
+    columns::table(out, headings, &rows.iter().map(|row| cells(row, now_s)).collect::<Vec<_>>())
 }
 
-/// Since when, or from where, the estimate is known.
-fn known(row: &Row, now_s: u64) -> String {
+fn cells(row: &Row, now_s: u64) -> [String; 8] {
+    let [latency, slow_latency, small, medium, large] = match &row.estimates {
+        Some([small, medium, large]) => [
+            human::seconds(small.latency.p50),
+            human::seconds(small.latency.p90),
+            human::rate(small.bandwidth.p50),
+            human::rate(medium.bandwidth.p50),
+            human::rate(large.bandwidth.p50),
+        ],
+        None => std::array::from_fn(|_| "?".to_owned()),
+    };
+    let device = human::name(row.device.name()).to_string();
+    let points: Vec<_> =
+        row.mount_points.iter().map(|point| human::name(point).to_string()).collect();
+    [device, latency, slow_latency, small, medium, large, measured(row, now_s), points.join(" ")]
+}
+
+/// When the estimate was measured, or from where it comes.
+fn measured(row: &Row, now_s: u64) -> String {
     match row.source {
-        row::Source::Unknown => "never measured".to_owned(),
+        row::Source::Unknown => "never".to_owned(),
         row::Source::Assumed => "assumed".to_owned(),
-        row::Source::NfsStatistics => "from NFS statistics".to_owned(),
+        row::Source::NfsStatistics => "by NFS".to_owned(),
         row::Source::Given => "given".to_owned(),
         row::Source::Measured => match now_s.saturating_sub(row.updated_s) {
-            ..60 => "measured just now".to_owned(),
-            age => format!("measured {} ago", age_text(age)),
+            ..60 => "just now".to_owned(),
+            age => format!("{} ago", age_text(age)),
         },
     }
 }

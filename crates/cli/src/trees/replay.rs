@@ -13,6 +13,7 @@ use tree::replay::{
 use tree::{Learner, Matching, Patterns};
 
 use super::traces;
+use crate::columns::{self, Side};
 use crate::json::{self, Name};
 use crate::{human, messages};
 
@@ -95,7 +96,7 @@ struct Record<'a> {
     elapsed_s: f64,
 }
 
-/// Plays traces and writes a line for each and each predictor; what was learned before is in `patterns`.
+/// Plays traces and writes what each predictor came to; what was learned before is in `patterns`.
 pub(super) fn run(args: &Args, patterns: &Patterns, as_json: bool) -> io::Result<()> {
     let mut predictors: Vec<_> =
         args.by.iter().map(|&by| (by, by.predictor(patterns.clone()))).collect();
@@ -105,19 +106,24 @@ pub(super) fn run(args: &Args, patterns: &Patterns, as_json: bool) -> io::Result
         ..Options::default()
     };
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut has_header = as_json;
+    let mut is_first = true;
     for name in &args.traces {
         let Some(trace) = read(name, args) else { continue };
-        if !std::mem::replace(&mut has_header, true) {
-            header(&mut out)?;
-        }
+        let mut reports = Vec::new();
         for (by, predictor) in &mut predictors {
             let report = simulate(&trace, predictor.as_mut(), &options);
             if as_json {
                 json::line(&mut out, &record(name, *by, &report))?;
+                out.flush()?;
             } else {
-                row(&mut out, name, *by, &report)?;
+                reports.push((*by, report));
             }
+        }
+        if !as_json {
+            if !std::mem::take(&mut is_first) {
+                writeln!(out)?;
+            }
+            table(&mut out, name, &reports)?;
             out.flush()?;
         }
     }
@@ -165,44 +171,40 @@ fn read(name: &OsStr, args: &Args) -> Option<Trace> {
     trace.inspect_err(|error| failed(error)).ok()
 }
 
-fn header(out: &mut impl Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:>17}  {:>7}  {:>7}  {:>6}  {:>9}  {:>6}  {:>9}  {:>9}  {:>9}  {:>9}  trace",
-        "by",
-        "reads",
-        "misses",
-        "late",
-        "predicted",
-        "right",
-        "fetched",
-        "wasted",
-        "waited",
-        "took"
-    )
+/// A trace, and what each predictor came to on it.
+fn table(out: &mut impl Write, name: &OsStr, reports: &[(By, Report)]) -> io::Result<()> {
+    let reads = reports.first().map_or(0, |(_, report)| report.references);
+    writeln!(out, "{}: {}", human::name(name), human::counted(reads, "read"))?;
+    let headings = [
+        (Side::Left, "by"),
+        (Side::Right, "misses"),
+        (Side::Right, "late"),
+        (Side::Right, "predicted"),
+        (Side::Right, "right"),
+        (Side::Right, "fetched"),
+        (Side::Right, "wasted"),
+        (Side::Right, "waited"),
+        (Side::Right, "took"),
+    ];
+    columns::table(out, headings, &reports.iter().map(row).collect::<Vec<_>>())
 }
 
-fn row(out: &mut impl Write, name: &OsStr, by: By, report: &Report) -> io::Result<()> {
-    let right = if report.predicted == 0 {
-        String::new()
-    } else {
-        human::percent(report.right, report.predicted)
+fn row((by, report): &(By, Report)) -> [String; 9] {
+    let right = match report.predicted {
+        0 => "-".to_owned(),
+        predicted => human::percent(report.right, predicted),
     };
-    writeln!(
-        out,
-        "{:>17}  {:>7}  {:>7}  {:>6}  {:>9}  {:>6}  {:>9}  {:>9}  {:>9}  {:>9}  {}",
+    [
         by.word(),
-        report.references,
-        report.misses,
-        report.late,
-        report.predicted,
+        report.misses.to_string(),
+        report.late.to_string(),
+        report.predicted.to_string(),
         right,
         human::bytes(report.fetched_bytes),
         human::bytes(report.wasted_bytes),
         human::seconds(report.waited.as_secs_f64()),
         human::seconds(report.elapsed.as_secs_f64()),
-        human::name(name)
-    )
+    ]
 }
 
 fn record<'a>(name: &'a OsStr, by: By, report: &Report) -> Record<'a> {

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use tree::{Account, Branch, Listed, What};
 
+use crate::columns::{self, Side};
 use crate::human;
 
 /// Shares of runs below this are said.
@@ -18,35 +19,40 @@ pub(super) fn shown(name: &[u8]) -> String {
 }
 
 pub(super) fn table(out: &mut impl Write, programs: &[Listed]) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:>6}  {:>9}  {:>8}  {:>6}  {:>8}  {:>8}  {:>9}  {:>8}  program",
-        "runs", "predicted", "in time", "late", "missed", "unused", "wasted", "saved"
-    )?;
-    for Listed { name, account, .. } in programs {
-        writeln!(
-            out,
-            "{:>6}  {:>9}  {:>8}  {:>6}  {:>8}  {:>8}  {:>9}  {:>8}  {}",
-            account.runs,
-            account.predicted,
-            account.in_time,
-            account.late,
-            account.missed,
-            account.unused,
+    let headings = [
+        (Side::Right, "runs"),
+        (Side::Right, "predicted"),
+        (Side::Right, "in time"),
+        (Side::Right, "late"),
+        (Side::Right, "missed"),
+        (Side::Right, "unused"),
+        (Side::Right, "wasted"),
+        (Side::Right, "saved"),
+        (Side::Left, "program"),
+    ];
+    let row = |Listed { name, account, .. }: &Listed| {
+        [
+            account.runs.to_string(),
+            account.predicted.to_string(),
+            account.in_time.to_string(),
+            account.late.to_string(),
+            account.missed.to_string(),
+            account.unused.to_string(),
             human::bytes(account.wasted_bytes),
             human::seconds(account.saved.as_secs_f64()),
-            shown(name)
-        )?;
-    }
-    Ok(())
+            shown(name),
+        ]
+    };
+    columns::table(out, headings, &programs.iter().map(row).collect::<Vec<_>>())
 }
 
 pub(super) fn account(out: &mut impl Write, programs: usize, sum: &Account) -> io::Result<()> {
     let percent = |share: Option<f64>| {
         share.map_or_else(|| "?".to_owned(), |share| format!("{:.1} %", share * 100.0))
     };
-    writeln!(out, "programs   {programs}, which ran {} times", sum.runs)?;
-    writeln!(out, "predicted  {} files", sum.predicted)?;
+    writeln!(out, "programs   {programs}")?;
+    writeln!(out, "runs       {}", sum.runs)?;
+    writeln!(out, "predicted  {}", human::counted(sum.predicted, "file"))?;
     writeln!(out, "in time    {}", sum.in_time)?;
     writeln!(out, "late       {}", sum.late)?;
     writeln!(out, "unused     {}", sum.unused)?;
