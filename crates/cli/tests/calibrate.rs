@@ -83,7 +83,7 @@ fn what_tells_too_little_leaves_what_was_known() {
     let output = ground.run(&["calibrate", BRIEF[0], BRIEF[1], "small", "sparse"]);
     assert_eq!(output.status.code(), Some(1));
     let told = stderr(&output);
-    assert!(told.contains("small: no file of at least 1048576 bytes"), "{told}");
+    assert!(told.contains("small: no file of at least 1 MiB"), "{told}");
     assert!(told.contains("sparse: too few reads came from the device"), "{told}");
     let devices = objects(&ground.run(&["devices", "--json"]));
     let known = devices.iter().find(|known| known["device"] == device.as_str()).unwrap();

@@ -56,7 +56,7 @@ pub enum Error {
         bytes_min: u64,
     },
     /// There is no such object (any more).
-    #[error("{}: not found", name.redacted())]
+    #[error("{}: {}", name.redacted(), missing(name))]
     NotFound {
         /// The object.
         name: Name,
@@ -244,10 +244,11 @@ impl Error {
             Self::Offline { size, .. } => format!("offline: reading it would recall {size} bytes"),
             Self::NothingToRead { bytes_min, .. } => {
                 format!(
-                    "no file of at least {bytes_min} bytes to read, and none may be made here; name a larger file or a folder that may be written"
+                    "no file of at least {} MiB to read, and none may be made here; name a larger file or a folder that may be written",
+                    bytes_min.div_ceil(1 << 20)
                 )
             }
-            Self::NotFound { .. } => "not found".to_owned(),
+            Self::NotFound { name } => missing(name).to_owned(),
             Self::Denied { reason, .. } => format!("access denied: {reason}"),
             Self::Busy { reason, .. } => format!("the server is busy: {reason}"),
             Self::Changed { .. } => "changed while it was read".to_owned(),
@@ -296,6 +297,11 @@ fn io_again(error: &io::Error) -> io::Error {
 pub fn io_reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(NUMBER).map_or(text.as_str(), |(reason, _)| reason).to_owned()
+}
+
+/// What is said of something that is not there: of this machine, as the system says it.
+fn missing(name: &Name) -> &'static str {
+    if name.path().is_some() { "No such file or directory" } else { "not found" }
 }
 
 /// The text of an error without the numbers of the system's errors that the standard library adds.
