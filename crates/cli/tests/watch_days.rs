@@ -71,8 +71,8 @@ fn what_both_queues_lost_is_forgotten_and_learning_goes_on() {
     });
     watch.has_learned(NOBODY);
     let said = watch.said();
-    let last = said.lines().rfind(|line| line.contains("events were lost")).expect("it says");
-    assert!(!last.contains("lost 0 times"), "{said}");
+    let last = said.lines().rfind(|line| line.contains("losses of events: ")).expect("it says");
+    assert!(!last.contains("losses of events: 0,"), "{said}");
     assert_eq!(runs(&watch, &ground, NOBODY), before, "a run of which a part was lost is none");
     assert!(ground.come_near(&watch, NOBODY, 1..FILES), "{}", watch.said());
     assert!(runs(&watch, &ground, NOBODY) > before);

@@ -206,8 +206,8 @@ pub fn attend(
             decisions
         });
         if let Err(error) = turned {
-            let why = io_reason(&error);
-            reporter.say(format_args!("the command is not seen any more: {why}"));
+            let reason = io_reason(&error);
+            reporter.say(format_args!("the command is not seen any more: {reason}"));
             break;
         }
         // Their number is enough.
@@ -280,7 +280,10 @@ struct Learned<'a> {
 /// next if another saves for too long.
 fn keep(store: &PatternStore, new: Learned<'_>, costs: &Costs, reporter: &Reporter) {
     let path = store.path();
-    let failed = |error| reporter.say(format_args!("{}: {}", path.display(), io_reason(&error)));
+    let failed = |error| {
+        let reason = io_reason(&error);
+        reporter.say(format_args!("{}: {reason}; what was learned is not kept", path.display()));
+    };
     match store.hold(HELD_FOR, costs.clock()) {
         Ok(Some(held)) => {
             save(&held, store, new, reporter).unwrap_or_else(|warning| reporter.say(warning));

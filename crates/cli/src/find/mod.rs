@@ -36,10 +36,10 @@ use self::parse::{Parsed, Show};
 use self::session::Session;
 use self::time::Calendar;
 use crate::asking::AskFlags;
-use crate::messages;
 use crate::reach::Reach;
 use crate::sets;
 use crate::sets::flags::StoreFlags;
+use crate::{human, messages};
 
 /// Find files as GNU find does, also by how long reading them will take
 ///
@@ -255,7 +255,10 @@ fn say_stats(session: &Session<'_>) {
     let stats = session.stats;
     let seconds = (session::now() - session.now) as f64 / time::SECOND as f64;
     messages::note(format_args!(
-        "{} entries seen, {} looked at, {} directories opened, {} asked for their cost, {seconds:.3} s",
-        stats.entries, stats.looks, stats.opens, stats.asks
+        "{} seen, {} looked at, {} opened, {} asked for their cost, {seconds:.3} s",
+        human::counted(stats.entries, "entry"),
+        stats.looks,
+        human::counted(stats.opens, "directory"),
+        stats.asks
     ));
 }

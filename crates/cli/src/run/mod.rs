@@ -163,7 +163,7 @@ fn unobserved(args: &Args, why: &Unobserved) -> ExitCode {
 }
 
 fn unread(refused: u64) -> String {
-    if refused > 0 { format!(", {refused} could not be read") } else { String::new() }
+    if refused > 0 { format!(", {refused} that could not be read") } else { String::new() }
 }
 
 /// What came of it, for a person.
@@ -172,14 +172,14 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
     if no_fetch {
         return vec![
             format!(
-                "{} predicted files were read, {} not; {} were read unpredicted",
+                "predicted files: {} read, {} not; {} read unpredicted",
                 untried.in_time + untried.late,
                 untried.unused,
                 untried.missed
             ),
             format!(
-                "nothing was fetched; {} files would have been ({}), {} were near already{}",
-                carried.spared,
+                "fetched: nothing; what would have been: {} ({}), {} near already{}",
+                human::counted(carried.spared, "file"),
                 human::bytes(carried.spared_bytes),
                 carried.near,
                 unread(carried.refused)
@@ -187,22 +187,22 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
         ];
     }
     let mut lines = vec![format!(
-        "{} predicted files were read in time, {} late, {} not at all; {} were read unpredicted",
+        "predicted files: {} read in time, {} late, {} not at all; {} read unpredicted",
         account.in_time, account.late, account.unused, account.missed
     )];
     let mut fetched = format!(
-        "{} files were fetched ({}), {} were near already{}",
-        carried.fetched,
+        "fetched: {} ({}), {} near already{}",
+        human::counted(carried.fetched, "file"),
         human::bytes(carried.fetched_bytes),
         carried.near,
         unread(carried.refused)
     );
     if carried.dropped > 0 {
-        let _ = write!(fetched, ", {} were given up for want of memory", carried.dropped);
+        let _ = write!(fetched, ", {} given up for want of memory", carried.dropped);
     }
     lines.push(fetched);
     lines.push(format!(
-        "about {} were saved; {} were fetched and not read",
+        "saved: about {}; fetched and not read: {}",
         human::seconds(account.saved.as_secs_f64()),
         human::bytes(account.wasted_bytes)
     ));

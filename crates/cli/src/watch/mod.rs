@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use watch::service::{self, AttendantOptions, ServiceOptions};
-use watch::system::Scope;
+use watch::service::{self, AttendantOptions, ServiceError, ServiceOptions};
+use watch::system::{self, Scope};
 
 use crate::messages;
 
@@ -94,7 +94,9 @@ fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     let served = service::serve(ServiceOptions { scope, state, attendant }, say);
     served.map_err(|error| {
         let is_root = rustix::process::geteuid().is_root();
-        anyhow::anyhow!("{error}{}", if is_root { "" } else { "; the service needs root" })
+        let says_so = matches!(error, ServiceError::System(system::Error::Refused { .. }));
+        let hint = if is_root || says_so { "" } else { "; the service needs root" };
+        anyhow::anyhow!("{error}{hint}")
     })
 }
 

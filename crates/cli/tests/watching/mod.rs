@@ -85,8 +85,8 @@ impl Watch {
         until("all answer", || {
             let rounds = rounds();
             let Some(round) = rounds.get(before) else { return false };
-            let asked = round.split_once(" users are attended to").map(|(front, _)| front);
-            let asked = asked.and_then(|front| front.rsplit(' ').next()?.parse().ok());
+            let asked = round.split_once("users attended to: ").map(|(_, rest)| rest);
+            let asked = asked.and_then(|rest| rest.split(',').next()?.parse().ok());
             asked.is_some_and(|asked: usize| round.matches(": of ").count() >= asked)
         });
         rounds().swap_remove(before)

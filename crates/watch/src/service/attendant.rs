@@ -157,8 +157,8 @@ impl Attendant {
         let account = self.learner.patterns().account().since(&self.before);
         let carried = self.driver.carrier().counts();
         format!(
-            "of {} predicted files {} were read in time, {} late, {} not at all; {} were read unpredicted; \
-             {} files were fetched ({} bytes), {} were near, {} could not be read, {} were given up",
+            "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted; \
+             {} fetched ({} bytes), {} near, {} that could not be read, {} given up",
             account.predicted,
             account.in_time,
             account.late,
@@ -177,8 +177,8 @@ impl Attendant {
         let untried = self.learner.untried();
         let carried = self.driver.carrier().counts();
         format!(
-            "of {} predicted files {} were read, {} not; {} were read unpredicted; \
-             {} files would have been fetched ({} bytes), {} were near, {} could not be read",
+            "of {} predicted, {} read, {} not; {} read unpredicted; \
+             {} that would have been fetched ({} bytes), {} near, {} that could not be read",
             untried.predicted,
             untried.in_time + untried.late,
             untried.unused,

@@ -201,8 +201,8 @@ impl Seen {
 
     fn report(&self, system: &System, users: &Users) -> String {
         format!(
-            "saw {} events: {} programs, {} opens; events were lost {} times, and {} to slow attendants; \
-             {} users are attended to on {} file systems",
+            "saw events: {}, of these programs: {}, opens: {}; losses of events: {}, to slow attendants: {}; \
+             users attended to: {}, file systems listened to: {}",
             self.events,
             self.programs,
             self.opens,
