@@ -48,6 +48,18 @@ fn without_help(command: clap::Command) -> clap::Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
+/// A line of a man page, with what is indented on lines of its own, and all of them indented alike.
+fn laid_out(line: &str) -> String {
+    let text = line.trim_start_matches(' ');
+    let indent = line.len() - text.len();
+    match text {
+        _ if indent == 0 => format!("{line}\n"),
+        "" => "\n".to_owned(),
+        // A point at the start would make it a command.
+        _ => format!(".in +{indent}n\n\\&{text}\n.in -{indent}n\n"),
+    }
+}
+
 /// The man page of a command, and those of its own commands.
 fn write_pages(folder: &Path, command: &clap::Command) -> io::Result<()> {
     // The usage as the help has it: of its own, a page names every flag there and no value.
@@ -58,8 +70,9 @@ fn write_pages(folder: &Path, command: &clap::Command) -> io::Result<()> {
         .manual("nearfirst");
     let mut page = Vec::new();
     man.render(&mut page)?;
-    // What follows the flags, limits and exit codes, keeps its lines.
-    let page = String::from_utf8_lossy(&page).replace("\n.SH EXTRA\n", "\n.SH NOTES\n.nf\n");
+    // What follows the flags: limits and exit codes.
+    let page = String::from_utf8_lossy(&page).replace("\n.SH EXTRA\n", "\n.SH NOTES\n");
+    let page: String = page.lines().map(laid_out).collect();
     fs::write(folder.join(man.get_filename()), page)?;
     command.get_subcommands().try_for_each(|one| write_pages(folder, one))
 }

@@ -40,6 +40,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args as _, FromArgMatches as _, Subcommand};
 
 const ABOUT: &str = "Reads what is near first, while it fetches the rest";
@@ -62,6 +63,9 @@ enum Command {
     Devices(devices::Args),
     Generate(generate::Args),
 }
+
+/// Columns of help on a wider terminal, and where there is none.
+const HELP_WIDTH_MAX: usize = 100;
 
 /// Exit code of a command line that cannot be understood, unless the command says otherwise.
 const USAGE_EXIT: u8 = 2;
@@ -172,7 +176,7 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
             ExitCode::from(exit)
         }
         // Who closed the output has read enough of the help.
-        Err(shown) => match shown.print().and_then(|()| io::stdout().flush()) {
+        Err(shown) => match show(&shown).and_then(|()| io::stdout().flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 messages::error(format_args!("write error: {}", messages::reason(&error)));
                 ExitCode::from(exit)
@@ -182,12 +186,21 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
     }
 }
 
+/// Writes what was asked for: help, or the version.
+fn show(asked: &clap::Error) -> io::Result<()> {
+    match asked.kind() {
+        ErrorKind::DisplayVersion => writeln!(io::stdout(), "{}", messages::version()),
+        _ => asked.print(),
+    }
+}
+
 /// The program without its commands.
 fn without_commands() -> clap::Command {
     clap::Command::new("nearfirst")
         .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
         .about(ABOUT)
-        .max_term_width(100)
+        .max_term_width(HELP_WIDTH_MAX)
 }
 
 fn with_all_commands() -> clap::Command {

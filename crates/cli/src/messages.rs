@@ -22,6 +22,18 @@ pub(crate) fn program() -> &'static str {
     PROGRAM.get().map_or("nearfirst", String::as_str)
 }
 
+/// What the program is called in its usage when it runs this command: by the command's name alone if
+/// it was called by that.
+pub(crate) fn called(command: &str) -> String {
+    if program() == command { command.to_owned() } else { format!("nearfirst {command}") }
+}
+
+/// The answer to `--version`.
+pub(crate) fn version() -> String {
+    let by = if program().starts_with("nearfirst") { "" } else { " (nearfirst)" };
+    format!("{}{by} {}", program(), env!("CARGO_PKG_VERSION"))
+}
+
 /// Says what went wrong; the run goes on and [`any`] remembers it.
 pub(crate) fn error(what: impl Display) {
     ERRORS.fetch_add(1, Ordering::Relaxed);

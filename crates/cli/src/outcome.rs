@@ -9,7 +9,7 @@ use crate::{messages, sets};
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  everything was done
-  1  something could not be; what and why stands on stderr, the rest was done
+  1  something could not be, stderr says what and why; the rest was done
   2  wrong usage, or the output could not be written";
 
 /// Why a run cannot begin that the system lets have no thread beside its first.

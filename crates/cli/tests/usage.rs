@@ -63,13 +63,64 @@ fn help_is_a_command_too() {
 }
 
 #[test]
+fn help_is_as_wide_as_its_terminal_and_no_paragraph_breaks_before() {
+    let everything = |command: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_nearfirst"));
+        let output = program.env("COLUMNS", "80").args([command, "--help"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for command in [
+        "sleds",
+        "order",
+        "ls",
+        "cat",
+        "cp",
+        "each",
+        "wc",
+        "grep",
+        "find",
+        "run",
+        "watch",
+        "trees",
+        "calibrate",
+        "devices",
+    ] {
+        let help = everything(command);
+        let wide = help.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{command}");
+        let (about, _) = help.split_once("\nUsage: ").unwrap();
+        let lines: Vec<&str> = about.lines().collect();
+        let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        for pair in lines.windows(2).filter(|pair| pair.iter().all(|line| is_prose(line))) {
+            let word = pair[1].split(' ').next().unwrap();
+            assert!(pair[0].chars().count() + 1 + word.len() > 80, "{command}: {pair:?}");
+        }
+    }
+}
+
+#[test]
+fn every_command_tells_its_version_under_its_own_name() {
+    let version = env!("CARGO_PKG_VERSION");
+    for flag in ["--version", "-V"] {
+        for command in ["sleds", "cp", "wc", "grep", "find", "run", "trees"] {
+            let told = run(&["nearfirst", command, flag]);
+            assert_eq!(told.stdout, format!("nearfirst {command} {version}\n"));
+            let by_name = run(&[command, flag]);
+            assert_eq!(by_name.stdout, format!("{command} (nearfirst) {version}\n"));
+        }
+        assert_eq!(run(&["nearfirst", flag]).stdout, format!("nearfirst {version}\n"));
+    }
+    assert_eq!(run(&["find", ".", "-version"]).stdout, format!("find (nearfirst) {version}\n"));
+}
+
+#[test]
 fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     let folder = tempfile::tempdir().unwrap();
     let told = run(&["nearfirst", "generate", folder.path().to_str().unwrap()]);
     assert_eq!((told.code, &*told.stderr), (Some(0), ""));
     let page = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     assert!(page("nearfirst-cat.1").contains("\\fBnearfirst cat\\fR [OPTIONS] <SPEC>...\n"));
-    assert!(page("nearfirst-wc.1").contains(".SH NOTES\n.nf\nExit codes: 0, "));
+    assert!(page("nearfirst-wc.1").contains(".SH NOTES\nExit codes:\n.in +2n\n\\&0  everything "));
     assert!(page("nearfirst-trees-show.1").contains("nearfirst 0."));
     assert!(!page("nearfirst.1").contains("nearfirst\\-help"));
     for not_a_command in ["nearfirst-help.1", "nearfirst-generate.1"] {

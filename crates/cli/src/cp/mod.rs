@@ -37,18 +37,18 @@ const JOBS_MIN: usize = 8;
 const LONG_ABOUT: &str = "\
 Copy objects to this machine, several at a time
 
-A pattern keeps the folders below its first wildcard: 's3://logs/2026/**/*.gz' makes DIR/01/a.gz
-of s3://logs/2026/01/a.gz. Names that are given, listed or answered to a query become files of
-their own last component; names that a program prints keep the folders below its own. Of two
-objects that would become one file, the second is an error. With one SPEC that is a name, and a
+A pattern keeps the folders below its first wildcard: 's3://logs/2026/**/*.gz' makes DIR/01/a.gz \
+of s3://logs/2026/01/a.gz. Names that are given, listed or answered to a query become files of \
+their own last component; names that a program prints keep the folders below its own. Of two \
+objects that would become one file, the second is an error. With one SPEC that is a name, and a \
 DEST that is no folder, DEST is the file.
 
-A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it.
-The same command again goes on where that ends, if the object is still the same (what comes in one
-request, up to 8 MiB, is begun anew). Once the disk is full, nothing more is fetched. Nothing is
-replaced unless --force or --update says so. Lengths are checked, and sums where the store keeps
-them: MD5 in an ETag, or x-amz-checksum-*. A copy has the time of its object; of a file of this
-machine it has the permissions, too, else those of the file that it replaces, in both cases less
+A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it. \
+The same command again goes on where that ends, if the object is still the same (what comes in one \
+request, up to 8 MiB, is begun anew). Once the disk is full, nothing more is fetched. Nothing is \
+replaced unless --force or --update says so. Lengths are checked, and sums where the store keeps \
+them: MD5 in an ETag, or x-amz-checksum-*. A copy has the time of its object; of a file of this \
+machine it has the permissions, too, else those of the file that it replaces, in both cases less \
 those that the umask takes.
 
 Examples:

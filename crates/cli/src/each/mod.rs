@@ -30,16 +30,16 @@ use words::Words;
 const LONG_ABOUT: &str = "\
 Run a command on each object as it becomes ready
 
-In CMD's words, `{}` stands for a path of this machine with the object's own file name: that of
-the file itself, or of a copy in a private folder that is removed when CMD ends. `{name}` is the
-whole name, `{size}` the number of bytes. Where no word has `{}`, the path is added at the end.
-CMD's stdin is empty; NEARFIRST_NAME in its environment is the whole name. No shell sees the
+In CMD's words, `{}` stands for a path of this machine with the object's own file name: that of \
+the file itself, or of a copy in a private folder that is removed when CMD ends. `{name}` is the \
+whole name, `{size}` the number of bytes. Where no word has `{}`, the path is added at the end. \
+CMD's stdin is empty; NEARFIRST_NAME in its environment is the whole name. No shell sees the \
 words: for one, run it, as in `sh -c 'zcat \"$1\" | wc -l' sh {}`.
 If `nearfirst each` itself is killed (SIGKILL), commands that run go on, and copies stay.
 
 Examples:
   nearfirst each 's3://bucket/*.fits' -- fitsverify -q {}
-  nearfirst each --ordered 'https://host/papers.html\\a[href$=\".pdf\"]\\' -- pdftotext {} -";
+  nearfirst each 'https://host/papers.html\\a[href$=\".pdf\"]\\' -- pdftotext {} -";
 
 /// Run a command on each object as it becomes ready
 #[derive(clap::Args, Debug)]
@@ -76,9 +76,8 @@ pub(crate) struct Args {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  every command ended with 0
-  1  an object could not be read, or a command ended otherwise; which stands on stderr
-  2  wrong usage, a command that cannot be run, no place for copies, or the output could not be
-     written";
+  1  an object could not be read, or a command ended otherwise
+  2  wrong usage; or CMD cannot be run, or copies or the output not be written";
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let sets = match Sets::begin(&args.set) {

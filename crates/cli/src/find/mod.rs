@@ -51,7 +51,7 @@ use crate::{human, messages};
 #[command(
     after_help = "--help lists every test, action and operator.",
     after_long_help = LANGUAGE,
-    override_usage = "nearfirst find [--stats] [--wait-max SECONDS] [--allow-programs] [--allow-private-links] [--storage-option NAME=VALUE] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
+    override_usage = messages::called("find") + " [OPTIONS] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
 )]
 pub(crate) struct Args {
     /// Say on stderr how many files were seen, looked at and asked for their cost
@@ -96,27 +96,31 @@ Positional options:
   -daystart -follow -regextype TYPE -warn -nowarn
 
 Global options:
-  -depth -d -maxdepth N -mindepth N -mount -xdev -noleaf -files0-from FILE
-  -ignore_readdir_race -noignore_readdir_race
+  -depth -d -maxdepth N -mindepth N -mount -xdev -noleaf
+  -files0-from FILE -ignore_readdir_race -noignore_readdir_race
 
 Tests (N is +N for more, N for exactly, -N for less):
-  -latency [+-][mMuU]N time to read the whole file, near parts first, in seconds (m, M: milli-;
-                       u, U: microseconds; N may have a fraction); the bare N takes what rounds
-                       up to it
-  -device GLOB         a part of the file, or its file system, is on such a device: memory,
-                       disk:vda, nfs:*; `nearfirst devices` lists them
+  -latency [+-][mMuU]N     time to read the whole file, near parts
+                           first, in seconds (m, M: milli-; u, U:
+                           microseconds); N may have a fraction, and
+                           without + or - is what rounds up to it
+  -device GLOB             a part of the file, or its file system, is
+                           on such a device: memory, disk:vda, nfs:*;
+                           `nearfirst devices` lists them
   -name GLOB -iname GLOB   the last component of the path
   -path GLOB -wholename GLOB -ipath GLOB -iwholename GLOB
+                           the whole path
   -regex RE -iregex RE     the whole path (no back-references)
   -lname GLOB -ilname GLOB what a symbolic link says
   -type LETTERS -xtype LETTERS   of b,c,d,p,f,l,s
-  -size N[bcwkMG]          512-byte blocks, bytes, words, KiB, MiB, GiB; rounded up
+  -size N[bcwkMG]          blocks of 512 bytes, bytes, words, KiB,
+                           MiB, GiB; rounded up
   -empty
   -mtime N -atime N -ctime N   days since modification, access, change
   -mmin N -amin N -cmin N      minutes
   -used N                      days from change to access
   -newer FILE -anewer FILE -cnewer FILE
-  -newerXY REFERENCE           X, Y of a, B, c, m; Y = t: a date in words
+  -newerXY REFERENCE           X, Y: a, B, c, m; Y = t: a date in words
   -perm MODE -perm -MODE -perm /MODE   octal or symbolic
   -readable -writable -executable
   -user NAME -uid N -group NAME -gid N -nouser -nogroup
@@ -126,28 +130,33 @@ Tests (N is +N for more, N for exactly, -N for less):
 Actions:
   -print -print0 -ls -printf FORMAT
   -fprint FILE -fprint0 FILE -fls FILE -fprintf FILE FORMAT
-  -exec COMMAND ;  -exec COMMAND {} +  -execdir COMMAND ;  -execdir COMMAND {} +
+  -exec COMMAND ;  -exec COMMAND {} +
+  -execdir COMMAND ;  -execdir COMMAND {} +
   -ok COMMAND ;  -okdir COMMAND ;
   -delete -prune -quit
 
 Formats: \\a \\b \\c \\f \\n \\r \\t \\v \\0 \\\\ \\NNN and
-  %p path  %f name  %h folder  %P path below the start  %H start  %d depth  %l link target
-  %s bytes  %b blocks  %k KiB  %S sparseness  %i inode  %n links  %D device number  %F file system
-  %m mode, octal  %M mode, letters  %y type  %Y type of the target
+  %p path  %f name  %h folder  %P path below the start  %H start
+  %d depth  %l link target  %y type  %Y type of the target
+  %s bytes  %b blocks  %k KiB  %S sparseness
+  %i inode  %n links  %D device number  %F file system
+  %m mode, octal  %M mode, letters
   %u %U user  %g %G group  %Z SELinux context
-  %a %c %t times; %Ax %Bx %Cx %Tx a part of the time of access, birth, change, modification:
-           @ seconds since 1970, + date and time, or a letter of strftime(3)
-  %{latency} seconds to read the file, ? where unknown   %{device} devices, with commas
+  %a %c %t times; %Ax %Bx %Cx %Tx a part of the time of access, birth,
+           change, modification: @ seconds since 1970, + date and time,
+           or a letter of strftime(3)
+  %{latency} seconds to read the file, ? where unknown
+  %{device} devices, with commas
   %% a percent sign; flags, width and precision as in printf(3)
 
-A start point is a path, as of GNU find (a shell expands patterns of files), or a name of a
-server or bucket, for all objects below it (those whose names begin with a dot, too), or a
-pattern of objects, a query, program or list, as `nearfirst ls --help` describes them. Of
-objects it can be asked: -name, -path, -regex and their kin, -type, -size, -empty, -mtime,
--mmin, -newer, -latency, -device; and done: -print, -print0, -printf, -quit. Everything else is
+A start point is a path, as of GNU find (a shell expands patterns of files), or a name of a \
+server or bucket, for all objects below it (those whose names begin with a dot, too), or a \
+pattern of objects, a query, program or list, as `nearfirst ls --help` describes them. Of \
+objects it can be asked: -name, -path, -regex and their kin, -type, -size, -empty, -mtime, \
+-mmin, -newer, -latency, -device; and done: -print, -print0, -printf, -quit. Everything else is \
 refused.
 
-Only regular files and objects have a delivery time. A file whose cost is unknown matches no
+Only regular files and objects have a delivery time. A file whose cost is unknown matches no \
 -latency; that is said once per device on stderr.
 
 The exit code is 1 if anything went wrong, otherwise 0.";
@@ -177,10 +186,8 @@ fn find(
 ) -> Result<ExitCode, String> {
     let mut parsed = parse::parse(words).map_err(|error| explained(&error))?;
     match parsed.show {
-        Some(Show::Help) => return Ok(show(LANGUAGE)),
-        Some(Show::Version) => {
-            return Ok(show(concat!("nearfirst find ", env!("CARGO_PKG_VERSION"))));
-        }
+        Some(Show::Help) => return Ok(show(&help())),
+        Some(Show::Version) => return Ok(show(&messages::version())),
         None => {}
     }
     let calendar = Calendar::local();
@@ -242,6 +249,13 @@ fn explained(error: &parse::UsageError) -> String {
         }
         _ => error.text.clone(),
     }
+}
+
+/// What `--help` says before the first path.
+fn help() -> String {
+    let mut command = <Args as clap::Args>::augment_args(clap::Command::new("find"));
+    command = command.max_term_width(crate::HELP_WIDTH_MAX);
+    command.render_long_help().to_string().trim_end().to_owned()
 }
 
 fn show(text: &str) -> ExitCode {

@@ -1313,7 +1313,7 @@ const NO_STATS: &str = "no-stats";
 
 /// Adds the flags and operands to `command`.
 pub(super) fn augment(command: Command) -> Command {
-    let mut command = command.args_override_self(true).version(env!("CARGO_PKG_VERSION"));
+    let mut command = command.args_override_self(true);
     for flag in FLAGS {
         command = command.arg(argument(flag));
         if let Some(negation) = flag.negation {

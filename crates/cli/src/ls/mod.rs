@@ -22,9 +22,10 @@ const SORTED_BATCH: usize = 1 << 16;
 const LONG_ABOUT: &str = "\
 List the objects that specs name, as they become known
 
-Prints one name a line. Nothing is read: what is not known from listing is asked for with -l,
---json and --sort alone. Names given as they stand are looked up, so that one that is not there
-is an error; those of a list (@FILE, -) are printed as they are.
+Prints one name a line. Nothing is read: what is not known from listing is asked for with -l, \
+--json and --sort alone. Names given as they stand are looked up, so that one that is not there \
+is an error; those of a list (@FILE, -) are printed as they are. A folder stands for itself: \
+'folder/*' is what is in it, 'folder/**' all files below it.
 
 Examples:
   nearfirst ls -l 's3://logs/2026/**/*.gz'

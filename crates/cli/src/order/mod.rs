@@ -27,25 +27,28 @@ const BATCH_BYTES: usize = 64 << 10;
 /// Fewer names are not worth a second thread: starting one takes as long as asking about ten.
 const NAMES_PER_THREAD_MIN: usize = 256;
 
+const LONG_ABOUT: &str = "\
+Print names of files, nearest first
+
+Names of files that are wholly in memory are printed at once, in the order in which they come; \
+the others once all have come, by the time that reading the whole file takes. After those of \
+known cost come those of unknown cost, fewest unknown bytes first, and last those that are \
+offline. So a program that is given the names does what it can do at once while, or before, \
+anything has to be waited for:
+
+  find . -type f -print0 | nearfirst order -0 | xargs -0 grep -l pattern
+
+Names come from standard input, one a line, where no SPEC is given, or for `-`.
+
+Objects of servers and buckets are ordered by what the device table knows of those; what must be \
+restored first is offline.
+
+What is not a regular file passes through as if it were in memory. A name that does not exist \
+is reported and left out; one that cannot be asked about is reported and comes last.";
+
 /// Print names of files, nearest first
-///
-/// Names of files that are wholly in memory are printed at once, in the order in which they come;
-/// the others once all have come, by the time that reading the whole file takes. After those of
-/// known cost come those of unknown cost, fewest unknown bytes first, and last those that are
-/// offline. So a program that is given the names does what it can do at once while, or before,
-/// anything has to be waited for:
-///
-///     find . -type f -print0 | nearfirst order -0 | xargs -0 grep -l pattern
-///
-/// Names come from standard input, one a line, where no SPEC is given, or for `-`.
-///
-/// Objects of servers and buckets are ordered by what the device table knows of those; what must be
-/// restored first is offline.
-///
-/// What is not a regular file passes through as if it were in memory. A name that does not exist
-/// is reported and left out; one that cannot be asked about is reported and comes last.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = outcome::EXIT_CODES, verbatim_doc_comment)]
+#[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     /// Files and objects; names on stdin where there is none, or for `-`
     #[arg(value_name = "SPEC", long_help = sets::HELP)]

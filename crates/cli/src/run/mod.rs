@@ -58,21 +58,24 @@ enum Rules {
 
 const NOTES: &str = "\
 Limits:
-  A command is seen by a filter (seccomp) that all its programs inherit. Unless root runs it
-  (with CAP_SYS_ADMIN, which root of a container often lacks), no program under it can gain
-  privileges: sudo, su, ping and the like fail there. If CMD itself is such a program it is run as
-  if `nearfirst run` were not there. A program that filters others by the same means (some
-  container runtimes) cannot do so under `nearfirst run`, nor can one that locks itself in by their
-  strict mode, and one that traces by them (proot, strace --seccomp-bpf) sees nothing. Whoever kills
+  A command is seen by a filter (seccomp) that all its programs inherit. Unless root runs it \
+  (with CAP_SYS_ADMIN, which root of a container often lacks), no program under it can gain \
+  privileges: sudo, su, ping and the like fail there. If CMD itself is such a program it is run as \
+  if `nearfirst run` were not there. A program that filters others by the same means (some \
+  container runtimes) cannot do so under `nearfirst run`, nor can one that locks itself in by their \
+  strict mode, and one that traces by them (proot, strace --seccomp-bpf) sees nothing. Whoever kills \
   all of this program's processes at once (killall -9) takes the command's right to open files.
-  Each open of a file, each start and each end of a program takes some microseconds longer: where
-  all files are in memory already, that is all that comes of it. In some of them a signal can
+
+  Each open of a file, each start and each end of a program takes some microseconds longer: where \
+  all files are in memory already, that is all that comes of it. In some of them a signal can \
   interrupt the call: a program with a handler without SA_RESTART may see EINTR.
-  Files are fetched into the page cache. On a FUSE mount that empties it when a file is opened that
+
+  Files are fetched into the page cache. On a FUSE mount that empties it when a file is opened that \
   would be of no use; where `nearfirst calibrate` has found that out, it is not done.
 
-Exit codes: those of CMD; 127 if it is not there, 126 if it cannot be run. CMD ended by a signal
-ends this program by the same signal.";
+Exit codes:
+  Those of CMD; 127 if it is not there, 126 if it cannot be run. CMD ended by a signal ends this \
+  program by the same signal.";
 
 /// Exit code of a command that is not there, as shells have it.
 const NOT_FOUND: u8 = 127;

@@ -43,9 +43,10 @@ A SPEC names objects of this machine, of an object store or of a web server:
   notes.txt  s3://bucket/key  https://host/file
       one object
   's3://logs/2026/**/*.gz'
-      what matches: `*`, `?` and `[a-z]` within a name, `**` for any folders, `{a,b}` for either,
+      what matches: `*`, `?` and `[a-z]` within a name, `**` for any folders, `{a,b}` for either, \
       `~` for a home folder
-  'https://host/papers.html\\a[href$=\".pdf\"]\\'  'staff.db\\select photo from staff\\'
+  'https://host/papers.html\\a[href$=\".pdf\"]\\'
+  'staff.db\\select photo from staff\\'
       what a page or a database answers to a query between backslashes: a CSS selector, SQL
   '/src/%find . -name *.c%'
       the names that a program prints, if --allow-programs is given

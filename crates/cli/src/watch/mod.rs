@@ -48,19 +48,20 @@ const NOTES: &str = "\
 Signals:
   SIGTERM, SIGINT  save what was learned, and end
   SIGHUP           save what was learned
-  SIGUSR1          say on stderr what was seen, what was fetched, and what came of it
+  SIGUSR1          say on stderr what was seen, fetched and gained
 
 Users:
-  What a user's programs read is learned and fetched by a process with that user's rights, so that
-  nothing is read that the user may not read. It keeps what it learned in trees/NUMBER below the
-  folder of state, which nobody else can look into, and which may be removed. No more than 32 users
+  What a user's programs read is learned and fetched by a process with that user's rights, so that \
+  nothing is read that the user may not read. It keeps what it learned in trees/NUMBER below the \
+  folder of state, which nobody else can look into, and which may be removed. No more than 32 users \
   are attended to at a time; one whose programs do nothing for a while gives way to another.
 
 Limits:
-  Of a program that ends within the moment that the service needs to look at it, what it was called
+  Of a program that ends within the moment that the service needs to look at it, what it was called \
   with is not known; if it lies on a network or FUSE mount that is not listened to, not even its name.
-  Of programs in containers, those files are seen that have a name outside, too. How a file is
-  opened is not told: one that is opened to be written is taken for one that is read until it is
+
+  Of programs in containers, those files are seen that have a name outside, too. How a file is \
+  opened is not told: one that is opened to be written is taken for one that is read until it is \
   closed, unless it is new or empty.
 
 Exit codes:

@@ -54,8 +54,7 @@ const BYTES_PER_THREAD: u64 = 256 << 10;
 /// FILE may stand for objects of servers and buckets, too.
 #[derive(clap::Args, Debug)]
 #[command(
-    version = concat!(env!("CARGO_PKG_VERSION"), " (nearfirst)"),
-    after_long_help = "Exit codes: 0, everything was counted; 1, something could not be, or wrong usage.",
+    after_long_help = EXIT_CODES,
     args_override_self = true,
     infer_long_args = true
 )]
@@ -174,6 +173,11 @@ fn wanted(shown: Shown, encoding: Encoding) -> Wanted {
         columns: shown.columns,
     }
 }
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything was counted
+  1  something could not be, or wrong usage";
 
 /// Exit code of a command line that cannot be understood: GNU wc's.
 pub(crate) const USAGE_EXIT: u8 = 1;
