@@ -129,6 +129,9 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     for completions in ["nearfirst.bash", "_nearfirst", "nearfirst.fish"] {
         assert!(page(completions).contains("calibrate"), "{completions}");
         assert!(!page(completions).contains("generate"), "{completions}");
+        for word in ["-newerXY", "-mindepth", "trees --json"] {
+            assert!(page(completions).contains(word), "{completions}: {word}");
+        }
     }
 }
 
@@ -241,4 +244,37 @@ fn what_is_written_to_a_closed_stdout_is_an_error() {
     // Who writes nothing misses nothing.
     assert_eq!(closed("grep -q a \"$1\""), (Some(0), String::new()));
     assert_eq!(closed("grep -q b \"$1\""), (Some(1), String::new()));
+}
+
+/// Completes the last of the words that follow the folder of the completions.
+const COMPLETE: &str = r#"
+source "$1/nearfirst.bash"
+shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_nearfirst_and_more "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\n' "${COMPREPLY[@]}"
+"#;
+
+#[test]
+fn a_shell_completes_what_is_meant_and_flags_only_where_one_is_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(&["nearfirst", "generate", folder.path().to_str().unwrap()]).code, Some(0));
+    let completed = |words: &[&str]| {
+        let mut bash = Command::new("bash");
+        let bash = bash.args(["--norc", "-c", COMPLETE, "bash"]).arg(folder.path());
+        let output = bash.arg(env!("CARGO_BIN_EXE_nearfirst")).args(words).output().unwrap();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{words:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(completed(&["sle"]), "sleds\n");
+    // None of ours: files.
+    assert_eq!(completed(&["ls", ""]), "\n");
+    assert_eq!(completed(&["ls", "--unor"]), "--unordered\n");
+    assert_eq!(completed(&["sleds", "--plan", ""]), "linear\nbest\n");
+    assert_eq!(completed(&["find", ".", "-newerX"]), "-newerXY\n");
+    assert!(completed(&["trees", ""]).starts_with("list\nshow\n"));
+    for before in [&["run"][..], &["run", "--"], &["run", "--stats"], &["each", "a", "--"]] {
+        let words = [before, &["bas"]].concat();
+        assert!(completed(&words).lines().any(|word| word == "bash"), "{words:?}");
+    }
 }

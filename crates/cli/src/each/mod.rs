@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
+use clap::ValueHint;
 use nearfirst::{Member, MemberError, Set};
 use rustix::io::Errno;
 
@@ -50,7 +51,7 @@ pub(crate) struct Args {
     specs: Vec<OsString>,
 
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandName)]
     command: Vec<OsString>,
 
     #[command(flatten)]

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::ValueHint;
 use tree::{Matching, Options};
 use watch::command::{self, Ended, Outcome, Unobserved};
 use watch::{Attended, Effort, PatternStore, Record, SessionOptions};
@@ -43,7 +44,10 @@ pub(crate) struct Args {
     rules: Rules,
 
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    #[arg(
+        required = true, trailing_var_arg = true, value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
     words: Vec<OsString>,
 }
 

@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum as _;
+use clap_complete::{Generator as _, Shell};
 
-use crate::messages;
+use crate::{find, messages};
+
+/// The command that is completed.
+const NAME: &str = "nearfirst";
 
 /// Write man pages, and completions for each shell that is known, into a folder
 #[derive(clap::Args, Debug)]
@@ -37,10 +41,41 @@ fn write_all(args: &Args, command: &mut clap::Command) -> io::Result<()> {
     documented.build();
     write_pages(&args.folder, &documented)?;
     command.build();
-    for shell in clap_complete::Shell::value_variants() {
-        clap_complete::generate_to(*shell, command, "nearfirst", &args.folder)?;
+    for shell in Shell::value_variants() {
+        let mut script = Vec::new();
+        clap_complete::generate(*shell, command, NAME, &mut script);
+        let script = with_more(*shell, &String::from_utf8_lossy(&script));
+        fs::write(args.folder.join(shell.file_name(NAME)), script)?;
     }
     Ok(())
+}
+
+/// Completions with what a definition of flags does not say: commands, programs that are known, and
+/// the tests of `find`.
+fn with_more(shell: Shell, script: &str) -> String {
+    let tests = find::words().join(" ");
+    let more = |text: &str| text.replace("@FIND@", &tests);
+    match shell {
+        Shell::Bash => script.to_owned() + &more(include_str!("more.bash")),
+        Shell::Fish => script.to_owned() + &more(include_str!("more.fish")),
+        Shell::Zsh => {
+            // It begins with a line that says of which command it is, and ends with a call.
+            let (head, rest) = script.split_once('\n').unwrap_or((script, ""));
+            let with_action = |line: &str| {
+                let action = match line {
+                    _ if line.contains("words -- Where to start") => "_nearfirst_find",
+                    _ if line.contains("program -- The program") => "_nearfirst_programs",
+                    _ if line.contains("programs -- The programs") => "_nearfirst_programs",
+                    _ => return line.to_owned(),
+                };
+                let (before, _) = line.rsplit_once(':').unwrap_or((line, ""));
+                format!("{before}:{action}' \\")
+            };
+            let rest: Vec<_> = rest.lines().map(with_action).collect();
+            format!("{head}\n\n{}{}\n", more(include_str!("more.zsh")), rest.join("\n"))
+        }
+        _ => script.to_owned(),
+    }
 }
 
 /// A command whose own commands are all documented: `help` says what a page of its own would.
