@@ -34,6 +34,24 @@ fn ls_streams_names_and_says_what_is_not_there() {
 }
 
 #[test]
+fn who_names_a_folder_is_told_how_to_list_what_is_in_it() {
+    skip_unless!(Facility::Tool("script"));
+    let ground = ground();
+    let at_terminal = |operands: &str| {
+        let line = format!("{} ls {operands}", env!("CARGO_BIN_EXE_nearfirst"));
+        let script = cmd("script", ["-qec", &line, "/dev/null"]);
+        let run = script.env("NEARFIRST_STATE", ground.state()).dir(ground.path()).run();
+        run.succeeds();
+        run.text().replace('\r', "")
+    };
+    let told = "d/\nnearfirst ls: d/ is a folder: 'd/*' lists what is in it\n";
+    assert_eq!(at_terminal("d/"), told);
+    assert_eq!(at_terminal("'d/*' a.txt"), "d/c.txt\na.txt\n");
+    let output = ground.run(&["ls", "d"]);
+    assert_eq!((stdout(&output), stderr(&output)), ("d\n".to_owned(), String::new()));
+}
+
+#[test]
 fn names_are_sorted_in_little_more_memory_than_they_take() {
     skip_unless!(Facility::Root, Facility::Cgroup("memory"));
     let ground = Ground::new();

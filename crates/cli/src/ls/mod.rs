@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use nearfirst::{Engine, Entry, Name, Set, Spec};
+use nearfirst::{Engine, Entry, Kind, Name, Set, Spec};
 
 use crate::sets::flags::{JobFlags, OrderFlags, SetFlags};
 use crate::sets::listing::{self, Item};
@@ -97,9 +97,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         explicit,
         sums: Sums::default(),
         escapes: stdout.is_terminal(),
+        folder: None,
         out: BufWriter::new(stdout),
     };
     let written = listing.all(&set).and_then(|()| listing.out.flush());
+    listing.say_folder();
     if args.set.stats {
         let Sums { entries, bytes, unsized_entries } = listing.sums;
         let unknown = match unsized_entries {
@@ -144,6 +146,8 @@ struct Listing<'a> {
     sums: Sums,
     /// Names go to a terminal: what would control it is escaped.
     escapes: bool,
+    /// The first folder that was given as it stands.
+    folder: Option<Name>,
     out: BufWriter<StdoutLock<'a>>,
 }
 
@@ -172,6 +176,7 @@ impl Listing<'_> {
                 Err(error) => sets::say_of(&error.name(), error.reason()),
             }
         }
+        self.folder = self.folder.take().or_else(|| self.given_folder(&entries));
         for entry in &entries {
             self.sums.entries += 1;
             self.sums.bytes += entry.size.unwrap_or(0);
@@ -196,6 +201,27 @@ impl Listing<'_> {
             self.out.write_all(&[end])?;
         }
         Ok(())
+    }
+
+    /// A folder that a person named, who may have meant what is in it.
+    fn given_folder(&self, entries: &[Entry]) -> Option<Name> {
+        let local = self.engine.costs().local();
+        let is_folder = |name: &Name| {
+            let status = name.path().and_then(|path| local.stat(path).ok());
+            status.is_some_and(|status| status.kind == Kind::Folder)
+        };
+        let given = |name: &&Name| self.explicit.contains(*name);
+        let names = entries.iter().map(|entry| &entry.name);
+        names.filter(|_| self.escapes).filter(given).find(|name| is_folder(name)).cloned()
+    }
+
+    /// As `ls` of a shell is used, a folder stands for what is in it; a spec stands for itself.
+    fn say_folder(&self) {
+        if let Some(folder) = &self.folder {
+            let name = sets::shown(folder);
+            let inside = name.trim_end_matches('/');
+            messages::note(format_args!("{name} is a folder: '{inside}/*' lists what is in it"));
+        }
     }
 
     /// The same with what listing left open, where it is to be shown or in doubt.
