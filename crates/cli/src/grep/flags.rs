@@ -100,6 +100,12 @@ const BASE: Flag = Flag {
     apply: |_, _| Ok(()),
 };
 
+/// What ripgrep has for the flags of GNU grep that choose files.
+const BY_GLOB: &str = "-g GLOB searches only what matches, -g '!GLOB' leaves it out";
+
+/// Why ripgrep's `--debug` and `--trace` are refused.
+const NO_LOG: &str = "no log is kept; --stats says what was searched, --files lists what would be";
+
 const SORT_KEYS: &[&str] = &["none", "path", "modified", "accessed", "created"];
 
 fn sort(given: Given<'_>, reverse: bool) -> Result<Option<Sort>, String> {
@@ -464,7 +470,10 @@ static FLAGS: &[Flag] = &[
                 (false, _) | (_, "auto") => EncodingChoice::Auto,
                 (_, "none") => EncodingChoice::None,
                 (_, name) => {
-                    EncodingChoice::Known(Encoding::new(name).map_err(|error| error.to_string())?)
+                    let known = Encoding::new(name);
+                    EncodingChoice::Known(
+                        known.map_err(|_| format!("{name:?} is not a known encoding"))?,
+                    )
                 }
             };
             Ok(())
@@ -1245,6 +1254,51 @@ static FLAGS: &[Flag] = &[
             "" | "none" => Ok(()),
             other => Err(format!("{other:?} is not supported; `none` is")),
         },
+        ..BASE
+    },
+    Flag {
+        long: "debug",
+        heading: OUTPUT,
+        help: "Refused: ripgrep's log",
+        hidden: true,
+        apply: |_, _| Err(NO_LOG.to_owned()),
+        ..BASE
+    },
+    Flag {
+        long: "trace",
+        heading: OUTPUT,
+        help: "Refused: ripgrep's log",
+        hidden: true,
+        apply: |_, _| Err(NO_LOG.to_owned()),
+        ..BASE
+    },
+    Flag {
+        long: "include",
+        value: Some("GLOB"),
+        heading: FILTER,
+        help: "Refused: GNU grep's",
+        hidden: true,
+        apply: |_, _| Err(BY_GLOB.to_owned()),
+        ..BASE
+    },
+    Flag {
+        long: "exclude",
+        alias: Some("exclude-dir"),
+        value: Some("GLOB"),
+        heading: FILTER,
+        help: "Refused: GNU grep's",
+        hidden: true,
+        apply: |_, _| Err(BY_GLOB.to_owned()),
+        ..BASE
+    },
+    Flag {
+        long: "recursive",
+        alias: Some("dereference-recursive"),
+        short: Some('R'),
+        heading: FILTER,
+        help: "Refused: GNU grep's",
+        hidden: true,
+        apply: |_, _| Err("folders are searched without it; -L follows links in them".to_owned()),
         ..BASE
     },
     Flag {

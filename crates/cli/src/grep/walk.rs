@@ -1,6 +1,7 @@
 //! Which files a run searches.
 
 use std::borrow::Cow;
+use std::error::Error as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -19,6 +20,7 @@ use super::trouble::Trouble;
 use crate::divide::startable;
 use crate::outcome::NO_THREADS;
 use crate::reach::Reach;
+use crate::{human, messages};
 
 /// Files left out beside those of `.ignore`, as ripgrep does.
 const RIPGREP_IGNORE_FILE: &str = ".rgignore";
@@ -50,6 +52,27 @@ pub(super) fn in_order<'a>(
         haystacks.extend(found(all, settings, trouble)?);
     }
     Ok(Box::new(sort(haystacks, settings).into_iter()))
+}
+
+/// An error of the walk, with its path and its reason once.
+fn told(error: &ignore::Error) -> String {
+    let source = error.io_error().and_then(|error| error.source());
+    match (path_of(error), source.and_then(|source| source.downcast_ref())) {
+        (Some(path), Some(reason)) => {
+            format!("{}: {}", human::name(path), messages::reason(reason))
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn path_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
+            path_of(err)
+        }
+        _ => None,
+    }
 }
 
 /// The files to search under `paths`, as they are found.
@@ -241,7 +264,7 @@ impl Haystack {
         let entry = match result {
             Ok(entry) => entry,
             Err(error) => {
-                trouble.say(error);
+                trouble.say(told(&error));
                 return None;
             }
         };
