@@ -1,6 +1,7 @@
 //! Flags that several commands share, each defined once.
 
 use std::num::NonZeroUsize;
+use std::str::FromStr;
 use std::sync::OnceLock;
 
 use clap::{Args, ValueEnum};
@@ -18,7 +19,7 @@ pub(crate) struct ReadFlags {
     pub(crate) plan: PlanFlag,
 
     /// Threads that read and compute; by default one per processor
-    #[arg(long, value_name = "N", value_parser = count, help_heading = "Reading")]
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>, help_heading = "Reading")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Say on stderr what was near, what was waited for and what was saved
@@ -37,8 +38,8 @@ impl ReadFlags {
     }
 }
 
-/// `--jobs` as a number.
-pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
+/// `--jobs` and the like as a number.
+pub(crate) fn count<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| "a whole number above 0".to_owned())
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 }
 
 /// A file name as it can be shown on one line: control characters and bytes
-/// that are not UTF-8 as `\n` or `\xff`.
+/// that are not UTF-8 as `\n` or `\xff`; no name at all as `''`.
 pub(crate) fn name(name: &(impl AsRef<OsStr> + ?Sized)) -> impl Display + '_ {
     Name(name.as_ref().as_bytes())
 }
@@ -105,6 +105,9 @@ struct Name<'a>(&'a [u8]);
 
 impl Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("''");
+        }
         for chunk in self.0.utf8_chunks() {
             for character in chunk.valid().chars() {
                 match character {
@@ -189,6 +192,7 @@ mod tests {
         let shown = |bytes: &[u8]| name(OsStr::from_bytes(bytes)).to_string();
         assert_eq!(shown(b"a\nb\xff\x1b[31m"), "a\\nb\\xff\\x1b[31m");
         assert_eq!(shown("größe".as_bytes()), "größe");
+        assert_eq!(shown(b""), "''");
         assert_eq!(shown("a\u{202e}gpj.exe".as_bytes()), "a\\u{202e}gpj.exe");
     }
 }

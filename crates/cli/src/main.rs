@@ -40,8 +40,8 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
-use clap::{Args as _, FromArgMatches as _, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, Args as _, FromArgMatches as _, Subcommand};
 
 const ABOUT: &str = "Reads what is near first, while it fetches the rest";
 
@@ -153,7 +153,13 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
     let exit = named.map_or(USAGE_EXIT, |(name, _)| Command::usage_exit(name));
     // Called as `wc`, the program is `nearfirst wc`, and names itself `wc` in its usage.
     let mut commands = named.map_or_else(with_all_commands, with_command).multicall(by_link);
-    let parsed = commands.try_get_matches_from_mut(arguments);
+    let parsed = commands.try_get_matches_from_mut(arguments).map_err(|error| {
+        let lone = lone_operand(&error, arguments, by_link, named);
+        match lone.zip(commands.find_subcommand_mut("cp")) {
+            Some((text, cp)) => clap::Error::raw(error.kind(), text).format(cp),
+            None => error,
+        }
+    });
     let understood = parsed.and_then(|matches| {
         let shown = |error: clap::Error| {
             let asked = matches.subcommand_name().unwrap_or_default();
@@ -168,6 +174,7 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
     match understood {
         Ok(command) => sets::interrupt::settled(run(command)),
         Err(error) if error.use_stderr() => {
+            let error = with_apt_tips(error);
             match error.to_string().strip_prefix("error: ") {
                 Some(text) => messages::error(text.trim_end()),
                 // The help, for a command line without a command.
@@ -186,12 +193,53 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
     }
 }
 
+/// What to say of the one operand of a `cp`, which the parser takes for the last of two.
+fn lone_operand(
+    error: &clap::Error,
+    arguments: &[OsString],
+    by_link: bool,
+    named: Option<Defined>,
+) -> Option<String> {
+    let cp = named.filter(|(name, _)| *name == "cp")?;
+    if error.kind() != ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    let commands = with_command(cp).multicall(by_link).ignore_errors(true);
+    let matches = commands.try_get_matches_from(arguments).ok()?;
+    cp::lone_operand(matches.subcommand_matches("cp")?)
+}
+
 /// Writes what was asked for: help, or the version.
 fn show(asked: &clap::Error) -> io::Result<()> {
     match asked.kind() {
         ErrorKind::DisplayVersion => writeln!(io::stdout(), "{}", messages::version()),
         _ => asked.print(),
     }
+}
+
+/// Without the tip to use another flag where that begins with another letter: whoever errs in the
+/// first one meant none of ours.
+fn with_apt_tips(mut error: clap::Error) -> clap::Error {
+    let initial = |kind| match error.get(kind) {
+        Some(ContextValue::String(flag)) => flag.trim_start_matches('-').chars().next(),
+        _ => None,
+    };
+    let tip = initial(ContextKind::SuggestedArg);
+    if tip.is_some() && tip != initial(ContextKind::InvalidArg) {
+        error.remove(ContextKind::SuggestedArg);
+        // It shows that flag.
+        error.remove(ContextKind::Usage);
+    }
+    error
+}
+
+/// Has negative numbers be taken for the values that they are meant as, and refused as such.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    command.mut_subcommands(with_negative_numbers).mut_args(|arg| match arg.get_action() {
+        _ if arg.is_positional() => arg,
+        ArgAction::Set | ArgAction::Append => arg.allow_negative_numbers(true),
+        _ => arg,
+    })
 }
 
 /// The program without its commands.
@@ -217,7 +265,7 @@ fn with_shown_commands() -> clap::Command {
 
 /// With the one that was named: to define all takes longer than some of them run.
 fn with_command((name, define): Defined) -> clap::Command {
-    without_commands().subcommand(define(clap::Command::new(name)))
+    without_commands().subcommand(with_negative_numbers(define(clap::Command::new(name))))
 }
 
 fn run(command: Command) -> ExitCode {

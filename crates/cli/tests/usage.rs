@@ -114,6 +114,62 @@ fn every_command_tells_its_version_under_its_own_name() {
 }
 
 #[test]
+fn what_is_missing_or_wrong_is_what_is_named() {
+    refuses(
+        &["cp", "a.txt"],
+        2,
+        "cp: missing destination file operand after 'a.txt'\n\nUsage: cp ",
+    );
+    let usage = "nearfirst cp: missing destination file operand after 'a'\n\nUsage: nearfirst cp ";
+    refuses(&["nearfirst", "cp", "-v", "a"], 2, usage);
+    refuses(
+        &["cp"],
+        2,
+        "cp: the following required arguments were not provided:\n  <SPEC>...\n  <DEST>",
+    );
+    let number =
+        "sleds: invalid value '-1' for '--wait-max <SECONDS>': a number of seconds above 0";
+    refuses(&["sleds", "--wait-max", "-1", "a"], 2, number);
+    refuses(&["sleds", ""], 1, "sleds: '': No such file or directory\n");
+    for command in ["ls", "cat", "sleds", "order"] {
+        let missing = format!("{command}: *.nope: No such file or directory\n");
+        refuses(&[command, "*.nope"], 1, &missing);
+    }
+    for flag in ["--debug", "--trace"] {
+        refuses(&["grep", flag, "a", "b"], 2, &format!("grep: {flag}: no log is kept"));
+    }
+    for flag in ["--include=*.c", "--exclude=*.c", "--exclude-dir=x"] {
+        let Said { code, stderr, .. } = run(&["grep", flag, "a", "b"]);
+        assert!(code == Some(2) && stderr.contains("-g GLOB searches"), "{stderr}");
+    }
+    refuses(&["grep", "-R", "a", "b"], 2, "grep: --recursive: folders are searched without it");
+    refuses(&["grep", "-q", "a", "none"], 2, "grep: none: No such file or directory\n");
+    let number = "cat: invalid value '0' for '--attempts <N>': a whole number above 0";
+    refuses(&["cat", "--attempts=0", "a"], 2, number);
+    let Said { stderr, .. } = run(&["cat", "--ordred", "a"]);
+    assert!(stderr.contains("a similar argument exists: '--ordered'"), "{stderr}");
+    let Said { stderr, .. } = run(&["cat", "--bordered", "a"]);
+    assert!(!stderr.contains("similar"), "{stderr}");
+}
+
+#[test]
+fn flags_that_would_change_nothing_are_refused() {
+    refuses(&["sleds", "--json", "--plan=best", "a"], 2, "sleds: the argument '--json' cannot be");
+    for other in ["--ordered", "--unordered", "--rank=oldest"] {
+        refuses(&["ls", "--sort=name", other, "a"], 2, "ls: the argument '--sort <KEY>' cannot be");
+    }
+    refuses(&["trees", "forget", "--json", "a"], 2, "trees: --json: forget writes nothing");
+    refuses(&["trees", "--json", "import"], 2, "trees: --json: import writes a trace");
+    refuses(&["trees", "import", "--state=a"], 2, "trees: --state: import looks at no patterns");
+    for (command, code) in [("ls", 2), ("cat", 2), ("grep", 2), ("wc", 1)] {
+        let starts = format!("{command}: --spill /none: No such file or directory\n");
+        refuses(&[command, "--spill=/none", "Cargo.toml"], code, &starts);
+        let starts = format!("{command}: --spill Cargo.toml: not a folder\n");
+        refuses(&[command, "--spill=Cargo.toml", "Cargo.toml"], code, &starts);
+    }
+}
+
+#[test]
 fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     let folder = tempfile::tempdir().unwrap();
     let told = run(&["nearfirst", "generate", folder.path().to_str().unwrap()]);

@@ -172,7 +172,7 @@ fn a_dry_run_says_what_it_would_fetch_and_fetches_nothing() {
     });
     watch.has_learned(0);
     let said = watch.end("TERM");
-    assert!(said.contains(" files would have been fetched ("), "{said}");
+    assert!(said.contains(" that would have been fetched ("), "{said}");
     assert!(!said.contains(" late"), "{said}");
 }
 

@@ -17,15 +17,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::ValueHint;
+use clap::{ArgMatches, ValueHint};
 use nearfirst::{Error, Kind, Local, Name, Order, Set, SetOptions, Spec};
 
 use crate::divide::together;
-use crate::flags::processors;
+use crate::flags::{count, processors};
 use crate::sets::flags::SetFlags;
 use crate::sets::recall::{Recalls, Turn};
 use crate::sets::{self, Sets, Tally, progress};
-use crate::{messages, outcome};
+use crate::{human, messages, outcome};
 
 use copy::{Copier, shown};
 use place::Target;
@@ -90,7 +90,7 @@ pub(crate) struct Args {
 
     /// Files written at a time; by default one per processor, and at least 8, since they wait for the
     /// disk
-    #[arg(short, long, value_name = "N", value_parser = crate::flags::count)]
+    #[arg(short, long, value_name = "N", value_parser = count::<NonZeroUsize>)]
     jobs: Option<NonZeroUsize>,
 
     #[command(flatten)]
@@ -106,6 +106,13 @@ impl Args {
             _ => Existing::Refuse,
         }
     }
+}
+
+/// What is missing where there is one operand, as GNU cp says it.
+pub(crate) fn lone_operand(matches: &ArgMatches) -> Option<String> {
+    let is_alone = !matches.contains_id("specs");
+    let operand = matches.get_one::<PathBuf>("dest").filter(|_| is_alone)?;
+    Some(format!("missing destination file operand after '{}'", human::name(operand)))
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {

@@ -151,6 +151,7 @@ impl Settings {
         if stdin_taken && operands.iter().any(|operand| operand == "-") {
             bail!("standard input cannot be both patterns and text");
         }
+        fetching.check_spill(&read.asking.local())?;
         let costs = OnceLock::new();
         let named = (!operands.is_empty()).then(|| {
             let costs = costs.get_or_init(|| Arc::new(read.asking.costs()));

@@ -55,7 +55,9 @@ pub(crate) struct Args {
     null: bool,
 
     /// Sort: then nothing is printed before all is known
-    #[arg(long, value_enum, value_name = "KEY")]
+    #[arg(
+        long, value_enum, value_name = "KEY", conflicts_with_all = ["ordered", "unordered", "rank"]
+    )]
     sort: Option<SortKey>,
 
     #[command(flatten)]

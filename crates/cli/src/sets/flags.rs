@@ -1,19 +1,22 @@
 //! Flags that commands over sets share, each defined once.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use nearfirst::{
-    Bindings, EngineOptions, Entry, Limits, Order, Permissions, Rank, SetOptions, StorageOptions,
-    StoresOptions,
+    Bindings, EngineOptions, Entry, Kind, Limits, Local, Order, Permissions, Rank, SetOptions,
+    StorageOptions, StoresOptions,
 };
+use rustix::fs::{Access, access};
 
 use super::recall::RecallFlags;
 use crate::asking::{AskFlags, seconds};
-use crate::flags::processors;
+use crate::flags::{count, processors};
+use crate::{human, messages};
 
 /// Flags of commands that are about sets and nothing else.
 #[derive(Args, Debug, Clone)]
@@ -106,14 +109,14 @@ pub(crate) struct FetchFlags {
     /// How often a part is tried without getting on before its object is given up; 5 by default
     ///
     /// A server that asks for patience (429, 503) is asked again beyond that, for minutes.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Fetching")]
-    attempts: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroU32>, help_heading = "Fetching")]
+    attempts: Option<NonZeroU32>,
 
     /// Requests to one server or bucket at a time, at most; 256 by default
     ///
     /// Fewer are made where more do not raise the rate.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Fetching")]
-    window_max: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroU32>, help_heading = "Fetching")]
+    window_max: Option<NonZeroU32>,
 
     /// What lies on cold tiers.
     #[command(flatten)]
@@ -127,12 +130,30 @@ impl FetchFlags {
         let limits = Limits {
             budget_bytes: budget_bytes.map_or(defaults.budget_bytes, Limits::data_bytes),
             spill_bytes: self.spill_max.unwrap_or(defaults.spill_bytes),
-            window_max: self.window_max.unwrap_or(defaults.window_max),
+            window_max: self.window_max.map_or(defaults.window_max, NonZeroU32::get),
             stall: self.stall.unwrap_or(defaults.stall),
-            attempts_max: self.attempts.unwrap_or(defaults.attempts_max),
+            attempts_max: self.attempts.map_or(defaults.attempts_max, NonZeroU32::get),
             ..defaults
         };
         EngineOptions { limits, spill_folder: self.spill.clone() }
+    }
+
+    /// Looks whether the folder of `--spill` can be written to, before anything is fetched that may
+    /// have to go there.
+    ///
+    /// # Errors
+    /// It cannot, and why.
+    pub(crate) fn check_spill(&self, local: &Local) -> anyhow::Result<()> {
+        let Some(folder) = &self.spill else { return Ok(()) };
+        let why = match local.stat(folder) {
+            Err(error) => error.reason(),
+            Ok(status) if status.kind != Kind::Folder => "not a folder".to_owned(),
+            Ok(_) => match access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+                Ok(()) => return Ok(()),
+                Err(error) => messages::reason(&error.into()),
+            },
+        };
+        bail!("--spill {}: {why}", human::name(folder))
     }
 
     /// How often and for how long a command tries that reads by itself.
@@ -140,7 +161,7 @@ impl FetchFlags {
         let defaults = Limits::default();
         Patience {
             stall: self.stall.unwrap_or(defaults.stall),
-            attempts: self.attempts.unwrap_or(defaults.attempts_max),
+            attempts: self.attempts.map_or(defaults.attempts_max, NonZeroU32::get),
             backoff: defaults.backoff,
         }
     }
@@ -172,7 +193,7 @@ impl Patience {
 #[derive(Args, Debug, Clone)]
 pub(crate) struct JobFlags {
     /// Members worked on at a time; by default one per processor
-    #[arg(short, long, value_name = "N", value_parser = crate::flags::count)]
+    #[arg(short, long, value_name = "N", value_parser = count::<NonZeroUsize>)]
     jobs: Option<NonZeroUsize>,
 }
 

@@ -81,6 +81,7 @@ impl Sets {
     /// As [`Sets::open`].
     pub(crate) fn begin(flags: &SetFlags) -> anyhow::Result<Self> {
         let costs = Arc::new(flags.asking.costs());
+        flags.fetching.check_spill(costs.local())?;
         Self::reading(&flags.stores, &flags.fetching, flags.budget.bytes, &costs)
     }
 

@@ -57,8 +57,9 @@ pub(crate) struct Args {
     /// The time by one plan only
     ///
     /// `linear` is file order: the latency of a device counts each time it is entered. `best` is
-    /// near first: the latency of each device counts once. Without this both are shown.
-    #[arg(long, value_enum, value_name = "PLAN")]
+    /// near first: the latency of each device counts once. Without this, and with --json, both are
+    /// shown.
+    #[arg(long, value_enum, value_name = "PLAN", conflicts_with = "json")]
     plan: Option<PlanFlag>,
 
     /// One JSON object a line instead of text; see docs/json.md

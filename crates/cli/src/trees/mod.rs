@@ -34,7 +34,7 @@ pub(crate) struct Args {
     json: bool,
 
     /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst` (or `$NEARFIRST_STATE`); the service's is
-    /// `/var/lib/nearfirst/trees/NUMBER`, of each user
+    /// `/var/lib/nearfirst/trees/NUMBER`, of each user; not of import
     #[arg(long, value_name = "FOLDER", global = true)]
     state: Option<PathBuf>,
 }
@@ -86,7 +86,28 @@ struct Forget {
 /// How long a run that saves its patterns is waited for.
 const HELD_FOR: Duration = Duration::from_secs(5);
 
+impl Args {
+    /// Why flags that stand for all of this make no sense with what is asked for.
+    fn senseless(&self) -> Option<&'static str> {
+        match &self.what {
+            Some(What::Forget(_)) if self.json => Some("--json: forget writes nothing"),
+            Some(What::Import(_)) if self.json => Some("--json: import writes a trace"),
+            Some(What::Import(_)) if self.state.is_some() => {
+                Some("--state: import looks at no patterns")
+            }
+            Some(What::Show(Show { svg: Some(_), .. })) if self.json => {
+                Some("--json: --svg asks for a drawing")
+            }
+            _ => None,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> ExitCode {
+    if let Some(why) = args.senseless() {
+        messages::error(why);
+        return ExitCode::from(2);
+    }
     let written = match &args.what {
         None | Some(What::List) => list(args),
         Some(What::Show(what)) => show(args, what),
@@ -137,8 +158,10 @@ fn list(args: &Args) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         programs.iter().try_for_each(|listed| json::line(&mut out, &record::program(listed)))?;
-    } else {
+    } else if !programs.is_empty() {
         text::table(&mut out, &programs)?;
+    } else if !messages::any() {
+        messages::note("nothing is learned yet: `nearfirst run -- CMD` learns what CMD reads");
     }
     out.flush()
 }

@@ -94,8 +94,8 @@ fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     // Its errors say what the system said themselves: not again, as their sources.
     let served = service::serve(ServiceOptions { scope, state, attendant }, say);
     served.map_err(|error| {
-        let is_root = rustix::process::geteuid().is_root();
         let says_so = matches!(error, ServiceError::System(system::Error::Refused { .. }));
+        let is_root = rustix::process::geteuid().is_root();
         let hint = if is_root || says_so { "" } else { "; the service needs root" };
         anyhow::anyhow!("{error}{hint}")
     })

@@ -210,6 +210,10 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         only_sizes: wanted == Wanted::default(),
         sets: OnceLock::new(),
     };
+    if let Err(why) = args.fetching.check_spill(costs.local()) {
+        messages::error(why);
+        return Ok(());
+    }
     let inputs = match args.inputs(&remote) {
         Ok(inputs) => inputs,
         Err(message) => {
