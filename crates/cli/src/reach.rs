@@ -2,7 +2,7 @@
 //! looked at in bounded time.
 //!
 //! Where none is mounted, nothing is ever asked. One that dies between the question and a look that
-//! is not bounded itself is not noticed.
+//! is not bounded itself is noticed by who watches over that look.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -49,6 +49,22 @@ impl Reach {
             self.points.iter().any(|at| at.starts_with(&folder) || folder.starts_with(at))
         };
         self.is_wary() && (folders.len() > FOLDERS_MAX || folders.iter().any(is_near))
+    }
+
+    /// Where the mount is that a path seems to lie on, if that may not answer.
+    pub(crate) fn wary_point(&self, path: &Path) -> Option<PathBuf> {
+        let mount = self.local.mount_by_name(path)?;
+        mount.backing.may_stall().then_some(mount.point)
+    }
+
+    /// Whether a path below the root is the place of such a mount.
+    pub(crate) fn is_wary_point(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default();
+        self.may_be_mount(name.as_bytes()) && {
+            let above = path.parent().and_then(|above| self.local.mount_by_name(above));
+            let mount = self.local.mount_by_name(path).filter(|mount| mount.backing.may_stall());
+            mount.is_some_and(|mount| above.is_none_or(|above| above.id != mount.id))
+        }
     }
 
     /// The names under which something may be mounted that may not answer.

@@ -258,6 +258,63 @@ fn grep_passes_over_a_dead_mount() {
 }
 
 #[test]
+fn grep_gives_up_what_dies_under_its_walk() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow =
+        SlowDir::new(Options { time_to_live: Duration::from_hours(1), ..Options::default() });
+    let files =
+        ["dies/file", "dies/.ignore", "before/file"].map(|name| slow.create(name, "needle\n"));
+    let folder = Dir::new();
+    folder.create("alive", "needle\n");
+    let state = Dir::new();
+    let above = slow.path().parent().expect("a folder above");
+    for (rule, named) in [("dies", "dies: "), (".ignore", "dies/.ignore: "), ("file", "/file: ")] {
+        for flags in [&["-j2", "needle"][..], &["-j1", "needle"], &["--files"]] {
+            if rule == "file" && flags == ["--files"] {
+                continue;
+            }
+            slow.mount().set_rules(Vec::new());
+            // The kernel knows them, so that the walk comes to them.
+            for file in &files {
+                std::fs::read(file).expect("it answers");
+            }
+            slow.mount().set_rules(vec![format!("{rule}: hang=true").parse().expect("a rule")]);
+            let cmd = nearfirst(&state, ["grep", "--wait-max", "0.2", "-."]);
+            let cmd = flags.iter().fold(cmd, testkit::Cmd::arg);
+            let output = cmd.arg(above).arg(folder.path()).run();
+            let output =
+                output.ends_with(2).complains(named).complains("has not answered for 0.2 s");
+            assert!(output.text().contains("alive"), "{rule} {flags:?}: {}", output.text());
+        }
+    }
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn a_mount_that_may_not_answer_is_walked_as_part_of_what_it_is_mounted_in() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let dir = Dir::new();
+    for file in
+        ["top/.ignore", "top/local/ignored", "from/file", "from/ignored", "from/deep/er/file"]
+    {
+        dir.create(file, "ignored\nneedle\n");
+    }
+    let at = dir.create_dir("top/mount");
+    let _mount = slowfs::Mount::new(dir.join("from"), &at, Options::default()).expect("mounted");
+    let state = Dir::new();
+    let all = "./mount/deep/er/file\n./mount/file\n";
+    for (flags, files) in [
+        (&["--sort=path"][..], all),
+        (&["--sort=path", "--no-ignore-parent"], all),
+        (&["--max-depth=2", "-j2"], "./mount/file\n"),
+        (&["--one-file-system", "--no-ignore", "-j1"], "./local/ignored\n"),
+    ] {
+        let cmd = nearfirst(&state, ["grep", "-l", "needle", "."]).dir(dir.join("top"));
+        flags.iter().fold(cmd, testkit::Cmd::arg).run().prints(files);
+    }
+}
+
+#[test]
 fn a_file_in_memory_is_as_many_requests_away_as_it_is_opened() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow =

@@ -45,17 +45,14 @@ pub(super) fn files(
             }
         }
     } else {
-        walk::parallel(settings, trouble)?.run(|| {
-            Box::new(|entry| {
-                let Some(haystack) = Haystack::new(entry, settings, trouble) else {
-                    return WalkState::Continue;
-                };
+        walk::in_parallel(settings, trouble, || {
+            |haystack| {
                 print(&haystack).unwrap_or_else(|error| {
                     trouble.say(error);
                     WalkState::Quit
                 })
-            })
-        });
+            }
+        })?;
     }
     let listed = objects::list(settings, output, trouble)?;
     Ok(any.into_inner() || listed)

@@ -18,6 +18,7 @@ mod settings;
 mod tree;
 mod trouble;
 mod walk;
+mod wary;
 
 use std::io;
 use std::process::ExitCode;

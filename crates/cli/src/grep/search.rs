@@ -1,9 +1,9 @@
 //! Searches one file after another, in one thread.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::num::NonZeroU64;
-use std::os::unix::ffi::OsStrExt as _;
+use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,10 +12,11 @@ use std::time::Duration;
 use grep::cli::{CommandReaderBuilder, DecompressionReader, DecompressionReaderBuilder};
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
-use nearfirst::{Backing, Clock, Place};
+use nearfirst::{Clock, Place};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::retry_on_intr;
+use store::Lingering;
 
 use super::asked::Context;
 use super::output::FileOutput;
@@ -71,7 +72,7 @@ pub(super) enum Searched {
     /// What there is to print is in [`Worker::output`].
     Done(Outcome),
     /// It is to be searched in chunks.
-    Large(File),
+    Large(Opened),
     /// It is not in memory: it is being fetched, and to be searched later.
     Far,
 }
@@ -208,27 +209,25 @@ impl<'s> Worker<'s> {
     ) -> io::Result<Searched> {
         let settings = self.settings;
         let path = haystack.path();
-        let bytes = path.as_os_str().as_bytes();
-        let may_stall = settings.reach.may_stall(bytes);
-        if may_stall {
-            settings.reach.ask(bytes).map_err(|dead| io::Error::other(dead.reason()))?;
-        }
+        let may_stall = settings.may_stall(haystack);
         let watch = (patience == Patience::Later).then(|| settings.clock.now());
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
+        let (file, metadata) = if may_stall {
+            let path = path.to_owned();
+            let opened = settings.bounded(haystack, move || open(&path));
+            opened.map_err(|dead| io::Error::other(dead.reason()))??
+        } else {
+            open(path)?
+        };
+        let file = Opened::new(file, may_stall);
         let (is_regular, size) = (metadata.is_file(), metadata.len());
         // Only a file without blocks can be a stub, so that others need not be asked about.
-        if is_regular && size > 0 && metadata.blocks() == 0 && settings.costs().is_offline(&file) {
+        if is_regular && size > 0 && metadata.blocks() == 0 && settings.costs().is_offline(&*file) {
             let what = format!("offline: reading it would recall {size} bytes");
             return Err(io::Error::other(what));
         }
-        let is_named_and_may_stall = || {
-            let backing = || settings.costs().local().backing_by_name(path);
-            haystack.is_named() && backing().is_none_or(Backing::may_stall)
-        };
         // A file by itself is worth several threads there.
-        let is_large =
-            is_regular && (self.is_large(size) || (size > 0 && is_named_and_may_stall()));
+        let is_alone_and_may_stall = may_stall && haystack.is_named();
+        let is_large = is_regular && (self.is_large(size) || (size > 0 && is_alone_and_may_stall));
         if is_large && self.can_be_in_chunks() {
             return Ok(Searched::Large(file));
         }
@@ -258,7 +257,7 @@ impl<'s> Worker<'s> {
         if !whole {
             let reader: &mut dyn Read = match &mut patient {
                 Some(patient) => patient,
-                None => &mut file,
+                None => &mut &*file,
             };
             return self.read(path, nul, stream, reader).map(Searched::Done);
         }
@@ -413,6 +412,43 @@ impl<'s> Worker<'s> {
             Engine::Pcre2(matcher, found) => whole.search(searcher, matcher, found, source, out),
         }
     }
+}
+
+/// An open file.
+pub(super) struct Opened {
+    /// Until it is closed.
+    file: Option<File>,
+    /// Whether closing it may never return: FUSE has its server hear of each close, and waits.
+    may_stall: bool,
+}
+
+impl Opened {
+    fn new(file: File, may_stall: bool) -> Self {
+        Self { file: Some(file), may_stall }
+    }
+}
+
+impl Deref for Opened {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        self.file.as_ref().expect("it is taken when this is dropped")
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let Some(file) = self.file.take().filter(|_| self.may_stall) else { return };
+        let file = Lingering::new(file);
+        // Where no thread can be had for that, it is closed here.
+        drop(store::begun(move || drop(file)));
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
 }
 
 /// Has all be searched that a reader gives before it fails, as one of what is damaged does at its end.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +10,7 @@ use anyhow::{Context as _, bail};
 use grep::matcher::LineTerminator;
 use grep::searcher::{BinaryDetection, SearcherBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
-use nearfirst::{Clock, Costs, Error};
+use nearfirst::{Backing, Clock, Costs, Error};
 
 use super::asked::{
     Asked, Binary, Buffered, Context, EncodingChoice, Mode, PatternSource, Separator, When,
@@ -19,6 +20,7 @@ use super::print::lines::LineFormat;
 use super::print::style::Style;
 use super::print::{Format, Kind, Nul};
 use super::trouble::Trouble;
+use super::walk::Haystack;
 use crate::asking::AskFlags;
 use crate::flags::{PlanFlag, ReadFlags};
 use crate::reach::Reach;
@@ -121,6 +123,31 @@ impl Settings {
         let globs = &self.preprocessor_globs;
         let is_for = globs.is_empty() || !globs.matched(path, false).is_ignore();
         self.asked.preprocessor.as_deref().filter(|_| is_for)
+    }
+
+    /// Whether a file lies, by its name, where it may not be opened in bounded time.
+    pub(super) fn may_stall(&self, haystack: &Haystack) -> bool {
+        let path = haystack.path();
+        if haystack.is_named() {
+            self.costs().local().backing_by_name(path).is_none_or(Backing::may_stall)
+        } else {
+            // The path does not show where the links in it lead.
+            let is_led = self.asked.follow && self.reach.is_wary();
+            is_led || self.reach.may_stall(path.as_os_str().as_bytes())
+        }
+    }
+
+    /// Makes a call about a file in bounded time.
+    ///
+    /// # Errors
+    /// That its mount did not answer.
+    pub(super) fn bounded<T: Send + 'static>(
+        &self,
+        haystack: &Haystack,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let of_walk = self.reach.is_wary().then(|| self.reach.local());
+        of_walk.unwrap_or_else(|| self.costs().local()).bounded(haystack.path(), call)
     }
 
     /// Resolves what was asked.

@@ -124,20 +124,17 @@ impl<'a> Run<'a> {
 
     fn in_parallel(&self) -> anyhow::Result<()> {
         let put_off = PutOff::default();
-        walk::parallel(self.settings, self.trouble)?.run(|| {
+        walk::in_parallel(self.settings, self.trouble, || {
             let mut worker = Worker::new(self.settings);
             let put_off = &put_off;
-            Box::new(move |entry| {
+            move |haystack| {
                 let Some(worker) = &mut worker else { return WalkState::Quit };
-                let Some(haystack) = Haystack::new(entry, self.settings, self.trouble) else {
-                    return WalkState::Continue;
-                };
                 match self.near_first(worker, haystack, put_off) {
                     Next::Continue => WalkState::Continue,
                     Next::Quit => WalkState::Quit,
                 }
-            })
-        });
+            }
+        })?;
         if self.is_settled() {
             return Ok(());
         }

@@ -4,29 +4,23 @@ use std::borrow::Cow;
 use std::error::Error as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::slice;
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::{iter, slice};
 
 use anyhow::ensure;
 use ignore::overrides::Override;
 use ignore::types::{Types, TypesBuilder};
-use ignore::{DirEntry, WalkBuilder, WalkParallel, WalkState};
-use nearfirst::Name;
+use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::asked::{SortBy, TypeChange};
 use super::settings::{Settings, overrides};
 use super::trouble::Trouble;
-use crate::divide::startable;
+use super::wary::Walks;
+use crate::divide::{startable, together};
 use crate::outcome::NO_THREADS;
-use crate::reach::Reach;
 use crate::{human, messages};
 
 /// Files left out beside those of `.ignore`, as ripgrep does.
-const RIPGREP_IGNORE_FILE: &str = ".rgignore";
-
-/// Entries that a walk in a thread of its own may be ahead of who searches them.
-const AHEAD_MAX: usize = 256;
+pub(super) const RIPGREP_IGNORE_FILE: &str = ".rgignore";
 
 /// All files to search, in the order that was asked for, or in that of their folders.
 ///
@@ -82,46 +76,57 @@ fn found<'a>(
     trouble: &'a Trouble,
 ) -> anyhow::Result<Box<dyn Iterator<Item = Haystack> + 'a>> {
     let haystack = |entry| Haystack::new(entry, settings, trouble);
-    if !settings.reach.is_wary() {
-        let walk = builder(paths, settings, trouble)?.build();
-        return Ok(Box::new(walk.filter_map(haystack)));
+    if settings.reach.is_wary() {
+        let walks = Walks::new(paths, 1, settings, trouble)?;
+        return Ok(Box::new(iter::from_fn(move || walks.next()).filter_map(haystack)));
     }
-    // The walk in order opens a folder before it can be kept from it; this one does not.
-    let mut builder = builder(paths, settings, trouble)?;
-    ensure!(startable(2) == 2, NO_THREADS);
-    let walk = builder.threads(1).build_parallel();
-    let (finds, entries) = mpsc::sync_channel(AHEAD_MAX);
-    let search = move || {
-        walk.run(|| {
-            let finds = finds.clone();
-            Box::new(move |entry| match finds.send(entry) {
-                Ok(()) => WalkState::Continue,
-                // Nobody searches any more.
-                Err(_) => WalkState::Quit,
-            })
-        });
-    };
-    thread::Builder::new().name("walk".into()).spawn(search)?;
-    Ok(Box::new(entries.into_iter().filter_map(haystack)))
+    let walk = builder(paths, settings, trouble)?.build();
+    Ok(Box::new(walk.filter_map(haystack)))
 }
 
-/// The walk over all that was named, by as many threads as there may be.
+/// Has several threads work on all that was named, each with a function of its own, until one of
+/// these says that it is enough.
 ///
 /// # Errors
 /// A glob or a file type that cannot be understood; that no thread can be started.
-pub(super) fn parallel(settings: &Settings, trouble: &Trouble) -> anyhow::Result<WalkParallel> {
+pub(super) fn in_parallel<'a, W>(
+    settings: &'a Settings,
+    trouble: &'a Trouble,
+    worker: impl Fn() -> W + Sync,
+) -> anyhow::Result<()>
+where
+    W: FnMut(Haystack) -> WalkState + Send + 'a,
+{
+    let haystack = |entry| Haystack::new(entry, settings, trouble);
+    if settings.reach.is_wary() {
+        let walks = Walks::new(&settings.paths.all, settings.threads, settings, trouble)?;
+        together(settings.threads, || {
+            let mut work = worker();
+            while let Some(entry) = walks.next() {
+                if haystack(entry).is_some_and(|haystack| matches!(work(haystack), WalkState::Quit))
+                {
+                    walks.end();
+                }
+            }
+        });
+        return Ok(());
+    }
     let mut builder = builder(&settings.paths.all, settings, trouble)?;
     // The walk ends, or hangs, where it is given fewer than it counts on.
     let threads = startable(settings.threads);
     ensure!(threads > 0, NO_THREADS);
-    Ok(builder.threads(threads).build_parallel())
+    builder.threads(threads).build_parallel().run(|| {
+        let mut work = worker();
+        Box::new(move |entry| haystack(entry).map_or(WalkState::Continue, &mut work))
+    });
+    Ok(())
 }
 
 /// The walk over `paths`.
 ///
 /// # Errors
 /// A glob or a file type that cannot be understood.
-fn builder(
+pub(super) fn builder(
     paths: &[PathBuf],
     settings: &Settings,
     trouble: &Trouble,
@@ -134,11 +139,6 @@ fn builder(
     let mut builder = WalkBuilder::new(paths.next().expect("there is always a path"));
     for path in paths {
         builder.add(path);
-    }
-    if settings.reach.is_wary() {
-        let (reach, trouble) = (Arc::clone(&settings.reach), trouble.clone());
-        let follows = asked.follow;
-        builder.filter_entry(move |entry| enters(&reach, &trouble, entry, follows));
     }
     if !asked.no_ignore_files {
         for path in &asked.ignore_files {
@@ -188,37 +188,6 @@ pub(super) fn filters(settings: &Settings) -> anyhow::Result<(Override, Types)> 
     )?;
     let types = if asked.types.is_empty() { Types::empty() } else { types(&asked.types)? };
     Ok((globs, types))
-}
-
-/// Whether the walk may go on with an entry: not if that is a folder on a mount that does not
-/// answer, or one with a link to such a mount, which the walk would follow unasked.
-fn enters(reach: &Reach, trouble: &Trouble, entry: &DirEntry, follows: bool) -> bool {
-    if !entry.file_type().is_some_and(|kind| kind.is_dir()) {
-        return true;
-    }
-    let path = entry.path();
-    let bytes = path.as_os_str().as_bytes();
-    let answers = if follows {
-        // The path does not show where the links in it lead.
-        reach.ask(bytes).and_then(|()| reach.ask_links(path))
-    } else if reach.may_stall(bytes) {
-        reach.ask(bytes)
-    } else {
-        Ok(())
-    };
-    match answers {
-        Ok(()) => true,
-        Err(dead) if dead.name() == Name::from(path) => {
-            trouble.say(dead);
-            false
-        }
-        Err(dead) => {
-            let folder = path.display();
-            trouble
-                .say(format_args!("{folder}: not searched, for a link in it is followed: {dead}"));
-            false
-        }
-    }
 }
 
 /// The known file types with the changes of the command line.
@@ -320,7 +289,10 @@ fn sort(mut haystacks: Vec<Haystack>, settings: &Settings) -> Vec<Haystack> {
         return haystacks;
     }
     let time = |haystack: &Haystack| {
-        let metadata = haystack.path().metadata().ok()?;
+        let path = haystack.path().to_owned();
+        let look = move || path.metadata();
+        let bytes = haystack.path().as_os_str().as_bytes();
+        let metadata = settings.reach.bounded(bytes, look).ok()?.ok()?;
         match sort.by {
             SortBy::Accessed => metadata.accessed().ok(),
             SortBy::Created => metadata.created().ok(),

@@ -364,6 +364,11 @@ impl Local {
         self.grounds.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// The mount that a path seems to lie on, by the names of mounts alone.
+    pub fn mount_by_name(&self, path: &Path) -> Option<Mount> {
+        self.mount_table().0.by_path(&absolute(path).ok()?).cloned()
+    }
+
     /// What stands behind the file system that a path seems to lie on, by the names of mounts alone.
     pub fn backing_by_name(&self, path: &Path) -> Option<Backing> {
         Some(self.mount_table().0.by_path(&absolute(path).ok()?)?.backing)
