@@ -17,7 +17,7 @@ use super::super::print::tally::Tally;
 use super::super::print::{Kind, Nul, open};
 use super::part::{Bench, Edge, EdgeLine, Method, Part, first_lines, last_lines, lines, seen};
 use super::quoted;
-use super::waiting::Waiting;
+use super::waiting::{Taken, Waiting};
 
 /// What is known of the whole file, and what waits.
 pub(super) struct Merge<'a, M: Matcher> {
@@ -147,7 +147,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
             return Ok(Rest::None);
         }
         match &mut self.waiting {
-            Some(waiting) if range.start != self.next => waiting.put(&range, part)?,
+            Some(waiting) if range.start != self.next => waiting.put(&range, part),
             _ => {
                 self.next = range.end;
                 self.merge(range.start, range.end, part)?;
@@ -155,9 +155,12 @@ impl<'a, M: Matcher> Merge<'a, M> {
         }
         while !self.done
             && let Some(waiting) = &mut self.waiting
-            && let Some((end, part)) = waiting.take(self.next)?
+            && let Some(Taken { end, mut part, lacks_output }) = waiting.take(self.next)?
         {
             let start = std::mem::replace(&mut self.next, end);
+            if lacks_output {
+                part = self.again(start, end, Want::Usual)?;
+            }
             self.merge(start, end, part)?;
         }
         if self.done {
@@ -182,7 +185,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
         // What follows the last match that is wanted does not count as searched.
         if let Some(wanted) = self.wanted.filter(|wanted| (1..=part.tally.events).contains(wanted))
         {
-            part = self.again(start, end, wanted)?;
+            part = self.again(start, end, Want::AtMost(wanted))?;
         }
         if self.wanted == Some(0) {
             self.after_last(start, &part)?;
@@ -233,7 +236,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
         self.tally.events += u64::from(counts);
         self.tally.bytes_searched += part.tally.bytes_searched;
         if counts && self.method.format.stats {
-            let first = self.again(start, end, 1)?.tally;
+            let first = self.again(start, end, Want::AtMost(1))?.tally;
             self.tally.matches += first.matches;
             self.tally.matched_lines += first.matched_lines;
         }
@@ -255,10 +258,10 @@ impl<'a, M: Matcher> Merge<'a, M> {
         }
     }
 
-    /// Searches a chunk for its first `wanted` matches only.
-    fn again(&mut self, start: u64, end: u64, wanted: u64) -> io::Result<Part> {
+    /// Searches a chunk once more.
+    fn again(&mut self, start: u64, end: u64, want: Want) -> io::Result<Part> {
         let source = self.source;
-        seen(&source, &(start..end), |bytes| self.search_for(Want::AtMost(wanted), start, bytes))?
+        seen(&source, &(start..end), |bytes| self.search_for(want, start, bytes))?
     }
 
     fn search_for(&mut self, want: Want, start: u64, bytes: &[u8]) -> io::Result<Part> {

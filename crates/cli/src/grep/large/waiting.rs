@@ -11,7 +11,8 @@ use super::super::print::rendered::{Mark, Quote, Rendered};
 use super::super::trouble::elsewhere;
 use super::part::Part;
 
-/// Parts by where they begin; over the budget, their output waits in a file.
+/// Parts by where they begin; over the budget, their output waits in a file. Without room there it is
+/// found again, once its turn has come.
 #[derive(Debug)]
 pub(super) struct Waiting {
     parts: BTreeMap<u64, Kept>,
@@ -20,14 +21,32 @@ pub(super) struct Waiting {
     /// Where the file is made.
     folder: PathBuf,
     spill: Option<Spill>,
+    /// Whether the file takes no more.
+    is_full: bool,
 }
 
 #[derive(Debug)]
 struct Kept {
     end: u64,
     part: Part,
-    /// Where in the file the output is, if it is not in `part`.
-    spilled: Option<Spilled>,
+    output: Output,
+}
+
+/// Where the output of a part is.
+#[derive(Debug)]
+enum Output {
+    InPart,
+    InFile(Spilled),
+    Nowhere,
+}
+
+/// A part whose turn has come.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) end: u64,
+    pub(super) part: Part,
+    /// Its output found no room.
+    pub(super) lacks_output: bool,
 }
 
 #[derive(Debug)]
@@ -50,38 +69,37 @@ const MARK_BYTES: usize = 16;
 
 impl Waiting {
     pub(super) fn new(budget_bytes: u64, folder: PathBuf) -> Waiting {
-        Waiting { parts: BTreeMap::new(), budget_bytes, held_bytes: 0, folder, spill: None }
+        let parts = BTreeMap::new();
+        Waiting { parts, budget_bytes, held_bytes: 0, folder, spill: None, is_full: false }
     }
 
     /// Keeps a part until it is taken.
-    ///
-    /// # Errors
-    /// Those of the temporary file.
-    pub(super) fn put(&mut self, range: &Range<u64>, mut part: Part) -> io::Result<()> {
+    pub(super) fn put(&mut self, range: &Range<u64>, mut part: Part) {
         let held = part.rendered.held_bytes();
-        let spilled = if held > 0 && self.held_bytes + held > self.budget_bytes {
-            Some(self.spill(&std::mem::take(&mut part.rendered))?)
+        let output = if held > 0 && self.held_bytes + held > self.budget_bytes {
+            self.spill(&std::mem::take(&mut part.rendered))
         } else {
             self.held_bytes += held;
-            None
+            Output::InPart
         };
-        self.parts.insert(range.start, Kept { end: range.end, part, spilled });
-        Ok(())
+        self.parts.insert(range.start, Kept { end: range.end, part, output });
     }
 
-    /// Takes the part that begins at `start`, with where it ends.
+    /// Takes the part that begins at `start`.
     ///
     /// # Errors
     /// Those of the temporary file.
-    pub(super) fn take(&mut self, start: u64) -> io::Result<Option<(u64, Part)>> {
-        let Some(mut kept) = self.parts.remove(&start) else { return Ok(None) };
-        match (&kept.spilled, &self.spill) {
-            (Some(spilled), Some(spill)) => {
-                kept.part.rendered = spill.read(spilled).map_err(|error| self.of_spill(error))?;
+    pub(super) fn take(&mut self, start: u64) -> io::Result<Option<Taken>> {
+        let Some(Kept { end, mut part, output }) = self.parts.remove(&start) else {
+            return Ok(None);
+        };
+        match (&output, &self.spill) {
+            (Output::InFile(spilled), Some(spill)) => {
+                part.rendered = spill.read(spilled).map_err(|error| self.of_spill(error))?;
             }
-            _ => self.held_bytes -= kept.part.rendered.held_bytes(),
+            _ => self.held_bytes -= part.rendered.held_bytes(),
         }
-        Ok(Some((kept.end, kept.part)))
+        Ok(Some(Taken { end, part, lacks_output: matches!(output, Output::Nowhere) }))
     }
 
     /// Where matching lines reach `wanted`, counting only parts that are here.
@@ -93,13 +111,17 @@ impl Waiting {
         })
     }
 
-    fn spill(&mut self, rendered: &Rendered) -> io::Result<Spilled> {
+    fn spill(&mut self, rendered: &Rendered) -> Output {
+        if self.is_full {
+            return Output::Nowhere;
+        }
         let written = match &mut self.spill {
             Some(spill) => spill.write(rendered),
             none => tempfile::tempfile_in(&self.folder)
                 .and_then(|file| none.insert(Spill { file, length: 0 }).write(rendered)),
         };
-        written.map_err(|error| self.of_spill(error))
+        self.is_full = written.is_err();
+        written.map_or(Output::Nowhere, Output::InFile)
     }
 
     /// An error of the temporary file, named by its folder: it has no name of its own.
@@ -162,13 +184,13 @@ mod tests {
     #[test]
     fn what_does_not_fit_waits_in_a_file() {
         let mut waiting = Waiting::new(part(b"first").rendered.held_bytes(), std::env::temp_dir());
-        waiting.put(&(10..20), part(b"first")).unwrap();
-        waiting.put(&(30..40), part(b"third")).unwrap();
-        waiting.put(&(20..30), part(b"second")).unwrap();
+        waiting.put(&(10..20), part(b"first"));
+        waiting.put(&(30..40), part(b"third"));
+        waiting.put(&(20..30), part(b"second"));
         assert_eq!(waiting.parts[&30].part.rendered.held_bytes(), 0);
         for (start, text) in [(10, &b"first"[..]), (20, b"second"), (30, b"third")] {
-            let (end, part) = waiting.take(start).unwrap().unwrap();
-            assert_eq!(end, start + 10);
+            let Taken { end, part, lacks_output } = waiting.take(start).unwrap().unwrap();
+            assert_eq!((end, lacks_output), (start + 10, false));
             assert_eq!(part.rendered.bytes, text);
             assert_eq!(part.rendered.marks[0].at, text.len());
             assert_eq!(part.rendered.marks[0].line, 7);
@@ -179,12 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn what_finds_no_room_is_known_to_lack_its_output() {
+        let mut waiting = Waiting::new(0, "/nowhere".into());
+        waiting.put(&(10..20), part(b"first"));
+        waiting.put(&(20..30), Part::default());
+        let first = waiting.take(10).unwrap().unwrap();
+        assert!(first.lacks_output && first.part.rendered.bytes.is_empty());
+        assert!(!waiting.take(20).unwrap().unwrap().lacks_output);
+    }
+
+    #[test]
     fn matches_are_counted_over_gaps() {
         let mut waiting = Waiting::new(1 << 20, std::env::temp_dir());
         for start in [0, 50, 90] {
             let mut part = part(b"");
             part.tally.events = 2;
-            waiting.put(&(start..start + 10), part).unwrap();
+            waiting.put(&(start..start + 10), part);
         }
         assert_eq!(waiting.end_of_matches(1), Some(10));
         assert_eq!(waiting.end_of_matches(3), Some(60));
