@@ -569,6 +569,27 @@ fn each_makes_a_folder_for_copies_only_where_there_are_any() {
 }
 
 #[test]
+fn copies_that_find_no_room_are_said_once_and_nothing_more_is_fetched() {
+    skip_unless!(Facility::Root);
+    let (ground, server, disk) = (ground(), Misbehaving::new(), Tmpfs::new(1 << 20));
+    let bytes = testkit::noise(2 << 20, 1);
+    let paths: Vec<_> = (0..100).map(|at| format!("/{at}")).collect();
+    for path in &paths {
+        server.answer(path, Answer::bytes(&bytes));
+    }
+    ground.create("list", paths.iter().map(|path| server.url(path) + "\n").collect::<String>());
+    let folder = disk.path().to_str().unwrap();
+    for args in [&["each", "@list", "--", "true"][..], &["grep", "--pre=cat", "x", "@list"]] {
+        server.reset_counts();
+        let output = ground.command(args).env("TMPDIR", folder).output().unwrap();
+        let told = format!("nearfirst {}: {folder}: No space left on device\n", args[0]);
+        assert_eq!((output.status.code(), stderr(&output)), (Some(2), told));
+        assert!(server.total().requests < 90, "{:?}", server.total());
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
+    }
+}
+
+#[test]
 fn each_keeps_what_a_command_wrote_though_what_it_left_behind_writes_on() {
     let ground = ground();
     let left_behind = "(n=0; while [ $n -lt 200000 ]; do n=$((n+1)); echo x; done) &";

@@ -473,7 +473,7 @@ impl<'a> Copier<'a> {
                 return;
             }
             Err(Trouble::Source(reason)) => reason,
-            Err(Trouble::Target(error)) if is_of_a_full_disk(&error) => {
+            Err(Trouble::Target(error)) if sets::is_of_a_full_disk(&error) => {
                 self.kept_out.fetch_add(1, Ordering::Relaxed);
                 self.is_full(&task.dest, &error);
                 return;
@@ -517,11 +517,6 @@ impl<'a> Copier<'a> {
 fn noted_version(entry: &Entry) -> Option<&Version> {
     let is_small = entry.size.is_some_and(|size| size < RESUMED_BYTES_MIN);
     entry.version.as_ref().filter(|_| !is_small)
-}
-
-/// Whether there is no room, on the disk or for this user.
-fn is_of_a_full_disk(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
 /// A path for people, on one line.
