@@ -20,8 +20,8 @@ list=$prefix/share/nearfirst/installed
 
 # What debuggers want stays where it was built; it is many times as large.
 strip_all() {
-    ar t "$1/lib/libnearfirst.a" | { grep '\.dwo$' || true; } | xargs -r ar d "$1/lib/libnearfirst.a"
-    strip --strip-debug "$1/bin/nearfirst" "$1/lib/libnearfirst.a" "$1"/lib/libnearfirst.so.*.*
+    strip --strip-debug "$1/bin/nearfirst" "$1"/lib/libnearfirst.so.*.*
+    strip --strip-unneeded "$1/lib/libnearfirst.a"
 }
 
 stage_all() {

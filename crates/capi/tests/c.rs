@@ -16,6 +16,8 @@ const SKIPPED: i32 = 77;
 enum Link {
     Shared,
     Static,
+    /// Nothing of it is shared, the C library neither.
+    AllStatic,
 }
 
 fn scratch(name: &str) -> PathBuf {
@@ -68,6 +70,7 @@ fn compiled(path: &str, link: Link) -> PathBuf {
     let program = scratch(&stem).join(match link {
         Link::Shared => "shared",
         Link::Static => "static",
+        Link::AllStatic => "all_static",
     });
     let lib = prefix.join("lib");
     let mut gcc = Command::new("gcc");
@@ -85,8 +88,11 @@ fn compiled(path: &str, link: Link) -> PathBuf {
             let rpath = format!("-Wl,-rpath,{}", lib.display());
             gcc.arg("-L").arg(&lib).args(["-lnearfirst", &rpath]);
         }
-        Link::Static => {
-            gcc.arg(lib.join("libnearfirst.a")).args(["-lgcc_s", "-lutil", "-lrt", "-ldl"]);
+        Link::Static | Link::AllStatic => {
+            if matches!(link, Link::AllStatic) {
+                gcc.arg("-static");
+            }
+            gcc.arg(lib.join("libnearfirst.a")).args(["-lutil", "-lrt", "-ldl"]);
         }
     }
     done(gcc.args(["-lpthread", "-lm"]));
@@ -295,6 +301,15 @@ fn sets_of_files_answer_as_they_say() {
 #[test]
 fn sets_have_no_memory_errors() {
     passes_under_valgrind("sets");
+}
+
+#[test]
+fn a_program_has_names_of_its_own_that_are_also_in_the_library() {
+    if is_there("gcc") {
+        for link in [Link::Static, Link::AllStatic] {
+            run(&compiled("tests/c/own_names.c", link), &[], "own_names.run");
+        }
+    }
 }
 
 #[test]
