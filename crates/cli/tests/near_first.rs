@@ -9,7 +9,7 @@ use std::time::Duration;
 use slowfs::{Options, Profile, Rule};
 use testkit::{
     Cmd, Dir, Facility, LoopDisk, MemoryCgroup, Program, SlowDir, evict, hold, lines, make_near,
-    skip_unless,
+    skip_unless, until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -217,6 +217,32 @@ fn copies_to_a_dead_mount_are_given_up_and_the_others_are_made() {
     }
     let cmd = nearfirst(&state, ["cp", "--wait-max", "0.2"]).arg(&all).arg(slow.path());
     cmd.run().ends_with(2).complains("has not answered for 0.2 s");
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn a_copy_is_given_up_once_its_mount_is_dead_and_not_while_that_is_slow() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let (from, state) = (Dir::new(), Dir::new());
+    let text = lines(1 << 20, 3);
+    let cp = |name: &str| {
+        let cmd = nearfirst(&state, ["cp", "--wait-max", "0.2"]);
+        cmd.arg(from.create(name, &text)).arg(slow.path().join(name))
+    };
+    // Each write takes half a second.
+    slow.mount().set_rules(vec!["*: writes=slow, bandwidth=256K".parse().expect("a rule")]);
+    cp("slow").run().succeeds();
+    assert_eq!(std::fs::read(slow.path().join("slow")).expect("copied"), text);
+    let cp = cp("dies");
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| cp.run());
+        until("it is being written", || slow.stats().file(".dies.nearfirst-part").writes > 1);
+        let hang = Profile { hang: true, ..Profile::default() };
+        slow.mount().set_rules(vec![Rule::all(hang)]);
+        let output = run.join().expect("no panic");
+        output.ends_with(1).complains("dies: ").complains("has not answered for 0.2 s");
+    });
     slow.mount().set_rules(Vec::new());
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
-use std::fs::{self, File};
+use std::fs::{self, Metadata};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,14 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use futures::executor::block_on_stream;
-use nearfirst::{Algorithm, Checksum, Engine, Entry, Error, Member, Set, Version};
+use nearfirst::{Algorithm, Checksum, Engine, Entry, Error, Local, Member, Set, Version};
 use rustix::io::Errno;
 use tokio::sync::watch;
 
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
 use super::plan::{Plan, Task};
+use super::wary::Wary;
 use crate::sets::flags::Patience;
 use crate::sets::{self, Tally, interrupt};
 use crate::{human, messages, progress};
@@ -123,9 +124,7 @@ impl<'a> Copier<'a> {
     /// Has all new names on disk; whether what was said on stdout could be.
     pub(super) fn end(self) -> io::Result<()> {
         let folders = self.folders.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for folder in folders {
-            part::sync_folder(&folder);
-        }
+        sync(self.engine.costs().local(), folders);
         self.written.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -159,9 +158,13 @@ impl<'a> Copier<'a> {
         if self.full.borrow().is_some() { Err(Errno::NOSPC.into()) } else { Ok(()) }
     }
 
-    fn write(&self, part: &mut Part, bytes: &[u8]) -> io::Result<()> {
+    fn write(
+        &self,
+        part: &mut Wary<'_>,
+        bytes: impl AsRef<[u8]> + Send + 'static,
+    ) -> io::Result<()> {
         self.has_room()?;
-        part.write(bytes)
+        part.call(move |part| part.write(bytes.as_ref()))
     }
 
     fn copy(&self, member: Member) {
@@ -179,7 +182,7 @@ impl<'a> Copier<'a> {
             interrupt::prepare(move || part::remove(&dest))
         });
         if part.length()? > 0 {
-            part.begin_anew(noted_version(entry))?;
+            begin_anew(&mut part, entry)?;
         }
         self.tally.expects(entry.size.unwrap_or(0));
         let mut sum = self.sum_of(entry);
@@ -191,7 +194,7 @@ impl<'a> Copier<'a> {
                         sum.add(&chunk);
                     }
                     self.tally.read(chunk.len() as u64);
-                    if let Err(error) = self.write(&mut part, &chunk) {
+                    if let Err(error) = self.write(&mut part, chunk) {
                         break Err(Trouble::Target(error));
                     }
                 }
@@ -215,20 +218,18 @@ impl<'a> Copier<'a> {
         let mut part = self.part(entry, task)?;
         self.tally.expects(entry.size.unwrap_or(0).saturating_sub(part.length()?));
         let mut sum = self.sum_of(entry);
-        part.reread(|bytes| {
-            if let Some(sum) = &mut sum {
-                sum.add(bytes);
-            }
-        })?;
+        if let Some(begun) = sum.take() {
+            sum = Some(sum_of_part(&mut part, begun)?);
+        }
         let read = self.fetch_rest(&mut part, entry, &mut sum);
         self.ended(part, read, entry, task, sum)
     }
 
     /// The part of an object: what is here of it, or nothing yet.
-    fn part(&self, entry: &Entry, task: &Task) -> Result<Part, Trouble> {
+    fn part<'t>(&'t self, entry: &Entry, task: &'t Task) -> Result<Wary<'t>, Trouble> {
         self.has_room()?;
-        let there = fs::metadata(&task.dest).ok();
-        let source = self.file_of(entry).and_then(|file| file.metadata().ok());
+        let there = self.about(&task.dest);
+        let source = self.file_of(entry).and_then(|path| self.about(&path));
         if let (Some(source), Some(there)) = (&source, &there)
             && (source.dev(), source.ino()) == (there.dev(), there.ino())
         {
@@ -239,14 +240,23 @@ impl<'a> Copier<'a> {
         let has_holes =
             source.as_ref().is_some_and(|about| about.blocks() < about.len() / BLOCK_BYTES);
         let mode = source.or(there).map_or(MODE_NEW, |about| about.mode() & 0o777);
-        let part = Part::open(&task.dest, noted_version(entry), entry.size, mode)?;
-        Ok(part.with_holes(has_holes))
+        let (dest, version, size) = (task.dest.clone(), noted_version(entry).cloned(), entry.size);
+        let open = move || {
+            let part = Part::open(&dest, version.as_ref(), size, mode)?;
+            Ok(part.with_holes(has_holes))
+        };
+        Ok(Wary::open(self.engine.costs().local(), &task.dest, open)?)
     }
 
     /// The file of this machine that an object is, if it is one.
-    fn file_of(&self, entry: &Entry) -> Option<File> {
-        let path = self.engine.stores().of(&entry.name).ok()?.file(&entry.name)?;
-        self.engine.costs().local().open(&path).ok()
+    fn file_of(&self, entry: &Entry) -> Option<PathBuf> {
+        self.engine.stores().of(&entry.name).ok()?.file(&entry.name)
+    }
+
+    /// What is at a path, if its mount says it.
+    fn about(&self, path: &Path) -> Option<Metadata> {
+        let at = path.to_owned();
+        self.engine.costs().local().bounded(path, move || fs::metadata(at)).ok()?.ok()
     }
 
     /// A sum to check an object by: of its tag, or asked of its store, where that keeps one.
@@ -295,7 +305,7 @@ impl<'a> Copier<'a> {
     /// Reads on from the end of what is here.
     fn fetch_rest(
         &self,
-        part: &mut Part,
+        part: &mut Wary<'_>,
         entry: &Entry,
         sum: &mut Option<Sum>,
     ) -> Result<(), Trouble> {
@@ -335,7 +345,7 @@ impl<'a> Copier<'a> {
 
     async fn read_on(
         &self,
-        part: &mut Part,
+        part: &mut Wary<'_>,
         entry: &Entry,
         sum: &mut Option<Sum>,
     ) -> Result<(), Read> {
@@ -357,9 +367,9 @@ impl<'a> Copier<'a> {
             let chunk = chunk.map_err(Read::Failed)?;
             let skip = usize::try_from(skipped).unwrap_or(usize::MAX).min(chunk.len());
             skipped -= skip as u64;
-            let new = &chunk[skip..];
+            let new = chunk.slice(skip..);
             if let Some(sum) = sum {
-                sum.add(new);
+                sum.add(&new);
             }
             self.tally.read(new.len() as u64);
             self.write(part, new).map_err(Read::Target)?;
@@ -370,7 +380,7 @@ impl<'a> Copier<'a> {
     /// Checks what is here, and makes it the file.
     fn ended(
         &self,
-        mut part: Part,
+        mut part: Wary<'_>,
         read: Result<(), Trouble>,
         entry: &Entry,
         task: &Task,
@@ -379,13 +389,13 @@ impl<'a> Copier<'a> {
         read?;
         let length = part.length()?;
         if let Some(size) = entry.size.filter(|&size| size != length) {
-            part.discard();
+            discard(part);
             return Err(Trouble::Source(format!("{length} bytes came of {size}")));
         }
         let is_checked = match sum.map_or(Ok(false), |sum| self.check(sum, &mut part, entry)) {
             Ok(is_checked) => is_checked,
             Err(trouble @ Trouble::Wrong(_)) => {
-                part.discard();
+                discard(part);
                 return Err(trouble);
             }
             Err(trouble) => return Err(trouble),
@@ -395,7 +405,8 @@ impl<'a> Copier<'a> {
             let what = "its bucket has ETags that look like MD5 sums and are not those of what comes, twice the same: objects there are checked only where another sum is kept";
             messages::note(format_args!("{}: {what}", sets::shown(&entry.name)));
         }
-        part.finish(entry.modified, task.replaces)?;
+        let (modified, replaces) = (entry.modified, task.replaces);
+        part.end(move |part| part.finish(modified, replaces))?;
         self.has_new_name(task.dest.parent().unwrap_or(Path::new("")));
         let count = if is_checked { &self.verified } else { &self.unchecked };
         count.fetch_add(1, Ordering::Relaxed);
@@ -411,14 +422,12 @@ impl<'a> Copier<'a> {
         if folders.len() > FOLDERS_MAX {
             let full = std::mem::take(&mut *folders);
             drop(folders);
-            for folder in full {
-                part::sync_folder(&folder);
-            }
+            sync(self.engine.costs().local(), full);
         }
     }
 
     /// Checks what is here by its sum; whether that is one.
-    fn check(&self, sum: Sum, part: &mut Part, entry: &Entry) -> Result<bool, Trouble> {
+    fn check(&self, sum: Sum, part: &mut Wary<'_>, entry: &Entry) -> Result<bool, Trouble> {
         let kept = sum.kept().cloned();
         let (is_right, first) = sum.end();
         if is_right {
@@ -428,16 +437,20 @@ impl<'a> Copier<'a> {
             Some(kept) => self.check_parts(kept, part, entry).map(|()| true),
             None if self.is_same_again(part, entry, &first)? => {
                 self.sums.is_opaque(entry);
-                let Some(mut sum) = self.kept_sum(entry) else { return Ok(false) };
-                part.reread(|bytes| sum.add(bytes))?;
-                self.check(sum, part, entry)
+                let Some(sum) = self.kept_sum(entry) else { return Ok(false) };
+                self.check(sum_of_part(part, sum)?, part, entry)
             }
             None => Err(Trouble::Wrong(None)),
         }
     }
 
     /// Checks what is here, and is wrong by a sum of supposed parts, by what its parts really are.
-    fn check_parts(&self, kept: Checksum, part: &mut Part, entry: &Entry) -> Result<(), Trouble> {
+    fn check_parts(
+        &self,
+        kept: Checksum,
+        part: &mut Wary<'_>,
+        entry: &Entry,
+    ) -> Result<(), Trouble> {
         let wrong = Err(Trouble::Wrong(Some(kept.algorithm)));
         if kept.parts.is_none() {
             return wrong;
@@ -450,14 +463,18 @@ impl<'a> Copier<'a> {
         if parts == kept.parts {
             return wrong;
         }
-        let Some(mut sum) = Sum::of_kept(Checksum { parts, ..kept }) else { return wrong };
-        part.reread(|bytes| sum.add(bytes))?;
-        if sum.end().0 { Ok(()) } else { wrong }
+        let Some(sum) = Sum::of_kept(Checksum { parts, ..kept }) else { return wrong };
+        if sum_of_part(part, sum)?.end().0 { Ok(()) } else { wrong }
     }
 
     /// Reads an object once more: whether the bytes are the same as before.
-    fn is_same_again(&self, part: &mut Part, entry: &Entry, first: &[u8]) -> Result<bool, Trouble> {
-        part.begin_anew(noted_version(entry))?;
+    fn is_same_again(
+        &self,
+        part: &mut Wary<'_>,
+        entry: &Entry,
+        first: &[u8],
+    ) -> Result<bool, Trouble> {
+        begin_anew(part, entry)?;
         let mut sum = self.sums.of_tag(entry);
         self.fetch_rest(part, entry, &mut sum)?;
         Ok(sum.is_none_or(|sum| sum.end().1 == first))
@@ -517,6 +534,38 @@ impl<'a> Copier<'a> {
 fn noted_version(entry: &Entry) -> Option<&Version> {
     let is_small = entry.size.is_some_and(|size| size < RESUMED_BYTES_MIN);
     entry.version.as_ref().filter(|_| !is_small)
+}
+
+fn begin_anew(part: &mut Wary<'_>, entry: &Entry) -> io::Result<()> {
+    let version = noted_version(entry).cloned();
+    part.call(move |part| part.begin_anew(version.as_ref()))
+}
+
+fn discard(part: Wary<'_>) {
+    // What cannot be removed is left.
+    drop(part.end(|part| {
+        part.discard();
+        Ok(())
+    }));
+}
+
+/// The sum with what is here added.
+fn sum_of_part(part: &mut Wary<'_>, mut sum: Sum) -> io::Result<Sum> {
+    part.call(move |part| {
+        part.reread(|bytes| sum.add(bytes))?;
+        Ok(sum)
+    })
+}
+
+/// Has the names in folders on disk.
+fn sync(local: &Local, folders: HashSet<PathBuf>) {
+    for folder in folders {
+        let at = folder.clone();
+        let whole = if folder.as_os_str().is_empty() { Path::new(".") } else { &folder };
+        if let Err(dead) = local.while_answered(whole, move || part::sync_folder(&at)) {
+            messages::error(dead);
+        }
+    }
 }
 
 /// A path for people, on one line.

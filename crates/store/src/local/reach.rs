@@ -11,7 +11,9 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::fs::{
     self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags,
@@ -22,6 +24,9 @@ use sled::Device;
 use super::mounts::absolute;
 use super::{Local, Mount, Mounts, block, bounded, canary};
 use crate::Error;
+
+/// How often a mount is asked that keeps a call waiting.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// Links followed to find out which mount a path leads to; the kernel follows as many.
 const LINKS_MAX: usize = 40;
@@ -130,6 +135,36 @@ impl Local {
         match table.behind(&whole) {
             Some(mount) if !mount.backing.may_stall() => Ok(call()),
             mount => self.call_on(mount, path, &whole, call),
+        }
+    }
+
+    /// As [`Local::bounded`], of a call that may take its time, such as one that writes: it is given
+    /// up only once its mount does not answer another question, and is asked that every second.
+    ///
+    /// # Errors
+    /// As [`Local::bounded`].
+    pub fn while_answered<T: Send + 'static>(
+        &self,
+        path: &Path,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let failed = |source: io::Error| Error::io(path, source);
+        let whole = absolute(path).map_err(failed)?;
+        let table = self.mount_table();
+        let mount = table.behind(&whole);
+        if mount.is_some_and(|mount| !mount.backing.may_stall()) {
+            return Ok(call());
+        }
+        self.not_silent(path, mount)?;
+        let answer = bounded::begun(call).map_err(failed)?;
+        // A file that is written to may answer once all is written.
+        let asked = mount.map_or(&*whole, |mount| &mount.point);
+        loop {
+            match answer.recv_timeout(self.wait_max.min(ASKED_EVERY)) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Timeout) => self.asked(path, asked, mount).map(drop)?,
+                Err(RecvTimeoutError::Disconnected) => return Err(self.stalled(path, mount)),
+            }
         }
     }
 
