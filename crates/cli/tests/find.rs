@@ -193,6 +193,8 @@ fn names_types_and_links() {
         "t -regextype posix-extended -regex .*/(one|B)\\.[[:alpha:]]{3}",
         "t -regextype posix-basic -regex .*x\\{1\\}.*",
         "t -regextype findutils-default -regex .*w.l.*",
+        "t -regex .*[[:alpha:]]c",
+        "t -regex .*[[:alpha:]*",
         "t -type f",
         "t -type d,l",
         "t -type p,s",
@@ -660,6 +662,9 @@ fn without_utf8_an_expression_is_of_bytes() {
         ("-regex t/[é][é]", "t/é\n"),
         ("-iregex t/É", ""),
         ("-regextype posix-extended -regex t/[é[:alpha:]]{2}", "t/é\n"),
+        ("-name [é][é]", "t/é\n"),
+        ("-path t/[![:alpha:]]?", "t/\u{fffd}\u{fffd}\nt/é\n"),
+        ("-iname É", ""),
     ] {
         let output = ours(&format!("t {expression}"));
         let found: BTreeSet<&str> = output.lines().collect();

@@ -2,7 +2,7 @@
 //! match any character, also `/` and a leading dot.
 //!
 //! Names are bytes. Where they are UTF-8 a character is one character; a byte
-//! that is not stands for itself.
+//! that is not stands for itself. In the C locale each byte does.
 
 use bstr::ByteSlice as _;
 
@@ -12,6 +12,7 @@ use bstr::ByteSlice as _;
 pub struct Fnmatch {
     shape: Shape,
     fold: bool,
+    unit: Unit,
     flaw: Option<&'static str>,
 }
 
@@ -44,22 +45,36 @@ struct Set {
 
 type Class = fn(char) -> bool;
 
+/// What decodes the first character of a text that is not empty, and says how long it is.
+type Unit = fn(&[u8]) -> (u32, usize);
+
 /// Stands above all characters, so that a stray byte equals no character.
 const STRAY_BYTE: u32 = 0x11_0000;
 
 impl Fnmatch {
     /// Compiles a pattern; every byte string is one. With `fold`, letter case does not count.
     pub fn new(pattern: &[u8]) -> Self {
-        Self::of(pattern, false)
+        Self::of(pattern, false, character)
     }
 
     /// As [`Fnmatch::new`], but letter case does not count.
     pub fn ignoring_case(pattern: &[u8]) -> Self {
-        Self::of(pattern, true)
+        Self::of(pattern, true, character)
     }
 
-    fn of(pattern: &[u8], fold: bool) -> Self {
-        let (tokens, has_open_bracket) = tokens(pattern, fold);
+    /// As [`Fnmatch::new`], but each byte is a character, of which those beyond ASCII are no letters: as
+    /// in the C locale.
+    pub fn of_bytes(pattern: &[u8]) -> Self {
+        Self::of(pattern, false, byte)
+    }
+
+    /// As [`Fnmatch::of_bytes`], but letter case does not count.
+    pub fn of_bytes_ignoring_case(pattern: &[u8]) -> Self {
+        Self::of(pattern, true, byte)
+    }
+
+    fn of(pattern: &[u8], fold: bool, unit: Unit) -> Self {
+        let (tokens, has_open_bracket) = tokens(pattern, fold, unit);
         let backwards = |&(low, high): &(u32, u32)| low > high;
         let flaw = if has_open_bracket {
             Some("a [ has no ]")
@@ -77,7 +92,7 @@ impl Fnmatch {
             Some(tokens) if fold => Shape::Any(tokens),
             Some(tokens) => simplify(tokens),
         };
-        Self { shape, fold, flaw }
+        Self { shape, fold, unit, flaw }
     }
 
     /// Whether the pattern matches the whole text.
@@ -87,7 +102,7 @@ impl Fnmatch {
             Shape::Prefix(literal) => text.starts_with(literal),
             Shape::Suffix(literal) => text.ends_with(literal),
             Shape::Inside(literal) => text.find(literal).is_some(),
-            Shape::Any(tokens) => matches_tokens(tokens, text, self.fold),
+            Shape::Any(tokens) => matches_tokens(tokens, text, self.fold, self.unit),
             Shape::Nothing => false,
         }
     }
@@ -103,8 +118,12 @@ impl Fnmatch {
     }
 }
 
-/// Decodes the first character of a text that is not empty.
-fn unit(text: &[u8]) -> (u32, usize) {
+fn byte(text: &[u8]) -> (u32, usize) {
+    let above = if text[0].is_ascii() { 0 } else { STRAY_BYTE };
+    (above + u32::from(text[0]), 1)
+}
+
+fn character(text: &[u8]) -> (u32, usize) {
     if text[0].is_ascii() {
         return (u32::from(text[0]), 1);
     }
@@ -125,7 +144,7 @@ fn folded(unit: u32) -> u32 {
 
 /// `None` of a pattern that ends in a lone backslash; and whether a `[` stands for itself because no
 /// `]` follows.
-fn tokens(pattern: &[u8], fold: bool) -> (Option<Vec<Token>>, bool) {
+fn tokens(pattern: &[u8], fold: bool, unit: Unit) -> (Option<Vec<Token>>, bool) {
     let mut tokens = Vec::new();
     let mut has_open_bracket = false;
     let mut rest = pattern;
@@ -144,7 +163,7 @@ fn tokens(pattern: &[u8], fold: bool) -> (Option<Vec<Token>>, bool) {
                 continue;
             }
             b'[' => {
-                if let Some((set, after)) = set(&rest[1..], fold) {
+                if let Some((set, after)) = set(&rest[1..], fold, unit) {
                     tokens.push(Token::Set(set));
                     rest = after;
                     continue;
@@ -167,7 +186,7 @@ fn tokens(pattern: &[u8], fold: bool) -> (Option<Vec<Token>>, bool) {
 }
 
 /// Reads a bracket expression after its `[`; `None` when it is not closed and `[` stands for itself.
-fn set(pattern: &[u8], fold: bool) -> Option<(Set, &[u8])> {
+fn set(pattern: &[u8], fold: bool, unit: Unit) -> Option<(Set, &[u8])> {
     let mut set = Set::default();
     let mut rest = pattern;
     if let Some(b'!' | b'^') = rest.first() {
@@ -191,18 +210,18 @@ fn set(pattern: &[u8], fold: bool) -> Option<(Set, &[u8])> {
             _ => {}
         }
         first = false;
-        let (low, after) = member(rest)?;
+        let (low, after) = member(rest, unit)?;
         rest = after;
         let mut high = low;
         if rest.first() == Some(&b'-') && rest.get(1).is_some_and(|&next| next != b']') {
-            (high, rest) = member(&rest[1..])?;
+            (high, rest) = member(&rest[1..], unit)?;
         }
         set.ranges.push(if fold { (folded(low), folded(high)) } else { (low, high) });
     }
 }
 
 /// One end of a range: a character, a quoted one, `[.x.]` or `[=x=]`.
-fn member(pattern: &[u8]) -> Option<(u32, &[u8])> {
+fn member(pattern: &[u8], unit: Unit) -> Option<(u32, &[u8])> {
     let (&first, rest) = pattern.split_first()?;
     if first == b'[' && matches!(rest.first(), Some(b'.' | b'=')) && rest.len() > 1 {
         let (one, size) = unit(&rest[1..]);
@@ -277,7 +296,7 @@ fn simplify(tokens: Vec<Token>) -> Shape {
 }
 
 /// Matches by going back to the last star only: enough, and never exponential.
-fn matches_tokens(tokens: &[Token], text: &[u8], fold: bool) -> bool {
+fn matches_tokens(tokens: &[Token], text: &[u8], fold: bool, unit_of: Unit) -> bool {
     let (mut token, mut at) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {
@@ -289,7 +308,7 @@ fn matches_tokens(tokens: &[Token], text: &[u8], fold: bool) -> bool {
         if at == text.len() {
             return token == tokens.len();
         }
-        let (unit, size) = unit(&text[at..]);
+        let (unit, size) = unit_of(&text[at..]);
         let fits = match tokens.get(token) {
             Some(Token::One(one)) => *one == if fold { folded(unit) } else { unit },
             Some(Token::Any) => true,
@@ -300,7 +319,7 @@ fn matches_tokens(tokens: &[Token], text: &[u8], fold: bool) -> bool {
             token += 1;
             at += size;
         } else if let Some((after, from)) = star {
-            let (_, size) = self::unit(&text[from..]);
+            let (_, size) = unit_of(&text[from..]);
             token = after;
             at = from + size;
             star = Some((after, at));
@@ -345,6 +364,17 @@ mod tests {
         assert!(Fnmatch::new(b"*\xff*").matches(b"a\xffb"));
         assert!(!Fnmatch::new(b"*\xa9*").matches("é".as_bytes()));
         assert!(Fnmatch::ignoring_case("É*".as_bytes()).matches("éa".as_bytes()));
+    }
+
+    #[test]
+    fn bytes_are_characters_where_that_is_asked_for() {
+        let matches = |pattern: &str, text: &str| {
+            Fnmatch::of_bytes(pattern.as_bytes()).matches(text.as_bytes())
+        };
+        assert!(matches("??", "é") && !matches("?", "é") && matches("[é][é]", "é"));
+        assert!(matches("é*", "éa") && matches("[![:alpha:]]*", "é"));
+        assert!(!Fnmatch::of_bytes_ignoring_case("É".as_bytes()).matches("é".as_bytes()));
+        assert!(Fnmatch::of_bytes_ignoring_case(b"A\xff").matches(b"a\xff"));
     }
 
     #[test]

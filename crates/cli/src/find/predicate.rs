@@ -25,10 +25,8 @@ const TESTS: &[(&str, Read)] = &[
     ("-wholename", |reader, text| reader.path(text, false)),
     ("-ipath", |reader, text| reader.path(text, true)),
     ("-iwholename", |reader, text| reader.path(text, true)),
-    ("-lname", |reader, text| Ok(Test::LinkTarget(Fnmatch::new(reader.argument(text)?)))),
-    ("-ilname", |reader, text| {
-        Ok(Test::LinkTarget(Fnmatch::ignoring_case(reader.argument(text)?)))
-    }),
+    ("-lname", |reader, text| Ok(Test::LinkTarget(fnmatch(reader.argument(text)?, false)))),
+    ("-ilname", |reader, text| Ok(Test::LinkTarget(fnmatch(reader.argument(text)?, true)))),
     ("-regex", |reader, text| reader.regex(text, false)),
     ("-iregex", |reader, text| reader.regex(text, true)),
     ("-type", |reader, text| Ok(Test::Type(types(reader.argument(text)?, text)?))),
@@ -220,9 +218,14 @@ fn stamp(letter: u8) -> Option<Stamp> {
     })
 }
 
-/// A pattern of names.
+/// A pattern of names, in the characters of the locale.
 fn fnmatch(pattern: &[u8], any_case: bool) -> Fnmatch {
-    if any_case { Fnmatch::ignoring_case(pattern) } else { Fnmatch::new(pattern) }
+    match (Letters::of_locale(), any_case) {
+        (Letters::Utf8, false) => Fnmatch::new(pattern),
+        (Letters::Utf8, true) => Fnmatch::ignoring_case(pattern),
+        (Letters::Bytes, false) => Fnmatch::of_bytes(pattern),
+        (Letters::Bytes, true) => Fnmatch::of_bytes_ignoring_case(pattern),
+    }
 }
 
 #[cfg(test)]

@@ -53,6 +53,8 @@ pub(crate) struct Syntax {
     braces: Written,
     dot_takes_newline: bool,
     newline_is_bar: bool,
+    /// `[:alpha:]` in brackets is a class, and not the characters that it is written with.
+    classes: bool,
     backslash_in_brackets: bool,
     gnu_escapes: bool,
     /// `^` and `$` are anchors and `*` an operator everywhere.
@@ -72,6 +74,7 @@ const EMACS: Syntax = Syntax {
     braces: Never,
     dot_takes_newline: false,
     newline_is_bar: false,
+    classes: false,
     backslash_in_brackets: false,
     gnu_escapes: true,
     anchors_anywhere: false,
@@ -84,6 +87,7 @@ const BASIC: Syntax = Syntax {
     plus_and_question: Backslashed,
     braces: Backslashed,
     dot_takes_newline: true,
+    classes: true,
     lone_intervals: Lone::Invalid,
     repeats_once: true,
     ..EMACS
@@ -442,7 +446,7 @@ impl<'a> Translation<'a> {
                 return Ok(());
             }
             first = false;
-            if next == '[' && rest.starts_with("[:") {
+            if self.syntax.classes && rest.starts_with("[:") {
                 let end = rest.find(":]").ok_or_else(unmatched)?;
                 let name = &rest[2..end];
                 if !CLASSES.contains(&name) {
@@ -565,11 +569,15 @@ mod tests {
         assert!(matches("posix-extended", "[[:digit:][.-.]]+", "1-2"));
         assert!(matches("posix-awk", r"[\]a]+", "]a"));
         assert!(matches("posix-extended", "[&~[-]+", "&~["));
+        assert!(
+            matches("emacs", "a[[:alpha:]*", "a[:ahp") && !matches("emacs", "[[:alpha:]]", "b")
+        );
+        assert!(matches("findutils-default", "[[:alpha:]]", "l]"));
     }
 
     #[test]
     fn what_cannot_be_compiled_is_an_error() {
-        for pattern in [r"\(", r"\)", "[a", r"\(a\)\1", "a\\", "[[:nope:]]", "[b-a]"] {
+        for pattern in [r"\(", r"\)", "[a", r"\(a\)\1", "a\\", "[[.no.]]", "[b-a]"] {
             assert!(
                 Syntax::default().compile(pattern.as_bytes(), false, Letters::Utf8).is_err(),
                 "{pattern}"
