@@ -32,6 +32,7 @@ mod sleds;
 mod specs;
 mod stdout;
 mod trees;
+mod wary;
 mod watch;
 mod wc;
 

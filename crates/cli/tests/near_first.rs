@@ -175,6 +175,28 @@ fn a_run_ends_though_a_thread_of_it_cannot() {
 }
 
 #[test]
+fn a_program_that_reads_from_a_dead_mount_is_not_waited_for() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow =
+        SlowDir::new(Options { time_to_live: Duration::from_hours(1), ..Options::default() });
+    let (folder, state) = (Dir::new(), Dir::new());
+    let dead = slow.create("dead.gz", "text");
+    let alive = folder.create("alive", "needle\n");
+    for flags in [&["-z"][..], &["--pre=cat", "--pre-glob=*.gz"]] {
+        std::fs::read(&dead).expect("it answers");
+        evict(&dead);
+        // The root of the mount does not answer, but for what the kernel knows of it.
+        let rules = ["dead.gz: stall=1:forever", ": hang=true"];
+        slow.mount().set_rules(rules.map(|rule| rule.parse().expect("a rule")).into());
+        let grep = nearfirst(&state, ["grep", "--wait-max", "0.2", "-c", "needle"]);
+        let output = flags.iter().fold(grep, testkit::Cmd::arg).arg(&dead).arg(&alive).run();
+        output.ends_with(2).complains("dead.gz: ").complains("has not answered for 0.2 s");
+        assert!(output.text().contains("alive"), "{flags:?}: {}", output.text());
+        slow.mount().set_rules(Vec::new());
+    }
+}
+
+#[test]
 fn a_set_goes_on_beyond_a_member_whose_reads_hang() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());

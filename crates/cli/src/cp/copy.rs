@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
 use super::plan::{Plan, Task};
-use super::wary::Wary;
 use crate::sets::flags::Patience;
 use crate::sets::{self, Tally, interrupt};
+use crate::wary::Wary;
 use crate::{human, messages, progress};
 
 /// With so many bytes more here, attempts at the rest are counted anew.
@@ -55,6 +55,9 @@ pub(super) struct Copier<'a> {
     kept_out: AtomicU64,
     written: Mutex<io::Result<()>>,
 }
+
+/// A part on a mount that may die.
+type WaryPart<'a> = Wary<'a, Part>;
 
 /// Why a copy was not made.
 enum Trouble {
@@ -160,7 +163,7 @@ impl<'a> Copier<'a> {
 
     fn write(
         &self,
-        part: &mut Wary<'_>,
+        part: &mut WaryPart<'_>,
         bytes: impl AsRef<[u8]> + Send + 'static,
     ) -> io::Result<()> {
         self.has_room()?;
@@ -181,7 +184,7 @@ impl<'a> Copier<'a> {
             let dest = task.dest.clone();
             interrupt::prepare(move || part::remove(&dest))
         });
-        if part.length()? > 0 {
+        if length(&mut part)? > 0 {
             begin_anew(&mut part, entry)?;
         }
         self.tally.expects(entry.size.unwrap_or(0));
@@ -216,7 +219,7 @@ impl<'a> Copier<'a> {
 
     fn rest(&self, entry: &Entry, task: &Task) -> Result<(), Trouble> {
         let mut part = self.part(entry, task)?;
-        self.tally.expects(entry.size.unwrap_or(0).saturating_sub(part.length()?));
+        self.tally.expects(entry.size.unwrap_or(0).saturating_sub(length(&mut part)?));
         let mut sum = self.sum_of(entry);
         if let Some(begun) = sum.take() {
             sum = Some(sum_of_part(&mut part, begun)?);
@@ -226,7 +229,7 @@ impl<'a> Copier<'a> {
     }
 
     /// The part of an object: what is here of it, or nothing yet.
-    fn part<'t>(&'t self, entry: &Entry, task: &'t Task) -> Result<Wary<'t>, Trouble> {
+    fn part<'t>(&'t self, entry: &Entry, task: &'t Task) -> Result<WaryPart<'t>, Trouble> {
         self.has_room()?;
         let there = self.about(&task.dest);
         let source = self.file_of(entry).and_then(|path| self.about(&path));
@@ -305,18 +308,18 @@ impl<'a> Copier<'a> {
     /// Reads on from the end of what is here.
     fn fetch_rest(
         &self,
-        part: &mut Wary<'_>,
+        part: &mut WaryPart<'_>,
         entry: &Entry,
         sum: &mut Option<Sum>,
     ) -> Result<(), Trouble> {
         loop {
-            let before = part.length()?;
+            let before = length(part)?;
             match self.patiently(async || self.read_on(part, entry, sum).await) {
                 Ok(()) => return Ok(()),
                 Err(Read::Target(error)) => return Err(Trouble::Target(error)),
                 // It gets on: its attempts are counted anew.
                 Err(Read::Failed(error))
-                    if error.is_transient() && part.length()? >= before + PROGRESS_BYTES => {}
+                    if error.is_transient() && length(part)? >= before + PROGRESS_BYTES => {}
                 Err(Read::Failed(error)) => return Err(Trouble::Source(error.reason())),
             }
         }
@@ -345,11 +348,11 @@ impl<'a> Copier<'a> {
 
     async fn read_on(
         &self,
-        part: &mut Wary<'_>,
+        part: &mut WaryPart<'_>,
         entry: &Entry,
         sum: &mut Option<Sum>,
     ) -> Result<(), Read> {
-        let from = part.length().map_err(Read::Target)?;
+        let from = length(part).map_err(Read::Target)?;
         if entry.size == Some(from) {
             return Ok(());
         }
@@ -380,17 +383,17 @@ impl<'a> Copier<'a> {
     /// Checks what is here, and makes it the file.
     fn ended(
         &self,
-        mut part: Wary<'_>,
+        mut part: WaryPart<'_>,
         read: Result<(), Trouble>,
         entry: &Entry,
         task: &Task,
         sum: Option<Sum>,
     ) -> Result<(), Trouble> {
         read?;
-        let length = part.length()?;
-        if let Some(size) = entry.size.filter(|&size| size != length) {
+        let came = length(&mut part)?;
+        if let Some(size) = entry.size.filter(|&size| size != came) {
             discard(part);
-            return Err(Trouble::Source(format!("{length} bytes came of {size}")));
+            return Err(Trouble::Source(format!("{came} bytes came of {size}")));
         }
         let is_checked = match sum.map_or(Ok(false), |sum| self.check(sum, &mut part, entry)) {
             Ok(is_checked) => is_checked,
@@ -427,7 +430,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Checks what is here by its sum; whether that is one.
-    fn check(&self, sum: Sum, part: &mut Wary<'_>, entry: &Entry) -> Result<bool, Trouble> {
+    fn check(&self, sum: Sum, part: &mut WaryPart<'_>, entry: &Entry) -> Result<bool, Trouble> {
         let kept = sum.kept().cloned();
         let (is_right, first) = sum.end();
         if is_right {
@@ -448,7 +451,7 @@ impl<'a> Copier<'a> {
     fn check_parts(
         &self,
         kept: Checksum,
-        part: &mut Wary<'_>,
+        part: &mut WaryPart<'_>,
         entry: &Entry,
     ) -> Result<(), Trouble> {
         let wrong = Err(Trouble::Wrong(Some(kept.algorithm)));
@@ -470,7 +473,7 @@ impl<'a> Copier<'a> {
     /// Reads an object once more: whether the bytes are the same as before.
     fn is_same_again(
         &self,
-        part: &mut Wary<'_>,
+        part: &mut WaryPart<'_>,
         entry: &Entry,
         first: &[u8],
     ) -> Result<bool, Trouble> {
@@ -536,12 +539,17 @@ fn noted_version(entry: &Entry) -> Option<&Version> {
     entry.version.as_ref().filter(|_| !is_small)
 }
 
-fn begin_anew(part: &mut Wary<'_>, entry: &Entry) -> io::Result<()> {
+/// How many bytes are here.
+fn length(part: &mut WaryPart<'_>) -> io::Result<u64> {
+    part.call(|part| part.length())
+}
+
+fn begin_anew(part: &mut WaryPart<'_>, entry: &Entry) -> io::Result<()> {
     let version = noted_version(entry).cloned();
     part.call(move |part| part.begin_anew(version.as_ref()))
 }
 
-fn discard(part: Wary<'_>) {
+fn discard(part: WaryPart<'_>) {
     // What cannot be removed is left.
     drop(part.end(|part| {
         part.discard();
@@ -550,7 +558,7 @@ fn discard(part: Wary<'_>) {
 }
 
 /// The sum with what is here added.
-fn sum_of_part(part: &mut Wary<'_>, mut sum: Sum) -> io::Result<Sum> {
+fn sum_of_part(part: &mut WaryPart<'_>, mut sum: Sum) -> io::Result<Sum> {
     part.call(move |part| {
         part.reread(|bytes| sum.add(bytes))?;
         Ok(sum)

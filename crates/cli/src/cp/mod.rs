@@ -9,7 +9,6 @@ mod digest;
 mod part;
 mod place;
 mod plan;
-mod wary;
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};

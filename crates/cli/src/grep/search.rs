@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use grep::cli::{CommandReaderBuilder, DecompressionReader, DecompressionReaderBuilder};
+use grep::cli::{CommandReaderBuilder, DecompressionReaderBuilder};
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
-use nearfirst::{Clock, Place};
+use nearfirst::{Clock, Local, Place};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::retry_on_intr;
@@ -27,6 +27,7 @@ use super::print::tally::{Stats, Tally};
 use super::print::{Format, Nul, Outcome, Printing, Scope, close};
 use super::settings::Settings;
 use super::walk::{Haystack, printed_path};
+use crate::wary::Wary;
 
 /// The searcher's own buffer: a file up to this size is one read to it, so
 /// that a NUL byte anywhere is known before the first line is looked at.
@@ -144,10 +145,13 @@ impl<'s> Worker<'s> {
         if let Some(program) = settings.preprocessor(path) {
             return self.read_program(path, path, nul, stream, program).map(Searched::Done);
         }
-        if let Some(mut reader) = self.decompressed(path)? {
+        if let Some(builder) = self.decompressor(path) {
+            let whole = path.to_owned();
+            let begin = move || Ok(builder.build(whole)?);
+            let mut reader = Patient::open(settings.local(), path, begin)?;
             let search = |reader: &mut dyn Read| self.read(path, nul, stream, reader);
             let outcome = up_to_error(&mut reader, search);
-            let closed = reader.close();
+            let closed = reader.reader.end(|mut reader| reader.close());
             let mut outcome = outcome?;
             outcome.failed = outcome.failed.or(closed.err());
             return Ok(Searched::Done(outcome));
@@ -336,13 +340,10 @@ impl<'s> Worker<'s> {
             && !limited_view
     }
 
-    fn decompressed(&self, path: &Path) -> io::Result<Option<DecompressionReader>> {
-        match &self.decompress {
-            Some(builder) if builder.get_matcher().has_command(path) => {
-                Ok(Some(builder.build(path)?))
-            }
-            _ => Ok(None),
-        }
+    /// What decompresses a file, if it is of that kind.
+    fn decompressor(&self, path: &Path) -> Option<DecompressionReaderBuilder> {
+        let known = self.decompress.as_ref();
+        known.filter(|builder| builder.get_matcher().has_command(path)).cloned()
     }
 
     fn read_program(
@@ -353,17 +354,18 @@ impl<'s> Worker<'s> {
         stream: Option<&FileOutput<'_>>,
         program: &Path,
     ) -> io::Result<Outcome> {
-        let mut command = Command::new(program);
-        command.arg(file).stdin(Stdio::from(File::open(file)?));
-        let failed = |error: io::Error| {
-            io::Error::new(error.kind(), format!("{}: {error}", program.display()))
+        let (name, of) = (program.display().to_string(), file.to_owned());
+        let failed =
+            move |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
+        let (mut command, cannot_begin) = (Command::new(program), failed.clone());
+        let begin = move || {
+            command.arg(&of).stdin(Stdio::from(File::open(&of)?));
+            let reader = CommandReaderBuilder::new().async_stderr(true).build(&mut command);
+            reader.map_err(|error| cannot_begin(error.into()))
         };
-        let mut reader = CommandReaderBuilder::new()
-            .async_stderr(true)
-            .build(&mut command)
-            .map_err(|error| failed(error.into()))?;
+        let mut reader = Patient::open(self.settings.local(), file, begin)?;
         let outcome = self.read(path, nul, stream, &mut reader);
-        let closed = reader.close();
+        let closed = reader.reader.end(|mut reader| reader.close());
         let outcome = outcome.map_err(failed)?;
         closed?;
         Ok(outcome)
@@ -411,6 +413,38 @@ impl<'s> Worker<'s> {
             Engine::Regex(matcher, found) => whole.search(searcher, matcher, found, source, out),
             Engine::Pcre2(matcher, found) => whole.search(searcher, matcher, found, source, out),
         }
+    }
+}
+
+/// Reads what a program makes of a file, as long as the file's mount answers.
+struct Patient<'a, R: Read + Send + 'static> {
+    reader: Wary<'a, R>,
+    /// What a read fills, while none does.
+    space: Vec<u8>,
+}
+
+impl<'a, R: Read + Send + 'static> Patient<'a, R> {
+    fn open(
+        local: &'a Local,
+        path: &'a Path,
+        open: impl FnOnce() -> io::Result<R> + Send + 'static,
+    ) -> io::Result<Self> {
+        Ok(Self { reader: Wary::open(local, path, open)?, space: Vec::new() })
+    }
+}
+
+impl<R: Read + Send + 'static> Read for Patient<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut space = std::mem::take(&mut self.space);
+        let wanted = buffer.len().min(BUFFER_BYTES);
+        space.resize(space.len().max(wanted), 0);
+        let (read, space) = self.reader.call(move |reader| {
+            let read = reader.read(&mut space[..wanted])?;
+            Ok((read, space))
+        })?;
+        buffer[..read].copy_from_slice(&space[..read]);
+        self.space = space;
+        Ok(read)
     }
 }
 

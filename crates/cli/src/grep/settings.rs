@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use grep::matcher::LineTerminator;
 use grep::searcher::{BinaryDetection, SearcherBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
-use nearfirst::{Backing, Clock, Costs, Error};
+use nearfirst::{Backing, Clock, Costs, Error, Local};
 
 use super::asked::{
     Asked, Binary, Buffered, Context, EncodingChoice, Mode, PatternSource, Separator, When,
@@ -146,8 +146,12 @@ impl Settings {
         haystack: &Haystack,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let of_walk = self.reach.is_wary().then(|| self.reach.local());
-        of_walk.unwrap_or_else(|| self.costs().local()).bounded(haystack.path(), call)
+        self.local().bounded(haystack.path(), call)
+    }
+
+    /// The file systems of this machine, by those who know what has not answered.
+    pub(super) fn local(&self) -> &Local {
+        if self.reach.is_wary() { self.reach.local() } else { self.costs().local() }
     }
 
     /// Resolves what was asked.

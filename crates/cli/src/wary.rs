@@ -1,0 +1,81 @@
+//! What lies on a mount that may not answer: what is done with it is given up once that mount is dead.
+
+use std::io;
+use std::path::Path;
+
+use nearfirst::{Error, Local};
+
+/// Something of a file, until it is lost to a call that does not return.
+pub(crate) struct Wary<'a, T: Send + 'static> {
+    local: &'a Local,
+    path: &'a Path,
+    what: Option<T>,
+}
+
+impl<'a, T: Send + 'static> Wary<'a, T> {
+    /// What `open` makes of the file at `path`.
+    ///
+    /// # Errors
+    /// Those of `open`; that the mount does not answer.
+    pub(crate) fn open(
+        local: &'a Local,
+        path: &'a Path,
+        open: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<Self> {
+        let what = while_answered(local, path, open)??;
+        Ok(Self { local, path, what: Some(what) })
+    }
+
+    /// Does something with it.
+    ///
+    /// # Errors
+    /// Those of `call`; that the mount does not answer.
+    pub(crate) fn call<R: Send + 'static>(
+        &mut self,
+        call: impl FnOnce(&mut T) -> io::Result<R> + Send + 'static,
+    ) -> io::Result<R> {
+        let mut what = self.what.take().ok_or_else(lost)?;
+        let (what, done) = while_answered(self.local, self.path, move || {
+            let done = call(&mut what);
+            (what, done)
+        })?;
+        self.what = Some(what);
+        done
+    }
+
+    /// Does the last thing with it.
+    ///
+    /// # Errors
+    /// As [`Wary::call`].
+    pub(crate) fn end<R: Send + 'static>(
+        mut self,
+        call: impl FnOnce(T) -> io::Result<R> + Send + 'static,
+    ) -> io::Result<R> {
+        let what = self.what.take().ok_or_else(lost)?;
+        while_answered(self.local, self.path, move || call(what))?
+    }
+}
+
+impl<T: Send + 'static> Drop for Wary<'_, T> {
+    fn drop(&mut self) {
+        if let Some(what) = self.what.take() {
+            // What is left on a mount that is dead by now is left.
+            drop(while_answered(self.local, self.path, move || drop(what)));
+        }
+    }
+}
+
+fn while_answered<T: Send + 'static>(
+    local: &Local,
+    path: &Path,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    local.while_answered(path, call).map_err(|error| match error {
+        Error::Io { source, .. } => source,
+        dead => io::Error::other(dead.reason()),
+    })
+}
+
+fn lost() -> io::Error {
+    io::Error::other("an earlier call on it did not return")
+}
