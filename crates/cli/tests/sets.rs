@@ -783,7 +783,8 @@ fn what_connects_over_sftp_ends_with_the_run() {
     let all = format!("sftp://{}{}/*/file", Sftp::HOST, server.root().display());
     let output = cmd(env!("CARGO_BIN_EXE_nearfirst"), ["cat", &all])
         .env("PATH", path)
-        .env("NEARFIRST_STATE", state.path())
+        .env("XDG_STATE_HOME", state.path())
+        .env("NEARFIRST_STATE", state.path().join("nearfirst"))
         .run();
     assert_eq!(output.text(), "text\n".repeat(20), "{}", output.stderr());
     let config = config.display().to_string();

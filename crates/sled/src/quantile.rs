@@ -4,8 +4,6 @@
 const SAMPLES_MAX: usize = 32;
 /// Weight of a sample relative to the one after it: half is forgotten after eight.
 const DECAY: f64 = 0.917;
-/// So many samples of one measurement stand alone: half of what was before would be forgotten.
-const ALONE_MIN: usize = 8;
 
 /// The last samples of a quantity, the newest last.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -40,16 +38,9 @@ impl DecayingSamples {
         *self = Self::from_samples(samples);
     }
 
-    /// Puts the samples of a new measurement in the place of these, or after them where those are
-    /// more and the new ones too few to stand alone. Whether they stand alone.
-    pub(crate) fn renew(&mut self, newer: Self) -> bool {
-        let stand_alone = newer.samples.len() >= self.samples.len().min(ALONE_MIN);
-        if stand_alone {
-            *self = newer;
-        } else {
-            newer.samples.into_iter().for_each(|sample| self.push(sample));
-        }
-        stand_alone
+    /// Adds newer samples.
+    pub(crate) fn extend(&mut self, newer: Self) {
+        newer.samples.into_iter().for_each(|sample| self.push(sample));
     }
 
     /// `None` if there is no sample.
@@ -117,20 +108,6 @@ mod tests {
         let after = samples.quantiles().expect("samples");
         assert!((before.p50 - after.p50).abs() <= 2.0);
         assert!(after.p90 < 1e9);
-    }
-
-    #[test]
-    fn few_new_samples_do_not_make_many_forgotten() {
-        let many = || DecayingSamples::from_samples(vec![1.0; 30]);
-        let median = |samples: &DecayingSamples| samples.quantiles().expect("samples").p50;
-        for (new, stand_alone, p50) in [(3, false, 1.0), (ALONE_MIN, true, 9.0), (30, true, 9.0)] {
-            let mut samples = many();
-            let newer = DecayingSamples::from_samples(vec![9.0; new]);
-            assert_eq!((samples.renew(newer), median(&samples)), (stand_alone, p50), "{new}");
-        }
-        let mut one = DecayingSamples::from_samples(vec![1.0]);
-        assert!(one.renew(DecayingSamples::from_samples(vec![9.0; 2])));
-        assert_eq!(one.samples(), [9.0, 9.0]);
     }
 
     #[test]

@@ -19,6 +19,9 @@ const BANDWIDTH_MAX: f64 = 1e12;
 /// those who pass it on, and says nothing of the bandwidth.
 const FLOW_BYTES_MIN: u64 = 16 << 10;
 
+/// So many reads of a calibration stand alone.
+const ALONE_MIN: usize = 8;
+
 /// One read and what it took.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
@@ -148,21 +151,27 @@ impl DeviceTable {
         self.entries.remove(device);
     }
 
-    /// Takes over what a calibration found of `device`. It replaces what was known, but where it has
-    /// too few reads to stand alone they are added to what was known, as those of every day are; and
-    /// what it did not read at all stays. Whether all that it read stands alone.
+    /// Takes over what a calibration found of `device`. It replaces what was known; but where that rests
+    /// on more reads and the calibration on fewer than eight, after which half of what was before
+    /// would be forgotten anyhow, its reads are added to those. Whether it stands alone.
     pub fn renew(&mut self, device: &Device, mut found: Self) -> bool {
         let Some(found) = found.entries.remove(device) else { return true };
         let known = self.entries.entry(device.clone()).or_default();
-        let Entry { latency_s, bandwidth: [small, medium, large], near_bandwidth, .. } = known;
-        let olds = [latency_s, small, medium, large, near_bandwidth];
-        let [small, medium, large] = found.bandwidth;
-        let news = [found.latency_s, small, medium, large, found.near_bandwidth];
-        let read = olds.into_iter().zip(news).filter(|(_, new)| !new.samples().is_empty());
-        let added =
-            read.map(|(old, new)| old.renew(new)).filter(|stand_alone| !stand_alone).count();
+        let reads = |entry: &Entry| entry.latency_s.samples().len();
+        let stands_alone = reads(&found) >= reads(known).min(ALONE_MIN);
         known.keeps_cache = found.keeps_cache.or(known.keeps_cache);
-        added == 0
+        if stands_alone {
+            known.latency_s = found.latency_s;
+            known.bandwidth = found.bandwidth;
+            known.near_bandwidth = found.near_bandwidth;
+        } else {
+            known.latency_s.extend(found.latency_s);
+            known.near_bandwidth.extend(found.near_bandwidth);
+            for (known, found) in known.bandwidth.iter_mut().zip(found.bandwidth) {
+                known.extend(found);
+            }
+        }
+        stands_alone
     }
 
     /// Sets one device's estimate exactly, in seconds and bytes per second
@@ -418,6 +427,28 @@ mod tests {
         let bandwidth = |bytes| table.estimate(&server, bytes).expect("known").bandwidth.p50;
         assert!((bandwidth(100) / 104_857_600.0 - 1.0).abs() < 1e-6, "{}", bandwidth(100));
         assert!((bandwidth(1 << 17) - bandwidth(100)).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_glance_does_not_make_many_reads_forgotten_and_a_calibration_does() {
+        let disk = Device::new("disk:a");
+        let seen = |reads: usize, bytes: u64| {
+            let mut table = DeviceTable::default();
+            (0..reads).for_each(|_| table.observe(&disk, read(bytes, Some(0.01), 0.02)));
+            table
+        };
+        let known = seen(30, 8 << 20);
+        let bandwidth = |table: &DeviceTable| table.estimate(&disk, 8 << 20).map(|e| e.bandwidth);
+        let small = bandwidth(&seen(1, 64 << 10));
+        for (reads, stands_alone) in [(ALONE_MIN - 1, false), (ALONE_MIN, true)] {
+            let mut table = known.clone();
+            assert_eq!(table.renew(&disk, seen(reads, 64 << 10)), stands_alone);
+            // What is known of another size is of another time.
+            let expected = if stands_alone { small } else { bandwidth(&known) };
+            assert_eq!(bandwidth(&table), expected);
+        }
+        let mut table = seen(1, 8 << 20);
+        assert!(table.renew(&disk, seen(2, 64 << 10)));
     }
 
     #[test]

@@ -152,10 +152,11 @@ fn of_pattern(
     let Some(pattern) = habits.memory.patterns.get(&invocation) else { return Vec::new() };
     let is_over = above.len() >= DEPTH_MAX || above.contains(&invocation);
     let size = pattern.files.len() + pattern.children.len();
-    if is_over || *left < size {
+    // What was asked for is drawn however large it is.
+    if is_over || !above.is_empty() && *left < size {
         return Vec::new();
     }
-    *left -= size;
+    *left = left.saturating_sub(size);
     let runs = pattern.runs.clamp(1, 16);
     let share = |history: u16| f32::from(pattern_runs(history, runs)) / f32::from(runs);
     let moment = |at: u32| Duration::from_millis(at.into());

@@ -36,6 +36,9 @@ const SWEPT_BANDS: u32 = 4;
 /// Predictions that are brought near at a time: what waits behind so many would come too late.
 const RUNNING_MAX: usize = 1024;
 
+/// How long it is looked what of a prediction would be fetched: who predicts waits meanwhile.
+const LOOKED_MAX: Duration = Duration::from_millis(100);
+
 /// Files remembered that would have been fetched; about 100 bytes each.
 const SPARED_MAX: usize = 1 << 16;
 
@@ -91,7 +94,8 @@ pub struct Carried {
     pub spared_bytes: u64,
     /// Files that could not be read, or must not be opened for a guess.
     pub refused: u64,
-    /// Files that were given up under pressure of memory, or because too many others waited.
+    /// Files that were given up under pressure of memory, or because too many others waited; where it is
+    /// only looked, for want of time.
     pub dropped: u64,
 }
 
@@ -193,14 +197,23 @@ impl Carrier {
         std::mem::take(&mut self.untold)
     }
 
-    /// Finds out at once what would be fetched; no file counts again that nobody has opened meanwhile.
+    /// Finds out at once what would be fetched, as far as there is time; no file counts again that nobody
+    /// has opened meanwhile.
     fn look(&mut self, Prediction { id, files, .. }: Prediction) -> Vec<Event> {
         let now = self.costs.clock().now();
         self.counts.predicted += files.len() as u64;
         let mut told = Vec::new();
         for file in files {
             let path = Arc::clone(&file.path);
-            let is_near = self.recent.is_near(&path, now) || self.spared.contains(&path);
+            if self.spared.contains(&path) {
+                continue;
+            }
+            if self.costs.clock().now().saturating_sub(now) >= LOOKED_MAX {
+                self.counts.dropped += 1;
+                told.push(Event::Refused { prediction: id, path });
+                continue;
+            }
+            let is_near = self.recent.is_near(&path, now);
             match if is_near { Ok(0) } else { self.far_bytes(&file) } {
                 Ok(0) => {
                     self.counts.near += 1;

@@ -30,6 +30,9 @@ const FILES_MAX: usize = 1024;
 const FILES_OF_ONE_MAX: usize = 16;
 /// Names remembered of files that are fetched.
 const FETCHED_MAX: usize = 1 << 16;
+/// How long the answer holds how much of a large file is near: where that is mixed, asking takes a
+/// millisecond, and a build runs the same compiler many times a second.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
 /// Parts nearer to each other than this are one: reading across is cheaper than another request.
 const GAP_BYTES: u64 = 64 << 10;
 /// A file of which more than this share is near at once was not far: of a large one, and of others, of
@@ -49,6 +52,8 @@ pub(crate) struct Parts {
     /// Files that are not large and were near a moment ago: a build opens the same libraries many
     /// times a second.
     near: Recent,
+    /// Of large ones, how many bytes were near, and when that was asked.
+    near_bytes: HashMap<Arc<[u8]>, (Duration, u64)>,
     /// FUSE mounts of which it is not known whether they empty a file's cache when it is opened, and
     /// where nothing of a file that was read was in memory. It is asked about no other file there.
     seem_to_empty: HashSet<Device>,
@@ -68,6 +73,7 @@ impl Parts {
             count: 0,
             fetched: HashMap::new(),
             near: Recent::default(),
+            near_bytes: HashMap::new(),
             seem_to_empty: HashSet::new(),
         }
     }
@@ -146,14 +152,31 @@ impl Parts {
     }
 
     /// Whether much of a file has yet to come, beyond the bytes that are `fetched` of it.
-    fn was_far(&self, file: &File, size: u64, fetched: u64) -> bool {
+    fn was_far(&mut self, file: &File, size: u64, fetched: u64) -> bool {
+        let is_large = size >= LARGE_BYTES;
+        let share_max = if is_large { LARGE_NEAR_SHARE_MAX } else { NEAR_SHARE_MAX };
+        let enough = size.min(fetched + size / share_max);
+        let now = self.costs.clock().now();
+        if let Some((at, bytes)) = self.near_bytes.get(&file.path)
+            && now.saturating_sub(*at) < ASKED_AGAIN
+            && *bytes >= enough
+        {
+            return false;
+        }
         let Ok(located) = self.costs.path_located_unseen(path_of(file)) else { return false };
-        let share_max = if size >= LARGE_BYTES { LARGE_NEAR_SHARE_MAX } else { NEAR_SHARE_MAX };
         if located.reason == Some(Reason::OpeningMayEvict) {
             // It is not asked while somebody may read it, but when who opened it has ended.
             return located.device.is_some_and(|device| !self.seem_to_empty.contains(&device));
         }
-        near(located, size).is_some_and(|near| bytes(&near) < size.min(fetched + size / share_max))
+        let Some(near) = near(located, size) else { return false };
+        let near = bytes(&near);
+        if is_large {
+            if self.near_bytes.len() >= FILES_MAX {
+                self.near_bytes.clear();
+            }
+            self.near_bytes.insert(Arc::clone(&file.path), (now, near));
+        }
+        near < enough
     }
 
     fn ended(&mut self, process: Process) -> Vec<Event> {

@@ -85,7 +85,7 @@ fn measure_all(
                 }
                 if !costs.calibrate(probe) {
                     messages::note(format_args!(
-                        "{}: too few reads to forget the earlier ones, which count too; --seconds gives it more time",
+                        "{}: too few reads to forget the earlier ones, which count too; more time (--seconds) or a larger file gives more",
                         target.name()
                     ));
                 }

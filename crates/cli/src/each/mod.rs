@@ -35,8 +35,8 @@ In CMD's words, `{}` stands for a path of this machine with the object's own fil
 the file itself, or of a copy in a private folder that is removed when CMD ends. `{name}` is the \
 whole name, `{size}` the number of bytes. Where no word has `{}`, the path is added at the end. \
 CMD's stdin is empty; NEARFIRST_NAME in its environment is the whole name. No shell sees the \
-words: for one, run it, as in `sh -c 'zcat \"$1\" | wc -l' sh {}`.
-If `nearfirst each` itself is killed (SIGKILL), commands that run go on, and copies stay.
+words: for one, run it, as in `sh -c 'zcat \"$1\" | wc -l' sh {}`. If `nearfirst each` itself is \
+killed (SIGKILL), commands that run go on, and copies stay.
 
 Examples:
   nearfirst each 's3://bucket/*.fits' -- fitsverify -q {}

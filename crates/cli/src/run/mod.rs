@@ -1,7 +1,6 @@
 //! `nearfirst run`: one command, whose files are fetched before it asks for them.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -173,6 +172,10 @@ fn unread(refused: u64) -> String {
     if refused > 0 { format!(", {refused} that could not be read") } else { String::new() }
 }
 
+fn given_up(dropped: u64, want: &str) -> String {
+    if dropped > 0 { format!(", {dropped} given up for want of {want}") } else { String::new() }
+}
+
 /// What came of it, for a person.
 fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
     let Attended { account, untried, carried } = attended;
@@ -185,11 +188,12 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
                 untried.missed
             ),
             format!(
-                "fetched: nothing; what would have been: {} ({}), {} near already{}",
+                "fetched: nothing; what would have been: {} ({}), {} near already{}{}",
                 human::counted(carried.spared, "file"),
                 human::bytes(carried.spared_bytes),
                 carried.near,
-                unread(carried.refused)
+                unread(carried.refused),
+                given_up(carried.dropped, "time")
             ),
         ];
     }
@@ -197,17 +201,14 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
         "predicted files: {} read in time, {} late, {} not at all; {} read unpredicted",
         account.in_time, account.late, account.unused, account.missed
     )];
-    let mut fetched = format!(
-        "fetched: {} ({}), {} near already{}",
+    lines.push(format!(
+        "fetched: {} ({}), {} near already{}{}",
         human::counted(carried.fetched, "file"),
         human::bytes(carried.fetched_bytes),
         carried.near,
-        unread(carried.refused)
-    );
-    if carried.dropped > 0 {
-        let _ = write!(fetched, ", {} given up for want of memory", carried.dropped);
-    }
-    lines.push(fetched);
+        unread(carried.refused),
+        given_up(carried.dropped, "memory")
+    ));
     lines.push(format!(
         "saved: about {}; fetched and not read: {}",
         human::seconds(account.saved.as_secs_f64()),

@@ -132,7 +132,9 @@ impl Learner {
             Some((user, arrived))
         });
         let Some((user, arrived)) = found else {
-            self.came_late((prediction, path), (bytes, took));
+            if bytes > 0 {
+                self.came_late((prediction, path), (bytes, took));
+            }
             return;
         };
         if arrived.wasted_bytes > 0 {
@@ -158,7 +160,7 @@ impl Learner {
             let Some(file) = habits.names.find(path) else { continue };
             let read_at = habits.names.accessed(file).map(|then| then.files);
             let late = outstanding.came_late(prediction, file, (bytes, took), read_at);
-            if let Some((program, wasted_bytes)) = late.filter(|_| bytes > 0) {
+            if let Some((program, wasted_bytes)) = late {
                 let account = Account { fetched_bytes: bytes, wasted_bytes, ..Account::default() };
                 habits.add(program, account);
             }

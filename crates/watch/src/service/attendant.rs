@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use store::{Clock, Costs};
 use tree::{Account, Event, Learner, Options, Predicted, User};
@@ -221,11 +222,8 @@ impl<F: AsFd> Told<F> {
             Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
-        let begin = self.bytes.len();
-        self.bytes.resize(begin + READ_BYTES, 0);
-        let read = rustix::io::read(&self.pipe, &mut self.bytes[begin..]);
-        self.bytes.truncate(begin + *read.as_ref().unwrap_or(&0));
-        match read {
+        self.bytes.reserve(READ_BYTES);
+        match rustix::io::read(&self.pipe, spare_capacity(&mut self.bytes)) {
             Ok(0) => self.is_over = true,
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -46,6 +46,9 @@ const LOADING_MAX: usize = 4096;
 /// How long who looks at a mount apart may take to tell of an open: a process that ended is told of
 /// after that, so that its opens are still its own.
 const APART_TELLS_WITHIN: Duration = Duration::from_millis(20);
+/// How long opens are left in their queue after some were taken, unless a process begins, runs a program
+/// or ends: to be woken for each would cost more than to take it.
+const OPENS_PACE: Duration = Duration::from_millis(2);
 /// Reads of a queue of opens at a time, each of some hundred.
 const READS_MAX: usize = 16;
 
@@ -109,6 +112,8 @@ pub struct System {
     /// What was opened to be run by programs that are not told yet.
     loading: Vec<Open>,
     turned: Turned,
+    /// Whether the last look gave opens.
+    is_lively: bool,
 }
 
 /// What one look into all queues gave.
@@ -153,6 +158,7 @@ impl System {
             unnamed: Vec::new(),
             loading: Vec::new(),
             turned: Turned::default(),
+            is_lively: false,
         };
         system.processes.add(std::process::id().cast_signed(), User(0), true);
         match system.listen_to_places() {
@@ -221,24 +227,29 @@ impl System {
 
     /// Waits until something can be taken; whether what is mounted has changed.
     fn wait(&self, patience: Duration) -> io::Result<bool> {
-        let mut ready = vec![
-            PollFd::new(&self.connector, PollFlags::IN),
-            PollFd::new(&self.named, PollFlags::IN),
-        ];
+        let mut ready: Vec<_> =
+            self.mount_table.iter().map(|table| PollFd::new(table, PollFlags::PRI)).collect();
+        ready.push(PollFd::new(&self.connector, PollFlags::IN));
+        ready.extend(self.bell.iter().map(|bell| PollFd::new(bell, PollFlags::IN)));
+        let mut patience = patience;
+        if self.is_lively {
+            let pace = patience.min(OPENS_PACE);
+            if is_ready(&mut ready, pace)? {
+                return Ok(self.are_mounts_new(&ready));
+            }
+            patience = patience.saturating_sub(pace);
+        }
+        ready.push(PollFd::new(&self.named, PollFlags::IN));
         ready.extend(self.described.iter().map(|group| PollFd::new(group, PollFlags::IN)));
         ready.extend(self.apart.values().map(|apart| PollFd::new(apart, PollFlags::IN)));
-        ready.extend(self.bell.iter().map(|bell| PollFd::new(bell, PollFlags::IN)));
-        let table_at = ready.len();
-        ready.extend(self.mount_table.iter().map(|table| PollFd::new(table, PollFlags::PRI)));
-        let timeout = Timespec {
-            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(patience.subsec_nanos()),
-        };
-        match poll(&mut ready, Some(&timeout)) {
-            Ok(_) => Ok(ready.get(table_at).is_some_and(|table| !table.revents().is_empty())),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        is_ready(&mut ready, patience)?;
+        Ok(self.are_mounts_new(&ready))
+    }
+
+    /// Whether the mount table, which is waited for first, says that it has changed.
+    fn are_mounts_new(&self, waited_for: &[PollFd<'_>]) -> bool {
+        let table = waited_for.first().filter(|_| self.mount_table.is_some());
+        table.is_some_and(|table| !table.revents().is_empty())
     }
 
     /// Takes what is in the queues. Opens first: whatever made them possible is then in the other queue.
@@ -465,8 +476,22 @@ impl Source for System {
             drop(self.listen_to_places());
         }
         let seen = self.look()?;
+        self.is_lively = !seen.opens.is_empty();
         let now = self.costs.clock().now();
         Ok(self.tell(seen, now).into_iter().map(|event| (now, event)).collect())
+    }
+}
+
+/// Waits for one of these; whether one is ready.
+fn is_ready(waited_for: &mut [PollFd<'_>], patience: Duration) -> io::Result<bool> {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(patience.subsec_nanos()),
+    };
+    match poll(waited_for, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
