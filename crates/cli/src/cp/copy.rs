@@ -493,7 +493,7 @@ impl<'a> Copier<'a> {
                 return;
             }
             Err(Trouble::Source(reason)) => reason,
-            Err(Trouble::Target(error)) if sets::is_of_a_full_disk(&error) => {
+            Err(Trouble::Target(error)) if is_of_a_full_disk(&error) => {
                 self.kept_out.fetch_add(1, Ordering::Relaxed);
                 self.is_full(&task.dest, &error);
                 return;
@@ -574,6 +574,11 @@ fn sync(local: &Local, folders: HashSet<PathBuf>) {
             messages::error(dead);
         }
     }
+}
+
+/// Whether there is no room, on the disk or for this user.
+fn is_of_a_full_disk(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
 /// A path for people, on one line.

@@ -17,7 +17,7 @@ use super::print::Outcome;
 use super::search::{Worker, up_to_error};
 use super::settings::Settings;
 use super::tree::Run;
-use super::trouble::{Trouble, elsewhere, is_elsewhere};
+use super::trouble::{Trouble, is_elsewhere};
 use super::walk::printed_path;
 use crate::divide::together;
 use crate::sets::decompress::Decompressor;
@@ -224,10 +224,7 @@ impl<'a> Search<'a> {
         if let Some((copies, program)) =
             self.copies.zip(self.run.settings.preprocessor(path(&name)))
         {
-            let file = copies.file(member, self.tally).map_err(|error| match copies.failure() {
-                Some(why) => elsewhere(sets::shown(&why.name()), io::Error::other(why.reason())),
-                None => io::Error::other(error),
-            })?;
+            let file = copies.file(member, self.tally).map_err(io::Error::other)?;
             return worker.search_program(path(&name), file.path(), Some(output), program);
         }
         let counted = Counted { member, tally: Arc::clone(self.tally) };

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use nearfirst::{Error, Member, MemberError};
 
 use super::interrupt::{self, Prepared};
-use super::{Tally, is_of_a_full_disk, member_error, shown};
+use super::{Tally, member_error, shown};
 
 /// What a member without a file name of its own is called.
 const NAMELESS: &[u8] = b"object";
@@ -27,8 +27,6 @@ const REMOVAL_TRIES: usize = 1000;
 pub(crate) struct Folder {
     parent: PathBuf,
     place: OnceLock<Result<tempfile::TempDir, Error>>,
-    /// Why it takes no more.
-    full: OnceLock<Error>,
     next: AtomicU64,
     removed: Prepared,
 }
@@ -46,8 +44,7 @@ impl Folder {
     /// To be made below `parent`.
     pub(crate) fn below(parent: PathBuf) -> Self {
         let removed = interrupt::prepare(|| ());
-        let (place, full) = (OnceLock::new(), OnceLock::new());
-        Self { parent, place, full, next: AtomicU64::new(0), removed }
+        Self { parent, place: OnceLock::new(), next: AtomicU64::new(0), removed }
     }
 
     /// The same, made.
@@ -59,9 +56,9 @@ impl Folder {
         Ok(self)
     }
 
-    /// Why no copy can be made, if that was tried.
+    /// Why none could be made, if that was tried.
     pub(crate) fn failure(&self) -> Option<&Error> {
-        self.place.get().and_then(|place| place.as_ref().err()).or_else(|| self.full.get())
+        self.place.get()?.as_ref().err()
     }
 
     fn path(&self) -> Result<&Path, Error> {
@@ -95,20 +92,10 @@ impl Folder {
         let own = place.join(number.to_string());
         let path = own.join(OsStr::from_bytes(file_name(name.file_name())));
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };
-        match file.fill(member, tally, |error, path| self.failed(error, path)) {
+        match file.fill(member, tally) {
             Ok(()) => Ok(file),
             Err(error) => Err(member_error(&name, error)),
         }
-    }
-
-    /// The error of a copy that cannot be written.
-    fn failed(&self, error: io::Error, path: &Path) -> io::Error {
-        let reason = crate::messages::reason(&error);
-        if is_of_a_full_disk(&error) {
-            self.full.get_or_init(|| Error::io(&self.parent, error));
-        }
-        let name = shown(&nearfirst::Name::from(path));
-        io::Error::other(Arc::new(Error::refused(name, reason)))
     }
 }
 
@@ -121,12 +108,11 @@ impl MemberFile {
         self.bytes
     }
 
-    fn fill(
-        &mut self,
-        mut member: Member,
-        tally: &Tally,
-        failed: impl Fn(io::Error, &Path) -> io::Error,
-    ) -> io::Result<()> {
+    fn fill(&mut self, mut member: Member, tally: &Tally) -> io::Result<()> {
+        let failed = |error: io::Error, path: &Path| {
+            let name = shown(&nearfirst::Name::from(path));
+            io::Error::other(Arc::new(Error::refused(name, crate::messages::reason(&error))))
+        };
         if let Some(own) = &self.own {
             fs::create_dir(own).map_err(|error| failed(error, own))?;
         }

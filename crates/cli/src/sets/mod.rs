@@ -31,7 +31,6 @@ use flags::{FetchFlags, SetFlags, StoreFlags};
 use futures::StreamExt as _;
 use interrupt::Prepared;
 use recall::{Recalls, Turn};
-use rustix::io::Errno;
 pub(crate) use stats::say as say_stats;
 pub(crate) use tally::Tally;
 
@@ -265,11 +264,6 @@ pub(crate) fn say_of(name: &Name, reason: impl std::fmt::Display) {
 /// A name for people, on one line and without a password.
 pub(crate) fn shown(name: &Name) -> String {
     human::name(OsStr::from_bytes(name.redacted().as_bytes())).to_string()
-}
-
-/// Whether there is no room, on the disk or for this user.
-pub(crate) fn is_of_a_full_disk(error: &std::io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
 /// An error met while reading a member through [`std::io::Read`], as the member's.
