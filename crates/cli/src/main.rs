@@ -41,6 +41,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args as _, FromArgMatches as _, Subcommand};
 
@@ -175,7 +176,7 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
     match understood {
         Ok(command) => sets::interrupt::settled(run(command)),
         Err(error) if error.use_stderr() => {
-            let error = with_apt_tips(error);
+            let error = with_apt_tips(error, named.is_some_and(|(name, _)| name == "grep"));
             match error.to_string().strip_prefix("error: ") {
                 Some(text) => messages::error(text.trim_end()),
                 // The help, for a command line without a command.
@@ -218,18 +219,25 @@ fn show(asked: &clap::Error) -> io::Result<()> {
     }
 }
 
-/// Without the tip to use another flag where that begins with another letter: whoever errs in the
-/// first one meant none of ours.
-fn with_apt_tips(mut error: clap::Error) -> clap::Error {
-    let initial = |kind| match error.get(kind) {
-        Some(ContextValue::String(flag)) => flag.trim_start_matches('-').chars().next(),
+/// With what there is for a flag of other greps; and without the tip to use a flag that begins with
+/// another letter: whoever errs in the first one meant none of ours.
+fn with_apt_tips(mut error: clap::Error, of_grep: bool) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
-    let tip = initial(ContextKind::SuggestedArg);
-    if tip.is_some() && tip != initial(ContextKind::InvalidArg) {
+    let (given, tip) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg));
+    let initial = |flag: &str| flag.trim_start_matches('-').chars().next();
+    let is_far = tip.is_some_and(|tip| given.and_then(initial) != initial(tip));
+    let instead = given.filter(|_| of_grep).and_then(grep::instead_of);
+    if is_far || instead.is_some() {
         error.remove(ContextKind::SuggestedArg);
         // It shows that flag.
         error.remove(ContextKind::Usage);
+    }
+    if let Some(instead) = instead {
+        let tips = ContextValue::StyledStrs(vec![StyledStr::from(instead)]);
+        error.insert(ContextKind::Suggested, tips);
     }
     error
 }

@@ -100,11 +100,26 @@ const BASE: Flag = Flag {
     apply: |_, _| Ok(()),
 };
 
-/// What ripgrep has for the flags of GNU grep that choose files.
-const BY_GLOB: &str = "-g GLOB searches only what matches, -g '!GLOB' leaves it out";
+/// Flags of ripgrep and of GNU grep that are none here, and what there is for them.
+const OF_OTHERS: &[(&[&str], &str)] = &[
+    (
+        &["--debug", "--trace"],
+        "no log is kept; --stats says what was searched, --files lists what would be",
+    ),
+    (
+        &["--include", "--exclude", "--exclude-dir"],
+        "-g GLOB searches only what matches, -g '!GLOB' leaves it out",
+    ),
+    (
+        &["-R", "--recursive", "--dereference-recursive"],
+        "folders are searched without it; -L follows links in them",
+    ),
+];
 
-/// Why ripgrep's `--debug` and `--trace` are refused.
-const NO_LOG: &str = "no log is kept; --stats says what was searched, --files lists what would be";
+/// What there is for a flag of others.
+pub(crate) fn instead_of(flag: &str) -> Option<&'static str> {
+    OF_OTHERS.iter().find(|(flags, _)| flags.contains(&flag)).map(|(_, tip)| *tip)
+}
 
 const SORT_KEYS: &[&str] = &["none", "path", "modified", "accessed", "created"];
 
@@ -1254,51 +1269,6 @@ static FLAGS: &[Flag] = &[
             "" | "none" => Ok(()),
             other => Err(format!("{other:?} is not supported; `none` is")),
         },
-        ..BASE
-    },
-    Flag {
-        long: "debug",
-        heading: OUTPUT,
-        help: "Refused: ripgrep's log",
-        hidden: true,
-        apply: |_, _| Err(NO_LOG.to_owned()),
-        ..BASE
-    },
-    Flag {
-        long: "trace",
-        heading: OUTPUT,
-        help: "Refused: ripgrep's log",
-        hidden: true,
-        apply: |_, _| Err(NO_LOG.to_owned()),
-        ..BASE
-    },
-    Flag {
-        long: "include",
-        value: Some("GLOB"),
-        heading: FILTER,
-        help: "Refused: GNU grep's",
-        hidden: true,
-        apply: |_, _| Err(BY_GLOB.to_owned()),
-        ..BASE
-    },
-    Flag {
-        long: "exclude",
-        alias: Some("exclude-dir"),
-        value: Some("GLOB"),
-        heading: FILTER,
-        help: "Refused: GNU grep's",
-        hidden: true,
-        apply: |_, _| Err(BY_GLOB.to_owned()),
-        ..BASE
-    },
-    Flag {
-        long: "recursive",
-        alias: Some("dereference-recursive"),
-        short: Some('R'),
-        heading: FILTER,
-        help: "Refused: GNU grep's",
-        hidden: true,
-        apply: |_, _| Err("folders are searched without it; -L follows links in them".to_owned()),
         ..BASE
     },
     Flag {

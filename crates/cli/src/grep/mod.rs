@@ -26,6 +26,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
 
+pub(crate) use self::flags::instead_of;
+
 use self::asked::{Asked, Mode};
 use self::output::Output;
 use self::print::tally::{Stats, write_json_duration};
