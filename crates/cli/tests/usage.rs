@@ -193,13 +193,19 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     for completions in ["nearfirst.bash", "_nearfirst", "nearfirst.fish"] {
         assert!(page(completions).contains("calibrate"), "{completions}");
         assert!(!page(completions).contains("generate"), "{completions}");
-        for word in ["-newerXY", "-mindepth", "trees --json"] {
+        for word in ["-newerXY", "-mindepth", "-not -a -and -o -or", "trees --json"] {
             assert!(page(completions).contains(word), "{completions}: {word}");
         }
         for refused in ["debug", "recursive"] {
             assert!(!page(completions).contains(refused), "{completions}: {refused}");
         }
     }
+    // What stands in functions is of no use where nothing calls them.
+    let zsh = page("_nearfirst");
+    assert_eq!(zsh.matches(":_nearfirst_find' \\\n").count(), 1);
+    assert_eq!(zsh.matches(":_nearfirst_programs' \\\n").count(), 2);
+    let operand = |line: &&str| line.contains(" -- ") && line.ends_with(":_default' \\");
+    assert_eq!(zsh.lines().find(operand), None, "operands are files");
 }
 
 #[test]
@@ -343,5 +349,7 @@ fn a_shell_completes_what_is_meant_and_flags_only_where_one_is_begun() {
     for before in [&["run"][..], &["run", "--"], &["run", "--stats"], &["each", "a", "--"]] {
         let words = [before, &["bas"]].concat();
         assert!(completed(&words).lines().any(|word| word == "bash"), "{words:?}");
+        let words = [before, &["/usr/b"]].concat();
+        assert_eq!(completed(&words), "\n", "a path is left to the shell");
     }
 }

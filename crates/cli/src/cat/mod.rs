@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::ValueHint;
 use nearfirst::{Member, MemberError};
 
 use crate::outcome;
@@ -34,7 +35,10 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     /// What to write
-    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST)]
+    #[arg(
+        required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST,
+        value_hint = ValueHint::AnyPath
+    )]
     specs: Vec<OsString>,
 
     /// Decompress what its name says is compressed: .gz, .xz, .zst, .bz2, .lz4, .br, .Z

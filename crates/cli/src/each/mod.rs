@@ -47,7 +47,10 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// The objects
-    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST)]
+    #[arg(
+        required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST,
+        value_hint = ValueHint::AnyPath
+    )]
     specs: Vec<OsString>,
 
     /// The command and its arguments

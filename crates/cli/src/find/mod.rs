@@ -251,15 +251,16 @@ fn explained(error: &parse::UsageError) -> String {
     }
 }
 
-/// The tests, actions and options of the language, as its help has them.
+/// The operators, tests, actions and options of the language, as its help has them.
 pub(crate) fn words() -> Vec<&'static str> {
-    let (_, listed) = LANGUAGE.split_once("Positional options:").unwrap_or_default();
+    let (_, listed) = LANGUAGE.split_once("Operators,").unwrap_or_default();
     let (listed, _) = listed.split_once("Formats:").unwrap_or_default();
     let is_word = |word: &&str| {
         let name = word.strip_prefix('-').unwrap_or_default();
         name.starts_with(|first: char| first.is_ascii_lowercase())
     };
-    let mut words: Vec<_> = listed.split_whitespace().filter(is_word).collect();
+    let bare = |word: &'static str| word.trim_matches(['[', ']']);
+    let mut words: Vec<_> = listed.split_whitespace().map(bare).filter(is_word).collect();
     words.dedup();
     words
 }

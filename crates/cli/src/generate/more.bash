@@ -51,8 +51,11 @@ _nearfirst_and_more() {
 
 # Completes the command that begins with this word, and what follows it.
 _nearfirst_command() {
-    if ((COMP_CWORD == $1)) && [[ ${COMP_WORDS[COMP_CWORD]} != -* ]]; then
-        COMPREPLY=($(compgen -c -- "${COMP_WORDS[COMP_CWORD]}"))
+    local word=${COMP_WORDS[COMP_CWORD]}
+    if ((COMP_CWORD == $1)) && [[ $word != -* ]]; then
+        COMPREPLY=()
+        # A path is left to the shell, which knows folders and quotes names.
+        [[ $word == */* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$word")
     elif ((COMP_CWORD > $1)); then
         COMPREPLY=()
         if declare -F _comp_command_offset >/dev/null; then

@@ -10,6 +10,6 @@ _nearfirst_find() {
 _nearfirst_programs() {
     local -a programs
     programs=(${(f)"$(nearfirst trees --json 2>/dev/null | sed -n 's/.*"program":{"text":"\([^"\\]*\)"}.*/\1/p')"})
-    compadd -M 'r:|/=* r:|=*' -a programs
+    compadd -M 'l:|=* r:|=*' -a programs
 }
 

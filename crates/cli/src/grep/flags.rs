@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 
 use bstr::ByteVec as _;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use grep::searcher::Encoding;
 
 use super::asked::{
@@ -1361,6 +1361,7 @@ pub(super) fn augment(command: Command) -> Command {
                 .num_args(0..)
                 .action(ArgAction::Append)
                 .value_parser(clap::value_parser!(OsString))
+                .value_hint(ValueHint::AnyPath)
                 .help("Regular expression to search for, then files and folders")
                 .long_help(
                     "Regular expression to search for, then files and folders to search. Without \

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 use std::process::ExitCode;
 
-use clap::ValueEnum;
+use clap::{ValueEnum, ValueHint};
 use nearfirst::{Engine, Entry, Kind, Name, Set, Spec};
 
 use crate::sets::flags::{JobFlags, OrderFlags, SetFlags};
@@ -36,7 +36,10 @@ Examples:
 #[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     /// What to list
-    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST)]
+    #[arg(
+        required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST,
+        value_hint = ValueHint::AnyPath
+    )]
     specs: Vec<OsString>,
 
     /// Size, time of the last change, tier and version besides

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::ValueHint;
 use nearfirst::{Costs, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time};
 use set::Names;
 
@@ -51,7 +52,7 @@ is reported and left out; one that cannot be asked about is reported and comes l
 #[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     /// Files and objects; names on stdin where there is none, or for `-`
-    #[arg(value_name = "SPEC", long_help = sets::HELP)]
+    #[arg(value_name = "SPEC", long_help = sets::HELP, value_hint = ValueHint::AnyPath)]
     specs: Vec<OsString>,
 
     /// Names end with NUL, not newline: on stdin and on stdout

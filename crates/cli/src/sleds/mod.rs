@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::ValueHint;
 use nearfirst::{Costs, Device, Kind, Name, Order, Place, Reason, SetOptions, Sled};
 
 use crate::asking::AskFlags;
@@ -39,7 +40,10 @@ use tree::Tree;
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
     /// Files, folders and objects
-    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP)]
+    #[arg(
+        required = true, value_name = "SPEC", long_help = sets::HELP,
+        value_hint = ValueHint::AnyPath
+    )]
     specs: Vec<OsString>,
 
     /// One line for each file or folder

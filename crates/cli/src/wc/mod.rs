@@ -25,7 +25,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-use clap::ValueEnum;
+use clap::{ValueEnum, ValueHint};
 use nearfirst::fetch::ScanOptions;
 use nearfirst::{Costs, Plan};
 
@@ -112,7 +112,7 @@ pub(crate) struct Args {
     stores: StoreFlags,
 
     /// Files and objects to count; `-` is standard input
-    #[arg(value_name = "FILE", long_help = sets::HELP)]
+    #[arg(value_name = "FILE", long_help = sets::HELP, value_hint = ValueHint::AnyPath)]
     files: Vec<OsString>,
 }
 
