@@ -102,7 +102,7 @@ fn help_is_as_wide_as_its_terminal_and_no_paragraph_breaks_before() {
 fn every_command_tells_its_version_under_its_own_name() {
     let version = env!("CARGO_PKG_VERSION");
     for flag in ["--version", "-V"] {
-        for command in ["sleds", "cp", "wc", "grep", "find", "run", "trees"] {
+        for command in ["sleds", "cp", "wc", "grep", "run", "trees"] {
             let told = run(&["nearfirst", command, flag]);
             assert_eq!(told.stdout, format!("nearfirst {command} {version}\n"));
             let by_name = run(&[command, flag]);
@@ -110,7 +110,10 @@ fn every_command_tells_its_version_under_its_own_name() {
         }
         assert_eq!(run(&["nearfirst", flag]).stdout, format!("nearfirst {version}\n"));
     }
-    assert_eq!(run(&["find", ".", "-version"]).stdout, format!("find (nearfirst) {version}\n"));
+    for words in [&["find", ".", "-version"][..], &["find", "--version"]] {
+        assert_eq!(run(words).stdout, format!("find (nearfirst) {version}\n"));
+    }
+    refuses(&["find", "-V"], 1, "find: unknown predicate `-V'\n");
 }
 
 #[test]

@@ -51,6 +51,8 @@ use crate::{human, messages};
 #[command(
     after_help = "--help lists every test, action and operator.",
     after_long_help = LANGUAGE,
+    // Its own language has them.
+    disable_version_flag = true,
     override_usage = messages::called("find") + " [OPTIONS] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
 )]
 pub(crate) struct Args {
@@ -98,6 +100,7 @@ Positional options:
 Global options:
   -depth -d -maxdepth N -mindepth N -mount -xdev -noleaf
   -files0-from FILE -ignore_readdir_race -noignore_readdir_race
+  -help --help -version --version
 
 Tests (N is +N for more, N for exactly, -N for less):
   -latency [+-][mMuU]N     time to read the whole file, near parts
