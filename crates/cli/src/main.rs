@@ -155,14 +155,7 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
     let exit = named.map_or(USAGE_EXIT, |(name, _)| Command::usage_exit(name));
     // Called as `wc`, the program is `nearfirst wc`, and names itself `wc` in its usage.
     let mut commands = named.map_or_else(with_all_commands, with_command).multicall(by_link);
-    let parsed = commands.try_get_matches_from_mut(arguments).map_err(|error| {
-        let lone = lone_operand(&error, arguments, by_link, named);
-        match lone.zip(commands.find_subcommand_mut("cp")) {
-            Some((text, cp)) => clap::Error::raw(error.kind(), text).format(cp),
-            None => error,
-        }
-    });
-    let understood = parsed.and_then(|matches| {
+    let understood = commands.try_get_matches_from_mut(arguments).and_then(|matches| {
         let shown = |error: clap::Error| {
             let asked = matches.subcommand_name().unwrap_or_default();
             // The usage is that of the command, not of the program.
@@ -193,22 +186,6 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
             _ => ExitCode::SUCCESS,
         },
     }
-}
-
-/// What to say of the one operand of a `cp`, which the parser takes for the last of two.
-fn lone_operand(
-    error: &clap::Error,
-    arguments: &[OsString],
-    by_link: bool,
-    named: Option<Defined>,
-) -> Option<String> {
-    let cp = named.filter(|(name, _)| *name == "cp")?;
-    if error.kind() != ErrorKind::MissingRequiredArgument {
-        return None;
-    }
-    let commands = with_command(cp).multicall(by_link).ignore_errors(true);
-    let matches = commands.try_get_matches_from(arguments).ok()?;
-    cp::lone_operand(matches.subcommand_matches("cp")?)
 }
 
 /// Writes what was asked for: help, or the version.

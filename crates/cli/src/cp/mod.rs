@@ -13,11 +13,11 @@ mod plan;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{ArgMatches, ValueHint};
+use clap::ValueHint;
 use nearfirst::{Error, Kind, Local, Name, Order, Set, SetOptions, Spec};
 
 use crate::divide::together;
@@ -25,7 +25,7 @@ use crate::flags::{count, processors};
 use crate::sets::flags::SetFlags;
 use crate::sets::recall::{Recalls, Turn};
 use crate::sets::{self, Sets, Tally, progress};
-use crate::{human, messages, outcome};
+use crate::{messages, outcome};
 
 use copy::{Copier, shown};
 use place::Target;
@@ -55,18 +55,27 @@ Examples:
   nearfirst cp 's3://logs/2026/**/*.gz' logs/
   nearfirst cp 'https://host/papers.html\\a[href$=\".pdf\"]\\' papers/";
 
+const OPERANDS_HELP: &str = "\
+What to copy, then the folder to copy to, made if it is not there; or a file, for one name
+
+";
+
 /// Copy objects to this machine, several at a time
 #[derive(clap::Args, Debug)]
-#[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
+#[command(
+    long_about = LONG_ABOUT,
+    after_long_help = outcome::EXIT_CODES,
+    override_usage = messages::called("cp") + " [OPTIONS] <SPEC>... <DEST>"
+)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Args {
-    /// What to copy
-    #[arg(required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST)]
-    specs: Vec<OsString>,
-
-    /// The folder to copy to, made if it is not there; or a file, for one name
-    #[arg(required = true, value_name = "DEST", value_hint = ValueHint::AnyPath)]
-    dest: PathBuf,
+    /// What to copy, then the folder to copy to, made if it is not there; or a file, for one name
+    // One list: of two the parser ends the first where a flag follows it.
+    #[arg(
+        required = true, value_name = "SPEC and DEST", value_hint = ValueHint::AnyPath,
+        long_help = OPERANDS_HELP.to_owned() + sets::HELP_WITH_LIST
+    )]
+    operands: Vec<OsString>,
 
     /// Replace files that are there
     #[arg(short, long, conflicts_with_all = ["skip_existing", "update"])]
@@ -108,21 +117,21 @@ impl Args {
     }
 }
 
-/// What is missing where there is one operand, as GNU cp says it.
-pub(crate) fn lone_operand(matches: &ArgMatches) -> Option<String> {
-    let is_alone = !matches.contains_id("specs");
-    let operand = matches.get_one::<PathBuf>("dest").filter(|_| is_alone)?;
-    Some(format!("missing destination file operand after '{}'", human::name(operand)))
-}
-
 pub(crate) fn run(args: &Args) -> ExitCode {
+    let (dest, specs) = args.operands.split_last().expect("the parser asks for one");
+    if specs.is_empty() {
+        let given = sets::shown(&Name::new(dest.as_encoded_bytes()));
+        messages::error(format_args!("missing destination file operand after {given}"));
+        return ExitCode::from(2);
+    }
+    let dest = Path::new(dest);
     let sets = match Sets::begin(&args.set) {
         Ok(sets) => sets,
         Err(error) => return outcome::cannot_begin(&error),
     };
-    let specs = sets.specs(&args.specs);
+    let specs = sets.specs(specs);
     let local = sets.engine().costs().local();
-    let target = match target(local, &specs, &args.dest) {
+    let target = match target(local, &specs, dest) {
         Ok(target) => target,
         Err(reason) => {
             messages::error(reason);
@@ -137,6 +146,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 /// Where copies go.
 fn target(local: &Local, specs: &[Spec], dest: &Path) -> Result<Target, String> {
+    if dest.as_os_str().is_empty() {
+        return Err("'': the name of the destination is empty".to_owned());
+    }
     // A folder that is called so can be named from `./` on.
     if Name::new(dest.as_os_str().as_encoded_bytes()).scheme().is_some() {
         let dest = shown(dest);
