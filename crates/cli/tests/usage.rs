@@ -173,9 +173,21 @@ fn flags_that_would_change_nothing_are_refused() {
     for other in ["--ordered", "--unordered", "--rank=oldest"] {
         refuses(&["ls", "--sort=name", other, "a"], 2, "ls: the argument '--sort <KEY>' cannot be");
     }
-    refuses(&["trees", "forget", "--json", "a"], 2, "trees: --json: forget writes nothing");
-    refuses(&["trees", "--json", "import"], 2, "trees: --json: import writes a trace");
-    refuses(&["trees", "import", "--state=a"], 2, "trees: --state: import looks at no patterns");
+    for (command, flag) in [("forget", "--json"), ("import", "--json"), ("import", "--state")] {
+        let starts = format!("trees: unexpected argument '{flag}' found\n");
+        refuses(&["trees", command, flag, "a"], 2, &starts);
+        let Said { stdout, .. } = run(&["trees", command, "--help"]);
+        assert!(!stdout.contains(flag), "{stdout}");
+    }
+    for flag in ["--json", "--state=a"] {
+        refuses(
+            &["trees", flag, "import"],
+            2,
+            "trees: the subcommand 'import' cannot be used with",
+        );
+    }
+    let drawing = "trees: the argument '--svg <FILE>' cannot be used with '--json'";
+    refuses(&["trees", "show", "--svg=a", "--json", "a"], 2, drawing);
     for (command, code) in [("ls", 2), ("cat", 2), ("grep", 2), ("wc", 1)] {
         let starts = format!("{command}: --spill /none: No such file or directory\n");
         refuses(&[command, "--spill=/none", "Cargo.toml"], code, &starts);

@@ -24,31 +24,45 @@ use crate::{human, json, messages, outcome};
 ///
 /// Without a word: the programs, the last used first, with what their predictions were worth.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = outcome::EXIT_CODES)]
+#[command(after_long_help = outcome::EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
 
-    /// One JSON object a line instead of text, of list, show, stats and replay; see docs/json.md
-    #[arg(long, global = true)]
+    #[command(flatten)]
+    told: Told,
+}
+
+/// Of which patterns something is told, and in which form.
+#[derive(clap::Args, Debug)]
+struct Told {
+    /// One JSON object a line instead of text; see docs/json.md
+    #[arg(long)]
     json: bool,
 
+    #[command(flatten)]
+    patterns: Folder,
+}
+
+/// Where patterns lie.
+#[derive(clap::Args, Debug)]
+struct Folder {
     /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst` (or `$NEARFIRST_STATE`); the service's is
-    /// `/var/lib/nearfirst/trees/NUMBER`, of each user; not of import
-    #[arg(long, value_name = "FOLDER", global = true)]
+    /// `/var/lib/nearfirst/trees/NUMBER`, of each user
+    #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 }
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
     /// List the programs that were learned, the last used first
-    List,
+    List(Told),
     /// Draw the tree of a program: what it opens and runs, by time
     Show(Show),
     /// Forget programs
     Forget(Forget),
     /// Sum up what predictions were worth
-    Stats,
+    Stats(Told),
     /// Play recorded work, and say what predictions would have been worth
     ///
     /// `nearfirst run --record TRACE -- CMD` records work, and so does strace. The memory and the device
@@ -65,8 +79,11 @@ enum What {
 #[derive(clap::Args, Debug)]
 struct Show {
     /// Write the drawing to a file, as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     svg: Option<PathBuf>,
+
+    #[command(flatten)]
+    told: Told,
 
     /// The program: as `nearfirst trees` names it, its path, or the last part of that
     program: OsString,
@@ -78,6 +95,9 @@ struct Forget {
     #[arg(long, conflicts_with = "programs")]
     all: bool,
 
+    #[command(flatten)]
+    patterns: Folder,
+
     /// The programs: as `nearfirst trees` names them, their paths, or the last parts of those
     #[arg(required_unless_present = "all", value_name = "PROGRAM")]
     programs: Vec<OsString>,
@@ -86,40 +106,17 @@ struct Forget {
 /// How long a run that saves its patterns is waited for.
 const HELD_FOR: Duration = Duration::from_secs(5);
 
-impl Args {
-    /// Why flags that stand for all of this make no sense with what is asked for.
-    fn senseless(&self) -> Option<&'static str> {
-        match &self.what {
-            Some(What::Forget(_)) if self.json => Some("--json: forget writes nothing"),
-            Some(What::Import(_)) if self.json => Some("--json: import writes a trace"),
-            Some(What::Import(_)) if self.state.is_some() => {
-                Some("--state: import looks at no patterns")
-            }
-            Some(What::Show(Show { svg: Some(_), .. })) if self.json => {
-                Some("--json: --svg asks for a drawing")
-            }
-            _ => None,
-        }
-    }
-}
-
 pub(crate) fn run(args: &Args) -> ExitCode {
-    if let Some(why) = args.senseless() {
-        messages::error(why);
-        return ExitCode::from(2);
-    }
     let written = match &args.what {
-        None | Some(What::List) => list(args),
-        Some(What::Show(what)) => show(args, what),
+        None => list(&args.told),
+        Some(What::List(told)) => list(told),
+        Some(What::Show(what)) => show(what),
         Some(What::Forget(what)) => {
-            forget(args, what);
+            forget(what);
             Ok(())
         }
-        Some(What::Stats) => stats(args),
-        Some(What::Replay(what)) => {
-            let known = args.state.as_ref().map(|folder| load(Some(folder)));
-            replay::run(what, &known.unwrap_or_default(), args.json)
-        }
+        Some(What::Stats(told)) => stats(told),
+        Some(What::Replay(what)) => replay::run(what),
         Some(What::Import(what)) => traces::import(what),
     };
     outcome::exit_code(written)
@@ -140,7 +137,8 @@ fn store(folder: Option<&PathBuf>) -> Option<PatternStore> {
     store
 }
 
-fn load(folder: Option<&PathBuf>) -> Patterns {
+fn load(patterns: &Folder) -> Patterns {
+    let folder = patterns.state.as_ref();
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         messages::error(format_args!("{}: no such folder", folder.display()));
         return Patterns::default();
@@ -153,10 +151,10 @@ fn load(folder: Option<&PathBuf>) -> Patterns {
     patterns
 }
 
-fn list(args: &Args) -> io::Result<()> {
-    let programs = load(args.state.as_ref()).programs();
+fn list(told: &Told) -> io::Result<()> {
+    let programs = load(&told.patterns).programs();
     let mut out = BufWriter::new(io::stdout().lock());
-    if args.json {
+    if told.json {
         programs.iter().try_for_each(|listed| json::line(&mut out, &record::program(listed)))?;
     } else if !programs.is_empty() {
         text::table(&mut out, &programs)?;
@@ -166,11 +164,11 @@ fn list(args: &Args) -> io::Result<()> {
     out.flush()
 }
 
-fn stats(args: &Args) -> io::Result<()> {
-    let patterns = load(args.state.as_ref());
+fn stats(told: &Told) -> io::Result<()> {
+    let patterns = load(&told.patterns);
     let (programs, account) = (patterns.programs().len(), patterns.account());
     let mut out = BufWriter::new(io::stdout().lock());
-    if args.json {
+    if told.json {
         json::line(&mut out, &record::account(programs, &account))?;
     } else {
         text::account(&mut out, programs, &account)?;
@@ -178,8 +176,8 @@ fn stats(args: &Args) -> io::Result<()> {
     out.flush()
 }
 
-fn show(args: &Args, what: &Show) -> io::Result<()> {
-    let patterns = load(args.state.as_ref());
+fn show(what: &Show) -> io::Result<()> {
+    let patterns = load(&what.told.patterns);
     let found = named(&patterns, &what.program);
     if found.is_empty() {
         unknown(&what.program);
@@ -196,7 +194,7 @@ fn show(args: &Args, what: &Show) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     for listed in &found {
         let branches = patterns.tree(listed.user, &listed.name).unwrap_or_default();
-        if args.json {
+        if what.told.json {
             json::line(&mut out, &record::tree(listed, &branches))?;
         } else {
             text::tree(&mut out, listed, &branches)?;
@@ -205,8 +203,8 @@ fn show(args: &Args, what: &Show) -> io::Result<()> {
     out.flush()
 }
 
-fn forget(args: &Args, what: &Forget) {
-    let Some(store) = store(args.state.as_ref()) else { return };
+fn forget(what: &Forget) {
+    let Some(store) = store(what.patterns.state.as_ref()) else { return };
     let failed = |error: io::Error| {
         messages::error(format_args!("{}: {}", store.path().display(), messages::reason(&error)));
     };

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use clap::ValueEnum as _;
+use clap::{ValueEnum as _, ValueHint};
 use serde::Serialize;
 use tree::replay::{
     Capacity, Device, LastSuccessor, NoPredictor, Options, Ppm, Predictor, ProgramSuccessor,
@@ -12,7 +12,7 @@ use tree::replay::{
 };
 use tree::{Learner, Matching, Patterns};
 
-use super::traces;
+use super::{Told, traces};
 use crate::columns::{self, Side};
 use crate::json::{self, Name};
 use crate::{human, messages};
@@ -39,11 +39,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "FOLDER", default_value = "/")]
     folder: PathBuf,
 
+    #[command(flatten)]
+    told: Told,
+
     /// Traces (docs/traces.md), or output of `strace -f -ttt -y`; `-` is stdin
     ///
     /// They are played one after the other. What is learned of one is known in the next, but its files
     /// are not near any more: of two recordings of the same work the second shows what is gained.
-    #[arg(required = true, value_name = "TRACE")]
+    #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::FilePath)]
     traces: Vec<OsString>,
 }
 
@@ -96,10 +99,12 @@ struct Record<'a> {
     elapsed_s: f64,
 }
 
-/// Plays traces and writes what each predictor came to; what was learned before is in `patterns`.
-pub(super) fn run(args: &Args, patterns: &Patterns, as_json: bool) -> io::Result<()> {
+/// Plays traces and writes what each predictor came to.
+pub(super) fn run(args: &Args) -> io::Result<()> {
+    let Told { json: as_json, ref patterns } = args.told;
+    let known = if patterns.state.is_some() { super::load(patterns) } else { Patterns::default() };
     let mut predictors: Vec<_> =
-        args.by.iter().map(|&by| (by, by.predictor(patterns.clone()))).collect();
+        args.by.iter().map(|&by| (by, by.predictor(known.clone()))).collect();
     let options = Options {
         cache: Capacity::Bytes(args.cache),
         device: args.device.model(),

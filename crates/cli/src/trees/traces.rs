@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueHint;
 use tree::User;
 use tree::replay::strace::{self, About, Interpreter};
 use tree::replay::{Trace, TraceError};
@@ -27,7 +28,7 @@ pub(super) struct Args {
     folder: PathBuf,
 
     /// Output of `strace -f -ttt -y -s 4096`; by default stdin
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<OsString>,
 }
 
