@@ -131,6 +131,8 @@ fn what_is_missing_or_wrong_is_what_is_named() {
     for command in ["ls", "cat", "sleds", "order"] {
         let missing = format!("{command}: *.nope: No such file or directory\n");
         refuses(&[command, "*.nope"], 1, &missing);
+        let missing = format!("{command}: file:///nope: No such file or directory\n");
+        refuses(&[command, "file:///nope"], 1, &missing);
     }
     for (flag, tip) in [
         ("--debug", "no log is kept; "),

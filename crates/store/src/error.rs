@@ -301,7 +301,8 @@ pub fn io_reason(error: &io::Error) -> String {
 
 /// What is said of something that is not there: of this machine, as the system says it.
 fn missing(name: &Name) -> &'static str {
-    if name.path().is_some() { "No such file or directory" } else { "not found" }
+    let is_here = name.scheme().is_none_or(|scheme| scheme.eq_ignore_ascii_case("file"));
+    if is_here { "No such file or directory" } else { "not found" }
 }
 
 /// The text of an error without the numbers of the system's errors that the standard library adds.
