@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,50 +58,59 @@ impl Name {
 
     /// To be shown: without the password that a URL may hold, in front of its
     /// host or as a parameter.
+    ///
+    /// What may be of a password is not shown, though that leaves out the host: `u:a@b/c@d` may be the
+    /// object `/c@d` of `b`, or `d` with the password `a@b/c`.
     #[must_use]
     pub fn redacted(&self) -> Self {
         let Some(scheme) = self.scheme() else { return self.clone() };
         let (scheme, rest) = self.0.split_at(scheme.len() + 3);
-        let host = self.host_behind_login().unwrap_or(0);
-        let (authority, rest) = rest.split_at(host + authority_bytes(&rest[host..]));
-        let is_at = |&byte: &u8| byte == b'@';
-        let user = authority.iter().rposition(is_at);
-        let secret = user.and_then(|at| authority[..at].iter().position(|&byte| byte == b':'));
-        let (user, host, rest) = match (secret, user, rest.iter().rposition(is_at)) {
-            // What is before the last one may be of a password with a `/`, `?` or `#`.
-            (Some(secret), Some(_), Some(last)) => {
-                (&authority[..secret], "@…".as_bytes(), &rest[last..])
-            }
-            (Some(secret), Some(at), None) => (&authority[..secret], &authority[at..], rest),
-            _ => (authority, &[][..], rest),
+        let Some((password, is_certain)) = self.password(rest) else {
+            return Self::from(without_secrets(&self.0));
         };
-        let mut shown = [scheme, user, host].concat();
-        let parameters = rest.iter().position(|&byte| byte == b'?').unwrap_or(rest.len());
-        shown.extend_from_slice(&rest[..parameters]);
-        for parameter in rest[parameters..].split_inclusive(|&byte| b"?&".contains(&byte)) {
-            let is_secret = parameter.to_ascii_lowercase().starts_with(b"password=");
-            shown.extend_from_slice(if is_secret { b"password=&" } else { parameter });
-        }
-        Self::from(shown)
+        let (user, behind) = (&rest[..password.start], &rest[password.end..]);
+        let shown = if is_certain {
+            [scheme, user, behind].concat()
+        } else if is_in_secret(rest, password.end) {
+            [scheme, user, "@…".as_bytes(), behind_value(behind)].concat()
+        } else {
+            [scheme, user, "@…".as_bytes(), behind].concat()
+        };
+        Self::from(without_secrets(&shown))
+    }
+
+    /// What may be of the password before the host, with the colon before it, and whether it must be.
+    fn password(&self, rest: &[u8]) -> Option<(Range<usize>, bool)> {
+        let is_at = |&byte: &u8| byte == b'@';
+        let authority = &rest[..authority_bytes(rest)];
+        let colon = authority.iter().position(|&byte| byte == b':')?;
+        let usual_end = authority.iter().rposition(is_at);
+        let (end, is_certain) = if self.has_broken_authority(authority) {
+            let end = rest.iter().rposition(is_at)?;
+            (end, usual_end == Some(end) || !is_in_secret(rest, end))
+        } else {
+            usual_end.filter(|&end| colon < end)?;
+            let end = last_login_end(rest)?;
+            (end, usual_end == Some(end))
+        };
+        (colon < end).then_some((colon..end, is_certain))
     }
 
     /// Whether a password ends the authority too early: by a `/`, `?` or `#` that should be encoded.
     #[cfg(feature = "object")]
     pub(crate) fn has_broken_login(&self) -> bool {
-        self.host_behind_login().is_some()
+        let Some(scheme) = self.scheme() else { return false };
+        let rest = &self.0[scheme.len() + 3..];
+        let (authority, rest) = rest.split_at(authority_bytes(rest));
+        rest.contains(&b'@') && self.has_broken_authority(authority)
     }
 
-    /// Where the host of a URL would begin behind such a password: with the last `@`. A password it is
-    /// taken for where a port should be, but for buckets, whose names may hold colons.
-    fn host_behind_login(&self) -> Option<usize> {
-        let scheme = self.scheme().filter(|scheme| !matches!(*scheme, "s3" | "s3a"))?;
-        let rest = &self.0[scheme.len() + 3..];
-        let authority = &rest[..authority_bytes(rest)];
-        let colon = authority.iter().position(|&byte| byte == b':')?;
-        let port = std::str::from_utf8(&authority[colon + 1..]);
-        let is_port = port.is_ok_and(|port| port.is_empty() || port.parse::<u16>().is_ok());
-        let is_whole = is_port || authority.starts_with(b"[") || authority.contains(&b'@');
-        if is_whole { None } else { rest.iter().rposition(|&byte| byte == b'@') }
+    /// Whether there is something else where a port should be: the begin of a password. Names of
+    /// buckets may hold colons.
+    fn has_broken_authority(&self, authority: &[u8]) -> bool {
+        let hosts = authority.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
+        let is_bucket = matches!(self.scheme(), Some("s3" | "s3a"));
+        !is_bucket && !hosts.split(|&byte| byte == b',').all(has_port_or_none)
     }
 
     /// What follows the last `/`: the object's own file name; empty for a folder's name.
@@ -116,6 +126,55 @@ impl Name {
 /// How far user, password, host and port go at the begin of what follows a scheme.
 fn authority_bytes(rest: &[u8]) -> usize {
     rest.iter().position(|byte| b"/?#\\".contains(byte)).unwrap_or(rest.len())
+}
+
+fn has_port_or_none(host: &[u8]) -> bool {
+    let Some(colon) = host.iter().position(|&byte| byte == b':') else { return true };
+    let port = std::str::from_utf8(&host[colon + 1..]);
+    host.starts_with(b"[") || port.is_ok_and(|port| port.is_empty() || port.parse::<u16>().is_ok())
+}
+
+/// The last `@` that a host may follow: a login ends there or before.
+fn last_login_end(rest: &[u8]) -> Option<usize> {
+    let of_host = |&byte: &u8| {
+        byte.is_ascii_alphanumeric() || !byte.is_ascii() || b".-_~%:,[]".contains(&byte)
+    };
+    let before_host = |at: &usize| {
+        let behind = &rest[at + 1..];
+        behind[..authority_bytes(behind)].iter().all(of_host)
+    };
+    let ends = || (0..rest.len()).rev().filter(|&at| rest[at] == b'@');
+    ends().find(before_host).or_else(|| ends().next())
+}
+
+/// Without the values of parameters that are passwords, wherever they stand.
+fn without_secrets(mut url: &[u8]) -> Vec<u8> {
+    let mut shown = Vec::new();
+    while let Some(value) = secret_value(url) {
+        shown.extend_from_slice(&url[..value]);
+        url = behind_value(&url[value..]);
+    }
+    shown.extend_from_slice(url);
+    shown
+}
+
+fn is_in_secret(url: &[u8], at: usize) -> bool {
+    let parameter = url[..at].rsplit(|&byte| byte == b'&').next();
+    parameter.and_then(secret_value).is_some()
+}
+
+fn behind_value(value: &[u8]) -> &[u8] {
+    &value[value.iter().position(|&byte| byte == b'&').unwrap_or(value.len())..]
+}
+
+/// Where the value of the first such parameter begins.
+fn secret_value(url: &[u8]) -> Option<usize> {
+    const NAMES: [&[u8]; 3] = [b"password=", b"passwd=", b"pwd="];
+    let after = |name: &&[u8]| {
+        let at = url.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name));
+        at.map(|at| at + name.len())
+    };
+    NAMES.iter().filter_map(after).min()
 }
 
 /// The scheme of what looks like a URL.
@@ -194,7 +253,7 @@ mod tests {
             ("postgres://u:a@b:c@h/db", "postgres://u@h/db"),
             (
                 "postgres://u@h/db?host=x&PASSWORD=secret&a=b",
-                "postgres://u@h/db?host=x&password=&a=b",
+                "postgres://u@h/db?host=x&PASSWORD=&a=b",
             ),
             ("mysql://u:secret@h", "mysql://u@h"),
             ("mysql://u:sec/ret@h/db?a=b", "mysql://u@h/db?a=b"),
@@ -210,8 +269,37 @@ mod tests {
             ("https://h/a:b@c", "https://h/a:b@c"),
             ("https://h:80/?q=a&b", "https://h:80/?q=a&b"),
             ("a:b@c", "a:b@c"),
+            ("http://u:p@h/a?user=x@y&password=SECRET", "http://u@h/a?user=x@y&password="),
+            ("webdav://u:a@b/c@h", "webdav://u@…@h"),
+            ("webdav://u:a@b/@h", "webdav://u@…@h"),
+            ("postgres://u:a@b/c@/db", "postgres://u@…@/db"),
+            ("postgres://u:a/b@h1:5432,h2:5432/db", "postgres://u@h1:5432,h2:5432/db"),
+            ("postgres://h1:5432,h2:5432/db@x", "postgres://h1:5432,h2:5432/db@x"),
+            ("https://u@h:x/a", "https://u@h:x/a"),
+            ("https://u:p@h:x/a", "https://u@h:x/a"),
+            ("https://u:a@b:x/c@h&d", "https://u@h&d"),
+            ("webdav://a@b.org:p/w@h/c", "webdav://a@b.org@h/c"),
+            // The password may be `p@h/npm/`, and the host `scope`.
+            ("https://u:p@h/npm/@scope/pkg", "https://u@…@scope/pkg"),
+            ("https://u@h/npm/@scope/pkg", "https://u@h/npm/@scope/pkg"),
+            ("https://u:p@h/npm/%40scope/pkg", "https://u@h/npm/%40scope/pkg"),
+            ("https://u:p@h/~a/b,c/d?e=f#g", "https://u@h/~a/b,c/d?e=f#g"),
+            ("https://u:p@h/a?to=x@y&z", "https://u@h/a?to=x@y&z"),
+            ("https://u:p@h/a@b c", "https://u@h/a@b c"),
+            ("mysql://h:x&password=S@y z", "mysql://h@y z"),
+            ("mysql://h/db?password=a?b#c;d/e@f", "mysql://h/db?password="),
+            ("mysql://h/db;password=a&b", "mysql://h/db;password=&b"),
+            ("mysql://h/db#password=a&b", "mysql://h/db#password=&b"),
+            ("mysql://h/db?sslPassword=a&PWD=b&passwd=c", "mysql://h/db?sslPassword=&PWD=&passwd="),
+            ("mysql://u:p@h/?x=a@b&password=c@d&y", "mysql://u@h/?x=a@b&password=&y"),
+            ("mysql://u:p@h/?password=c@d", "mysql://u@…"),
+            ("mysql://u:p@h/?password=c@d/e&y", "mysql://u@…&y"),
+            ("mysql://u:p?pwd=c@d", "mysql://u@…"),
+            ("mysql://u:pwd=c@h/db", "mysql://u@h/db"),
         ] {
-            assert_eq!(Name::from(name).redacted(), Name::from(shown), "{name}");
+            let redacted = Name::from(name).redacted();
+            assert_eq!(redacted, Name::from(shown), "{name}");
+            assert_eq!(redacted.redacted(), redacted, "{name}");
         }
     }
 
