@@ -328,6 +328,32 @@ fn nothing_from_an_offset_on_is_believed_if_the_object_ends_there() {
 }
 
 #[test]
+fn a_part_of_what_has_no_length_is_whole_if_the_object_ends_with_it() {
+    let (server, stores) = scripted();
+    let part = |etag| {
+        Answer::refusal(206, "456789").header("Content-Range", "bytes 4-9/*").header("ETag", etag)
+    };
+    let head = |text: &str| Answer::bytes(text).etag("\"1\"");
+    let named = Entry::named("s3://bucket/a".into());
+    let known = Entry { version: Some(Version::new("\"1\"")), ..named.clone() };
+    for of in [&named, &known] {
+        for wanted in [4..10, 4..u64::MAX] {
+            server.answers("/bucket/a", [part("\"1\""), head("0123456789")]);
+            assert_eq!(read_entry(&stores, of, wanted).unwrap(), "456789");
+        }
+        server.answers("/bucket/a", [part("\"1\""), head("0123456789ab")]);
+        let read = read_entry(&stores, of, 4..u64::MAX);
+        assert!(matches!(read, Err(Error::Interrupted { .. })), "{read:?}");
+        server.answers("/bucket/a", [part("\"1\""), head("0123456789").chunked()]);
+        let read = read_entry(&stores, of, 4..u64::MAX);
+        assert!(matches!(read, Err(Error::Refused { .. })), "{read:?}");
+        server.answers("/bucket/a", [part("\"2\""), head("0123456789")]);
+        let read = read_entry(&stores, of, 4..u64::MAX);
+        assert!(matches!(read, Err(Error::Changed { .. })), "{read:?}");
+    }
+}
+
+#[test]
 fn a_server_that_ignores_ranges_is_cut_to_them() {
     let (server, stores) = scripted();
     server.answer("/bucket/a", Answer::bytes("0123456789").ignores_ranges());

@@ -204,12 +204,12 @@ impl Inner {
         }
         let request = Request { headers: &headers, ..self.about(&name) };
         let answer = self.requests.ask(&name, request).await?;
+        let told = content_range(answer.headers()).and_then(|(_, size)| size);
         match answer.status().as_u16() {
+            // The end of a part may be that of the object, or not.
+            206 if entry.size.or(told).is_none() => reading(&self.now(entry).await?, answer, range),
             200 | 206 => reading(&entry, answer, range),
-            416 => {
-                let told = content_range(answer.headers()).and_then(|(_, size)| size);
-                self.beyond(entry, range.start, told).await
-            }
+            416 => self.beyond(entry, range.start, told).await,
             _ => Err(match self.requests.wire().refusal(answer).await.0.about(&name) {
                 Error::Cold { name, .. } => self.cold(name).await,
                 error => error,
@@ -220,15 +220,7 @@ impl Inner {
     /// Of an answer that there is nothing from `start` on. Amazon's, and those of others, do not
     /// say how long the object is then.
     async fn beyond(&self, entry: Entry, start: u64, told: Option<u64>) -> Result<Reading, Error> {
-        let size = if told.is_some() {
-            told
-        } else {
-            let now = self.stat(entry.name.clone()).await?;
-            if entry.version.is_some() && now.version.is_some() && entry.version != now.version {
-                return Err(Error::Changed { name: entry.name });
-            }
-            now.size
-        };
+        let size = if told.is_some() { told } else { self.now(entry.clone()).await?.size };
         if size.is_none_or(|size| start < size) {
             let reason = format!("the server refuses the range from {start}");
             return Err(Error::refused(entry.name, reason));
@@ -240,6 +232,15 @@ impl Inner {
             bytes: stream::empty().boxed(),
             headers: Vec::new(),
         })
+    }
+
+    /// An object of which an answer does not tell the size, as it is now, if it is the same.
+    async fn now(&self, entry: Entry) -> Result<Entry, Error> {
+        let now = self.stat(entry.name.clone()).await?;
+        if entry.version.is_some() && now.version.is_some() && entry.version != now.version {
+            return Err(Error::Changed { name: entry.name });
+        }
+        Ok(Entry { version: entry.version.or(now.version), ..now })
     }
 
     async fn checksum(&self, entry: &Entry) -> Result<Option<Checksum>, Error> {
@@ -386,6 +387,7 @@ fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Resu
         (200, _) => (0..entry.size.unwrap_or(u64::MAX), entry.size),
         _ => return Err(Error::refused(name, "the server sends a part and not which")),
     };
+    let entry = Entry { size, ..entry };
     let end = match size {
         Some(size) => wanted.end.min(size),
         // Nobody could tell the first part from the whole.
