@@ -82,6 +82,9 @@ fn a_list_of_windows_is_read_or_refused_as_all_lists_are() {
     ground.create("b", "");
     let output = ground.run_with_stdin(&["order"], b"\xef\xbb\xbfa\r\nb\r\n");
     assert_eq!((stdout(&output).as_str(), output.status.code()), ("a\nb\n", Some(0)));
+    ground.create("a\r", "");
+    let output = ground.run_with_stdin(&["order"], b"a\r\nb\n");
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("a\r\nb\n", ""));
     let output = ground.run_with_stdin(&["order"], b"\xff\xfea\0\r\0\n\0");
     assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(1)));
     assert!(stderr(&output).contains("stdin: no list: it is UTF-16"), "{}", stderr(&output));

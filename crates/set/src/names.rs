@@ -12,8 +12,9 @@ const BYTE_ORDER_MARKS_UTF16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 /// Cuts names from a list, piece by piece. They are NUL-separated if a NUL comes with the
 /// first separator, otherwise one a line; empty ones are passed over.
 ///
-/// Of lines the first says whether all end as on Windows, by a carriage return
-/// before the line's end; a mark of byte order before it is no part of its name.
+/// Lines end as on Windows, by a carriage return before the line's end, if all do that
+/// come with the first, until one does not. Alone a name that ends so cannot be told from that: lists of
+/// any names are NUL-separated. A mark of byte order before the first is no part of its name.
 #[derive(Debug, Default)]
 pub struct Names {
     /// What names end with, when that is known.
@@ -51,6 +52,9 @@ impl Names {
         } else if self.end == Some(b'\n') && has_nul && !self.is_end_told {
             return Err("a NUL in a list of lines: names end all with NUL, or none".to_owned());
         }
+        if !self.is_begun && self.end == Some(b'\n') {
+            self.has_returns = self.all_return(chunk);
+        }
         let mut names = Vec::new();
         let mut from = 0;
         for at in self.end.into_iter().flat_map(|end| memchr::memchr_iter(end, chunk)) {
@@ -63,6 +67,13 @@ impl Names {
             return Err(format!("no list: more than {NAME_BYTES_MAX} bytes without a separator"));
         }
         Ok(names)
+    }
+
+    /// Whether a carriage return is at the end of each line that ends in the first piece where one does.
+    fn all_return(&self, chunk: &[u8]) -> bool {
+        let Some(last) = memchr::memrchr(b'\n', chunk) else { return false };
+        let lines = [&self.rest, &chunk[..last]].concat();
+        lines.split(|&byte| byte == b'\n').all(|line| line.ends_with(b"\r"))
     }
 
     /// Whether what has come begins as a text in UTF-16 does. Names that are told to end with NUL
@@ -87,13 +98,11 @@ impl Names {
 
     /// Takes from a line what is none of its name.
     fn trim(&mut self, line: &mut Vec<u8>, is_first: bool) {
-        if is_first {
-            if line.starts_with(BYTE_ORDER_MARK) {
-                line.drain(..BYTE_ORDER_MARK.len());
-            }
-            self.has_returns = self.end.is_some() && line.ends_with(b"\r");
+        if is_first && line.starts_with(BYTE_ORDER_MARK) {
+            line.drain(..BYTE_ORDER_MARK.len());
         }
-        if self.has_returns && line.ends_with(b"\r") {
+        self.has_returns &= line.ends_with(b"\r");
+        if self.has_returns {
             line.pop();
         }
     }
@@ -137,6 +146,14 @@ mod tests {
             assert_eq!(split(b"a\nb\r\n\xef\xbb\xbfc\n"), ["a", "b\r", "\u{feff}c"]);
             assert_eq!(split(b"\xef\xbb\xbfa\r\0b\r\0"), ["\u{feff}a\r", "b\r"]);
             assert_eq!(split(b"one\r"), ["one\r"]);
+            assert_eq!(split(b"a\r\nb\nc\r\n").last().expect("a name"), "c\r");
+        }
+    }
+
+    #[test]
+    fn a_name_may_end_in_a_carriage_return() {
+        for names in [Names::default(), Names::ended_by(b'\n')] {
+            assert_eq!(cut(names, b"a\r\nb\nc\r\n", 100).expect("a list"), ["a\r", "b", "c\r"]);
         }
     }
 

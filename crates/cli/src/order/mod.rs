@@ -57,7 +57,8 @@ pub(crate) struct Args {
 
     /// Names end with NUL, not newline: on stdin and on stdout
     ///
-    /// Only this is right for all names: a name may contain a newline.
+    /// Only this is right for all names: a name may contain a newline, or end in a carriage return as
+    /// lines of Windows do.
     #[arg(short = '0', long)]
     null: bool,
 
