@@ -29,8 +29,9 @@ class Store(Protocol):
     def list(self, folder: str, *, recursive: bool) -> Iterable[Entry]:
         """Name the objects whose names begin with `folder`, which ends in a slash.
 
-        Those with a further slash may be left out unless `recursive`; those that
-        do not match what was asked for are filtered out by the library.
+        Those with a further slash may be left out unless `recursive`. Of names of
+        the scheme the library takes those that match what was asked for; any other
+        name is an error.
         """
 
     def stat(self, name: str) -> Entry:
