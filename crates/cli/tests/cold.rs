@@ -86,7 +86,13 @@ fn a_recall_says_when_the_member_will_be_there_and_the_rest_is_read() {
 fn restored_members_are_waited_for_in_the_order_of_their_listing() {
     skip_unless!(Moto::NEEDS);
     let archive = Archive::new();
-    let output = archive.run(&["cat", "--recall=3", "--wait", "s3://archive/*"]);
+    let output = archive.run(&[
+        "cat",
+        "--recall=3",
+        "--storage-option=aws_restore_days=9",
+        "--wait",
+        "s3://archive/*",
+    ]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(stdout(&output), "cold text\nwarm text\n");
     assert!(stderr(&output).contains("takes 5 h at most"), "{}", stderr(&output));

@@ -98,7 +98,8 @@ impl Sets {
         let mut options = stores.options()?;
         options.answer_max = fetching.stall.unwrap_or(options.answer_max);
         if let Some(days) = fetching.recall.days() {
-            options.storage.insert("restore_days", days.to_string())?;
+            // This spelling comes before all others.
+            options.storage.insert("s3_restore_days", days.to_string())?;
         }
         let mut sets = Self::with(&options, fetching.options(budget_bytes), costs)?;
         sets.recalls = fetching.recall.recalls(sets.engine.stores());
