@@ -122,6 +122,20 @@ def test_an_object_of_unknown_size_is_asked_about() -> None:
     assert member.read() == b"text"
 
 
+def test_a_size_that_the_store_lists_is_believed() -> None:
+    class Plain(Objects):
+        def list(self, folder: str, *, recursive: bool) -> Iterator[nearfirst.Entry]:
+            for name in self.objects:
+                if name.startswith(folder) and recursive:
+                    yield nearfirst.Entry(name, len(self.objects[name]))
+
+        def stat(self, name: str) -> nearfirst.Entry:
+            raise AssertionError(name)
+
+    store = Plain({"a": b"text of a", "b": b""})
+    assert sorted(member.read() for member in opened(store)) == [b"", b"text of a"]
+
+
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [

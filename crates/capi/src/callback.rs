@@ -146,7 +146,7 @@ impl Properties {
     pub(crate) const UNKNOWN: Self = Self { size: -1, modified: f64::NAN, cold: 0 };
 
     pub(crate) fn of(entry: &Entry) -> Self {
-        let size = entry.size.map_or(-1, |size| i64::try_from(size).unwrap_or(i64::MAX));
+        let size = entry.likely_size().map_or(-1, |size| i64::try_from(size).unwrap_or(i64::MAX));
         let modified = entry.modified.map_or(f64::NAN, |at| match at.duration_since(UNIX_EPOCH) {
             Ok(after) => after.as_secs_f64(),
             Err(before) => -before.duration().as_secs_f64(),

@@ -118,7 +118,7 @@ impl Entry {
     /// Bytes; not known of an object that was only named, or a file that is not there.
     #[getter]
     fn size(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        let known = self.told.size;
+        let known = self.told.likely_size();
         Ok(if known.is_some() { known } else { self.status(py)?.map(|status| status.size) })
     }
 

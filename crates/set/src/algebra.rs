@@ -82,13 +82,12 @@ mod tests {
 
     use futures::FutureExt as _;
     use futures::channel::mpsc::unbounded;
-    use store::{Name, Tier};
+    use store::Name;
 
     use super::*;
 
     fn entry(name: &str) -> Entry {
-        let name = Name::new(name.as_bytes());
-        Entry { name, size: None, version: None, modified: None, tier: Tier::Online, device: None }
+        Entry::named(Name::new(name.as_bytes()))
     }
 
     #[test]

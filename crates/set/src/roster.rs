@@ -112,7 +112,8 @@ impl Roster {
         let device = entry.device.as_ref().map_or(0, |device| self.device(device));
         let mut record = Vec::with_capacity(64 + entry.name.as_bytes().len());
         write_bytes(&mut record, entry.name.as_bytes());
-        write_number(&mut record, entry.size.map_or(0, |size| size.saturating_add(1)));
+        write_size(&mut record, entry.size);
+        write_size(&mut record, entry.size_said);
         write_number(&mut record, device);
         write_number(&mut record, modified_ns(entry.modified));
         let version = entry.version.as_ref().map_or("", Version::as_str);
@@ -143,12 +144,14 @@ impl Roster {
         let mut rest = &self.blocks[block as usize][offset as usize..];
         let name = Name::new(read_bytes(&mut rest));
         let size = read_number(&mut rest).checked_sub(1);
+        let size_said = read_number(&mut rest).checked_sub(1);
         let device = usize::try_from(read_number(&mut rest)).unwrap_or(0);
         let modified = read_number(&mut rest);
         let version = std::str::from_utf8(read_bytes(&mut rest)).expect("written from a str");
         Entry {
             name,
             size,
+            size_said,
             version: (!version.is_empty()).then(|| Version::new(version)),
             modified: (modified > 0).then(|| UNIX_EPOCH + Duration::from_nanos(modified)),
             tier: Tier::Online,
@@ -165,6 +168,10 @@ fn name_at(blocks: &[Vec<u8>], (block, offset): (u32, u32)) -> &[u8] {
 fn modified_ns(modified: Option<SystemTime>) -> u64 {
     let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+}
+
+fn write_size(record: &mut Vec<u8>, size: Option<u64>) {
+    write_number(record, size.map_or(0, |size| size.saturating_add(1)));
 }
 
 /// Seven bits a byte, the lowest first, the top bit set on all but the last (LEB128).
@@ -214,6 +221,7 @@ mod tests {
     fn entry(name: &[u8], size: Option<u64>, version: Option<&str>) -> Entry {
         Entry {
             size,
+            size_said: size.map(|size| size / 2),
             version: version.map(Version::new),
             modified: Some(UNIX_EPOCH + Duration::from_secs(77)),
             device: Some(Device::new("s3://b")),

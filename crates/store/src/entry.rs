@@ -12,8 +12,11 @@ use crate::Name;
 pub struct Entry {
     /// Its name, whole: it needs no folder or bucket beside it.
     pub name: Name,
-    /// Bytes; not known of what was only named. See [`Entry::told_size`].
+    /// Bytes, as its own store tells; not known of what was only named.
     pub size: Option<u64>,
+    /// Bytes, as somebody else says, such as a row of a database: for ranks and to be shown. Nothing
+    /// is fetched by it.
+    pub size_said: Option<u64>,
     /// What tells this content from a later one under the same name.
     pub version: Option<Version>,
     /// When its content last changed.
@@ -25,15 +28,22 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The size, if the object's own store told it, which tells a version or a time as well. That of
-    /// a query is good for a rank: nothing is fetched by it.
-    pub fn told_size(&self) -> Option<u64> {
-        self.size.filter(|_| self.version.is_some() || self.modified.is_some())
-    }
-
     /// Of a name about which nothing else is known.
     pub fn named(name: Name) -> Self {
-        Self { name, size: None, version: None, modified: None, tier: Tier::Online, device: None }
+        Self {
+            name,
+            size: None,
+            size_said: None,
+            version: None,
+            modified: None,
+            tier: Tier::Online,
+            device: None,
+        }
+    }
+
+    /// The size, whoever tells it.
+    pub fn likely_size(&self) -> Option<u64> {
+        self.size.or(self.size_said)
     }
 }
 

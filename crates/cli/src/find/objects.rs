@@ -115,7 +115,7 @@ impl Objects {
                 listing::described(engine, objects)
             } else {
                 // An object that was only named is looked up: it may not be there.
-                let is_open = |entry: &nearfirst::Entry| entry.told_size().is_none();
+                let is_open = |entry: &nearfirst::Entry| entry.size.is_none();
                 let known = listing::looked_up(engine, objects, is_open, None);
                 known.into_iter().map(|item| item.map(|entry| (entry, Vec::new()))).collect()
             };

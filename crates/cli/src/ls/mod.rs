@@ -184,8 +184,8 @@ impl Listing<'_> {
         self.folder = self.folder.take().or_else(|| self.given_folder(&entries));
         for entry in &entries {
             self.sums.entries += 1;
-            self.sums.bytes += entry.size.unwrap_or(0);
-            self.sums.unsized_entries += u64::from(entry.size.is_none());
+            self.sums.bytes += entry.likely_size().unwrap_or(0);
+            self.sums.unsized_entries += u64::from(entry.likely_size().is_none());
         }
         if self.args.json {
             return entries
@@ -232,8 +232,9 @@ impl Listing<'_> {
     /// The same with what listing left open, where it is to be shown or in doubt.
     fn looked_up(&self, batch: Vec<Item>) -> Vec<Item> {
         let shows = self.args.shows_properties();
-        let is_open =
-            |entry: &Entry| entry.size.is_none() && (shows || self.explicit.contains(&entry.name));
+        let is_open = |entry: &Entry| {
+            entry.likely_size().is_none() && (shows || self.explicit.contains(&entry.name))
+        };
         listing::looked_up(self.engine, batch, is_open, self.args.jobs.given())
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn entry(entry: &Entry) -> EntryRecord<'_> {
     EntryRecord {
         r#type: "object",
         name: Name::new(OsStr::from_bytes(entry.name.as_bytes())),
-        bytes: entry.size,
+        bytes: entry.likely_size(),
         modified_unix_s: entry.modified.map(unix_s),
         tier,
         class: class.map(AsRef::as_ref),

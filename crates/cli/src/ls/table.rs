@@ -31,7 +31,7 @@ pub(super) fn rows(entries: &[Entry]) -> Vec<String> {
 fn cells(entry: &Entry, zone: &TimeZone) -> [String; 4] {
     let unknown = || "?".to_owned();
     [
-        entry.size.map_or_else(unknown, |size| size.to_string()),
+        entry.likely_size().map_or_else(unknown, |size| size.to_string()),
         entry.modified.and_then(|at| time(at, zone)).unwrap_or_else(unknown),
         tier(&entry.tier),
         entry

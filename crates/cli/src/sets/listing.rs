@@ -76,7 +76,7 @@ pub(crate) fn looked_up(
 pub(crate) fn described(engine: &Engine, batch: Vec<Item>) -> Vec<Described> {
     let asked = batch.into_iter().map(|item| async move {
         let entry = item?;
-        let entry = if entry.told_size().is_none() { stat(engine, &entry).await? } else { entry };
+        let entry = if entry.size.is_none() { stat(engine, &entry).await? } else { entry };
         let store = engine.stores().of(&entry.name)?;
         let extents = store.locate(&entry).await?;
         let sleds = describe(extents, &engine.costs().table());

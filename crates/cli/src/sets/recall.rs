@@ -172,7 +172,7 @@ impl Recalls {
     /// Asks for an object to be restored, if it is cold.
     async fn ask(&self, entry: Entry) -> Result<State, Error> {
         // A name that was only given may be of anything; a file of this machine has no such tier.
-        let is_open = entry.told_size().is_none() && entry.name.path().is_none();
+        let is_open = entry.size.is_none() && entry.name.path().is_none();
         let entry = if is_open { self.found(&entry).await? } else { entry };
         if !entry.tier.is_cold() {
             return Ok(State::There(entry));

@@ -63,7 +63,7 @@ pub(super) fn sizes(
         sets.open_set(specs, SetOptions { order: Order::Listed, ..SetOptions::default() });
     let engine = sets.engine().clone();
     set.digest().map(move |entry| {
-        let asked = entry.and_then(|entry| match entry.told_size() {
+        let asked = entry.and_then(|entry| match entry.size {
             None if entry.name.path().is_none() => {
                 let stores = engine.stores();
                 let _entered = engine.handle().enter();

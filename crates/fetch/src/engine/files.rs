@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Resource;
 use sled::Place;
-use store::{Backing, Entry, Error, Name, Opener, Status, Tier};
+use store::{Backing, Entry, Error, Name, Opener, Status};
 
 use super::Inner;
 use super::ahead::read_ahead;
@@ -348,12 +348,11 @@ fn far(
 
 fn described(name: Name, status: &Status) -> Entry {
     Entry {
-        name,
         size: Some(status.size),
         version: Some(status.version()),
         modified: status.modified(),
-        tier: Tier::Online,
         device: Some(status.device.clone()),
+        ..Entry::named(name)
     }
 }
 

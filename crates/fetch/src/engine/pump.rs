@@ -143,8 +143,7 @@ impl Inner {
         match placed {
             Ok(Placed { entry, rank, tag, parts, device, source }) => {
                 let id = self.met(state, &device);
-                let size = entry.told_size();
-                let entry = Entry { size, ..entry };
+                let size = entry.size;
                 let item = Item::new(tag, entry, source, Some((device, id)));
                 let item = item.wanted(parts, origin);
                 let listing = Listing { device: id, kind: item.kind(), size, rank };

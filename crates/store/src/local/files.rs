@@ -12,7 +12,7 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use sled::{Device, Extent};
 
 use super::listing;
-use crate::{Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Status, Store, Tier};
+use crate::{Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Status, Store};
 
 /// Bytes that one read of a file asks the system for.
 const READ_BYTES: u64 = 256 << 10;
@@ -130,12 +130,11 @@ impl Rest {
 /// A file's entry.
 fn described(name: Name, status: &Status) -> Entry {
     Entry {
-        name,
         size: Some(status.size),
         version: Some(status.version()),
         modified: status.modified(),
-        tier: Tier::Online,
         device: Some(status.device.clone()),
+        ..Entry::named(name)
     }
 }
 

@@ -24,9 +24,7 @@ use super::wire::{Redirects, Wire};
 use crate::exchange::{Cover, covered};
 use crate::local::taking_ends;
 use crate::patience::patiently;
-use crate::{
-    Answer, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Tier, Version,
-};
+use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Version};
 
 /// Names that are handed on together, of those that a server has sent already.
 const PAGE_NAMES_MAX: usize = 1000;
@@ -353,7 +351,7 @@ impl Inner {
         };
         // A version that no read can be pinned to or compared with is none.
         let version = version.filter(|_| !self.pins || found.etag().is_some());
-        Entry { name, size, version, modified, tier: Tier::Online, device: None }
+        Entry { size, version, modified, ..Entry::named(name) }
     }
 }
 

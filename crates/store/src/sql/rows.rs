@@ -181,8 +181,8 @@ where
     let is_told = |at: &usize| row.try_get_raw(*at).is_ok_and(|value| !value.is_null());
     let size = size.map(sqlx::Column::ordinal).filter(is_told);
     // Of what is said to be empty nothing would be read: it is asked.
-    let size = size.and_then(|at| DB::count(row, at)).filter(|&size| size > 0);
-    Ok(Some(Entry { size, ..Entry::named(name) }))
+    let size_said = size.and_then(|at| DB::count(row, at)).filter(|&size| size > 0);
+    Ok(Some(Entry { size_said, ..Entry::named(name) }))
 }
 
 fn first_column<DB>(row: &DB::Row, question: &Question) -> Result<Option<Vec<u8>>, Error>

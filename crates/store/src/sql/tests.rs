@@ -88,7 +88,7 @@ async fn sizes_and_names_that_are_bytes_are_taken_from_the_row() {
     let found: Vec<_> = entries.iter().map(|entry| entry.as_ref().unwrap()).collect();
     assert_eq!(found[0].name.as_bytes(), b"/\xff");
     assert_eq!(
-        found.iter().map(|entry| entry.size).collect::<Vec<_>>(),
+        found.iter().map(|entry| entry.size_said).collect::<Vec<_>>(),
         [Some(7), None, None, None, None]
     );
 }
@@ -286,7 +286,7 @@ async fn what_is_no_database_answers_no_query() {
 async fn server(url: &str, other_type: &str) {
     assert_eq!(names(url, "select name from t order by name").await, ["/a", "b c", "s3://b/k"]);
     let entries = answer(url, "select name, size from t where name = '/a'").await;
-    assert_eq!(entries[0].as_ref().unwrap().size, Some(7));
+    assert_eq!(entries[0].as_ref().unwrap().size_said, Some(7));
     let told = names(url, "select size from t").await;
     assert!(told[0].contains(other_type), "{told:?}");
     for text in

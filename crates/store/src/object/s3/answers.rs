@@ -91,12 +91,11 @@ impl Listing {
     /// The objects, named by their keys.
     pub(super) fn entries(&self, name: impl Fn(&str) -> Name) -> impl Iterator<Item = Entry> {
         self.contents.iter().map(move |object| Entry {
-            name: name(&self.plain(&object.key)),
             size: object.size,
             version: object.etag.as_deref().filter(|tag| !tag.is_empty()).map(Version::new),
             modified: object.last_modified.as_deref().and_then(iso_time),
             tier: object.tier(),
-            device: None,
+            ..Entry::named(name(&self.plain(&object.key)))
         })
     }
 
@@ -134,12 +133,11 @@ pub(super) fn entry(name: Name, headers: &HeaderMap) -> Entry {
         None => text(CONTENT_LENGTH.as_str()),
     };
     Entry {
-        name,
         size: whole.and_then(|bytes| bytes.parse().ok()),
         version: text(ETAG.as_str()).map(Version::new),
         modified: text(LAST_MODIFIED.as_str()).and_then(http_time),
         tier: tier(headers),
-        device: None,
+        ..Entry::named(name)
     }
 }
 
