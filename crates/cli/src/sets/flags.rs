@@ -1,11 +1,14 @@
 //! Flags that commands over sets share, each defined once.
 
+use std::ffi::OsStr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::bail;
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use nearfirst::{
     Bindings, EngineOptions, Entry, Kind, Limits, Local, Order, Permissions, Rank, SetOptions,
@@ -71,7 +74,7 @@ pub(crate) struct StoreFlags {
     ///
     /// May be given several times: `region`, `endpoint`, `skip_signature`, `restore_tier` and what else
     /// the guide lists. Others see the command line: keys belong in the environment.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = option, help_heading = "Stores")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = StorageOption, help_heading = "Stores")]
     storage_option: Vec<(String, String)>,
 }
 
@@ -253,7 +256,7 @@ enum RankFlag {
 
 impl RankFlag {
     fn rank(self) -> Rank {
-        let size = |entry: &Entry| entry.size.unwrap_or(0) as f64;
+        let size = |entry: &Entry| entry.likely_size().unwrap_or(0) as f64;
         let age = |entry: &Entry| {
             let since = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
             since.map_or(0.0, |since| since.as_secs_f64())
@@ -293,8 +296,33 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     Ok((number * (1_u64 << shift) as f64) as u64)
 }
 
-fn option(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("NAME=VALUE, such as region=eu-west-1")?;
+/// Reads `NAME=VALUE`, of a name that a store knows.
+#[derive(Debug, Clone)]
+struct StorageOption;
+
+impl TypedValueParser for StorageOption {
+    type Value = (String, String);
+
+    /// What is wrong is told without the value, which may be a secret.
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _: Option<&clap::Arg>,
+        given: &OsStr,
+    ) -> Result<Self::Value, clap::Error> {
+        option(given).map_err(|why| {
+            let why = format!("--storage-option: {why}");
+            clap::Error::raw(ErrorKind::ValueValidation, why).with_cmd(command)
+        })
+    }
+}
+
+fn option(given: &OsStr) -> Result<(String, String), String> {
+    let text = given.to_str().ok_or("the value is not UTF-8")?;
+    let (name, value) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("wanted is NAME=VALUE, such as region=eu-west-1")?;
     StorageOptions::new([(name, value)]).map_err(|error| error.to_string())?;
     Ok((name.to_owned(), value.to_owned()))
 }
