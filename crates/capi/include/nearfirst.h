@@ -127,7 +127,8 @@ struct nf_set_options {
   int duplicates;
   // Other than 0: programs that specs name are run. Otherwise they are `EPERM`.
   int allow_programs;
-  // Other than 0: links of public pages to private networks and to files of this machine are followed.
+  // 1: links of public pages to private networks and to files of this machine are followed; 0: they
+  // are not.
   int allow_private_links;
   // The priority of each member; null: all the same.
   nf_rank rank;

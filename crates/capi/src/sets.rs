@@ -43,7 +43,8 @@ pub struct SetOptions {
     pub duplicates: c_int,
     /// Other than 0: programs that specs name are run. Otherwise they are `EPERM`.
     pub allow_programs: c_int,
-    /// Other than 0: links of public pages to private networks and to files of this machine are followed.
+    /// 1: links of public pages to private networks and to files of this machine are followed; 0: they
+    /// are not.
     pub allow_private_links: c_int,
     /// The priority of each member; null: all the same.
     pub rank: Rank,
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn nf_set_open_with(
         if options.is_none_or(|options| options.allow_programs == 0) {
             no_programs(&specs)?;
         }
-        let private_links = options.is_some_and(|options| options.allow_private_links != 0);
+        let private_links = options.map_or(Ok(false), private_links)?;
         let options = match (options, data) {
             (Some(options), Some(data)) => options_of(options, data)?,
             _ => nearfirst::SetOptions::default(),
@@ -306,6 +307,18 @@ fn no_programs(specs: &[Spec]) -> Result<(), Failure> {
             let message =
                 format!("{spec}: programs are not allowed; allow_programs of nf_set_options does");
             Err(Failure::new(libc::EPERM, message))
+        }
+    }
+}
+
+/// Nothing but 1 allows them: another number may be of memory that nobody set.
+fn private_links(options: SetOptions) -> Result<bool, Failure> {
+    match options.allow_private_links {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => {
+            let message = format!("{other}: allow_private_links is 0 or 1");
+            Err(Failure::new(libc::EINVAL, message))
         }
     }
 }

@@ -10,6 +10,9 @@ int main(int argc, char **argv) {
     FAILS(nf_set_iterate(set), -1, EINVAL, "unless private links are allowed");
     CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
 
+    struct nf_set_options unset = {.allow_private_links = 0x5a5a5a5a};
+    FAILS(nf_set_open_with(specs, 1, &unset), -1, EINVAL, "allow_private_links is 0 or 1");
+
     set = nf_set_open_with(specs, 1, &allowed);
     int fd = nf_set_iterate(set);
     CHECK(fd > 0 && read(fd, text, sizeof text) == 5 && memcmp(text, "near\n", 5) == 0);
