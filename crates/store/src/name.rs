@@ -79,6 +79,13 @@ impl Name {
         Self::from(without_secrets(&shown))
     }
 
+    /// Whether the host is left out of what is shown.
+    #[cfg(any(feature = "object", feature = "web"))]
+    pub(crate) fn hides_host(&self) -> bool {
+        let rest = self.scheme().map(|scheme| &self.0[scheme.len() + 3..]);
+        rest.and_then(|rest| self.password(rest)).is_some_and(|(_, is_certain)| !is_certain)
+    }
+
     /// What may be of the password before the host, with the colon before it, and whether it must be.
     fn password(&self, rest: &[u8]) -> Option<(Range<usize>, bool)> {
         let is_at = |&byte: &u8| byte == b'@';

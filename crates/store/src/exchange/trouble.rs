@@ -13,7 +13,12 @@ pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
     let name = name.clone();
     let reason = said(error);
     let url = error.url();
-    let host = url.and_then(|url| url.host_str()).unwrap_or("the server");
+    let host = match url.and_then(|url| url.host_str()) {
+        // It may be of the password.
+        Some(_) if name.hides_host() => "…",
+        Some(host) => host,
+        None => "the server",
+    };
     if error.is_redirect() || error.is_builder() {
         Error::refused(name, reason)
     } else if is_out_of_descriptors(error) {
