@@ -578,8 +578,8 @@ fn a_copy_that_finds_no_room_fails_alone() {
     let all = std::iter::once("/large".to_owned()).chain(names());
     ground.create("list", all.map(|name| server.url(&name) + "\n").collect::<String>());
     for args in [
-        &["each", "--ordered", "@list", "--", "cat"][..],
-        &["grep", "--pre=cat", "-I", "line", "@list"],
+        &["each", "--jobs=1", "--ordered", "@list", "--", "cat"][..],
+        &["grep", "--jobs=1", "--pre=cat", "-I", "line", "@list"],
     ] {
         let output = ground.command(args).env("TMPDIR", disk.path()).output().unwrap();
         assert_eq!(stdout(&output), "a line\n".repeat(30), "{}", stderr(&output));
