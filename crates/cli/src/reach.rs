@@ -88,12 +88,13 @@ impl Reach {
         self.is_wary() && self.local.backing_by_name(path).is_none_or(Backing::may_stall)
     }
 
-    /// Asks the mount of a path, unless it answered a moment ago.
+    /// Asks the root of the mount that a path leads to, unless it answered a moment ago: what else is on
+    /// it may be slow.
     ///
     /// # Errors
     /// That it did not answer.
-    pub(crate) fn ask(&self, path: &[u8]) -> Result<(), Error> {
-        self.local.answers(Path::new(OsStr::from_bytes(path)))
+    pub(crate) fn ask(&self, path: &Path) -> Result<(), Error> {
+        self.local.reached(path)?.answers()
     }
 
     /// Makes a call about a path, in bounded time where its mount may not answer.
@@ -120,6 +121,6 @@ impl Reach {
         // A folder that cannot be listed says so to who enters it.
         let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
         let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        entries.flatten().filter(is_link).try_for_each(|link| self.local.answers(&link.path()))
+        entries.flatten().filter(is_link).try_for_each(|link| self.ask(&link.path()))
     }
 }

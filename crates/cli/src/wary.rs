@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 
 use nearfirst::{Error, Local};
+use store::Reached;
 
 /// Something of a file, until it is lost to a call that does not return.
 pub(crate) struct Wary<'a, T: Send + 'static> {
-    local: &'a Local,
-    path: &'a Path,
+    at: Reached<'a>,
     what: Option<T>,
 }
 
@@ -22,8 +22,9 @@ impl<'a, T: Send + 'static> Wary<'a, T> {
         path: &'a Path,
         open: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<Self> {
-        let what = while_answered(local, path, open)??;
-        Ok(Self { local, path, what: Some(what) })
+        let at = local.reached(path).map_err(told)?;
+        let what = while_answered(&at, open)??;
+        Ok(Self { at, what: Some(what) })
     }
 
     /// Does something with it.
@@ -35,7 +36,7 @@ impl<'a, T: Send + 'static> Wary<'a, T> {
         call: impl FnOnce(&mut T) -> io::Result<R> + Send + 'static,
     ) -> io::Result<R> {
         let mut what = self.what.take().ok_or_else(lost)?;
-        let (what, done) = while_answered(self.local, self.path, move || {
+        let (what, done) = while_answered(&self.at, move || {
             let done = call(&mut what);
             (what, done)
         })?;
@@ -52,7 +53,7 @@ impl<'a, T: Send + 'static> Wary<'a, T> {
         call: impl FnOnce(T) -> io::Result<R> + Send + 'static,
     ) -> io::Result<R> {
         let what = self.what.take().ok_or_else(lost)?;
-        while_answered(self.local, self.path, move || call(what))?
+        while_answered(&self.at, move || call(what))?
     }
 }
 
@@ -60,20 +61,23 @@ impl<T: Send + 'static> Drop for Wary<'_, T> {
     fn drop(&mut self) {
         if let Some(what) = self.what.take() {
             // What is left on a mount that is dead by now is left.
-            drop(while_answered(self.local, self.path, move || drop(what)));
+            drop(while_answered(&self.at, move || drop(what)));
         }
     }
 }
 
 fn while_answered<T: Send + 'static>(
-    local: &Local,
-    path: &Path,
+    at: &Reached<'_>,
     call: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    local.while_answered(path, call).map_err(|error| match error {
+    at.while_answered(call).map_err(told)
+}
+
+fn told(error: Error) -> io::Error {
+    match error {
         Error::Io { source, .. } => source,
         dead => io::Error::other(dead.reason()),
-    })
+    }
 }
 
 fn lost() -> io::Error {

@@ -247,13 +247,13 @@ fn a_copy_is_given_up_once_its_mount_is_dead_and_not_while_that_is_slow() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());
     let (from, state) = (Dir::new(), Dir::new());
-    let text = lines(1 << 20, 3);
+    let text = lines(512 << 10, 3);
     let cp = |name: &str| {
-        let cmd = nearfirst(&state, ["cp", "--wait-max", "0.2"]);
+        let cmd = nearfirst(&state, ["cp", "--wait-max", "2"]);
         cmd.arg(from.create(name, &text)).arg(slow.path().join(name))
     };
-    // Each write takes half a second.
-    slow.mount().set_rules(vec!["*: writes=slow, bandwidth=256K".parse().expect("a rule")]);
+    // All that is written at once takes four seconds.
+    slow.mount().set_rules(vec!["*: writes=slow, bandwidth=128K".parse().expect("a rule")]);
     cp("slow").run().succeeds();
     assert_eq!(std::fs::read(slow.path().join("slow")).expect("copied"), text);
     let cp = cp("dies");
@@ -263,7 +263,7 @@ fn a_copy_is_given_up_once_its_mount_is_dead_and_not_while_that_is_slow() {
         let hang = Profile { hang: true, ..Profile::default() };
         slow.mount().set_rules(vec![Rule::all(hang)]);
         let output = run.join().expect("no panic");
-        output.ends_with(1).complains("dies: ").complains("has not answered for 0.2 s");
+        output.ends_with(1).complains("dies: ").complains("has not answered for 2 s");
     });
     slow.mount().set_rules(Vec::new());
 }
@@ -305,6 +305,18 @@ fn grep_passes_over_a_dead_mount() {
     assert!(output.text().contains("folder/file"), "{}", output.text());
 }
 
+/// Waits until so many looks in a row, a second, find nothing more asked of a mount.
+fn until_it_waits(slow: &SlowDir) {
+    let (mut asked, mut same) = (0, 0);
+    until("nothing more is asked", || {
+        let now = slow.stats().total.metadata;
+        same = if now == asked { same + 1 } else { 0 };
+        asked = now;
+        std::thread::sleep(Duration::from_millis(50));
+        asked > 0 && same >= 20
+    });
+}
+
 #[test]
 fn grep_gives_up_what_dies_under_its_walk() {
     skip_unless!(Facility::Root, Facility::Fuse);
@@ -316,26 +328,65 @@ fn grep_gives_up_what_dies_under_its_walk() {
     folder.create("alive", "needle\n");
     let state = Dir::new();
     let above = slow.path().parent().expect("a folder above");
-    for (rule, named) in [("dies", "dies: "), (".ignore", "dies/.ignore: "), ("file", "/file: ")] {
-        for flags in [&["-j2", "needle"][..], &["-j1", "needle"], &["--files"]] {
-            if rule == "file" && flags == ["--files"] {
-                continue;
-            }
-            slow.mount().set_rules(Vec::new());
-            // The kernel knows them, so that the walk comes to them.
-            for file in &files {
-                std::fs::read(file).expect("it answers");
-            }
-            slow.mount().set_rules(vec![format!("{rule}: hang=true").parse().expect("a rule")]);
-            let cmd = nearfirst(&state, ["grep", "--wait-max", "0.2", "-."]);
-            let cmd = flags.iter().fold(cmd, testkit::Cmd::arg);
-            let output = cmd.arg(above).arg(folder.path()).run();
-            let output =
-                output.ends_with(2).complains(named).complains("has not answered for 0.2 s");
-            assert!(output.text().contains("alive"), "{rule} {flags:?}: {}", output.text());
+    for (hangs, flags) in [
+        ("dies", &["-j2", "needle"][..]),
+        ("dies", &["--files"]),
+        (".ignore", &["-j1", "needle"]),
+        ("file", &["-j2", "needle"]),
+    ] {
+        slow.mount().set_rules(Vec::new());
+        // The kernel knows them, so that the walk comes to them.
+        for file in &files {
+            std::fs::read(file).expect("it answers");
         }
+        slow.reset();
+        slow.mount().set_rules(vec![format!("{hangs}: hang=true").parse().expect("a rule")]);
+        let cmd = nearfirst(&state, ["grep", "--wait-max", "0.5", "-."]);
+        let cmd = flags.iter().fold(cmd, testkit::Cmd::arg).arg(above).arg(folder.path());
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| cmd.run());
+            until_it_waits(&slow);
+            let hang = Profile { hang: true, ..Profile::default() };
+            slow.mount()
+                .set_rules(vec![Rule::new(hangs, hang.clone()).expect("a rule"), Rule::all(hang)]);
+            let output = run.join().expect("no panic");
+            output.ends_with(2).complains("has not answered for 0.5 s");
+            assert!(output.text().contains("alive"), "{hangs} {flags:?}: {}", output.text());
+        });
     }
     slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn grep_waits_for_a_slow_folder_of_a_mount_that_answers() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow =
+        SlowDir::new(Options { time_to_live: Duration::from_hours(1), ..Options::default() });
+    let file = slow.create("slow/file", "needle\n");
+    std::fs::read(&file).expect("it answers");
+    slow.mount().set_rules(vec!["slow: metadata=4s".parse().expect("a rule")]);
+    let grep = nearfirst(&Dir::new(), ["grep", "--wait-max", "2", "-c", "needle"]);
+    grep.arg(slow.path()).run().succeeds().is_quiet();
+}
+
+#[test]
+fn a_link_out_of_a_mount_that_may_not_answer_is_known_for_a_loop() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let dir = Dir::new();
+    dir.create("from/file", "needle\n");
+    dir.create("top/here", "needle\n");
+    std::os::unix::fs::symlink(dir.join("top"), dir.join("from/up")).expect("a link");
+    let at = dir.create_dir("top/mount");
+    let _mount = slowfs::Mount::new(dir.join("from"), &at, Options::default()).expect("mounted");
+    for flag in ["-j1", "-j2"] {
+        let grep = nearfirst(&Dir::new(), ["grep", "--follow", "-l", "needle", ".", flag]);
+        let output = grep.dir(dir.join("top")).run();
+        output.ends_with(2).complains("loop");
+        let text = output.text();
+        let mut found: Vec<_> = text.lines().collect();
+        found.sort_unstable();
+        assert_eq!(found, ["./here", "./mount/file"]);
+    }
 }
 
 #[test]

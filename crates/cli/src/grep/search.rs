@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use grep::cli::{CommandReaderBuilder, DecompressionReaderBuilder};
@@ -215,14 +216,17 @@ impl<'s> Worker<'s> {
         let path = haystack.path();
         let may_stall = settings.may_stall(haystack);
         let watch = (patience == Patience::Later).then(|| settings.clock.now());
-        let (file, metadata) = if may_stall {
-            let path = path.to_owned();
-            let opened = settings.bounded(haystack, move || open(&path));
-            opened.map_err(|dead| io::Error::other(dead.reason()))??
-        } else {
-            open(path)?
+        let met = if may_stall { self.met(haystack, patience)? } else { Met::open(path)? };
+        let (file, metadata) = match met {
+            Met::Open(file, metadata) => (Opened::new(file, may_stall), metadata),
+            Met::Read(text, metadata) => {
+                self.has_read(watch);
+                let manner = self.manner(haystack, nul, &metadata);
+                let outcome = self.search_text(path, nul, stream, &text, manner);
+                self.buffer = text;
+                return outcome.map(Searched::Done);
+            }
         };
-        let file = Opened::new(file, may_stall);
         let (is_regular, size) = (metadata.is_file(), metadata.len());
         // Only a file without blocks can be a stub, so that others need not be asked about.
         if is_regular && size > 0 && metadata.blocks() == 0 && settings.costs().is_offline(&*file) {
@@ -245,20 +249,8 @@ impl<'s> Worker<'s> {
             let bounded = again.and_then(|file| nearfirst::fetch::bounded(file, settings.costs()));
             patient = bounded.ok();
         }
-        let mapped = is_regular
-            && size > 0
-            && if haystack.is_named() { settings.map_named } else { settings.map_found };
-        let spans_lines =
-            settings.pattern.as_ref().is_some_and(|it| it.spans_lines(&self.searcher));
-        let whole = settings.plain_encoding
-            && if spans_lines {
-                true
-            } else if mapped {
-                size < LARGE_BYTES || settings.asked.multiline
-            } else {
-                is_regular && size > 0 && size < BUFFER_BYTES as u64 && nul != Nul::Report
-            };
-        if !whole {
+        let manner = self.manner(haystack, nul, &metadata);
+        if manner == Manner::Stream {
             let reader: &mut dyn Read = match &mut patient {
                 Some(patient) => patient,
                 None => &mut &*file,
@@ -270,29 +262,104 @@ impl<'s> Worker<'s> {
             Some(patient) => read_whole_from(patient, size, &mut buffer),
             None => read_whole(&file, size, &mut buffer),
         };
-        if watch.is_some_and(|start| settings.clock.now().saturating_sub(start) > SLOW_READ) {
-            self.wary_files = WARY_FILES;
-        }
-        let result = read.and_then(|()| {
-            let marked = settings.sniff && begins_with_mark(&buffer);
-            if marked || mapped || spans_lines {
-                self.run(path, nul, stream, Source::Slice(&buffer))
-            } else if buffer.len() > BUFFER_BYTES {
-                self.run(path, nul, stream, Source::Reader(&mut buffer.as_slice()))
-            } else if let Some(at) = memchr::memchr(0, &buffer).filter(|_| nul == Nul::Leave) {
-                let source = if ends_a_line_in_mark(&buffer) {
-                    Source::Reader(&mut buffer.as_slice())
-                } else {
-                    Source::Binary(at as u64)
-                };
-                self.run(path, nul, stream, source)
-            } else {
-                self.searcher.set_binary_detection(BinaryDetection::none());
-                self.run_undetected(path, nul, stream, Source::Slice(&buffer))
-            }
-        });
+        self.has_read(watch);
+        let result = read.and_then(|()| self.search_text(path, nul, stream, &buffer, manner));
         self.buffer = buffer;
         result.map(Searched::Done)
+    }
+
+    /// Opens a file whose mount may not answer, and reads it at once if it is small, was found, and may
+    /// not wait or is near: by another thread, to which each call would take as long as such a file.
+    ///
+    /// # Errors
+    /// Of opening or reading the file; that its mount does not answer.
+    fn met(&mut self, haystack: &Haystack, patience: Patience) -> io::Result<Met> {
+        let settings = self.settings;
+        let path = haystack.path();
+        let reads = !haystack.is_named() && !self.is_large(1);
+        let however_far = patience == Patience::Now || self.wary_files == 0;
+        let (of, reach) = (path.to_owned(), Arc::clone(&settings.reach));
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let meet = move || -> io::Result<Met> {
+            let (file, metadata) = open(&of)?;
+            let size = metadata.len();
+            // One without blocks may be a stub.
+            let is_small =
+                metadata.is_file() && metadata.blocks() > 0 && size < BUFFER_BYTES as u64;
+            if !(reads && is_small) || !(however_far || reach.local().is_wholly_near(&file, size)) {
+                return Ok(Met::Open(file, metadata));
+            }
+            read_whole(&file, size, &mut buffer)?;
+            Ok(Met::Read(buffer, metadata))
+        };
+        let met = settings.local().while_answered(path, meet);
+        let met = met.map_err(|dead| io::Error::other(dead.reason()))??;
+        if matches!(met, Met::Read(..)) && !however_far {
+            self.wary_files -= 1;
+        }
+        Ok(met)
+    }
+
+    /// Notes whether a file that was watched since then was slow.
+    fn has_read(&mut self, watch: Option<Duration>) {
+        let clock = &self.settings.clock;
+        if watch.is_some_and(|start| clock.now().saturating_sub(start) > SLOW_READ) {
+            self.wary_files = WARY_FILES;
+        }
+    }
+
+    fn manner(&self, haystack: &Haystack, nul: Nul, metadata: &Metadata) -> Manner {
+        let settings = self.settings;
+        let (is_regular, size) = (metadata.is_file(), metadata.len());
+        let mapped = is_regular
+            && size > 0
+            && if haystack.is_named() { settings.map_named } else { settings.map_found };
+        let spans_lines =
+            settings.pattern.as_ref().is_some_and(|it| it.spans_lines(&self.searcher));
+        if !settings.plain_encoding {
+            Manner::Stream
+        } else if spans_lines || (mapped && (size < LARGE_BYTES || settings.asked.multiline)) {
+            Manner::Slice
+        } else if !mapped
+            && is_regular
+            && size > 0
+            && size < BUFFER_BYTES as u64
+            && nul != Nul::Report
+        {
+            Manner::Whole
+        } else {
+            Manner::Stream
+        }
+    }
+
+    /// Searches all of a file, which was read.
+    fn search_text(
+        &mut self,
+        path: &Path,
+        nul: Nul,
+        stream: Option<&FileOutput<'_>>,
+        mut text: &[u8],
+        manner: Manner,
+    ) -> io::Result<Outcome> {
+        if manner == Manner::Stream {
+            return self.read(path, nul, stream, &mut text);
+        }
+        let marked = self.settings.sniff && begins_with_mark(text);
+        if marked || manner == Manner::Slice {
+            self.run(path, nul, stream, Source::Slice(text))
+        } else if text.len() > BUFFER_BYTES {
+            self.run(path, nul, stream, Source::Reader(&mut text))
+        } else if let Some(at) = memchr::memchr(0, text).filter(|_| nul == Nul::Leave) {
+            let source = if ends_a_line_in_mark(text) {
+                Source::Reader(&mut text)
+            } else {
+                Source::Binary(at as u64)
+            };
+            self.run(path, nul, stream, source)
+        } else {
+            self.searcher.set_binary_detection(BinaryDetection::none());
+            self.run_undetected(path, nul, stream, Source::Slice(text))
+        }
     }
 
     /// Whether the file is not in memory; then the kernel begins to fetch it.
@@ -446,6 +513,30 @@ impl<R: Read + Send + 'static> Read for Patient<'_, R> {
         self.space = space;
         Ok(read)
     }
+}
+
+/// A file that a search has come to.
+enum Met {
+    Open(File, Metadata),
+    /// It is closed again.
+    Read(Vec<u8>, Metadata),
+}
+
+impl Met {
+    fn open(path: &Path) -> io::Result<Self> {
+        open(path).map(|(file, metadata)| Self::Open(file, metadata))
+    }
+}
+
+/// How the text of a file comes to the searcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Piece by piece.
+    Stream,
+    /// At once, to be looked through for NUL bytes first.
+    Whole,
+    /// At once, as it is.
+    Slice,
 }
 
 /// An open file.

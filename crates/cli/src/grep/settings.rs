@@ -125,7 +125,7 @@ impl Settings {
         self.asked.preprocessor.as_deref().filter(|_| is_for)
     }
 
-    /// Whether a file lies, by its name, where it may not be opened in bounded time.
+    /// Whether a file lies, by its name, where opening it may never end.
     pub(super) fn may_stall(&self, haystack: &Haystack) -> bool {
         let path = haystack.path();
         if haystack.is_named() {
@@ -135,18 +135,6 @@ impl Settings {
             let is_led = self.asked.follow && self.reach.is_wary();
             is_led || self.reach.may_stall(path.as_os_str().as_bytes())
         }
-    }
-
-    /// Makes a call about a file in bounded time.
-    ///
-    /// # Errors
-    /// That its mount did not answer.
-    pub(super) fn bounded<T: Send + 'static>(
-        &self,
-        haystack: &Haystack,
-        call: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        self.local().bounded(haystack.path(), call)
     }
 
     /// The file systems of this machine, by those who know what has not answered.

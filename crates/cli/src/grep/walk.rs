@@ -20,7 +20,7 @@ use crate::outcome::NO_THREADS;
 use crate::{human, messages};
 
 /// Files left out beside those of `.ignore`, as ripgrep does.
-pub(super) const RIPGREP_IGNORE_FILE: &str = ".rgignore";
+const RIPGREP_IGNORE_FILE: &str = ".rgignore";
 
 /// All files to search, in the order that was asked for, or in that of their folders.
 ///

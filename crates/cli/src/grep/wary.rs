@@ -1,17 +1,17 @@
 //! Walks by threads that can be left behind, where something is mounted that may not answer.
 //!
-//! What is so mounted is walked by itself, after what it is mounted in: if it dies, only its own walk
-//! is given up. Nobody sees into a walk that waits. So if nothing comes of one for a while, its folders
-//! are asked once more what it asks of them, in bounded time.
+//! Nobody sees into a walk that waits. So while nothing comes of one, the mounts are asked that its folders
+//! lie on, and it is given up once one of them does not answer; a slow folder is waited for. What may
+//! not answer is walked by itself, after what it is mounted in, so that only its own walk is given up.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::fs::{self, DirEntry as Listed, ReadDir};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -20,7 +20,7 @@ use nearfirst::{Error, Name};
 
 use super::settings::Settings;
 use super::trouble::Trouble;
-use super::walk::{RIPGREP_IGNORE_FILE, builder};
+use super::walk::builder;
 use crate::divide::startable;
 use crate::outcome::NO_THREADS;
 use crate::reach::Reach;
@@ -28,14 +28,11 @@ use crate::reach::Reach;
 /// Entries that a walk may be ahead of who searches them.
 const AHEAD_MAX: usize = 256;
 
-/// How long nothing comes of a walk before its folders are asked.
-const QUIET_MAX: Duration = Duration::from_secs(1);
+/// How often it is looked whether a walk that is waited for still matters.
+const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
-/// Names of a folder that are asked for in one bounded call.
-const LISTED_MAX: usize = 1000;
-
-/// What a walk reads in each folder, if it is there.
-const IGNORE_FILES: [&str; 4] = [".ignore", ".gitignore", RIPGREP_IGNORE_FILE, ".git/info/exclude"];
+/// After so many looks, a second, at which nothing had come of a walk its mounts are asked.
+const QUIET_LOOKS_MAX: u32 = 20;
 
 type Found = Result<DirEntry, ignore::Error>;
 
@@ -45,9 +42,10 @@ pub(super) struct Walks<'a> {
     trouble: &'a Trouble,
     threads: usize,
     state: Mutex<State>,
+    /// Whether nothing more is wanted.
+    is_over: AtomicBool,
 }
 
-#[derive(Default)]
 struct State {
     walk: Option<Walk>,
     /// What is walked after that.
@@ -81,12 +79,12 @@ impl<'a> Walks<'a> {
         let first = later.pop_front();
         let walk = first.map(|roots| Walk::begin(roots, threads, settings, trouble)).transpose()?;
         let state = Mutex::new(State { walk, later });
-        Ok(Self { settings, trouble, threads, state })
+        Ok(Self { settings, trouble, threads, state, is_over: AtomicBool::new(false) })
     }
 
     /// What is found next; `None` at the end.
     pub(super) fn next(&self) -> Option<Found> {
-        let state = &mut *self.state();
+        let state = &mut *lock(&self.state);
         loop {
             let Some(walk) = &mut state.walk else {
                 let roots = state.later.pop_front()?;
@@ -96,40 +94,35 @@ impl<'a> Walks<'a> {
                 }
                 continue;
             };
-            match walk.next(&self.settings.reach) {
-                Ok(Some(found)) => return Some(found),
-                Ok(None) => {}
-                Err(dead) => {
-                    self.trouble.say(dead);
-                    walk.say_what_is_left(self.trouble);
-                }
+            let found = walk.next(&self.is_over, self.trouble);
+            if found.is_some() || self.is_over.load(Ordering::Relaxed) {
+                return found;
             }
             walk.trail.mounts().drain(..).rev().for_each(|roots| state.later.push_front(roots));
             state.walk = None;
         }
     }
 
-    /// Nothing more is wanted.
+    /// Nothing more is wanted: who waits for a walk waits no longer.
     pub(super) fn end(&self) {
-        *self.state() = State::default();
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
 /// A walk that goes on by itself.
 struct Walk {
-    /// From where it began.
-    roots: Vec<PathBuf>,
     found: Receiver<Found>,
+    /// Until it has ended, or is given up.
+    walks: Option<JoinHandle<()>>,
     trail: Arc<Trail>,
+    reach: Arc<Reach>,
     follows: bool,
-    /// Whether files are looked at, too.
-    weighs_files: bool,
-    /// How often its folders were asked since something came of it.
-    asked: u32,
+    /// How many steps it had taken when it was last looked at.
+    steps: u64,
+    /// At how many looks since then it had taken no more.
+    quiet_looks: u32,
+    /// Comes from who asks its mounts meanwhile.
+    answer: Option<Receiver<Result<(), Error>>>,
 }
 
 impl Walk {
@@ -146,14 +139,16 @@ impl Walk {
         let threads = startable(threads + 1).saturating_sub(1);
         ensure!(threads > 0, NO_THREADS);
         let trail = Arc::<Trail>::default();
-        trail.folders().extend(paths.iter().cloned());
+        trail.folders().extend(paths);
+        let reach = Arc::clone(&settings.reach);
         let gate = Gate {
-            reach: Arc::clone(&settings.reach),
+            reach: Arc::clone(&reach),
             trouble: trouble.clone(),
             trail: Arc::clone(&trail),
             follows: asked.follow,
-            // What ignore files above it say must hold there, too.
-            splits: !asked.one_file_system && !asked.no_ignore_parent,
+            // What ignore files above it say must hold there, too, and a link to what is above it
+            // must be known for a loop.
+            splits: !asked.one_file_system && !asked.no_ignore_parent && !asked.follow,
             depth,
             max_depth: asked.max_depth,
         };
@@ -177,114 +172,77 @@ impl Walk {
                 })
             });
         };
-        thread::Builder::new().name("walk".into()).spawn(go)?;
-        let weighs_files = asked.max_filesize.is_some();
-        Ok(Self { roots: paths, found, trail, follows: asked.follow, weighs_files, asked: 0 })
+        let walks = Some(thread::Builder::new().name("walk".into()).spawn(go)?);
+        let (follows, steps, quiet_looks, answer) = (asked.follow, 0, 0, None);
+        Ok(Self { found, walks, trail, reach, follows, steps, quiet_looks, answer })
     }
 
-    /// What it finds next; `None` at the end.
-    ///
-    /// # Errors
-    /// What it waits for does not answer.
-    fn next(&mut self, reach: &Reach) -> Result<Option<Found>, Error> {
-        let quiet = reach.local().wait_max().min(QUIET_MAX);
+    /// What it finds next; `None` at the end, also where it is given up, or once `is_over`.
+    fn next(&mut self, is_over: &AtomicBool, trouble: &Trouble) -> Option<Found> {
         loop {
-            let steps = self.trail.steps();
-            match self.found.recv_timeout(quiet) {
-                Ok(found) => {
-                    self.asked = 0;
-                    return Ok(Some(found));
+            if is_over.load(Ordering::Relaxed) {
+                return None;
+            }
+            match self.found.recv_timeout(LOOKS_EVERY) {
+                Ok(found) => return Some(found),
+                Err(RecvTimeoutError::Disconnected) => return self.ended(),
+                Err(RecvTimeoutError::Timeout) if self.walks.is_none() => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(dead) = self.look() {
+                        trouble.say(dead);
+                        self.trail.say_what_is_left(trouble);
+                        // What was found meanwhile is handed out yet.
+                        self.walks = None;
+                    }
                 }
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) if self.trail.steps() != steps => self.asked = 0,
-                Err(RecvTimeoutError::Timeout) => self.ask(reach, steps, quiet)?,
             }
         }
     }
 
-    /// Asks the folders that it may be waiting for, unless it takes a step meanwhile.
+    /// Has its mounts asked, if nothing came of it for a while, and hears what they answered.
     ///
     /// # Errors
-    /// That one does not answer; that nothing comes though all do.
-    fn ask(&mut self, reach: &Reach, steps: u64, quiet: Duration) -> Result<(), Error> {
-        let folders = self.trail.waited_for();
-        for folder in &folders {
-            let concerned = self.follows || reach.may_stall(folder.as_os_str().as_bytes());
-            if concerned && self.trail.steps() == steps {
-                self.ask_folder(reach, folder)?;
-            }
+    /// That one did not, and that still nothing came.
+    fn look(&mut self) -> Result<(), Error> {
+        let steps = self.trail.steps();
+        if steps != self.steps {
+            (self.steps, self.quiet_looks, self.answer) = (steps, 0, None);
+            return Ok(());
         }
-        self.asked += 1;
-        let limit = reach.local().wait_max();
-        // An answer was lost. To be sure that none is on its way it is waited for twice as long.
-        if quiet * self.asked > limit * 2
-            && let Some(folder) = folders.first()
-        {
-            let mount = reach.wary_point(folder).unwrap_or_else(|| folder.clone());
-            return Err(Error::Stalled { path: folder.clone(), mount, limit });
+        self.quiet_looks += 1;
+        match self.answer.as_ref().map(Receiver::try_recv) {
+            None if self.quiet_looks >= QUIET_LOOKS_MAX => self.answer = self.ask(),
+            None | Some(Err(TryRecvError::Empty)) => {}
+            Some(Ok(answer)) => {
+                (self.quiet_looks, self.answer) = (0, None);
+                return answer;
+            }
+            Some(Err(TryRecvError::Disconnected)) => self.answer = None,
         }
         Ok(())
     }
 
-    /// Asks of a folder what a walk asks of it.
-    ///
-    /// # Errors
-    /// That it did not answer; any other answer will do.
-    fn ask_folder(&self, reach: &Reach, folder: &Path) -> Result<(), Error> {
-        let listed = folder.to_owned();
-        let mut listing = bounded(reach, folder, move || fs::read_dir(listed).ok())?;
-        while let Some(names) = listing {
-            let (rest, names) = bounded(reach, folder, move || listed_on(names))?;
-            let looks = |name: &Listed| {
-                let kind = name.file_type().ok();
-                self.weighs_files || (self.follows && kind.is_none_or(|kind| kind.is_symlink()))
-            };
-            for path in names.iter().filter(|name| looks(name)).map(Listed::path) {
-                bounded(reach, &path.clone(), move || drop(path.metadata()))?;
-            }
-            listing = rest;
-        }
-        Self::ask_ignore_files(reach, folder)?;
-        if self.roots.iter().any(|root| root == folder)
-            && let Ok(whole) = std::path::absolute(folder)
-        {
-            return whole
-                .ancestors()
-                .skip(1)
-                .try_for_each(|above| Self::ask_ignore_files(reach, above));
-        }
-        Ok(())
+    /// Begins to ask the mounts of the folders that it may be waiting for.
+    fn ask(&self) -> Option<Receiver<Result<(), Error>>> {
+        let (reach, trail, follows) =
+            (Arc::clone(&self.reach), Arc::clone(&self.trail), self.follows);
+        let ask = move || {
+            let is_concerned =
+                |folder: &&PathBuf| follows || reach.may_stall(folder.as_os_str().as_bytes());
+            let folders = trail.waited_for();
+            folders.iter().filter(is_concerned).try_for_each(|folder| reach.ask(folder))
+        };
+        // Without a thread for it, it is tried again.
+        store::begun(ask).ok()
     }
 
-    fn ask_ignore_files(reach: &Reach, folder: &Path) -> Result<(), Error> {
-        IGNORE_FILES
-            .iter()
-            .map(|name| folder.join(name))
-            .try_for_each(|path| bounded(reach, &path.clone(), move || drop(fs::read(path))))
-    }
-
-    /// Says how much of what it knew of it has not come to.
-    fn say_what_is_left(&self, trouble: &Trouble) {
-        let left = self.trail.folders().len().saturating_sub(1);
-        if left > 0 {
-            let root = self.roots.first().map_or(Path::new(""), PathBuf::as_path).display();
-            trouble.say(format_args!("{root}: {left} more folders were found and not searched"));
+    /// Nothing more comes, as all was found.
+    fn ended(&mut self) -> Option<Found> {
+        if let Some(Err(panic)) = self.walks.take().map(JoinHandle::join) {
+            resume_unwind(panic);
         }
+        None
     }
-}
-
-/// The next names of a folder, and what lists the rest, if there is more.
-fn listed_on(mut listing: ReadDir) -> (Option<ReadDir>, Vec<Listed>) {
-    let names: Vec<_> = listing.by_ref().flatten().take(LISTED_MAX).collect();
-    ((names.len() == LISTED_MAX).then_some(listing), names)
-}
-
-fn bounded<T: Send + 'static>(
-    reach: &Reach,
-    path: &Path,
-    call: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    reach.bounded(path.as_os_str().as_bytes(), call)
 }
 
 /// Where a walk is.
@@ -325,6 +283,14 @@ impl Trail {
 
     fn mounts(&self) -> MutexGuard<'_, Vec<Roots>> {
         lock(&self.mounts)
+    }
+
+    /// Says how many folders it knew of and has not come to.
+    fn say_what_is_left(&self, trouble: &Trouble) {
+        let left = self.folders().len().saturating_sub(1);
+        if left > 0 {
+            trouble.say(format_args!("{left} more folders were found and not searched"));
+        }
     }
 
     /// The folders that it may be waiting for.
@@ -377,12 +343,11 @@ impl Gate {
     /// a link to such a mount, which the walk would follow unasked.
     fn answers(&self, entry: &DirEntry) -> bool {
         let path = entry.path();
-        let bytes = path.as_os_str().as_bytes();
         let answers = if self.follows {
             // The path does not show where the links in it lead.
-            self.reach.ask(bytes).and_then(|()| self.reach.ask_links(path))
-        } else if self.reach.may_stall(bytes) {
-            self.reach.ask(bytes)
+            self.reach.ask(path).and_then(|()| self.reach.ask_links(path))
+        } else if self.reach.may_stall(path.as_os_str().as_bytes()) {
+            self.reach.ask(path)
         } else {
             Ok(())
         };

@@ -148,24 +148,18 @@ impl Local {
         path: &Path,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let failed = |source: io::Error| Error::io(path, source);
-        let whole = absolute(path).map_err(failed)?;
-        let table = self.mount_table();
-        let mount = table.behind(&whole);
-        if mount.is_some_and(|mount| !mount.backing.may_stall()) {
-            return Ok(call());
-        }
-        self.not_silent(path, mount)?;
-        let answer = bounded::begun(call).map_err(failed)?;
-        // A file that is written to may answer once all is written.
-        let asked = mount.map_or(&*whole, |mount| &mount.point);
-        loop {
-            match answer.recv_timeout(self.wait_max.min(ASKED_EVERY)) {
-                Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Timeout) => self.asked(path, asked, mount).map(drop)?,
-                Err(RecvTimeoutError::Disconnected) => return Err(self.stalled(path, mount)),
-            }
-        }
+        self.reached(path)?.while_answered(call)
+    }
+
+    /// Finds out which mount `path` leads to, for several calls about it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is no current folder that a relative path could begin at.
+    pub fn reached<'a>(&'a self, path: &'a Path) -> Result<Reached<'a>, Error> {
+        let whole = absolute(path).map_err(|source| Error::io(path, source))?;
+        let mount = self.mount_table().behind(&whole).cloned();
+        let asked = mount.as_ref().map_or_else(|| whole.into_owned(), |mount| mount.point.clone());
+        Ok(Reached { local: self, path, mount, asked })
     }
 
     /// Makes a call about `path`, which is `whole` and leads to `mount`, in bounded time.
@@ -236,6 +230,50 @@ impl Local {
             mount: mount.map_or_else(|| PathBuf::from("/"), |mount| mount.point.clone()),
             limit: self.wait_max,
         }
+    }
+}
+
+/// A path of which it is known which mount it leads to.
+#[derive(Debug)]
+pub struct Reached<'a> {
+    local: &'a Local,
+    path: &'a Path,
+    mount: Option<Mount>,
+    /// What is asked whether the mount answers: a file that is written to may answer once all is written.
+    asked: PathBuf,
+}
+
+impl Reached<'_> {
+    /// As [`Local::while_answered`].
+    ///
+    /// # Errors
+    /// [`Error::Stalled`]; [`Error::Io`] if no thread can be had.
+    pub fn while_answered<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let (local, mount) = (self.local, self.mount.as_ref());
+        if mount.is_some_and(|mount| !mount.backing.may_stall()) {
+            return Ok(call());
+        }
+        local.not_silent(self.path, mount)?;
+        let answer = bounded::begun(call).map_err(|source| Error::io(self.path, source))?;
+        loop {
+            match answer.recv_timeout(local.wait_max.min(ASKED_EVERY)) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Timeout) => self.answers()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(local.stalled(self.path, mount)),
+            }
+        }
+    }
+
+    /// As [`Local::answers`], with a question about the root of the mount: what else is on it may be
+    /// slow.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] if no answer comes within [`Local::wait_max`].
+    pub fn answers(&self) -> Result<(), Error> {
+        self.local.asked(self.path, &self.asked, self.mount.as_ref()).map(drop)
     }
 }
 
