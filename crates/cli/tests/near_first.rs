@@ -305,7 +305,8 @@ fn grep_passes_over_a_dead_mount() {
     assert!(output.text().contains("folder/file"), "{}", output.text());
 }
 
-/// Waits until so many looks in a row, a second, find nothing more asked of a mount.
+/// Waits until some looks in a row find nothing more asked of a mount: fewer than a second takes, after
+/// which it is asked whether it answers.
 fn until_it_waits(slow: &SlowDir) {
     let (mut asked, mut same) = (0, 0);
     until("nothing more is asked", || {
@@ -313,7 +314,7 @@ fn until_it_waits(slow: &SlowDir) {
         same = if now == asked { same + 1 } else { 0 };
         asked = now;
         std::thread::sleep(Duration::from_millis(50));
-        asked > 0 && same >= 20
+        asked > 0 && same >= 6
     });
 }
 
