@@ -313,8 +313,7 @@ fn until_it_waits(slow: &SlowDir) {
         let now = slow.stats().total.metadata;
         same = if now == asked { same + 1 } else { 0 };
         asked = now;
-        std::thread::sleep(Duration::from_millis(50));
-        asked > 0 && same >= 6
+        asked > 0 && same >= 40
     });
 }
 
