@@ -256,14 +256,34 @@ impl Reached<'_> {
         if mount.is_some_and(|mount| !mount.backing.may_stall()) {
             return Ok(call());
         }
-        local.not_silent(self.path, mount)?;
-        let answer = bounded::begun(call).map_err(|source| Error::io(self.path, source))?;
+        let id = match local.not_silent(self.path, mount) {
+            Ok(id) => id,
+            Err(silent) => {
+                let_go(call);
+                return Err(silent);
+            }
+        };
+        let failed = |source: io::Error| Error::io(self.path, source);
+        let answer = bounded::begun(call).map_err(failed)?;
         loop {
             match answer.recv_timeout(local.wait_max.min(ASKED_EVERY)) {
                 Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Timeout) => self.answers()?,
                 Err(RecvTimeoutError::Disconnected) => return Err(local.stalled(self.path, mount)),
+                Err(RecvTimeoutError::Timeout) => {}
             }
+            // Not by a process beside this one, which closes what it has of the files here, and waits until
+            // all that was written to them is on its way.
+            let root = self.asked.clone();
+            let asked = bounded::within(local.wait_max, move || sysfs::statvfs(&root));
+            if asked.map_err(failed)?.is_some() {
+                continue;
+            }
+            // It may have come meanwhile.
+            return answer.try_recv().map_err(|_| {
+                let_go(answer);
+                local.canaries.note(id, false, &local.clock);
+                local.stalled(self.path, mount)
+            });
         }
     }
 
@@ -275,6 +295,12 @@ impl Reached<'_> {
     pub fn answers(&self) -> Result<(), Error> {
         self.local.asked(self.path, &self.asked, self.mount.as_ref()).map(drop)
     }
+}
+
+/// Lets go of what may be a file of a mount that does not answer, and could take for ever to close.
+fn let_go<T: Send + 'static>(what: T) {
+    // Where no thread can be had for that, it is done here.
+    drop(bounded::begun(move || drop(what)));
 }
 
 impl MountTable {
