@@ -249,7 +249,7 @@ async fn a_list_on_a_dead_mount_is_not_waited_for() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(slowfs::Options::default());
     let list = slow.create("list", "/a\n/b\n");
-    let local = Local::new(Duration::from_millis(50));
+    let local = Local::new(Duration::from_millis(500));
     let costs = Costs::with(local, TableFiles::default(), Clock::manual());
     let stores = Arc::new(Stores::new(Arc::new(costs), &StoresOptions::default()));
     let listed = || {
