@@ -584,8 +584,9 @@ fn results_of_a_file_that_nothing_holds_are_found_again() {
     testkit::make_near(&path, 4 << 20..7 << 20);
     // A folder that is there, and takes no file.
     let args = ["--chunk=64K", "--budget=0", "--spill=/proc", "needle", "many"];
-    let (out, code) = folder.found(&args);
-    assert!(code == 0 && out == "needle\n".repeat(1 << 20), "{code}");
+    let (said, stderr) = folder.grep(&args);
+    assert!(said.code == Some(0) && said.stdout == b"needle\n".repeat(1 << 20), "{stderr}");
+    assert_eq!(stderr.matches("/proc: no room for results").count(), 1, "{stderr}");
 }
 
 #[test]

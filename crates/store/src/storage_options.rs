@@ -167,7 +167,7 @@ fn spellings() -> impl Iterator<Item = String> {
 
 fn unknown(name: &str) -> Error {
     let small = name.to_ascii_lowercase();
-    let distance = |known: &String| edits(small.as_bytes(), known.as_bytes());
+    let distance = |known: &String| strsim::levenshtein(&small, known);
     let nearest =
         spellings().min_by_key(distance).filter(|known| distance(known) <= name.len() / 3);
     let reason = match nearest {
@@ -176,20 +176,6 @@ fn unknown(name: &str) -> Error {
             .to_owned(),
     };
     Error::refused(name, reason)
-}
-
-/// How many bytes must be inserted, removed or replaced to make one of the other.
-fn edits(from: &[u8], to: &[u8]) -> usize {
-    let mut costs: Vec<usize> = (0..=to.len()).collect();
-    for (row, left) in from.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut costs[0], row + 1);
-        for (column, right) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(left != right);
-            diagonal = costs[column + 1];
-            costs[column + 1] = replaced.min(diagonal + 1).min(costs[column] + 1);
-        }
-    }
-    costs[to.len()]
 }
 
 #[cfg(test)]
@@ -265,15 +251,6 @@ mod tests {
             for names in options.iter().filter(|names| names[0] != "connection_string") {
                 assert!(is_known(names[0]), "{service} {}", names[0]);
             }
-        }
-    }
-
-    #[test]
-    fn edits_are_counted() {
-        for (from, to, count) in
-            [("", "abc", 3), ("abc", "", 3), ("abc", "abc", 0), ("kitten", "sitting", 3)]
-        {
-            assert_eq!(edits(from.as_bytes(), to.as_bytes()), count, "{from} {to}");
         }
     }
 }

@@ -138,7 +138,7 @@ impl Parts {
                 return;
             }
         }
-        if !self.was_far(file, size, fetched.flatten().unwrap_or(0)) {
+        if !self.was_far(file, size, fetched.flatten().unwrap_or(0), now) {
             if !is_large {
                 self.near.note(&file.path, now);
             }
@@ -152,11 +152,10 @@ impl Parts {
     }
 
     /// Whether much of a file has yet to come, beyond the bytes that are `fetched` of it.
-    fn was_far(&mut self, file: &File, size: u64, fetched: u64) -> bool {
+    fn was_far(&mut self, file: &File, size: u64, fetched: u64, now: Duration) -> bool {
         let is_large = size >= LARGE_BYTES;
         let share_max = if is_large { LARGE_NEAR_SHARE_MAX } else { NEAR_SHARE_MAX };
         let enough = size.min(fetched + size / share_max);
-        let now = self.costs.clock().now();
         if let Some((at, bytes)) = self.near_bytes.get(&file.path)
             && now.saturating_sub(*at) < ASKED_AGAIN
             && *bytes >= enough

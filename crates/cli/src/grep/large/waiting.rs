@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use super::super::print::rendered::{Mark, Quote, Rendered};
 use super::super::trouble::elsewhere;
 use super::part::Part;
+use crate::{human, messages};
 
 /// Parts by where they begin; over the budget, their output waits in a file. Without room there it is
 /// found again, once its turn has come.
@@ -120,8 +121,18 @@ impl Waiting {
             none => tempfile::tempfile_in(&self.folder)
                 .and_then(|file| none.insert(Spill { file, length: 0 }).write(rendered)),
         };
-        self.is_full = written.is_err();
-        written.map_or(Output::Nowhere, Output::InFile)
+        written.map_or_else(
+            |error| {
+                self.is_full = true;
+                messages::note(format_args!(
+                    "{}: no room for results that wait for their turn ({}): they are searched for again",
+                    human::name(&self.folder),
+                    messages::reason(&error)
+                ));
+                Output::Nowhere
+            },
+            Output::InFile,
+        )
     }
 
     /// An error of the temporary file, named by its folder: it has no name of its own.
