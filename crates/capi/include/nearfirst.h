@@ -156,7 +156,8 @@ struct nf_sled {
   uint64_t length;
   // Seconds to the first byte; NAN where nobody knows.
   struct nf_spread latency;
-  // Bytes per second once flowing; NAN where nobody knows.
+  // Bytes per second once flowing; NAN where nobody knows, and 1e12 where
+  // the latency is all that is known.
   struct nf_spread bandwidth;
   // The device it would be fetched from, such as "disk:sda"; valid until
   // the process ends, not to be freed.

@@ -29,7 +29,8 @@ struct sled {
   long length;
   // In seconds, the median; NAN where nobody knows.
   float latency;
-  // In bytes per second, the median; NAN where nobody knows.
+  // In bytes per second, the median; NAN where nobody knows, and 1e12
+  // where the latency is all that is known.
   float bandwidth;
 };
 

@@ -28,7 +28,8 @@ pub struct PaperSled {
     pub length: c_long,
     /// In seconds, the median; NAN where nobody knows.
     pub latency: c_float,
-    /// In bytes per second, the median; NAN where nobody knows.
+    /// In bytes per second, the median; NAN where nobody knows, and 1e12
+    /// where the latency is all that is known.
     pub bandwidth: c_float,
 }
 

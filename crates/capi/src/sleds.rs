@@ -60,7 +60,8 @@ pub struct Sled {
     pub length: u64,
     /// Seconds to the first byte; NAN where nobody knows.
     pub latency: Spread,
-    /// Bytes per second once flowing; NAN where nobody knows.
+    /// Bytes per second once flowing; NAN where nobody knows, and 1e12 where
+    /// the latency is all that is known.
     pub bandwidth: Spread,
     /// The device it would be fetched from, such as "disk:sda"; valid until
     /// the process ends, not to be freed.

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fmt::{self, Display, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
+use nearfirst::Estimate;
+
 /// A byte count: `512 B`, `4.0 KiB`, `1.5 GiB`.
 pub(crate) fn bytes(count: u64) -> String {
     if count < 1024 { format!("{count} B") } else { scaled(count as f64, "B") }
@@ -15,6 +17,11 @@ const HUGE: f64 = 1e12;
 /// A rate in bytes per second: `2.7 GiB/s`.
 pub(crate) fn rate(bytes_per_second: f64) -> String {
     scaled(bytes_per_second, "B/s")
+}
+
+/// The bandwidth of an estimate: a rate, or a question mark.
+pub(crate) fn bandwidth(estimate: &Estimate) -> String {
+    estimate.known_bandwidth().map_or_else(|| "?".to_owned(), |known| rate(known.p50))
 }
 
 fn scaled(value: f64, unit: &str) -> String {

@@ -32,7 +32,7 @@ pub(crate) struct Sled {
     latency: Option<f64>,
     /// Seconds to the first byte that nine in ten do not exceed.
     latency_p90: Option<f64>,
-    /// Bytes per second once flowing, in the median.
+    /// Bytes per second once flowing, in the median; `None` also where the latency is all that is known.
     bandwidth: Option<f64>,
     /// Bytes per second that nine in ten reach.
     bandwidth_p90: Option<f64>,
@@ -48,6 +48,7 @@ type Pickled = (u64, u64, String, &'static str, Cost);
 impl From<&nearfirst::Sled> for Sled {
     fn from(sled: &nearfirst::Sled) -> Self {
         let estimate = sled.estimate;
+        let bandwidth = estimate.and_then(|estimate| estimate.known_bandwidth());
         Self {
             offset: sled.offset,
             length: sled.length,
@@ -55,8 +56,8 @@ impl From<&nearfirst::Sled> for Sled {
             place: place_word(sled.place),
             latency: estimate.map(|estimate| estimate.latency.p50),
             latency_p90: estimate.map(|estimate| estimate.latency.p90),
-            bandwidth: estimate.map(|estimate| estimate.bandwidth.p50),
-            bandwidth_p90: estimate.map(|estimate| estimate.bandwidth.p90),
+            bandwidth: bandwidth.map(|bandwidth| bandwidth.p50),
+            bandwidth_p90: bandwidth.map(|bandwidth| bandwidth.p90),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! An estimate, with its spread: a disk is not a number.
 
+use crate::table::BANDWIDTH_MAX;
+
 /// A quantity by its median and by the value that nine in ten do not exceed in badness.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
@@ -29,5 +31,11 @@ impl Estimate {
     /// A device known exactly; what the papers' tables give.
     pub fn exact(latency_s: f64, bandwidth: f64) -> Self {
         Self { latency: Spread::exact(latency_s), bandwidth: Spread::exact(bandwidth) }
+    }
+
+    /// The bandwidth; `None` where so little was read that the latency is all that is known, and the
+    /// estimate takes what follows the first byte for free.
+    pub fn known_bandwidth(&self) -> Option<Spread> {
+        Some(self.bandwidth).filter(|bandwidth| bandwidth.p50 < BANDWIDTH_MAX)
     }
 }

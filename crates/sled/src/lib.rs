@@ -42,4 +42,4 @@ pub use estimate::{Estimate, Spread};
 pub use pick::{Picker, Piece};
 pub use plan::{DeliveryTime, Plan, delivery_time};
 pub use record::{first_record_end, last_record_end, pull_edges};
-pub use table::{BANDWIDTH_MAX, DeviceTable, Observation, SizeClass, TableError};
+pub use table::{DeviceTable, Observation, SizeClass, TableError};

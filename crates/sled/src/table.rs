@@ -14,8 +14,9 @@ const MEMORY_BANDWIDTH: f64 = 8e9;
 /// The format of the text form.
 const VERSION: u32 = 1;
 /// No device is taken to be faster than so many bytes per second, so that a time of zero means zero bytes.
-/// It is the estimate where only so little was read that the latency is all.
-pub const BANDWIDTH_MAX: f64 = 1e12;
+/// It is the estimate where only so little was read that the latency is all: see
+/// [`Estimate::known_bandwidth`].
+pub(crate) const BANDWIDTH_MAX: f64 = 1e12;
 /// Of a smaller read what follows the first byte is so little that the time which it takes is that of
 /// those who pass it on, and says nothing of the bandwidth.
 const FLOW_BYTES_MIN: u64 = 16 << 10;

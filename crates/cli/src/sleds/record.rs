@@ -80,7 +80,10 @@ impl Serialize for SledList<'_> {
                 place: json::place(sled.place),
                 device: sled.device.name(),
                 latency_s: sled.estimate.map(|estimate| estimate.latency.into()),
-                bandwidth: sled.estimate.map(|estimate| estimate.bandwidth.into()),
+                bandwidth: sled
+                    .estimate
+                    .and_then(|estimate| estimate.known_bandwidth())
+                    .map(Quantity::from),
             })?;
         }
         list.end()

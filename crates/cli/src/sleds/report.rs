@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use nearfirst::{BANDWIDTH_MAX, DeliveryTime, Estimate, Place, Plan, Sled, delivery_time};
+use nearfirst::{DeliveryTime, Place, Plan, Sled, delivery_time};
 
 use super::picture::Style;
 use super::shares::Shares;
@@ -141,12 +141,7 @@ fn table(out: &mut impl Write, sleds: &[Sled], all: bool) -> io::Result<()> {
     let shown = if all { sleds.len() } else { ROWS_MAX };
     for sled in sleds.iter().take(shown) {
         let (latency, bandwidth) = match sled.estimate {
-            Some(Estimate { latency, bandwidth }) => {
-                // Of little data the latency is all that is known.
-                let is_known = bandwidth.p50 < BANDWIDTH_MAX;
-                let rate = is_known.then(|| human::rate(bandwidth.p50));
-                (human::seconds(latency.p50), rate.unwrap_or_else(|| "?".to_owned()))
-            }
+            Some(known) => (human::seconds(known.latency.p50), human::bandwidth(&known)),
             None => ("?".to_owned(), "?".to_owned()),
         };
         let note = match sled.place {

@@ -83,7 +83,17 @@ fn number(digits: &[u8]) -> Option<u64> {
     str::from_utf8(digits).ok().filter(|_| all)?.parse().ok()
 }
 
+/// Seconds since 1970 (`-ttt`) or, in hours, minutes and seconds, since midnight (`-tt`).
 fn seconds(text: &[u8]) -> Option<Duration> {
+    let mut units = text.rsplitn(3, |&byte| byte == b':');
+    let mut all = fraction(units.next()?)?;
+    for (unit, seconds) in units.zip([60, 60 * 60]) {
+        all = all.checked_add(Duration::from_secs(number(unit)?.checked_mul(seconds)?))?;
+    }
+    Some(all)
+}
+
+fn fraction(text: &[u8]) -> Option<Duration> {
     let point = text.iter().position(|&byte| byte == b'.')?;
     let (whole, part) = (number(&text[..point])?, &text[point + 1..]);
     let digits = u32::try_from(part.len()).ok().filter(|&digits| digits <= 9)?;

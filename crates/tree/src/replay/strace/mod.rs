@@ -8,8 +8,8 @@
 //!
 //! and content with less: without `-y` relative names are resolved by the working folders and
 //! descriptors seen so far (which a process attached to does not give); without `-o`, `[pid N]` is
-//! understood. `-ttt` is needed: of times since the line before (`-r`) nothing is made. Lines of
-//! other calls, of signals, and cut ones are passed over.
+//! understood. `-ttt` is needed, or `-tt`, of which the next day is told by the hour: of times since
+//! the line before (`-r`) nothing is made. Lines of other calls, of signals, and cut ones are passed over.
 //!
 //! - A process is as the kernel sees one: threads open in its name, and a number of a process that is
 //!   used again is another process.
@@ -70,6 +70,8 @@ pub fn import(
     let mut import = Import {
         processes: Processes::new(Forks::of(lines()), user, folder),
         start: None,
+        said_at: Duration::ZERO,
+        midnights: Duration::ZERO,
         now: Duration::ZERO,
         about,
         known: HashMap::new(),
@@ -83,9 +85,17 @@ pub fn import(
     import.trace
 }
 
+/// A day, and the half of one that a clock which shows the time of day goes back by in a night only.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HALF_A_DAY: Duration = Duration::from_secs(12 * 60 * 60);
+
 struct Import<A, I> {
     processes: Processes,
     start: Option<Duration>,
+    /// Of the line before, as it says.
+    said_at: Duration,
+    /// The midnights that passed since the first line.
+    midnights: Duration,
     now: Duration,
     about: A,
     known: HashMap<Vec<u8>, About>,
@@ -97,7 +107,12 @@ struct Import<A, I> {
 impl<A: FnMut(&[u8]) -> About, I: FnMut(&[u8]) -> Interpreter> Import<A, I> {
     fn line(&mut self, line: &Line<'_>) {
         let start = *self.start.get_or_insert(line.at);
-        self.now = self.now.max(line.at.saturating_sub(start));
+        let before = std::mem::replace(&mut self.said_at, line.at);
+        if before < DAY && line.at.saturating_add(HALF_A_DAY) < before {
+            self.midnights += DAY;
+        }
+        let at = line.at.saturating_add(self.midnights);
+        self.now = self.now.max(at.saturating_sub(start));
         let goes_on = matches!(line.said, Said::Begun(_) | Said::Call(_));
         if goes_on && let Some(event) = self.processes.meet(line.thread) {
             self.push(event);

@@ -112,6 +112,17 @@ fn of_times_since_the_line_before_nothing_is_made() {
 }
 
 #[test]
+fn times_of_day_go_on_after_midnight() {
+    let text = "7 23:59:59.500000 open(\"/a\", O_RDONLY) = 3\n\
+                7 23:59:59.499000 open(\"/b\", O_RDONLY) = 3\n\
+                7 00:00:01.000000 open(\"/c\", O_RDONLY) = 3\n\
+                7 01:02:03.250000 +++ exited with 0 +++\n";
+    let expected =
+        ["0 found 1 5", "0 read 1 /a", "0 read 1 /b", "1500000 read 1 /c", "3723750000 exit 1"];
+    assert_eq!(imported(text), expected);
+}
+
+#[test]
 fn a_script_is_called_as_the_kernel_calls_it() {
     let text = "7 1.0 execve(\"./script\", [\"script\", \"one\"], 0x7 /* 1 var */) = 0\n\
                 7 1.1 execve(\"/bin/none\", [\"none\"], 0x7 /* 1 var */) = -1 ENOENT (No such file)\n";
