@@ -49,6 +49,48 @@ fn a_search_whose_answer_is_near_reads_nothing_from_the_device() {
     }
 }
 
+/// A slow folder with a file whose start is far and whose end is near.
+fn end_near(text: Vec<u8>) -> (SlowDir, std::path::PathBuf, testkit::Hold) {
+    let slow = SlowDir::new(Options::default());
+    let half = text.len() as u64 / 2;
+    let path = slow.create("text", text);
+    let held = hold(&path, half..half + 4 * MIB);
+    slow.reset();
+    (slow, path, held)
+}
+
+#[test]
+fn bytes_that_match_are_no_match_where_the_text_that_they_encode_has_none() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let state = Dir::new();
+    let text =
+        "\u{feff}".to_owned() + &"line of foo and a few words more, to fill it\n".repeat(100_000);
+    let encoded: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let ways: [(&[&str], i32); 4] = [
+        (&["-lw", "f"], 1),
+        (&["-qv", "foo"], 1),
+        (&["-qa", "l.n"], 0),
+        (&["-w", "--files-without-match", "f"], 0),
+    ];
+    for (flags, code) in ways {
+        let (_slow, path, _held) = end_near(encoded.clone());
+        let cmd = flags.iter().fold(nearfirst(&state, ["grep"]), testkit::Cmd::arg);
+        let output = cmd.arg(&path).run();
+        assert_eq!(output.code(), code, "{flags:?}");
+    }
+}
+
+#[test]
+fn what_is_printed_at_once_is_printed_once_though_the_file_begins_with_a_mark() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let count = 200_000;
+    let text =
+        "\u{feff}".to_owned() + &"a line of foo and a few words more to fill it\n".repeat(count);
+    let (_slow, path, _held) = end_near(text.into_bytes());
+    let output = nearfirst(&Dir::new(), ["grep", "--unordered", "foo"]).arg(&path).run();
+    assert_eq!(output.stdout().iter().filter(|&&byte| byte == b'\n').count(), count);
+}
+
 #[test]
 fn the_first_match_in_file_order_needs_what_is_before_it_and_nothing_after() {
     skip_unless!(Facility::Root, Facility::Fuse);

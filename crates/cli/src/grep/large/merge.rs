@@ -15,7 +15,9 @@ use super::super::output::FileOutput;
 use super::super::print::rendered::{Rendered, Resolved};
 use super::super::print::tally::Tally;
 use super::super::print::{Kind, Nul, open};
-use super::part::{Bench, Edge, EdgeLine, Method, Part, first_lines, last_lines, lines, seen};
+use super::part::{
+    Bench, Edge, EdgeLine, Method, Part, first_lines, is_marked, last_lines, lines, seen,
+};
 use super::quoted;
 use super::waiting::{Taken, Waiting};
 
@@ -136,11 +138,16 @@ impl<'a, M: Matcher> Merge<'a, M> {
             self.marked = true;
             return Ok(Rest::None);
         }
-        // One match anywhere settles it, unless a NUL byte before it would unsettle it.
+        // One match anywhere settles it, unless a NUL byte before it would unsettle it, or it is none in
+        // the text that the bytes stand for.
         let settled = self.method.format.kind.stops_at_match()
             && !self.method.format.stats
             && self.method.nul != Nul::Leave
             && part.tally.events > 0;
+        if settled && part.may_be_encoded && is_marked(&self.source)? {
+            self.marked = true;
+            return Ok(Rest::None);
+        }
         if settled {
             self.tally.events += part.tally.events;
             self.done = true;

@@ -98,6 +98,10 @@ impl Run<'_> {
         let first = bench();
         let unordered = settings.asked.unordered && is_free_of_order(&first.searcher, &method);
         let source = Source { file: self.file, path: self.haystack.path(), costs: self.costs };
+        // What is printed at once cannot be taken back.
+        if unordered && settings.sniff && part::is_marked(&source)? {
+            return Ok(Scanned::Encoded);
+        }
         let avoids_nul = settings.pattern.as_ref().is_some_and(Pattern::avoids_nul);
         let sparse = Sparse::of(source, &method, &first.searcher, matcher, avoids_nul)?;
         let holes = sparse.as_ref().map_or_else(Vec::new, |sparse| sparse.holes().to_vec());

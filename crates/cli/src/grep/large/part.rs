@@ -16,6 +16,8 @@ use super::super::search::begins_with_mark;
 use super::sparse::Stretched;
 use super::upset;
 
+/// Bytes of the longest byte-order mark.
+const MARK_BYTES_MAX: u64 = 3;
 /// ripgrep reads this much at a time, and looks for a NUL byte in it before it
 /// looks for matches.
 pub(super) const BINARY_HEAD_BYTES: usize = 64 * 1024;
@@ -128,6 +130,9 @@ pub(super) struct Part {
     pub(super) after_owed: usize,
     /// The file begins with a byte-order mark: it cannot be searched in chunks.
     pub(super) marked: bool,
+    /// It has NUL bytes, as text of a file with such a mark has, and a match that would settle the
+    /// search.
+    pub(super) may_be_encoded: bool,
     /// A NUL byte in the head of the file.
     pub(super) head_nul: Option<u64>,
     /// Nothing after this chunk is to be searched.
@@ -271,6 +276,7 @@ impl<M: Matcher> Bench<M> {
                 return Ok(part);
             }
         }
+        let given = bytes;
         let Parted { shown: bytes, nul, hidden } = method.parted(bytes, offset);
         let bytes = &*bytes;
         let out = &mut part.rendered;
@@ -281,6 +287,11 @@ impl<M: Matcher> Bench<M> {
         part.tally = printing.tally;
         part.before_first = before_first;
         part.shown = shown.map(|shown| (shown.start, shown.end));
+        part.may_be_encoded = method.sniff
+            && offset > 0
+            && part.tally.events > 0
+            && method.format.kind.stops_at_match()
+            && memchr::memchr(0, given).is_some();
         // Of a search that ends before it, nobody learns of the byte.
         let is_full = self.searcher.max_matches().is_some_and(|most| part.tally.events >= most);
         let nul = nul.filter(|_| method.nul == Nul::Leave || !is_full);
@@ -448,6 +459,15 @@ fn before_block(bytes: &[u8], offset: u64, nul: usize, separator: u8) -> &[u8] {
     let block = nul.saturating_sub(usize::try_from(into_block).expect("less than a block"));
     let lines = memchr::memrchr(separator, &bytes[..block]).map_or(0, |at| at + 1);
     &bytes[..lines]
+}
+
+/// Whether the file begins with a byte-order mark.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn is_marked(source: &Source<'_>) -> io::Result<bool> {
+    let size = source.costs.local().status(source.file)?.size;
+    seen(source, &(0..size.min(MARK_BYTES_MAX)), begins_with_mark)
 }
 
 /// Notes what the start of the file, of which `bytes` are at hand, says of all of it.
