@@ -251,6 +251,32 @@ fn what_knows_no_length_and_breaks_is_read_to_its_end_and_not_to_that_of_a_part(
 }
 
 #[test]
+fn an_answer_without_a_length_is_as_long_as_its_listing_says_or_an_error() {
+    let server = Misbehaving::new();
+    let storage = [("endpoint", server.endpoint()), ("skip_signature", "true".to_owned())];
+    let engine = engine(small(), &storage);
+    let bytes = pattern(100_000, 8);
+    let listing = "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a</Key>\
+         <LastModified>2026-01-02T03:04:05.000Z</LastModified><ETag>&quot;v&quot;</ETag>\
+         <Size>100000</Size></Contents></ListBucketResult>";
+    for path in ["/bucket", "/bucket/"] {
+        server.answer(path, Answer::bytes(listing));
+    }
+    let of = |bytes: &[u8]| Answer::bytes(bytes).etag("\"v\"").ignores_ranges().chunked();
+    let short = of(&bytes[..50_000]);
+    let read = || only(&set(&engine, ["s3://bucket/*".to_owned()]))?.read();
+    server.answers("/bucket/a", [short.clone(), of(&bytes)]);
+    assert!(read().expect("it is whole") == bytes);
+    for unversioned in [false, true] {
+        let answer = |answer: Answer| if unversioned { answer.etag("") } else { answer };
+        server.answer("/bucket/a", answer(short.clone()));
+        assert!(read().is_err(), "half of it came");
+        server.answer("/bucket/a", answer(of(&[&bytes[..], b"more"].concat())));
+        assert!(read().is_err(), "more of it came");
+    }
+}
+
+#[test]
 fn the_size_that_a_query_tells_is_not_where_an_object_ends() {
     let server = Misbehaving::new();
     let storage = [("endpoint", server.endpoint()), ("skip_signature", "true".to_owned())];

@@ -121,9 +121,10 @@ async fn bring(
     let (mut at, mut reported, mut rested) = (covers.start, clock.now(), Duration::ZERO);
     let mut read = version.is_none().then(Prefix::default);
     let changed = || Error::Changed { name: entry.name.clone() };
+    let most = size.unwrap_or(u64::MAX).min(covers.end);
     while let Some(chunk) = bytes.next().await {
         let mut chunk = chunk?;
-        if chunk.len() as u64 > covers.end - at {
+        if chunk.len() as u64 > most.saturating_sub(at) {
             return Err(Error::refused(entry.name, "the server sent more than it said it would"));
         }
         while !chunk.is_empty() {
@@ -154,6 +155,11 @@ async fn bring(
     if covers.end == u64::MAX {
         if read.is_some_and(|read| !item.beginning.is_all(&read)) {
             return Err(changed());
+        }
+        // Who does not say how long the answer is ends it as a connection that breaks ends.
+        if let Some(size) = size.filter(|size| at < *size) {
+            let reason = format!("the answer ended {} bytes early", size - at);
+            return Err(Error::interrupted(entry.name, reason));
         }
         item.buffer.set_end(at);
     } else if at < covers.end {

@@ -19,6 +19,10 @@ const UNSPILL_BYTES: u64 = 1 << 20;
 /// from the network, costs less than the memory that others could have.
 const EMPTY_SHARE: usize = 4;
 
+/// Pieces that follow one another are put together up to here: some servers send their answers in pieces
+/// of some bytes, each of which would take a hundred more to keep.
+const JOINED_BYTES: usize = 4 << 10;
+
 /// What one member's reader shares with the attempts that fetch it.
 ///
 /// Attempts may overlap: what is here already is not taken twice, so that a
@@ -145,6 +149,9 @@ impl Buffer {
 impl Data {
     fn insert(&mut self, offset: u64, mut bytes: Bytes) {
         let mut offset = offset;
+        if self.joins(offset, &bytes) {
+            return;
+        }
         self.compact_before(offset);
         if offset < self.taken {
             let known = usize::try_from(self.taken - offset).unwrap_or(usize::MAX);
@@ -166,6 +173,29 @@ impl Data {
             self.chunks.insert(offset, piece);
             offset += length;
         }
+    }
+
+    /// Appends a small piece to the small one that ends where it begins, if it can be.
+    fn joins(&mut self, offset: u64, bytes: &Bytes) -> bool {
+        let end = offset.saturating_add(bytes.len() as u64);
+        if bytes.len() >= JOINED_BYTES || self.next_begin(offset).is_some_and(|next| next < end) {
+            return false;
+        }
+        let Some((begin, chunk)) = self.chunks.range_mut(..offset).next_back() else {
+            return false;
+        };
+        let length = chunk.len() + bytes.len();
+        if begin + chunk.len() as u64 != offset || length > JOINED_BYTES {
+            return false;
+        }
+        let mut joined = match std::mem::take(chunk).try_into_mut() {
+            Ok(own) if own.capacity() >= length && own.capacity() <= JOINED_BYTES => own,
+            Ok(other) => roomy(&other),
+            Err(shared) => roomy(&shared),
+        };
+        joined.extend_from_slice(bytes);
+        *chunk = joined.freeze();
+        true
     }
 
     /// Gives back what the chunk that ends at `offset` holds beyond its bytes.
@@ -231,6 +261,13 @@ impl Data {
     }
 }
 
+/// A copy with room for what may be appended.
+fn roomy(bytes: &[u8]) -> BytesMut {
+    let mut copy = BytesMut::with_capacity(JOINED_BYTES);
+    copy.extend_from_slice(bytes);
+    copy
+}
+
 fn compact(bytes: Bytes) -> Bytes {
     match bytes.try_into_mut() {
         Ok(held) if held.capacity() - held.len() > held.capacity() / EMPTY_SHARE => {
@@ -272,18 +309,31 @@ mod tests {
         let buffer = Buffer::default();
         // As a connection reads: into one piece of memory, of which it keeps the rest for a while.
         let mut connection = BytesMut::with_capacity(100_000);
-        for offset in [0_u8, 10, 20] {
-            connection.extend_from_slice(&[offset; 10]);
-            buffer.insert(offset.into(), connection.split().freeze());
+        let length = 5_000;
+        for number in 0..3_u8 {
+            connection.extend_from_slice(&[number; 5_000]);
+            buffer.insert(u64::from(number) * length, connection.split().freeze());
             connection = BytesMut::with_capacity(100_000);
         }
-        buffer.set_end(30);
+        buffer.set_end(3 * length);
         let held = |bytes: Bytes| bytes.try_into_mut().expect("nobody else has it").capacity();
-        for (offset, most) in [(0, 10), (10, 10), (20, 100_000)] {
+        for (number, most) in [(0, 5_000), (1, 5_000), (2, 100_000)] {
             let bytes = buffer.take().expect("it came");
-            assert_eq!(bytes, [offset; 10][..]);
+            assert_eq!(bytes, [number; 5_000][..]);
             assert_eq!(held(bytes), most);
         }
+    }
+
+    #[test]
+    fn pieces_of_a_byte_are_kept_together() {
+        let buffer = Buffer::default();
+        let content: Vec<u8> = (0..20_000_u32).map(|number| number.to_le_bytes()[1]).collect();
+        for (offset, byte) in content.iter().enumerate() {
+            buffer.insert(offset as u64, Bytes::copy_from_slice(&[*byte]));
+        }
+        assert_eq!(lock(&buffer.data).chunks.len(), content.len().div_ceil(JOINED_BYTES));
+        buffer.set_end(content.len() as u64);
+        assert_eq!(all(&buffer), content);
     }
 
     proptest! {
