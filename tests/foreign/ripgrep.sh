@@ -47,7 +47,7 @@ TOML
 # ripgrep has no library, so cargo warns that it is useless as a dependency; it is here to be fetched.
 cargo fetch -q --manifest-path "$folder/Cargo.toml" 2>/dev/null
 source=$(find "${CARGO_HOME:-$HOME/.cargo}/registry/src" -maxdepth 2 -name "ripgrep-$version" | head -n 1)
-[ -n "$source" ] || { echo "ripgrep.sh: cargo did not fetch ripgrep $version" >&2; exit 2; }
+[ -n "$source" ] || { echo "ripgrep.sh: cargo did not fetch ripgrep $version" >&2; exit 77; }
 rm -rf "$folder/tests"
 cp -R "$source/tests" "$folder/tests"
 

@@ -101,7 +101,10 @@ impl Bindings {
         let path = name.path()?;
         let bound = self.0.iter().rev().filter(|binding| path.starts_with(&binding.prefix));
         let longest = bound.max_by_key(|binding| binding.prefix.components().count())?;
-        Some(Name::from(&*longest.store))
+        let store = Name::from(&*longest.store);
+        // Names that a file of SQLite's gives would be in its folder, and are in the one that is bound.
+        let is_file = store.path().is_some();
+        Some(if is_file { Name::from(format!("sqlite:{}", longest.store)) } else { store })
     }
 }
 
@@ -146,6 +149,9 @@ mod tests {
             [[bind]]
             prefix = "/staff"
             store = "mysql://h/system"
+            [[bind]]
+            prefix = "/files"
+            store = "/other/names.db"
             [other]
             key = 1
             "#,
@@ -154,6 +160,7 @@ mod tests {
             ("/staff", Some("postgres://h/staff")),
             ("/staff/new/", Some("postgres://h/staff")),
             ("/staff/old/", Some("sqlite:///old.db")),
+            ("/files/", Some("sqlite:/other/names.db")),
             ("/staffing", None),
             ("staff", None),
             ("s3://staff", None),

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
 use bstr::ByteSlice as _;
@@ -215,7 +216,12 @@ fn start(words: &[OsString], place: &Place, asked: bool) -> std::io::Result<bool
         }
         Ok(())
     };
-    Ok(program::start(words, set_up)?.wait()?.success())
+    let status = program::start(words, set_up)?.wait()?;
+    if let Some(signal) = status.signal() {
+        let name = quoted(words[0].as_bytes());
+        messages::note(format_args!("{name} terminated by signal {signal}"));
+    }
+    Ok(status.success())
 }
 
 /// Asks on stderr, and reads the answer from stdin.

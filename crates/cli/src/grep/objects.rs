@@ -35,7 +35,7 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
     let settings = run.settings;
     let sets = open(settings)?;
     let specs = sets.specs(&settings.paths.objects);
-    let set = Arc::new(sets.set_to_read(specs, options(settings)));
+    let set = Arc::new(sets.set_to_read(specs, options(settings)?));
     let spill_folder = settings.fetching.spill_folder();
     let preprocesses = settings.asked.preprocessor.is_some();
     let copies = preprocesses.then(|| Folder::below(spill_folder.clone()).made()).transpose()?;
@@ -77,7 +77,7 @@ pub(super) fn list(
     let sets = open(settings)?;
     let mut any = false;
     let specs = sets.specs(&settings.paths.objects);
-    for entry in sets.open_set(specs, options(settings)).digest() {
+    for entry in sets.open_set(specs, options(settings)?).digest() {
         match entry {
             Ok(entry) => {
                 any = true;
@@ -104,13 +104,18 @@ fn open(settings: &Settings) -> anyhow::Result<Sets> {
     Sets::reading(&settings.stores, &settings.fetching, budget, settings.costs())
 }
 
-fn options(settings: &Settings) -> SetOptions {
+/// # Errors
+/// Another order than sets have.
+fn options(settings: &Settings) -> anyhow::Result<SetOptions> {
     let order = match settings.asked.sort {
         Some(sort) if sort.by == SortBy::Path && !sort.reverse => Order::Name,
-        _ if settings.asked.unordered => Order::Ready,
-        _ => Order::Listed,
+        Some(_) => anyhow::bail!(
+            "objects, and what patterns, lists and queries name, can be sorted by `--sort path` only"
+        ),
+        None if settings.asked.unordered => Order::Ready,
+        None => Order::Listed,
     };
-    SetOptions { order, ..SetOptions::default() }
+    Ok(SetOptions { order, ..SetOptions::default() })
 }
 
 fn path(name: &Name) -> &Path {

@@ -123,6 +123,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn store(folder: Option<&PathBuf>) -> Option<PatternStore> {
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        messages::error(format_args!("{}: no such folder", folder.display()));
+        return None;
+    }
     let store = folder.map(PatternStore::at).or_else(PatternStore::own);
     if let Some(path) = store.as_ref().map(PatternStore::path).filter(|path| path.is_dir()) {
         let all = path.display();
@@ -138,12 +142,7 @@ fn store(folder: Option<&PathBuf>) -> Option<PatternStore> {
 }
 
 fn load(patterns: &Folder) -> Patterns {
-    let folder = patterns.state.as_ref();
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        messages::error(format_args!("{}: no such folder", folder.display()));
-        return Patterns::default();
-    }
-    let Some(store) = store(folder) else { return Patterns::default() };
+    let Some(store) = store(patterns.state.as_ref()) else { return Patterns::default() };
     let (patterns, warning) = store.load();
     if let Some(warning) = warning {
         messages::error(warning);
