@@ -54,6 +54,10 @@ pub(super) struct Device {
     pub(super) stalls: u64,
     /// Whether something waits for room.
     pub(super) blocked: bool,
+    /// Whether it is among those that are looked at when room comes.
+    pub(super) is_in_blocked: bool,
+    /// Whether it is among those for which time matters.
+    pub(super) is_in_timed: bool,
     /// Whether it is noted for another look.
     pub(super) dirty: bool,
 }
@@ -84,6 +88,8 @@ impl Device {
             refusals: 0,
             stalls: 0,
             blocked: false,
+            is_in_blocked: false,
+            is_in_timed: false,
             dirty: false,
         }
     }

@@ -27,13 +27,14 @@ impl Scheduler {
         self.part_failed(part, failure, Cause::Failed);
     }
 
-    fn refused(&mut self, device: u32, retry_after: Option<Duration>) {
+    fn refused(&mut self, slot: u32, retry_after: Option<Duration>) {
         let pause = retry_after.unwrap_or(self.limits.backoff).min(PATIENCE);
-        let device = &mut self.devices[device as usize];
+        let device = &mut self.devices[slot as usize];
         device.refusals += 1;
         device.window.brake(self.now);
         device.paused_until = device.paused_until.max(self.now.saturating_add(pause));
         device.is_paused = true;
+        self.time(slot);
     }
 
     /// An attempt at a part ended without it.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::event::{Action, AttemptId, Kind, MemberId};
+use super::event::{Action, AttemptId, Kind, MemberId, SetId};
 use super::member::MEMBERS;
 use super::scheduler::Scheduler;
 use super::slab::List;
@@ -55,11 +55,72 @@ impl Scheduler {
             self.unpark(slot);
             self.queue(slot);
         }
-        for slot in 0..self.devices.len() {
-            if self.devices[slot].blocked {
-                self.look_at_device(super::scheduler::len_u32(slot));
+        for slot in std::mem::take(&mut self.blocked) {
+            let device = &mut self.devices[slot as usize];
+            device.is_in_blocked = false;
+            if device.blocked {
+                self.look_at_device(slot);
             }
         }
+    }
+
+    /// Has a device looked at again when room may have come.
+    pub(super) fn block(&mut self, slot: u32) {
+        let device = &mut self.devices[slot as usize];
+        device.blocked = true;
+        if !std::mem::replace(&mut device.is_in_blocked, true) {
+            self.blocked.push(slot);
+        }
+    }
+
+    /// Has a device looked at again when fewer members of a set are begun.
+    pub(super) fn hold_up(&mut self, slot: u32, id: SetId) {
+        let device = &self.devices[slot as usize];
+        let first = device.lanes.get(&id).and_then(|lane| lane.next(None, 0));
+        if let (Some(key), Some(set)) = (first, self.sets.get_mut(&id)) {
+            set.held_up.insert((key, slot));
+            self.held_sets.insert(id);
+        }
+    }
+
+    /// Looks at devices that were held up and may go on: of a list over thousands of servers most are, and
+    /// to look at all each time would take longer than to fetch. Whether there was one.
+    pub(super) fn release_held(&mut self) -> bool {
+        let sets: Vec<SetId> = self.held_sets.iter().copied().collect();
+        let mut any = false;
+        for id in sets {
+            any |= self.release_held_of(id);
+        }
+        any
+    }
+
+    fn release_held_of(&mut self, id: SetId) -> bool {
+        let Some(set) = self.sets.get_mut(&id) else {
+            self.held_sets.remove(&id);
+            return false;
+        };
+        let is_starved = set.asked > 0 && !set.is_listed_order() && set.moving == 0;
+        let room = self.limits.ahead.saturating_sub(set.begun).max(u32::from(is_starved));
+        let mut devices: Vec<u32> = Vec::new();
+        while devices.len() < room as usize
+            && let Some((_, device)) = set.held_up.pop_first()
+        {
+            devices.push(device);
+        }
+        if set.asked > 0
+            && set.is_listed_order()
+            && let Some(first) = set.undelivered.first()
+            && let member = &self.members[first]
+            && let Some(place) = member.place
+            && set.held_up.remove(&(place.key, member.device))
+        {
+            devices.push(member.device);
+        }
+        if set.held_up.is_empty() {
+            self.held_sets.remove(&id);
+        }
+        devices.iter().for_each(|&device| self.look_at_device(device));
+        !devices.is_empty()
     }
 
     /// Lets a part go on beyond what it was allowed, if it soon reaches that.

@@ -61,6 +61,14 @@ pub struct Scheduler {
     pub(super) spill_since: Option<Duration>,
     pub(super) dirty_sets: Vec<SetId>,
     pub(super) dirty_devices: Vec<u32>,
+    /// Devices where something waits for room, and some where nothing does any more.
+    pub(super) blocked: Vec<u32>,
+    /// Sets of which some devices are held up.
+    pub(super) held_sets: BTreeSet<SetId>,
+    /// Devices that may have to be looked at when time has passed, and others; how many it were when those
+    /// were last left out.
+    pub(super) timed: Vec<u32>,
+    pub(super) timed_kept: usize,
     /// Whether what was blocked may be so no more.
     pub(super) recheck: bool,
     pub(super) out: Vec<Action>,
@@ -101,6 +109,10 @@ impl Scheduler {
             spill_since: None,
             dirty_sets: Vec::new(),
             dirty_devices: Vec::new(),
+            blocked: Vec::new(),
+            held_sets: BTreeSet::new(),
+            timed: Vec::new(),
+            timed_kept: 0,
             recheck: false,
             out: Vec::new(),
             turns: Vec::new(),
@@ -175,8 +187,11 @@ impl Scheduler {
                 self.budget.freed = false;
                 self.look_at_blocked();
             }
-            let Some(device) = self.dirty_devices.pop() else { break };
-            self.serve_device(device);
+            match self.dirty_devices.pop() {
+                Some(device) => self.serve_device(device),
+                None if self.release_held() => {}
+                None => break,
+            }
         }
     }
 

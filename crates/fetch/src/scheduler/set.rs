@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::event::{Order, Origin, SetTerms};
 use super::member::{MEMBERS, Member};
+use super::queue::Key;
 use super::slab::List;
 
 /// The order in which what is ready is delivered: the highest rank, whole
@@ -33,6 +34,8 @@ pub(super) struct Set {
     pub(super) moving: u32,
     /// Members that readers hold.
     pub(super) lent: u32,
+    /// Devices that wait until fewer members are begun, by what is next there.
+    pub(super) held_up: BTreeSet<(Key, u32)>,
     pub(super) undelivered: List<MEMBERS>,
     pub(super) ready: BTreeSet<ReadyKey>,
     /// Members whose first bytes are here and whose last are not.
@@ -57,6 +60,7 @@ impl Set {
             begun: 0,
             moving: 0,
             lent: 0,
+            held_up: BTreeSet::new(),
             undelivered: List::default(),
             ready: BTreeSet::new(),
             streamable: Vec::new(),

@@ -16,6 +16,8 @@ enum Turn {
     Started,
     /// The next of it waits for room.
     Blocked,
+    /// The next of it waits until its set has fewer members begun.
+    Held,
     /// The next of it waits for a place among what is in flight.
     Full,
     Empty,
@@ -26,7 +28,10 @@ impl Scheduler {
     pub(super) fn serve_device(&mut self, slot: u32) {
         let device = &mut self.devices[slot as usize];
         device.dirty = false;
-        device.blocked = device.lanes.values().any(|lane| !lane.told && lane.waits());
+        device.blocked = false;
+        if device.lanes.values().any(|lane| !lane.told && lane.waits()) {
+            self.block(slot);
+        }
         // Before what is new only what somebody waits for: the rest may come by itself until
         // there is nothing new, and what may be hedged is limited.
         self.hedge(slot, true);
@@ -54,7 +59,11 @@ impl Scheduler {
         let started = turns.iter().any(|&set| match self.start_in_lane(device, set) {
             Turn::Started => true,
             Turn::Blocked => {
-                self.devices[device as usize].blocked = true;
+                self.block(device);
+                false
+            }
+            Turn::Held => {
+                self.hold_up(device, set);
                 false
             }
             Turn::Full | Turn::Empty => false,
@@ -96,19 +105,21 @@ impl Scheduler {
     fn start_in_lane(&mut self, device: u32, set: SetId) -> Turn {
         while let Some((key, other)) = self.next_in_lane(device, set) {
             let mut turn = self.start_member(key.3);
-            if matches!(turn, Turn::Blocked | Turn::Full)
+            if matches!(turn, Turn::Blocked | Turn::Held | Turn::Full)
                 && let Some(other) = other
             {
-                turn = match self.start_member(other.3) {
-                    Turn::Full => turn,
-                    other => other,
+                turn = match (turn, self.start_member(other.3)) {
+                    (first, Turn::Full) => first,
+                    // Room is of use to the first.
+                    (Turn::Blocked, Turn::Held) => Turn::Blocked,
+                    (_, other) => other,
                 };
             }
             match turn {
                 Turn::Started => self.devices[device as usize].serve(set),
                 // A reader without room is parked; the next may have some.
                 Turn::Empty => continue,
-                Turn::Blocked | Turn::Full => {}
+                Turn::Blocked | Turn::Held | Turn::Full => {}
             }
             return turn;
         }
@@ -164,7 +175,7 @@ impl Scheduler {
         if member.stage == Stage::Waiting {
             let set = &self.sets[&member.set];
             if set.begun >= self.limits.ahead && !needy {
-                return Turn::Blocked;
+                return Turn::Held;
             }
         }
         if member.kind == Kind::Cache && member.stage == Stage::Waiting {
@@ -331,6 +342,7 @@ impl Scheduler {
         met.lane(set, told).in_flight += 1;
         if hedgeable {
             met.unmet.push(&mut self.attempts, attempt);
+            self.time(device);
         }
         self.silent.push(&mut self.attempts, attempt);
         let part = &mut self.parts[part_slot];

@@ -14,7 +14,8 @@ impl Scheduler {
         let retry = self.retries.peek().map(|Reverse((at, _))| *at);
         let spill = self.spill_since.map(|since| since.saturating_add(self.limits.stall));
         let spill = spill.filter(|&at| at > self.now);
-        let devices = self.devices.iter().flat_map(|device| {
+        let devices = self.timed.iter().flat_map(|&slot| {
+            let device = &self.devices[slot as usize];
             let waits = device.waits() || !device.unmet.is_empty();
             // It may be over, and nobody have looked.
             let paused = device.is_paused && waits;
@@ -25,6 +26,24 @@ impl Scheduler {
             [paused.then_some(device.paused_until), hedge.flatten()]
         });
         [stall, retry, spill].into_iter().chain(devices).flatten().min()
+    }
+
+    /// Has [`Self::wake_at`] mind a device: it is paused, or waits for a first byte.
+    pub(super) fn time(&mut self, slot: u32) {
+        const SPARE: usize = 16;
+        if std::mem::replace(&mut self.devices[slot as usize].is_in_timed, true) {
+            return;
+        }
+        if self.timed.len() > 2 * self.timed_kept + SPARE {
+            let devices = &mut self.devices;
+            self.timed.retain(|&slot| {
+                let device = &mut devices[slot as usize];
+                device.is_in_timed = device.is_paused || !device.unmet.is_empty();
+                device.is_in_timed
+            });
+            self.timed_kept = self.timed.len();
+        }
+        self.timed.push(slot);
     }
 
     fn stalls_at(&self, attempt: u32) -> Duration {
