@@ -340,6 +340,54 @@ fn a_folder_that_breaks_off_keeps_the_names_that_were_read_of_it() {
 }
 
 #[test]
+fn all_below_a_folder_is_files_and_links_to_files() {
+    let dir = Dir::new();
+    for name in ["a/file", "a/b/file"] {
+        dir.create(name, "x");
+    }
+    let at = |name: &str| dir.path().join("a").join(name);
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), fifo, 0o600.into(), 0).expect("made");
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("bound");
+    for (to, name) in [
+        ("b/file", "to-file"),
+        ("b", "to-folder"),
+        ("fifo", "to-fifo"),
+        ("/dev/null", "to-device"),
+        ("absent", "to-nothing"),
+    ] {
+        std::os::unix::fs::symlink(to, at(name)).expect("linked");
+    }
+    assert_eq!(walked(&at("**")), ["file", "to-file", "to-nothing", "b/file"].map(at));
+    // Who names them meets them.
+    assert_eq!(walked(&at("fi*")), ["fifo", "file"].map(at));
+    assert_eq!(walked(&at("to-f*")), ["to-fifo", "to-file", "to-folder"].map(at));
+    assert_eq!(walked(&at("*/file")), ["b/file", "to-folder/file"].map(at));
+}
+
+#[test]
+fn a_link_to_a_mount_that_does_not_answer_is_given_in_bounded_time() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    slow.create("file", b"x");
+    let dir = Dir::new();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(slow.path().join("file"), &link).expect("linked");
+    let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+    slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+    assert_eq!(walked(&dir.path().join("**")), [link]);
+    slow.mount().set_rules(Vec::new());
+}
+
+/// What a walk finds that waits for no mount for long.
+fn walked(pattern: &Path) -> Vec<PathBuf> {
+    let pattern = Pattern::new(pattern.as_os_str().as_bytes()).expect("a pattern");
+    let (mut walk, local) = (Walk::new(&pattern), Local::new(Duration::from_millis(50)));
+    let found = std::iter::from_fn(|| walk.next(&local));
+    found.collect::<Result<_, _>>().expect("all can be looked at")
+}
+
+#[test]
 fn a_stub_is_cold_and_not_opened() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(slowfs::Options::default());

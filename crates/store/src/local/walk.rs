@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 
 use crate::pattern::Component;
-use crate::{Error, Local, Pattern};
+use crate::{Error, Kind, Local, Pattern};
 
 /// Names of a folder that are sorted together, and the most that a level of the walk holds.
 const BATCH: usize = 4096;
@@ -29,19 +29,22 @@ enum Task {
     Match { base: PathBuf, part: usize },
     /// The rest of a folder that is larger than a batch.
     Scan { folder: Dir, base: PathBuf, part: usize },
+    /// A link, which is given unless it leads to something that is no file.
+    Link(PathBuf),
 }
 
 /// The walk of one pattern: each folder's names are sorted, in batches where they are many.
 ///
 /// Symbolic links to folders are followed where the pattern names a component,
 /// not by `**`. A path without wildcards is given if something is there. A pattern
-/// of all below ([`Pattern::is_all_below`]) gives no folders: who looks into them, too, would
-/// meet all twice.
+/// of all below ([`Pattern::is_all_below`]) gives files, and links to such: who looks into folders,
+/// too, would meet all twice, and a FIFO that nobody named would be waited for. A link of which it
+/// cannot be said where it leads is given, so that whoever reads it says why.
 #[derive(Debug)]
 pub struct Walk {
     parts: Vec<Part>,
     only_folders: bool,
-    no_folders: bool,
+    only_files: bool,
     tasks: Vec<Task>,
 }
 
@@ -66,8 +69,8 @@ impl Walk {
         }
         let tasks = vec![Task::Match { base: PathBuf::new(), part: 0 }];
         let only_folders = pattern.only_folders();
-        let no_folders = pattern.is_all_below() && !only_folders;
-        Self { parts, only_folders, no_folders, tasks }
+        let only_files = pattern.is_all_below() && !only_folders;
+        Self { parts, only_folders, only_files, tasks }
     }
 
     /// The next path, or a folder that could not be read; folders are opened
@@ -76,6 +79,10 @@ impl Walk {
         while let Some(task) = self.tasks.pop() {
             let found = match task {
                 Task::Scan { folder, base, part } => self.scan(folder, base, part),
+                Task::Link(path) => match local.stat(&path) {
+                    Ok(status) if status.kind != Kind::File => Ok(()),
+                    _ => return Some(Ok(path)),
+                },
                 Task::Match { base, part } => match self.parts.get(part) {
                     None => return Some(Ok(self.ended(base))),
                     Some(Part::Literal(literal)) => {
@@ -126,7 +133,8 @@ impl Walk {
 
     /// Looks at a batch of names. Where the folder cannot be read on, those before are gone on with.
     fn scan(&mut self, mut folder: Dir, base: PathBuf, part: usize) -> Result<(), Error> {
-        let mut names: Vec<OsString> = Vec::new();
+        let is_last = part + 1 == self.parts.len();
+        let mut names: Vec<(OsString, bool)> = Vec::new();
         let (mut ended, mut failed) = (false, None);
         while names.len() < BATCH && !ended {
             let entry = match folder.read() {
@@ -154,17 +162,22 @@ impl Walk {
                 kind = FileType::from_raw_mode(stat.st_mode);
             }
             if self.meets(part, name, kind) {
-                names.push(OsString::from_vec(name.to_vec()));
+                let is_asked_about = is_last && self.only_files && kind == FileType::Symlink;
+                names.push((OsString::from_vec(name.to_vec()), is_asked_about));
             }
         }
         // `**` stays at itself: folders within folders.
         let next = if self.goes_through_folders(part) { part } else { part + 1 };
         names.sort_unstable_by(|a, b| b.cmp(a));
-        let paths: Vec<_> = names.iter().map(|name| base.join(name)).collect();
+        let found = names.iter().map(|(name, is_asked_about)| match base.join(name) {
+            path if *is_asked_about => Task::Link(path),
+            base => Task::Match { base, part: next },
+        });
+        let found: Vec<_> = found.collect();
         if !ended {
             self.tasks.push(Task::Scan { folder, base, part });
         }
-        self.tasks.extend(paths.into_iter().map(|base| Task::Match { base, part: next }));
+        self.tasks.extend(found);
         failed.map_or(Ok(()), Err)
     }
 
@@ -176,7 +189,9 @@ impl Walk {
         let wants_folder = !is_last || self.only_folders;
         let fits = match component {
             Component::AnyFolders { .. } => kind == FileType::Directory,
-            _ if is_last && self.no_folders => kind != FileType::Directory,
+            _ if is_last && self.only_files => {
+                matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Unknown)
+            }
             _ => may_be_folder || !wants_folder,
         };
         fits && component.matches(name)
