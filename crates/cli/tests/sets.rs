@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::process::Stdio;
+use std::time::Duration;
 
 use ground::{Ground, objects, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
@@ -354,6 +355,43 @@ fn cp_neither_waits_for_nor_writes_through_what_lies_where_it_notes_a_version() 
     let output = ground.run(&["cp", "b.txt", "to"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(fs::read(ground.path().join("to/b.txt")).unwrap(), b"in b.txt\n");
+}
+
+#[test]
+fn a_copy_that_is_gone_on_with_has_patience_with_a_busy_server() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(1 << 20, 1);
+    let whole = Answer::bytes(&bytes).etag("\"e\"");
+    let busy = Answer::status(503);
+    // The first is asked what it is.
+    server.answers("/f", [whole.clone(), busy.clone(), busy.clone(), busy, whole]);
+    begin_copy(&ground, "f", &bytes);
+    let output = ground.run(&["cp", "--stats", "--attempts=1", &server.url("/f"), "to/"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 gone on with"), "{}", stderr(&output));
+    assert!(fs::read(ground.path().join("to/f")).unwrap() == bytes);
+}
+
+#[test]
+fn copies_that_are_gone_on_with_make_no_more_requests_at_a_time_than_asked_for() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(1 << 20, 1);
+    for name in ["f1", "f2", "f3", "f4"] {
+        let answer = Answer::bytes(&bytes).etag("\"e\"");
+        // Long enough to be met by the others.
+        server.answer(&format!("/{name}"), answer.delayed(Duration::from_millis(100)));
+        begin_copy(&ground, name, &bytes);
+    }
+    let url = server.url("/f{1,2,3,4}");
+    let output = ground.run(&["cp", "--stats", "--window-max=1", &url, "to/"]);
+    assert!(stderr(&output).contains("4 gone on with"), "{}", stderr(&output));
+    assert_eq!(server.total().concurrent_max, 1);
+}
+
+/// Leaves what a copy to `to/` leaves that was broken off half-way, of the version `"e"`.
+fn begin_copy(ground: &Ground, name: &str, bytes: &[u8]) {
+    ground.create(format!("to/.{name}.nearfirst-part"), &bytes[..bytes.len() / 2]);
+    ground.create(format!("to/.{name}.nearfirst-version"), "\"e\"");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
 use super::plan::{Plan, Task};
-use crate::sets::flags::Patience;
+use crate::sets::patience::{Patience, Tries};
 use crate::sets::{self, Tally, interrupt};
 use crate::wary::Wary;
 use crate::{human, messages, progress};
@@ -329,15 +329,16 @@ impl<'a> Copier<'a> {
     fn patiently<T>(&self, mut ask: impl AsyncFnMut() -> Result<T, Read>) -> Result<T, Read> {
         let _entered = self.engine.handle().enter();
         futures::executor::block_on(async {
-            for attempt in 1..self.patience.attempts {
-                match ask().await {
-                    Err(Read::Failed(error)) if error.is_transient() => {
-                        tokio::time::sleep(self.patience.pause(attempt)).await;
-                    }
-                    answer => return answer,
-                }
+            let mut tries = Tries::default();
+            loop {
+                let answer = {
+                    let _turn = self.plan.turn().await;
+                    ask().await
+                };
+                let Err(Read::Failed(error)) = &answer else { return answer };
+                let Some(pause) = tries.pause_after(error, self.patience) else { return answer };
+                tokio::time::sleep(pause).await;
             }
-            ask().await
         })
     }
 
@@ -352,6 +353,8 @@ impl<'a> Copier<'a> {
         entry: &Entry,
         sum: &mut Option<Sum>,
     ) -> Result<(), Read> {
+        // It may have filled up while a busy server was waited for.
+        self.has_room().map_err(Read::Target)?;
         let from = length(part).map_err(Read::Target)?;
         if entry.size == Some(from) {
             return Ok(());

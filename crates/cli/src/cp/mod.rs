@@ -138,7 +138,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let plan = Arc::new(Plan::new(Arc::clone(sets.engine().stores()), target, args.existing()));
+    let stores = Arc::clone(sets.engine().stores());
+    let requests_max = args.set.fetching.requests_max();
+    let plan = Arc::new(Plan::new(stores, target, args.existing(), requests_max));
     let written =
         if args.dry_run { dry_run(&sets, &plan, specs) } else { copy(args, &sets, &plan, specs) };
     outcome::exit_code(written)

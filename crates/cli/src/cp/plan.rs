@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{StreamExt as _, stream};
 use nearfirst::{Cursor, Entries, Entry, Error, Name, Spec, Stores};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::copy::shown;
 use super::part;
@@ -46,6 +47,8 @@ pub(super) struct Plan {
     stores: Arc<Stores>,
     target: Target,
     existing: Existing,
+    /// Turns of requests that are not the engine's.
+    turns: Semaphore,
     state: Mutex<State>,
     left: AtomicU64,
 }
@@ -59,8 +62,21 @@ struct State {
 }
 
 impl Plan {
-    pub(super) fn new(stores: Arc<Stores>, target: Target, existing: Existing) -> Self {
-        Self { stores, target, existing, state: Mutex::default(), left: AtomicU64::new(0) }
+    /// With so many requests at a time, besides the engine's.
+    pub(super) fn new(
+        stores: Arc<Stores>,
+        target: Target,
+        existing: Existing,
+        requests_max: usize,
+    ) -> Self {
+        Self {
+            stores,
+            target,
+            existing,
+            turns: Semaphore::new(requests_max),
+            state: Mutex::default(),
+            left: AtomicU64::new(0),
+        }
     }
 
     /// What is to be fetched from its first byte; what is to be gone on with comes to [`Plan::resumed`].
@@ -108,6 +124,11 @@ impl Plan {
     /// One object that is to be gone on with.
     pub(super) fn next_resumed(&self) -> Option<(Entry, Task)> {
         self.state().resumed.pop()
+    }
+
+    /// A turn to make a request that is not the engine's.
+    pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
+        self.turns.acquire().await.expect("nobody closes it")
     }
 
     /// How many objects that are known are still to be copied.
@@ -240,6 +261,7 @@ impl Plan {
 
     async fn asked(&self, entry: Entry) -> Result<Entry, Error> {
         let store = self.stores.of(&entry.name)?;
+        let _turn = self.turn().await;
         store.stat(&entry.name).await
     }
 }

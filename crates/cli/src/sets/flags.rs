@@ -16,6 +16,7 @@ use nearfirst::{
 };
 use rustix::fs::{Access, access};
 
+use super::patience::Patience;
 use super::recall::RecallFlags;
 use crate::asking::{AskFlags, seconds};
 use crate::flags::{count, processors};
@@ -169,26 +170,14 @@ impl FetchFlags {
         }
     }
 
+    /// How many requests a command makes at a time that reads by itself.
+    pub(crate) fn requests_max(&self) -> usize {
+        self.window_max.map_or(Limits::default().window_max, NonZeroU32::get) as usize
+    }
+
     /// The folder for what is fetched and has no place in memory.
     pub(crate) fn spill_folder(&self) -> PathBuf {
         self.spill.clone().unwrap_or_else(std::env::temp_dir)
-    }
-}
-
-/// When a command gives an object up.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// How long no byte may come.
-    pub(crate) stall: Duration,
-    /// Attempts, the first included.
-    pub(crate) attempts: u32,
-    backoff: Duration,
-}
-
-impl Patience {
-    /// How long to wait after this attempt (the first is 1): twice as long each time.
-    pub(crate) fn pause(self, attempt: u32) -> Duration {
-        self.backoff * 2_u32.saturating_pow(attempt - 1)
     }
 }
 

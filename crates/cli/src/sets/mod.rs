@@ -9,6 +9,7 @@ pub(crate) mod flags;
 pub(crate) mod interrupt;
 pub(crate) mod listing;
 pub(crate) mod local;
+pub(crate) mod patience;
 pub(crate) mod progress;
 pub(crate) mod recall;
 mod stats;

@@ -52,6 +52,7 @@ pub use event::{
     Action, Aim, AttemptId, Cause, Contact, Delivery, DeviceId, DeviceTerms, Event, Failure, Kind,
     Listing, MemberId, Order, Origin, SetId, SetTerms,
 };
+pub use failure::{BACKOFF_MAX, PATIENCE, REFUSALS_MAX};
 pub(crate) use hash::NumberMap;
 pub use limits::Limits;
 pub use scheduler::Scheduler;
