@@ -470,6 +470,25 @@ fn what_is_no_file_is_not_replaced() {
 }
 
 #[test]
+fn a_file_that_is_held_open_as_the_output_is_not_replaced() {
+    let ground = Ground::new();
+    ground.create("a", "text");
+    std::os::unix::fs::symlink("/dev/stdout", ground.path().join("link")).unwrap();
+    let output_path = ground.create("output", "before\n");
+    for flags in [&["--force"][..], &["--update"], &[]] {
+        for dest in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"] {
+            let mut command = ground.command(&[&["cp"], flags, &["a", dest]].concat());
+            let held = fs::OpenOptions::new().append(true).open(&output_path).unwrap();
+            let output = command.stdout(held).output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{flags:?} {dest}");
+            let told = format!("nearfirst cp: a: {dest} is no file to replace; cat writes to it\n");
+            assert_eq!(stderr(&output), told);
+        }
+    }
+    assert_eq!(fs::read(&output_path).unwrap(), b"before\n");
+}
+
+#[test]
 fn a_name_that_no_command_can_be_given_fails_alone() {
     let server = Misbehaving::new();
     let listed = "<ListBucketResult><EncodingType>url</EncodingType>\

@@ -16,6 +16,8 @@ use super::place::{self, Base, Target};
 
 /// Names that are decided on at a time: some must be asked about.
 const DECIDED_AT_ONCE: usize = 16;
+/// Links followed to find out where a path leads; the kernel follows as many.
+const LINKS_MAX: usize = 40;
 
 /// What is done about files that are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,9 +162,13 @@ impl Plan {
     }
 
     async fn decided(&self, entry: Entry, found: Found) -> Result<Option<Entry>, Error> {
-        let Found { dest, there, is_left } = found;
+        let Found { dest, there, is_special, is_left } = found;
         if !self.claims(&entry.name, &dest)? {
             return Ok(None);
+        }
+        if is_special && self.existing != Existing::Leave {
+            let reason = format!("{} is no file to replace; cat writes to it", shown(&dest));
+            return Err(Error::refused(entry.name, reason));
         }
         // First contact tells of an object; a file is only opened.
         let is_file = entry.name.path().is_some();
@@ -233,11 +239,6 @@ impl Plan {
             let reason = format!("{} is a folder", shown(dest));
             return Err(Error::refused(entry.name.clone(), reason));
         }
-        let is_special = !at.is_file() && !at.is_symlink();
-        if is_special && self.existing != Existing::Leave {
-            let reason = format!("{} is no file to replace; cat writes to it", shown(dest));
-            return Err(Error::refused(entry.name.clone(), reason));
-        }
         match self.existing {
             Existing::Replace => Ok(true),
             Existing::Leave => Ok(false),
@@ -271,24 +272,44 @@ impl Plan {
 struct Found {
     /// Where it is to be indeed.
     dest: PathBuf,
-    /// What is there. What a link leads to counts: it may be a folder, or /dev/stdout.
+    /// What is there. What a link leads to counts: it may be a folder, or /dev/null.
     there: Option<fs::Metadata>,
+    /// Whether that is no file to replace: a FIFO, a device, or what a process holds open, as /dev/stdout
+    /// is. Who holds it would not see another in its place.
+    is_special: bool,
     /// Whether an earlier run has left a part of it.
     is_left: bool,
 }
 
 impl Found {
     fn at(dest: PathBuf, follows: bool) -> Self {
-        let dest = if follows { behind_links(dest) } else { dest };
+        let is_held = leads_through_proc(&dest);
+        let dest = if follows && !is_held { behind_links(dest) } else { dest };
         let link = fs::symlink_metadata(&dest).ok();
         let there = link.map(|link| fs::metadata(&dest).unwrap_or(link));
+        let is_stream =
+            there.as_ref().is_some_and(|at| !(at.is_file() || at.is_dir() || at.is_symlink()));
         let is_left = part::is_left(&dest);
-        Self { dest, there, is_left }
+        Self { dest, there, is_special: is_held || is_stream, is_left }
     }
 }
 
-/// The file to be replaced: a link to one stays, as it does for GNU cp; `/dev/stdout` is one, and every
-/// program's.
+/// Whether links lead to a path by way of those that the kernel has for the files of a process.
+fn leads_through_proc(path: &Path) -> bool {
+    let mut at = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(to) = fs::read_link(&at) else { return false };
+        let folder = at.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let Ok(folder) = fs::canonicalize(folder.unwrap_or(Path::new("."))) else { return false };
+        if folder.starts_with("/proc") {
+            return true;
+        }
+        at = folder.join(to);
+    }
+    false
+}
+
+/// The file to be replaced: a link to one stays, as it does for GNU cp.
 fn behind_links(dest: PathBuf) -> PathBuf {
     let is_link = fs::symlink_metadata(&dest).is_ok_and(|there| there.is_symlink());
     if !is_link || !fs::metadata(&dest).is_ok_and(|at| at.is_file()) {
