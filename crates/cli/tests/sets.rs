@@ -317,6 +317,37 @@ fn cp_keeps_the_tree_below_the_first_wildcard_and_the_times() {
 }
 
 #[test]
+fn cp_copies_no_copies() {
+    let ground = ground();
+    let is = |name: &str| ground.path().join(name).exists();
+    ground.create("to/old/o.txt", "old");
+    symlink("to", ground.path().join("link")).unwrap();
+    for (args, made) in [
+        (&["**", "to"][..], "to/d/c.txt"),
+        (&["--skip-existing", "**", "link"], "to/a.txt"),
+        (&["*/**/*.txt", "link/sub"], "to/sub/d/c.txt"),
+        (&["--allow-programs", "%find d to -type f%", "to/new"], "to/new/d/c.txt"),
+    ] {
+        let output = ground.run(&[&["cp"], args].concat());
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}");
+        assert!(is(made), "{made}");
+    }
+    for folder in ["to/to", "to/link", "to/sub/to/sub", "to/sub/link/sub", "to/new/to/new"] {
+        assert!(!is(folder), "{folder}");
+    }
+    let url = format!("file://{}/**", ground.path().display());
+    for _ in 0..2 {
+        ground.run(&["cp", "--skip-existing", &url, "to/url"]);
+    }
+    assert!(is("to/url/d/c.txt") && !is("to/url/to/url"));
+    // Who looks there means what is there.
+    let output = ground.run(&["cp", "to/o*/*", "to/a/"]);
+    assert!(output.status.success() && is("to/a/old/o.txt"), "{}", stderr(&output));
+    let output = ground.run(&["cp", "to/old/*", "to"]);
+    assert!(output.status.success() && is("to/o.txt"), "{}", stderr(&output));
+}
+
+#[test]
 fn cp_replaces_only_what_it_is_told_to() {
     let ground = ground();
     let copied = ground.create("to/a.txt", "mine");

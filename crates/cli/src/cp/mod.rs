@@ -39,9 +39,10 @@ Copy objects to this machine, several at a time
 
 A pattern keeps the folders below its first wildcard: 's3://logs/2026/**/*.gz' makes DIR/01/a.gz \
 of s3://logs/2026/01/a.gz. Names that are given, listed or answered to a query become files of \
-their own last component; names that a program prints keep the folders below its own. Of two \
-objects that would become one file, the second is an error. With one SPEC that is a name, and a \
-DEST that is no folder, DEST is the file.
+their own last component; names that a program prints keep the folders below its own. What a \
+pattern or a program finds in DEST is left out, unless it looks nowhere else. Of two objects that \
+would become one file, the second is an error. With one SPEC that is a name, and a DEST that is \
+no folder, DEST is the file.
 
 A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it. \
 The same command again goes on where that ends, if the object is still the same (what comes in one \

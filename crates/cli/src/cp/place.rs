@@ -76,6 +76,17 @@ pub(super) fn is_one_name(spec: &Spec) -> bool {
     }
 }
 
+/// The folder that a spec is looked for in, if that may meet files that are made meanwhile.
+pub(super) fn looked_through(spec: &Spec) -> Option<Name> {
+    if matches!(spec, Spec::Glob(glob) if glob.names().is_some()) {
+        return None;
+    }
+    match Base::of(spec) {
+        Base::Folder(folder) => Some(Name::new(folder)),
+        Base::OwnFolder => None,
+    }
+}
+
 /// The file that a member becomes.
 ///
 /// # Errors
@@ -169,6 +180,23 @@ mod tests {
         becomes("%find .%", "a/b.c", Ok("a/b.c"));
         becomes("%find /src%", "/src/a/b.c", Ok("b.c"));
         becomes("%cat list%", "s3://b/k/a.gz", Ok("a.gz"));
+    }
+
+    #[test]
+    fn what_patterns_and_programs_stand_for_is_looked_for_in_a_folder() {
+        for (spec, folder) in [
+            ("data/*/x", Some("data/")),
+            ("**", Some("")),
+            ("{a/*,b}", Some("")),
+            ("/src/%find .%", Some("/src/")),
+            ("data/x", None),
+            ("{a,b}", None),
+            ("s3://b/a*", Some("s3://b/")),
+            ("https://h/p.html\\a\\", None),
+        ] {
+            let looked = looked_through(&Spec::parse(spec).expect("a spec"));
+            assert_eq!(looked, folder.map(Name::from), "{spec}");
+        }
     }
 
     #[test]

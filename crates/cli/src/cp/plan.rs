@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::{StreamExt as _, stream};
 use nearfirst::{Cursor, Entries, Entry, Error, Name, Spec, Stores};
@@ -48,6 +48,8 @@ pub(super) struct Task {
 pub(super) struct Plan {
     stores: Arc<Stores>,
     target: Target,
+    /// The folder of the target without links, once it is there.
+    real_target: OnceLock<PathBuf>,
     existing: Existing,
     /// Turns of requests that are not the engine's.
     turns: Semaphore,
@@ -74,6 +76,7 @@ impl Plan {
         Self {
             stores,
             target,
+            real_target: OnceLock::new(),
             existing,
             turns: Semaphore::new(requests_max),
             state: Mutex::default(),
@@ -85,14 +88,20 @@ impl Plan {
     pub(super) fn entries(self: &Arc<Self>, specs: Vec<Spec>) -> Entries {
         let plan = Arc::clone(self);
         let listed = stream::iter(specs).flat_map(move |spec| {
-            let base = Arc::new(Base::of(&spec));
+            let base = Arc::new((Base::of(&spec), place::looked_through(&spec)));
             let names = Cursor::open(Arc::clone(&plan.stores), spec, Path::new(""));
             names.map(move |entry| (entry, Arc::clone(&base)))
         });
         let plan = Arc::clone(self);
         let found = listed.map(move |(entry, base)| {
             let plan = Arc::clone(&plan);
-            async move { plan.found(entry?, &base).await }
+            async move {
+                let (entry, (base, folder)) = (entry?, &*base);
+                if plan.is_in_target(&entry.name, folder.as_ref()).await? {
+                    return Ok(None);
+                }
+                plan.found(entry, base).await
+            }
         });
         // In the order of the names: of two that would be one file the second is an error.
         let found = found.buffered(DECIDED_AT_ONCE);
@@ -146,6 +155,37 @@ impl Plan {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a name that was met below `folder` lies in the folder that is copied to, as the copies
+    /// do. Whoever looks for names in there means them.
+    async fn is_in_target(&self, name: &Name, folder: Option<&Name>) -> Result<bool, Error> {
+        let (Target::Folder(target), Some(folder)) = (&self.target, folder) else {
+            return Ok(false);
+        };
+        let Some(path) = self.stores.of(name)?.file(name) else { return Ok(false) };
+        let (Some(parent), Some(last)) = (path.parent(), path.file_name()) else {
+            return Ok(false);
+        };
+        // It may be made by the first copy.
+        if self.real_target.get().is_none()
+            && let Some(real) = self.real(target).await?
+        {
+            self.real_target.get_or_init(|| real);
+        }
+        let Some(target) = self.real_target.get() else { return Ok(false) };
+        if !self.real(parent).await?.is_some_and(|parent| parent.join(last).starts_with(target)) {
+            return Ok(false);
+        }
+        let Some(folder) = self.stores.of(folder)?.file(folder) else { return Ok(true) };
+        Ok(self.real(&folder).await?.is_none_or(|folder| !folder.starts_with(target)))
+    }
+
+    /// A folder without links, if it is there.
+    async fn real(&self, folder: &Path) -> Result<Option<PathBuf>, Error> {
+        let here = folder.as_os_str().is_empty();
+        let folder = if here { Path::new(".") } else { folder };
+        self.looked(folder.to_owned(), |folder| fs::canonicalize(folder).ok()).await
     }
 
     /// What there is where an object is to be, if it is one to copy.
