@@ -85,6 +85,11 @@ impl Budget {
         }
     }
 
+    /// Bytes that may still be committed within the limit.
+    pub(super) fn free(&self) -> u64 {
+        saturated(u128::from(self.limit).saturating_sub(self.committed))
+    }
+
     /// Bytes that are missing for so many more.
     pub(super) fn missing(&self, bytes: u64) -> u64 {
         saturated((self.committed + u128::from(bytes)).saturating_sub(u128::from(self.limit)))

@@ -73,54 +73,68 @@ impl Scheduler {
         }
     }
 
-    /// Has a device looked at again when fewer members of a set are begun.
-    pub(super) fn hold_up(&mut self, slot: u32, id: SetId) {
-        let device = &self.devices[slot as usize];
-        let first = device.lanes.get(&id).and_then(|lane| lane.next(None, 0));
-        if let (Some(key), Some(set)) = (first, self.sets.get_mut(&id)) {
-            set.held_up.insert((key, slot));
-            self.held_sets.insert(id);
+    /// Has a device looked at again when fewer members of a set are begun, or so many bytes are free.
+    pub(super) fn hold_up(&mut self, slot: u32, id: SetId, bytes: Option<u64>) {
+        let first = self.devices[slot as usize].lanes.get(&id).and_then(|lane| lane.next(None, 0));
+        let (Some(key), Some(set)) = (first, self.sets.get_mut(&id)) else { return };
+        self.held_sets.insert(id);
+        match bytes {
+            None => drop(set.held_up.insert((key, slot))),
+            Some(bytes) => {
+                set.short.insert((key, slot));
+                self.short.insert((bytes, key, slot, id));
+            }
         }
     }
 
     /// Looks at devices that were held up and may go on: of a list over thousands of servers most are, and
     /// to look at all each time would take longer than to fetch. Whether there was one.
     pub(super) fn release_held(&mut self) -> bool {
-        let sets: Vec<SetId> = self.held_sets.iter().copied().collect();
-        let mut any = false;
-        for id in sets {
-            any |= self.release_held_of(id);
-        }
-        any
-    }
-
-    fn release_held_of(&mut self, id: SetId) -> bool {
-        let Some(set) = self.sets.get_mut(&id) else {
-            self.held_sets.remove(&id);
-            return false;
-        };
-        let is_starved = set.asked > 0 && !set.is_listed_order() && set.moving == 0;
-        let room = self.limits.ahead.saturating_sub(set.begun).max(u32::from(is_starved));
-        let mut devices: Vec<u32> = Vec::new();
-        while devices.len() < room as usize
-            && let Some((_, device)) = set.held_up.pop_first()
+        let mut devices = Vec::new();
+        let mut free = self.budget.free();
+        while let Some(&(bytes, key, device, id)) = self.short.first()
+            && bytes <= free
         {
+            free -= bytes;
+            self.short.pop_first();
+            if let Some(set) = self.sets.get_mut(&id) {
+                set.short.remove(&(key, device));
+            }
             devices.push(device);
         }
-        if set.asked > 0
+        let sets: Vec<SetId> = self.held_sets.iter().copied().collect();
+        for id in sets {
+            self.release_held_of(id, &mut devices);
+        }
+        devices.iter().for_each(|&device| self.look_at_device(device));
+        !devices.is_empty()
+    }
+
+    fn release_held_of(&mut self, id: SetId, devices: &mut Vec<u32>) {
+        let Some(set) = self.sets.get_mut(&id) else {
+            self.held_sets.remove(&id);
+            return;
+        };
+        let room = self.limits.ahead.saturating_sub(set.begun);
+        let held = (0..room).map_while(|_| set.held_up.pop_first());
+        devices.extend(held.map(|(_, device)| device));
+        // What somebody would wait for for ever is begun all the same.
+        if set.asked > 0 && !set.is_listed_order() && set.moving == 0 {
+            let next = set.held_up.pop_first().or_else(|| set.short.pop_first());
+            devices.extend(next.map(|(_, device)| device));
+        } else if set.asked > 0
             && set.is_listed_order()
             && let Some(first) = set.undelivered.first()
             && let member = &self.members[first]
             && let Some(place) = member.place
-            && set.held_up.remove(&(place.key, member.device))
         {
-            devices.push(member.device);
+            let entry = (place.key, member.device);
+            let is_held = set.held_up.remove(&entry) | set.short.remove(&entry);
+            devices.extend(is_held.then_some(member.device));
         }
-        if set.held_up.is_empty() {
+        if set.held_up.is_empty() && set.short.is_empty() {
             self.held_sets.remove(&id);
         }
-        devices.iter().for_each(|&device| self.look_at_device(device));
-        !devices.is_empty()
     }
 
     /// Lets a part go on beyond what it was allowed, if it soon reaches that.

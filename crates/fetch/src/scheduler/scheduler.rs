@@ -13,7 +13,7 @@ use super::event::{
 use super::hash::NumberMap;
 use super::limits::Limits;
 use super::member::{MEMBERS, Member, Part, Stage, rank_key};
-use super::queue::{FIRST, Place, THEN};
+use super::queue::{FIRST, Key, Place, THEN};
 use super::set::{Set, ready_key};
 use super::slab::{List, Slab};
 
@@ -63,6 +63,8 @@ pub struct Scheduler {
     pub(super) dirty_devices: Vec<u32>,
     /// Devices where something waits for room, and some where nothing does any more.
     pub(super) blocked: Vec<u32>,
+    /// Devices where what was told waits for so many bytes.
+    pub(super) short: BTreeSet<(u64, Key, u32, SetId)>,
     /// Sets of which some devices are held up.
     pub(super) held_sets: BTreeSet<SetId>,
     /// Devices that may have to be looked at when time has passed, and others; how many it were when those
@@ -110,6 +112,7 @@ impl Scheduler {
             dirty_sets: Vec::new(),
             dirty_devices: Vec::new(),
             blocked: Vec::new(),
+            short: BTreeSet::new(),
             held_sets: BTreeSet::new(),
             timed: Vec::new(),
             timed_kept: 0,

@@ -16,8 +16,8 @@ enum Turn {
     Started,
     /// The next of it waits for room.
     Blocked,
-    /// The next of it waits until its set has fewer members begun.
-    Held,
+    /// The next of it waits until its set has fewer members begun, or until so many bytes are free.
+    Held(Option<u64>),
     /// The next of it waits for a place among what is in flight.
     Full,
     Empty,
@@ -62,8 +62,8 @@ impl Scheduler {
                 self.block(device);
                 false
             }
-            Turn::Held => {
-                self.hold_up(device, set);
+            Turn::Held(bytes) => {
+                self.hold_up(device, set, bytes);
                 false
             }
             Turn::Full | Turn::Empty => false,
@@ -105,13 +105,13 @@ impl Scheduler {
     fn start_in_lane(&mut self, device: u32, set: SetId) -> Turn {
         while let Some((key, other)) = self.next_in_lane(device, set) {
             let mut turn = self.start_member(key.3);
-            if matches!(turn, Turn::Blocked | Turn::Held | Turn::Full)
+            if matches!(turn, Turn::Blocked | Turn::Held(_) | Turn::Full)
                 && let Some(other) = other
             {
                 turn = match (turn, self.start_member(other.3)) {
                     (first, Turn::Full) => first,
                     // Room is of use to the first.
-                    (Turn::Blocked, Turn::Held) => Turn::Blocked,
+                    (Turn::Blocked, Turn::Held(_)) => Turn::Blocked,
                     (_, other) => other,
                 };
             }
@@ -119,7 +119,7 @@ impl Scheduler {
                 Turn::Started => self.devices[device as usize].serve(set),
                 // A reader without room is parked; the next may have some.
                 Turn::Empty => continue,
-                Turn::Blocked | Turn::Held | Turn::Full => {}
+                Turn::Blocked | Turn::Held(_) | Turn::Full => {}
             }
             return turn;
         }
@@ -175,7 +175,7 @@ impl Scheduler {
         if member.stage == Stage::Waiting {
             let set = &self.sets[&member.set];
             if set.begun >= self.limits.ahead && !needy {
-                return Turn::Held;
+                return Turn::Held(None);
             }
         }
         if member.kind == Kind::Cache && member.stage == Stage::Waiting {
@@ -198,6 +198,10 @@ impl Scheduler {
             }
             let longest = self.limits.part_bytes.saturating_add(self.limits.part_bytes / 2);
             let too_much = charge.saturating_add(room) > longest;
+            let is_fresh = self.members[slot].stage == Stage::Waiting && charge == 0;
+            if is_fresh && !needy && self.is_told(self.members[slot].set) {
+                return Turn::Held(Some(room));
+            }
             if !delivered && (!needy || too_much || self.makes_room(room)) {
                 return Turn::Blocked;
             }
