@@ -748,8 +748,9 @@ fn any_event() -> impl Strategy<Value = Event> {
         4 => (attempt, failure).prop_map(|(attempt, failure)| Event::Failed { attempt, failure }),
         3 => (member.clone(), bytes.clone()).prop_map(|(member, bytes)| Event::Read { member, bytes }),
         3 => member.clone().prop_map(|member| Event::Released { member }),
-        2 => (member.clone(), bytes).prop_map(|(member, bytes)| Event::Spilled { member, bytes }),
-        1 => member.prop_map(|member| Event::SpillFailed { member }),
+        2 => (member.clone(), bytes.clone())
+            .prop_map(|(member, bytes)| Event::Spilled { member, bytes }),
+        1 => (member, bytes).prop_map(|(member, bytes)| Event::SpillFailed { member, bytes }),
         1 => set.prop_map(|set| Event::SetClosed { set }),
         3 => Just(Event::Tick),
     ]

@@ -108,22 +108,33 @@ impl Buffer {
         Poll::Pending
     }
 
-    /// Moves what is in memory to a file in `folder`; returns how many bytes that were.
+    /// Moves what is in memory to a file in `folder`; returns how many bytes that were, and what kept it
+    /// from moving more.
     ///
     /// Writing holds up nobody: what is taken meanwhile counts as read.
-    pub(crate) fn spill(&self, folder: &Path) -> io::Result<u64> {
-        let file = self.spill_file(folder)?;
-        let (mut moved, mut from) = (0, 0);
+    pub(crate) fn spill(&self, folder: &Path) -> (u64, io::Result<()>) {
+        let mut moved = 0;
+        let ended = self.spill_file(folder).and_then(|file| self.spill_to(&file, &mut moved));
+        (moved, ended)
+    }
+
+    fn spill_to(&self, file: &File, moved: &mut u64) -> io::Result<()> {
+        let mut from = 0;
         loop {
             let next = lock(&self.data).chunks.range(from..).next().map(|(at, b)| (*at, b.clone()));
-            let Some((offset, bytes)) = next else { return Ok(moved) };
+            let Some((offset, bytes)) = next else { return Ok(()) };
             let length = bytes.len() as u64;
             file.write_all_at(&bytes, offset)?;
             from = offset + length;
             let mut data = lock(&self.data);
-            if data.chunks.remove(&offset).is_some() {
+            if let Some(mut grown) = data.chunks.remove(&offset) {
                 data.spilled.insert(offset, length);
-                moved += length;
+                *moved += length;
+                // What was put to it while the rest was written.
+                grown.advance(bytes.len());
+                if !grown.is_empty() {
+                    data.chunks.insert(from, grown);
+                }
             }
         }
     }
@@ -347,7 +358,7 @@ mod tests {
             let buffer = Buffer::default();
             for (index, (offset, length)) in cuts.iter().enumerate() {
                 if spill_at.contains(&index) {
-                    buffer.spill(folder.path()).expect("there is room");
+                    buffer.spill(folder.path()).1.expect("there is room");
                 }
                 let offset = (*offset).min(content.len());
                 let end = (offset + length).min(content.len());

@@ -224,8 +224,8 @@ impl Inner {
         let engine = Arc::clone(self);
         drop(self.handle.spawn_blocking(move || {
             let event = match item.buffer.spill(&engine.spill_folder) {
-                Ok(bytes) => Event::Spilled { member, bytes },
-                Err(_) => Event::SpillFailed { member },
+                (bytes, Ok(())) => Event::Spilled { member, bytes },
+                (bytes, Err(_)) => Event::SpillFailed { member, bytes },
             };
             engine.post([event]);
         }));

@@ -223,10 +223,12 @@ pub enum Event {
         /// How many.
         bytes: u64,
     },
-    /// The disk would not take a member's bytes; they are still in memory.
+    /// The disk would not take all of a member's bytes; the rest is still in memory.
     SpillFailed {
         /// The member.
         member: MemberId,
+        /// How many it took.
+        bytes: u64,
     },
     /// A set was closed; members that were delivered stay their readers'.
     SetClosed {

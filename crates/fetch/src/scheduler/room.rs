@@ -286,13 +286,12 @@ impl Scheduler {
         self.room_changed(slot);
     }
 
-    pub(super) fn spill_failed(&mut self, id: MemberId) {
-        let Some(&slot) = self.names.get(&id) else { return };
-        let Some(kept) = self.members[slot].spilling.take() else { return };
-        self.budget.spilled -= kept;
-        self.spill_after = self.now.saturating_add(SPILL_PAUSE);
-        self.spill_ended();
-        self.room_changed(slot);
+    pub(super) fn spill_failed(&mut self, id: MemberId, bytes: u64) {
+        let is_spilling = |&slot: &u32| self.members[slot].spilling.is_some();
+        if self.names.get(&id).is_some_and(is_spilling) {
+            self.spill_after = self.now.saturating_add(SPILL_PAUSE);
+            self.spilled(id, bytes);
+        }
     }
 
     pub(super) fn spill_ended(&mut self) {

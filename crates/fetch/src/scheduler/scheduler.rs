@@ -173,7 +173,7 @@ impl Scheduler {
             Event::Read { member, bytes } => self.read(member, bytes),
             Event::Released { member } => self.released(member),
             Event::Spilled { member, bytes } => self.spilled(member, bytes),
-            Event::SpillFailed { member } => self.spill_failed(member),
+            Event::SpillFailed { member, bytes } => self.spill_failed(member, bytes),
             Event::SetClosed { set } => self.set_closed(set),
             Event::Tick => self.tick(),
         }

@@ -184,20 +184,22 @@ impl World {
 
     pub(crate) fn spill_done(&mut self, member: u64) {
         let fails = self.chance.in_thousand(self.plan.faults.spill);
+        let share = if fails { self.chance.pick(&[0, 1, 2]) } else { 3 };
         let known = &mut self.members[at(member)];
         known.spilling = false;
         if known.fortune == Fortune::Gone {
             return;
         }
-        let id = MemberId(member);
-        if fails {
-            self.feed(Event::SpillFailed { member: id });
-            return;
-        }
-        let bytes = std::mem::take(&mut known.in_memory);
+        let bytes = known.in_memory * share / 3;
+        known.in_memory -= bytes;
         known.on_disk += bytes;
         known.disk_unread += bytes;
-        self.feed(Event::Spilled { member: id, bytes });
+        let member = MemberId(member);
+        self.feed(if fails {
+            Event::SpillFailed { member, bytes }
+        } else {
+            Event::Spilled { member, bytes }
+        });
     }
 
     pub(crate) fn is_listed_order(&self, set: usize) -> bool {
