@@ -272,7 +272,7 @@ impl<'a> Copier<'a> {
 
     /// A sum that the store keeps, if it does.
     fn kept_sum(&self, entry: &Entry) -> Option<Sum> {
-        let told = self.patiently(async || {
+        let told = self.patiently(Tries::default(), async || {
             let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
             let asked = tokio::time::timeout(self.patience.stall, store.checksum(entry)).await;
             asked.map_err(|_| self.stalled(entry))?.map_err(Read::Failed)
@@ -287,7 +287,7 @@ impl<'a> Copier<'a> {
     /// How long the parts of an object are, if its store tells of all of it.
     fn part_lengths(&self, entry: &Entry) -> Option<Vec<u64>> {
         let size = entry.size?;
-        let told = self.patiently(async || {
+        let told = self.patiently(Tries::default(), async || {
             let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
             let mut told = store.part_lengths(entry);
             let (mut lengths, mut left) = (Vec::new(), size);
@@ -314,7 +314,7 @@ impl<'a> Copier<'a> {
     ) -> Result<(), Trouble> {
         loop {
             let before = length(part)?;
-            match self.patiently(async || self.read_on(part, entry, sum).await) {
+            match self.patiently(Tries::at_data(), async || self.read_on(part, entry, sum).await) {
                 Ok(()) => return Ok(()),
                 Err(Read::Target(error)) => return Err(Trouble::Target(error)),
                 // It gets on: its attempts are counted anew.
@@ -326,10 +326,13 @@ impl<'a> Copier<'a> {
     }
 
     /// What `ask` gives, asked as often as it is worth trying.
-    fn patiently<T>(&self, mut ask: impl AsyncFnMut() -> Result<T, Read>) -> Result<T, Read> {
+    fn patiently<T>(
+        &self,
+        mut tries: Tries,
+        mut ask: impl AsyncFnMut() -> Result<T, Read>,
+    ) -> Result<T, Read> {
         let _entered = self.engine.handle().enter();
         futures::executor::block_on(async {
-            let mut tries = Tries::default();
             loop {
                 let answer = {
                     let _turn = self.plan.turn().await;
