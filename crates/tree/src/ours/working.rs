@@ -1,5 +1,6 @@
 //! A run against what is expected of it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use crate::options::Options;
 /// How many programs that a session invokes after another one come after it: two, since those of a
 /// pipeline start in any order.
 const AFTER_MAX: usize = 2;
+/// The last programs that a session invoked of which it is watched what comes after them: one that is
+/// repeated is followed by no second one.
+const LATEST_MAX: usize = 8;
 /// Programs that one run invokes and that are remembered.
 const CHILDREN_MAX: usize = 1 << 13;
 /// Files that are watched for whether they come, whether they were predicted or not.
@@ -113,7 +117,7 @@ pub(crate) struct Working {
     /// How far it is in folders that it reads.
     sweep: Sweep,
     /// What a session invoked last, each with what it invoked after that.
-    latest: Option<Vec<(u64, Vec<ChildEntry>)>>,
+    latest: Option<VecDeque<(u64, Vec<ChildEntry>)>>,
 }
 
 impl Working {
@@ -150,7 +154,7 @@ impl Working {
             following: 0,
             last: None,
             sweep: Sweep::default(),
-            latest: session.then(Vec::new),
+            latest: session.then(VecDeque::new),
         };
         working.expect(memory, names, replaced, options);
         working
@@ -433,20 +437,23 @@ impl Working {
             }
             return Vec::new();
         };
-        for (before, after) in &mut *latest {
+        for (_, after) in &mut *latest {
             if !after.iter().any(|child| child.invocation == exact) {
                 let place = u32::try_from(after.len()).unwrap_or(u32::MAX);
                 after.push(ChildEntry { invocation: exact, history: 1, at: place });
             }
-            if after.len() == AFTER_MAX {
-                after.sort_unstable_by_key(|child| child.invocation);
-                let key = after_of(*before);
-                judge(memory, self.program, From(key, Bond::After), after);
-                memory.learn(key, self.program, &[], after, tick);
-            }
         }
-        latest.retain(|(_, after)| after.len() < AFTER_MAX);
-        latest.push((exact, Vec::new()));
+        // What came after a later one came after an earlier one, too: the first is full first.
+        while latest.len() == LATEST_MAX
+            || latest.front().is_some_and(|(_, after)| after.len() == AFTER_MAX)
+        {
+            let Some((before, mut after)) = latest.pop_front() else { break };
+            after.sort_unstable_by_key(|child| child.invocation);
+            let key = after_of(before);
+            judge(memory, self.program, From(key, Bond::After), &after);
+            memory.learn(key, self.program, &[], &after, tick);
+        }
+        latest.push_back((exact, Vec::new()));
         let from = From(after_of(exact), Bond::After);
         let mut guesses = memory.below(self.program, from, options.chance_min);
         guesses.sort_by_key(|guess| (guess.at, guess.order));
@@ -573,4 +580,31 @@ fn sort(files: &mut Vec<FileEntry>) {
 
 fn milliseconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ours::invocation::tests::invocation;
+
+    fn working(memory: &Memory, names: &mut Names, line: &str, session: bool) -> Working {
+        let program = names.intern(&Arc::from(line.as_bytes()));
+        let invocation = invocation(line, "/");
+        let kind = (session, false, 0);
+        let options = Options::default();
+        Working::new(memory, names, (program, program), invocation, kind, &options)
+    }
+
+    #[test]
+    fn what_a_session_repeats_is_held_a_few_times_and_learned() {
+        let (mut memory, mut names) = (Memory::default(), Names::default());
+        let mut session = working(&memory, &mut names, "/bin/bash", true);
+        let (file, options) = (names.intern(&Arc::from(&b"/bin/test"[..])), Options::default());
+        for tick in 0..1000 {
+            session.invoked(&mut memory, (file, 7), Duration::ZERO, (tick, &options));
+        }
+        assert!(session.latest.is_some_and(|latest| latest.len() <= LATEST_MAX));
+        let after = &memory.patterns[&after_of(7)].children;
+        assert_eq!(after.iter().map(|child| child.invocation).collect::<Vec<_>>(), [7]);
+    }
 }
