@@ -125,6 +125,11 @@ impl Names {
         self.bytes
     }
 
+    /// Memory of one name, about.
+    pub(crate) fn bytes_of(&self, name: Name) -> usize {
+        self.path(name).len() + OVERHEAD_BYTES
+    }
+
     /// Forgets all names but those whose place in `kept` is true.
     pub(crate) fn sweep(&mut self, kept: &[bool]) {
         for (number, slot) in self.slots.iter_mut().enumerate() {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::account::Account;
 use crate::event::{Identity, User};
 use crate::names::{Accesses, Name, Names};
-use crate::numbered::NumberMap;
+use crate::numbered::{NumberMap, NumberSet};
 use crate::options::Options;
-use crate::ours::Memory;
+use crate::ours::{Chain, Memory};
 use crate::paper::{AccessTree, Node};
 
 /// What was learned of the programs of all users.
@@ -38,6 +38,17 @@ const INODES_MAX: usize = 4;
 
 /// Memory of a program's account and table entry, about.
 const PROGRAM_BYTES: usize = 256;
+
+/// Part of what is known of programs that is forgotten at a time: how much memory that frees is only
+/// known once the names that nobody else holds are gone, too.
+const FORGOTTEN_PART: usize = 16;
+
+/// What is forgotten at a time; what one run taught, before its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Known {
+    Pattern(u64),
+    Program(Name),
+}
 
 /// What was learned of one program.
 #[derive(Debug, Clone, Default)]
@@ -139,31 +150,72 @@ impl Habits {
     pub(crate) fn forget(&mut self, program: Name) -> bool {
         let was_known = self.programs.remove(&program).is_some();
         self.memory.retain(|known| known != program);
-        let mut kept = vec![false; self.names.len()];
-        let mut keep = |name: Name| kept[name.0 as usize] = true;
-        self.names_of_programs(&mut keep);
-        self.memory.names_of_programs(&mut keep);
-        self.memory.retain_files(|file| kept[file.0 as usize]);
+        let kept = self.forget_strays(vec![false; self.names.len()]);
         self.names.sweep(&kept);
         was_known
     }
 
-    /// Forgets what was useful longest ago, until about so many bytes less are held.
-    pub(crate) fn shrink(&mut self, bytes: usize) {
-        let patterns = self.memory.bytes();
-        self.memory.shrink(patterns.saturating_sub(bytes));
-        let mut excess = bytes.saturating_sub(patterns - self.memory.bytes());
-        let mut programs: Vec<(u64, Name)> =
-            self.programs.iter().map(|(&name, program)| (program.used, name)).collect();
-        programs.sort_unstable();
-        for (_, name) in programs {
-            if excess == 0 {
+    /// Forgets what is known of files that no program had to do with, but those that are `held`;
+    /// gives which these and the programs' are.
+    fn forget_strays(&mut self, held: Vec<bool>) -> Vec<bool> {
+        let mut kept = held;
+        let mut keep = |name: Name| kept[name.0 as usize] = true;
+        self.names_of_programs(&mut keep);
+        self.memory.names_of_programs(&mut keep);
+        self.memory.retain_files(|file| kept[file.0 as usize]);
+        kept
+    }
+
+    /// Forgets a part of what is known of programs, what was useful longest ago first, and of files
+    /// that only these had to do with; whether there was anything.
+    ///
+    /// What the runs hold that are not over (`held`) was useful just now; their programs stay, so
+    /// that what they do can be learned.
+    pub(crate) fn forget_oldest(&mut self, held: Vec<bool>) -> bool {
+        let bytes = self.bytes();
+        let is_held = |name: Name| held[name.0 as usize];
+        let mut known = self.by_use(is_held);
+        let mut left = known.iter().map(|&(.., bytes)| bytes).sum::<usize>() / FORGOTTEN_PART;
+        known.sort_unstable();
+        let mut gone: NumberSet<Name> = NumberSet::default();
+        for (_, known, bytes) in known {
+            match known {
+                Known::Pattern(circumstance) => self.memory.forget(circumstance),
+                Known::Program(name) => {
+                    gone.insert(name);
+                    if !is_held(name) {
+                        self.programs.remove(&name);
+                    }
+                }
+            }
+            if left <= bytes {
                 break;
             }
-            let freed = self.programs.remove(&name).map_or(0, |program| program.bytes());
-            excess = excess.saturating_sub(freed);
+            left -= bytes;
         }
         let programs = &self.programs;
-        self.memory.retain(|program| programs.contains_key(&program));
+        self.memory.retain(|program| programs.contains_key(&program) && !gone.contains(&program));
+        self.forget_strays(held);
+        self.bytes() < bytes
+    }
+
+    /// Patterns and programs, each with when it was useful last and the memory that it takes.
+    fn by_use(&self, is_held: impl Fn(Name) -> bool) -> Vec<(u64, Known, usize)> {
+        let used = |(&name, program): (&Name, &Program)| {
+            (name, if is_held(name) { self.ticks } else { program.used })
+        };
+        let mut programs: NumberMap<Name, u64> = self.programs.iter().map(used).collect();
+        let mut known = Vec::with_capacity(programs.len() + self.memory.patterns.len());
+        for (&circumstance, pattern) in &self.memory.patterns {
+            if let Some(used) = pattern.program.and_then(|program| programs.get_mut(&program)) {
+                *used = pattern.used.max(*used);
+            }
+            known.push((pattern.used, Known::Pattern(circumstance), pattern.bytes()));
+        }
+        known.extend(programs.into_iter().map(|(name, used)| {
+            let chain = self.memory.chains.get(&name).map_or(0, Chain::bytes);
+            (used, Known::Program(name), self.programs[&name].bytes() + chain)
+        }));
+        known
     }
 }

@@ -229,3 +229,41 @@ fn of_a_program_that_opens_very_many_files_the_beginning_is_kept() {
     world.start("/bin/reader", "reader");
     assert_eq!(world.predicted()[..2], ["/0", "/1"]);
 }
+
+#[test]
+fn what_ran_of_late_is_still_known_where_memory_is_full() {
+    for matching in [Matching::Paper, Matching::Ours] {
+        let most = 4 << 20;
+        let options =
+            Options { matching, pattern_bytes_max: most, near_files: 0, ..Options::default() };
+        let mut world = World::new(Learner::new(options, Patterns::default()));
+        let files = |program: usize| (0..50).map(move |file| format!("/data/{program}/{file}"));
+        let daemon = world.start("/bin/daemon", "daemon");
+        world.open_all(daemon, ["/etc/daemon.conf", "/etc/daemon.d/1"]);
+        let mut most_known = 0;
+        for program in 0..1000 {
+            let process = world.start(&format!("/bin/p{program}"), "p");
+            world.open_all(process, files(program));
+            world.exit(process);
+            world.forget_decisions();
+            let known = world.learner.patterns().programs().len();
+            assert!(known > most_known / 2, "{matching:?}: {known} of {most_known}");
+            most_known = most_known.max(known);
+        }
+        assert!(most_known < 1000, "{most_known}: memory was full");
+        world.exit(daemon);
+        world.forget_decisions();
+        let daemon = world.start("/bin/daemon", "daemon");
+        world.open(daemon, "/etc/daemon.conf");
+        let known = world.predicted().contains(&"/etc/daemon.d/1".to_owned());
+        assert!(known, "{matching:?}: a run held it");
+        for program in 1000 - most_known / 2..1000 {
+            world.forget_decisions();
+            let process = world.start(&format!("/bin/p{program}"), "p");
+            world.open_all(process, files(program).take(2));
+            let predicted = world.predicted();
+            let known = files(program).skip(2).take(8).all(|file| predicted.contains(&file));
+            assert!(known, "{matching:?}: program {program}");
+        }
+    }
+}

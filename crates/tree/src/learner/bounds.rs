@@ -1,5 +1,7 @@
 //! Whatever programs do, a learner takes a bounded amount of memory.
 
+use std::cmp::Reverse;
+
 use super::Learner;
 use crate::event::{Decision, User};
 use crate::names::Name;
@@ -65,29 +67,39 @@ impl Learner {
     }
 
     /// Keeps what is known within its memory: the older half of the longest course goes first,
-    /// which would not be kept anyhow, then of the patterns what was useful longest ago.
+    /// which would not be kept anyhow, then of patterns and programs what was useful longest ago.
     fn bound(&mut self, littered: bool) {
         let most = self.options.pattern_bytes_max;
-        if littered || self.bytes() > most {
-            self.sweep();
+        if !littered && self.bytes() <= most {
+            return;
         }
-        if self.bytes() <= most {
+        let mut bytes = self.sweep();
+        if bytes <= most {
             return;
         }
         let key = |(user, foresight): &(&User, &mut Foresight)| (foresight.bytes(), **user);
         if let Some((_, longest)) = self.foresights.iter_mut().max_by_key(key) {
             longest.shrink();
-            self.sweep();
+            bytes = self.sweep();
         }
-        let total = self.bytes();
-        if total > most {
-            let excess = (total - most).saturating_add(most / FREED_PART);
-            let largest = self.patterns.users.values_mut().max_by_key(|habits| habits.bytes());
-            if let Some(largest) = largest {
-                largest.shrink(excess);
+        let aim = if bytes > most { most - most / FREED_PART } else { most };
+        while bytes > aim && self.forget_oldest() {
+            bytes = self.sweep();
+        }
+    }
+
+    /// Forgets some of what the programs of one user did, of whom most is known; whether anything
+    /// could be forgotten.
+    fn forget_oldest(&mut self) -> bool {
+        let mut users: Vec<(&User, &mut Habits)> = self.patterns.users.iter_mut().collect();
+        users.sort_by_key(|(_, habits)| Reverse(habits.bytes()));
+        users.into_iter().any(|(user, habits)| {
+            let mut held = vec![false; habits.names.len()];
+            for run in self.runs.values().filter(|run| run.user == *user) {
+                run.names(&mut |name| held[name.0 as usize] = true);
             }
-            self.sweep();
-        }
+            habits.forget_oldest(held)
+        })
     }
 
     /// Memory for what is known, about.
@@ -96,24 +108,33 @@ impl Learner {
         patterns + self.foresights.values().map(Foresight::bytes).sum::<usize>()
     }
 
-    /// Forgets the names that nobody needs any more.
-    fn sweep(&mut self) {
+    /// Forgets the names that nobody needs any more; gives the memory for what is known, without
+    /// the names that only runs hold: these are bounded by themselves, and nothing that could be
+    /// forgotten frees them.
+    fn sweep(&mut self) -> usize {
         self.swept_bytes = 0;
+        let mut held_bytes = 0;
         for (user, habits) in &mut self.patterns.users {
             let mut kept = vec![false; habits.names.len()];
             let mut keep = |name: Name| kept[name.0 as usize] = true;
             habits.names(&mut keep);
-            for run in self.runs.values().filter(|run| run.user == *user) {
-                run.names(&mut keep);
-            }
-            if let Some(outstanding) = self.outstanding.get(user) {
-                outstanding.names(&mut keep);
-            }
             if let Some(foresight) = self.foresights.get(user) {
                 foresight.names(&mut keep);
+            }
+            let mut hold = |name: Name| {
+                if !std::mem::replace(&mut kept[name.0 as usize], true) {
+                    held_bytes += habits.names.bytes_of(name);
+                }
+            };
+            for run in self.runs.values().filter(|run| run.user == *user) {
+                run.names(&mut hold);
+            }
+            if let Some(outstanding) = self.outstanding.get(user) {
+                outstanding.names(&mut hold);
             }
             habits.names.sweep(&kept);
             self.swept_bytes += habits.names.bytes();
         }
+        self.bytes() - held_bytes
     }
 }

@@ -173,17 +173,9 @@ impl Memory {
         }
     }
 
-    /// Forgets the patterns that were used longest ago, until they take less than `bytes`.
-    pub(crate) fn shrink(&mut self, bytes: usize) {
-        let mut patterns: Vec<(u64, u64)> =
-            self.patterns.iter().map(|(&key, pattern)| (pattern.used, key)).collect();
-        patterns.sort_unstable();
-        for (_, key) in patterns {
-            if self.bytes <= bytes {
-                break;
-            }
-            self.bytes -= self.patterns.remove(&key).map_or(0, |pattern| pattern.bytes());
-        }
+    /// Forgets the pattern of a circumstance.
+    pub(crate) fn forget(&mut self, circumstance: u64) {
+        self.bytes -= self.patterns.remove(&circumstance).map_or(0, |pattern| pattern.bytes());
     }
 
     /// Forgets what is known of programs that are not to be kept.
