@@ -54,7 +54,7 @@ pub(crate) use belief::{Beliefs, Cases, Evidence};
 pub(crate) use chain::{Chain, Link};
 pub(crate) use foresight::{Foresight, Soon};
 pub(crate) use invocation::Invocation;
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Memory, Touched};
 pub(crate) use mixer::{KINDS, Mixer, Reasons, Subject};
 pub(crate) use pattern::{ChildEntry, FileEntry, Pattern, RUNS_MAX};
 pub(crate) use sweep::Sweep;

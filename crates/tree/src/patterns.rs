@@ -166,6 +166,15 @@ impl Habits {
         kept
     }
 
+    /// Forgets what is known of files that no pattern has, but those that are `held`: what followed
+    /// more than once in the runs of one program is kept.
+    pub(crate) fn forget_fleeting(&mut self, held: Vec<bool>) {
+        let mut kept = held.clone();
+        self.memory.names_of_patterns(&mut |name| kept[name.0 as usize] = true);
+        self.memory.retain_repeated(|file| kept[file.0 as usize]);
+        self.forget_strays(held);
+    }
+
     /// Forgets a part of what is known of programs, what was useful longest ago first, and of files
     /// that only these had to do with; whether there was anything.
     ///

@@ -2,6 +2,7 @@
 
 mod world;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -265,5 +266,37 @@ fn what_ran_of_late_is_still_known_where_memory_is_full() {
             let known = files(program).skip(2).take(8).all(|file| predicted.contains(&file));
             assert!(known, "{matching:?}: program {program}");
         }
+    }
+}
+
+#[test]
+fn large_files_that_were_read_once_leave_room_for_what_is_read_again() {
+    let options = Options { pattern_bytes_max: 8 << 20, near_files: 0, ..Options::default() };
+    let mut world = World::new(Learner::new(options, Patterns::default()));
+    world.run("/bin/known", "known", &["/etc/known.conf"]);
+    for number in 0..60_000 {
+        let process = Process(1_000_000 + number / 1000);
+        if number % 1000 == 0 {
+            world.event(Event::Found { process, user: User(1000) });
+            world.execute(process, "/bin/convert", "convert");
+        }
+        let file = File { size: Some(100 << 20), ..world::file(&format!("/photos/{number}.raw")) };
+        world.event(Event::Opened { process, file: file.clone(), access: Access::Read });
+        let extents = vec![Range { start: 0, end: 100 << 20 }];
+        world.event(Event::Touched { process, file, extents });
+        if number % 1000 == 999 {
+            world.exit(process);
+        }
+        world.forget_decisions();
+    }
+    for program in 0..200 {
+        let (program, file) = (format!("/bin/p{program}"), format!("/etc/p{program}.conf"));
+        world.run(&program, "p", &[&file]);
+    }
+    for program in ["known", "p0", "p100", "p199"] {
+        world.forget_decisions();
+        world.start(&format!("/bin/{program}"), if program == "known" { program } else { "p" });
+        let predicted = world.predicted();
+        assert!(predicted.contains(&format!("/etc/{program}.conf")), "{program}: {predicted:?}");
     }
 }

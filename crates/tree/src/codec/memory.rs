@@ -7,6 +7,7 @@ use crate::names::Name;
 use crate::numbered::NumberMap;
 use crate::ours::{
     Beliefs, Cases, Chain, ChildEntry, Evidence, FileEntry, Link, Memory, Pattern, RUNS_MAX,
+    Touched,
 };
 
 pub(super) fn encode(memory: &Memory, numbers: &Numbers, writer: &mut Writer) {
@@ -31,10 +32,11 @@ pub(super) fn encode(memory: &Memory, numbers: &Numbers, writer: &mut Writer) {
     }
     encode_chain(&memory.chain, numbers, writer);
     encode_beliefs(&memory.beliefs, numbers, writer);
-    let mut touched: Vec<_> = memory.touched.iter().collect();
-    touched.sort_unstable_by_key(|(name, _)| **name);
+    // In the order in which they were noted.
+    let mut touched: Vec<(&Name, &Touched)> = memory.touched.iter().collect();
+    touched.sort_unstable_by_key(|(_, known)| known.note);
     writer.count(touched.len());
-    for (file, extents) in touched {
+    for (file, Touched { extents, .. }) in touched {
         writer.number(numbers.names[file]);
         writer.count(extents.len());
         for extent in extents {
@@ -117,7 +119,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, names: usize) -> Result<Memory, De
     }
     let chain = decode_chain(reader, names)?;
     let beliefs = decode_beliefs(reader, names)?;
-    let mut touched = NumberMap::default();
+    let mut touched = Vec::new();
     for _ in 0..reader.count()? {
         let file = name(reader, names)?;
         let mut extents = Vec::new();
@@ -128,7 +130,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, names: usize) -> Result<Memory, De
         if damaged || extents.windows(2).any(|pair| pair[0].end > pair[1].start) {
             return Err(reader.damaged());
         }
-        touched.insert(file, extents);
+        touched.push((file, extents));
     }
     Ok(Memory::new(patterns, (chains, chain), beliefs, touched))
 }

@@ -5,8 +5,10 @@ use std::cmp::Reverse;
 use super::Learner;
 use crate::event::{Decision, User};
 use crate::names::Name;
+use crate::numbered::NumberMap;
 use crate::ours::Foresight;
 use crate::patterns::Habits;
+use crate::run::{Run, RunId};
 
 /// Processes known at a time: twice what a kernel allows by default. Beyond it those that did
 /// nothing for longest are forgotten, for their ends must have been lost.
@@ -67,25 +69,26 @@ impl Learner {
     }
 
     /// Keeps what is known within its memory: the older half of the longest course goes first,
-    /// which would not be kept anyhow, then of patterns and programs what was useful longest ago.
+    /// which would not be kept anyhow, then what is known of files that no pattern has, then of
+    /// patterns and programs what was useful longest ago.
     fn bound(&mut self, littered: bool) {
         let most = self.options.pattern_bytes_max;
-        if !littered && self.bytes() <= most {
-            return;
-        }
-        let mut bytes = self.sweep();
-        if bytes <= most {
+        if !littered && self.bytes() <= most || self.sweep() <= most {
             return;
         }
         let key = |(user, foresight): &(&User, &mut Foresight)| (foresight.bytes(), **user);
         if let Some((_, longest)) = self.foresights.iter_mut().max_by_key(key) {
             longest.shrink();
-            bytes = self.sweep();
         }
-        let aim = if bytes > most { most - most / FREED_PART } else { most };
-        while bytes > aim && self.forget_oldest() {
-            bytes = self.sweep();
+        if self.sweep() <= most {
+            return;
         }
+        let runs = &self.runs;
+        for (&user, habits) in &mut self.patterns.users {
+            habits.forget_fleeting(held(runs, user, habits));
+        }
+        let aim = most - most / FREED_PART;
+        while self.sweep() > aim && self.forget_oldest() {}
     }
 
     /// Forgets some of what the programs of one user did, of whom most is known; whether anything
@@ -93,13 +96,8 @@ impl Learner {
     fn forget_oldest(&mut self) -> bool {
         let mut users: Vec<(&User, &mut Habits)> = self.patterns.users.iter_mut().collect();
         users.sort_by_key(|(_, habits)| Reverse(habits.bytes()));
-        users.into_iter().any(|(user, habits)| {
-            let mut held = vec![false; habits.names.len()];
-            for run in self.runs.values().filter(|run| run.user == *user) {
-                run.names(&mut |name| held[name.0 as usize] = true);
-            }
-            habits.forget_oldest(held)
-        })
+        let runs = &self.runs;
+        users.into_iter().any(|(&user, habits)| habits.forget_oldest(held(runs, user, habits)))
     }
 
     /// Memory for what is known, about.
@@ -137,4 +135,13 @@ impl Learner {
         }
         self.bytes() - held_bytes
     }
+}
+
+/// Which of a user's names runs hold that are not over, by number.
+fn held(runs: &NumberMap<RunId, Run>, user: User, habits: &Habits) -> Vec<bool> {
+    let mut held = vec![false; habits.names.len()];
+    for run in runs.values().filter(|run| run.user == user) {
+        run.names(&mut |name| held[name.0 as usize] = true);
+    }
+    held
 }

@@ -24,6 +24,13 @@ pub(crate) struct Link {
     pub(crate) total: u16,
 }
 
+impl Link {
+    /// The names that it and the file before it have.
+    fn names(&self, file: Name) -> [Name; 3] {
+        [file, self.first, self.second]
+    }
+}
+
 /// Which file follows which: first reads of every file in a run only.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chain {
@@ -72,17 +79,21 @@ impl Chain {
         }
         Some((link.first, link.first_times, link.total))
     }
+
     /// Forgets what follows what, unless both are to be kept.
     pub(crate) fn retain(&mut self, kept: impl Fn(Name) -> bool) {
-        let are_kept =
-            |file: Name, link: &Link| [file, link.first, link.second].into_iter().all(&kept);
-        self.links.retain(|&file, link| are_kept(file, link));
+        self.links.retain(|&file, link| link.names(file).into_iter().all(&kept));
+    }
+
+    /// Forgets what followed but once, unless both are to be kept.
+    pub(crate) fn retain_repeated(&mut self, kept: impl Fn(Name) -> bool) {
+        self.links.retain(|&file, link| link.total > 1 || link.names(file).into_iter().all(&kept));
     }
 
     /// All names that are held.
     pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
         for (&file, link) in &self.links {
-            [file, link.first, link.second].into_iter().for_each(&mut *each);
+            link.names(file).into_iter().for_each(&mut *each);
         }
     }
 

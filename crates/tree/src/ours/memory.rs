@@ -18,10 +18,19 @@ pub(crate) const GUESSES_MAX: usize = 1 << 16;
 const GAP_BYTES_MAX: u64 = 64 << 10;
 /// Parts of one file; of more the nearest are joined. A large program has some hundred.
 const PARTS_MAX: usize = 512;
-/// Parts of all files that are known.
+/// Parts of all files that are known. Beyond it those go that were noted longest ago, an eighth at a
+/// time: to find them takes a look at all.
 const ALL_PARTS_MAX: usize = 1 << 18;
 /// Memory for a file of which parts are known, about, beside them.
 const TOUCHED_BYTES: usize = 64;
+
+/// The parts of a file that were read last.
+#[derive(Debug, Clone)]
+pub(crate) struct Touched {
+    pub(crate) extents: Vec<Range<u64>>,
+    /// The number of the note: larger is later.
+    pub(crate) note: u64,
+}
 
 /// The circumstance whose pattern tells of programs, and how they belong to it.
 #[derive(Debug, Clone, Copy)]
@@ -36,24 +45,29 @@ pub(crate) struct Memory {
     pub(crate) chain: Chain,
     pub(crate) beliefs: Beliefs,
     /// The parts of files that were read last; of others, the whole was.
-    pub(crate) touched: NumberMap<Name, Vec<Range<u64>>>,
+    pub(crate) touched: NumberMap<Name, Touched>,
     /// How many these are.
     parts: usize,
+    /// How often parts were noted.
+    notes: u64,
     /// Memory of the patterns, about.
     bytes: usize,
 }
 
 impl Memory {
-    /// A memory of these.
+    /// A memory of these; parts in the order in which they were noted.
     pub(crate) fn new(
         patterns: NumberMap<u64, Pattern>,
         (chains, chain): (NumberMap<Name, Chain>, Chain),
         beliefs: Beliefs,
-        touched: NumberMap<Name, Vec<Range<u64>>>,
+        touched: Vec<(Name, Vec<Range<u64>>)>,
     ) -> Self {
         let bytes = patterns.values().map(Pattern::bytes).sum();
-        let parts = touched.values().map(Vec::len).sum();
-        Self { patterns, chains, chain, beliefs, touched, parts, bytes }
+        let mut memory = Self { patterns, chains, chain, beliefs, bytes, ..Self::default() };
+        for (file, extents) in touched {
+            memory.note(file, extents);
+        }
+        memory
     }
 
     /// Takes a run into the pattern of a circumstance.
@@ -100,22 +114,42 @@ impl Memory {
         let extents = joined(extents);
         let read: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
         let size = size.or(extents.last().map(|extent| extent.end)).unwrap_or(0);
-        self.parts -= self.touched.remove(&file).map_or(0, |known| known.len());
+        self.parts -= self.touched.remove(&file).map_or(0, |known| known.extents.len());
         if size < PARTS_BYTES_MIN || read == 0 {
             return;
         }
         // That all of it is read is worth knowing: of a large one nobody saw less is fetched.
         let extents =
             if read >= size / 8 * 7 { vec![Range { start: 0, end: size }] } else { extents };
-        if self.parts + extents.len() <= ALL_PARTS_MAX {
-            self.parts += extents.len();
-            self.touched.insert(file, extents);
+        self.note(file, extents);
+    }
+
+    fn note(&mut self, file: Name, extents: Vec<Range<u64>>) {
+        self.parts += extents.len();
+        self.notes += 1;
+        let replaced = self.touched.insert(file, Touched { extents, note: self.notes });
+        self.parts -= replaced.map_or(0, |known| known.extents.len());
+        if self.parts > ALL_PARTS_MAX {
+            self.forget_parts();
+        }
+    }
+
+    /// Forgets an eighth of the parts, those that were noted longest ago.
+    fn forget_parts(&mut self) {
+        let mut notes: Vec<(u64, Name)> =
+            self.touched.iter().map(|(&file, known)| (known.note, file)).collect();
+        notes.sort_unstable();
+        for (_, file) in notes {
+            if self.parts <= ALL_PARTS_MAX / 8 * 7 {
+                break;
+            }
+            self.parts -= self.touched.remove(&file).map_or(0, |known| known.extents.len());
         }
     }
 
     /// The parts of a file to fetch; none: the whole.
     pub(crate) fn extents(&self, file: Name) -> Vec<Range<u64>> {
-        self.touched.get(&file).cloned().unwrap_or_default()
+        self.touched.get(&file).map(|known| known.extents.clone()).unwrap_or_default()
     }
 
     /// Memory, about.
@@ -186,11 +220,17 @@ impl Memory {
         self.bytes = self.patterns.values().map(Pattern::bytes).sum();
     }
 
+    /// Forgets what followed but once, in the runs of one executable, of files that are not to be
+    /// kept.
+    pub(crate) fn retain_repeated(&mut self, kept: impl Fn(Name) -> bool) {
+        self.chains.values_mut().for_each(|chain| chain.retain_repeated(&kept));
+    }
+
     /// Forgets what is known of no program in particular, but of files that are not to be kept.
     pub(crate) fn retain_files(&mut self, kept: impl Fn(Name) -> bool) {
         self.chain.retain(&kept);
         self.touched.retain(|file, _| kept(*file));
-        self.parts = self.touched.values().map(Vec::len).sum();
+        self.parts = self.touched.values().map(|known| known.extents.len()).sum();
     }
 
     /// All names that are held.
@@ -202,15 +242,20 @@ impl Memory {
 
     /// The names that are held because of what one program or another did.
     pub(crate) fn names_of_programs(&self, each: &mut impl FnMut(Name)) {
-        for pattern in self.patterns.values() {
-            pattern.program.iter().for_each(|&program| each(program));
-            pattern.files.iter().for_each(|file| each(file.name));
-        }
+        self.names_of_patterns(each);
         for (&executable, chain) in &self.chains {
             each(executable);
             chain.names(each);
         }
         self.beliefs.own.keys().for_each(|(program, _)| each(*program));
+    }
+
+    /// The names in patterns.
+    pub(crate) fn names_of_patterns(&self, each: &mut impl FnMut(Name)) {
+        for pattern in self.patterns.values() {
+            pattern.program.iter().for_each(|&program| each(program));
+            pattern.files.iter().for_each(|file| each(file.name));
+        }
     }
 }
 
@@ -234,5 +279,24 @@ pub(super) fn joined(mut extents: Vec<Range<u64>>) -> Vec<Range<u64>> {
         }
         extents = joined;
         gap = gap.saturating_mul(2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_parts_those_that_were_read_longest_ago_are_forgotten() {
+        let mut memory = Memory::default();
+        let count = u32::try_from(ALL_PARTS_MAX).unwrap() + 1000;
+        for file in 0..count {
+            memory.touched(Name(file), Some(PARTS_BYTES_MIN), vec![Range { start: 0, end: 1 }]);
+            // One that is read all the time is never the oldest.
+            memory.touched(Name(0), Some(PARTS_BYTES_MIN), vec![Range { start: 0, end: 1 }]);
+        }
+        let knows = |file| !memory.extents(Name(file)).is_empty();
+        assert!(knows(0) && !knows(1) && knows(count / 2) && knows(count - 1));
+        assert!(memory.touched.len() <= ALL_PARTS_MAX);
     }
 }
