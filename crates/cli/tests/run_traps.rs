@@ -121,6 +121,37 @@ fn what_became_a_link_to_a_file_that_the_user_may_not_read_is_not_read() {
 }
 
 #[test]
+fn what_a_program_is_denied_that_gave_up_roots_rights_is_not_learned_as_roots() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"), Facility::Tool("python3"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let denied = ["by-cat", "by-a-fork"].map(|name| dir.create(name, "root's alone"));
+    let (denied_program, read) = (script(&dir, "by-exec", "true"), dir.create("read", "root's"));
+    let open = |path: &Path, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        fs::set_permissions(path, mode).expect("ours");
+    };
+    open(dir.path(), 0o755);
+    denied.iter().for_each(|path| open(path, 0o600));
+    open(&denied_program, 0o700);
+    let as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    let forks = format!("import os; os.setuid(65534); os.fork() or open({:?})", denied[1]);
+    let text = format!(
+        "{as_nobody} cat {}\n{as_nobody} {}\npython3 -c '{forks}; os.wait()'\ncat {}",
+        denied[0].display(),
+        denied_program.display(),
+        read.display()
+    );
+    let (script, trace) = (script(&dir, "script", &text), dir.join("trace"));
+    let run = nearfirst(&state, &["run", "--record"]).arg(&trace).arg("--").arg(&script).run();
+    assert_eq!(run.stderr().matches("Permission denied").count(), 3, "{}", run.stderr());
+    let trace = fs::read_to_string(trace).expect("recorded");
+    let files: Vec<_> = trace.lines().filter_map(|line| line.strip_prefix("file ")).collect();
+    let learned = |path: &Path| files.iter().any(|it| it.split(' ').nth(1) == path.to_str());
+    assert!(denied.iter().chain([&denied_program]).all(|path| !learned(path)), "{trace}");
+    assert!(learned(&read), "{trace}");
+}
+
+#[test]
 fn a_file_that_went_to_tape_is_not_recalled() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());

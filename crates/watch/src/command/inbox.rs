@@ -31,8 +31,8 @@ pub(super) struct Call {
 #[derive(Debug)]
 pub(super) enum What {
     /// A process is seen for the first time: who made it, a descriptor that tells of its end, and
-    /// whether its names are not ours. That is asked while it waits to go on, as it may be about to
-    /// go where they are not.
+    /// whether its names or its rights are not ours. That is asked while it waits to go on, as it may be
+    /// about to go where they are not.
     Met { parent: u32, end: Option<OwnedFd>, is_elsewhere: bool },
     /// It is about to run another program.
     Executes { whole: Vec<u8>, folder: Arc<[u8]> },
@@ -42,6 +42,8 @@ pub(super) enum What {
     Opens { whole: Vec<u8>, flags: u32 },
     /// It is about to change what names mean to it.
     ChangesRoot,
+    /// It has another user's rights by now.
+    BecameAnothers,
 }
 
 /// Shared by the listener, which must not wait, and the observer.
@@ -68,7 +70,7 @@ impl Call {
                     program.as_ref().map_or(0, Vec::len) + words.sum::<usize>()
                 }
                 What::Opens { whole, .. } => whole.len(),
-                What::Met { .. } | What::ChangesRoot => 0,
+                What::Met { .. } | What::ChangesRoot | What::BecameAnothers => 0,
             }
     }
 }

@@ -113,7 +113,7 @@ impl Listener {
     }
 
     /// What comes to light with a call: its process, what that runs, and what it asks for.
-    fn seen(&mut self, told: &Told, at: Duration) -> [Option<Call>; 3] {
+    fn seen(&mut self, told: &Told, at: Duration) -> [Option<Call>; 4] {
         let thread = told.pid;
         let (process, met) = match self.known.process_of(thread) {
             Some(process) => (process, None),
@@ -123,7 +123,14 @@ impl Listener {
         let ran = self.known.of(process).is_some_and(|known| std::mem::take(&mut known.executes));
         let ran =
             ran.then(|| What::Runs { program: link(thread, "exe"), arguments: arguments(thread) });
-        [met.map(call), ran.map(call), self.asked(told, process).map(call)]
+        let asked = self.asked(told, process);
+        // Who gives up rights runs a program next, or one that another's rights come with. To be told of
+        // the giving up itself would have a signal interrupt it, which no program expects.
+        let may_have_changed =
+            met.is_none() && (ran.is_some() || matches!(asked, Some(What::Executes { .. })));
+        let became =
+            (may_have_changed && parents::is_anothers(thread)).then_some(What::BecameAnothers);
+        [met, became, ran, asked].map(|what| what.map(call))
     }
 
     /// Finds the process of a thread that was not seen before.
@@ -144,7 +151,7 @@ impl Listener {
             return (process, None);
         }
         let end = own.or_else(|| open(process));
-        let is_elsewhere = parents::is_elsewhere(process);
+        let is_elsewhere = parents::is_elsewhere(process) || parents::is_anothers(process);
         (process, Some(What::Met { parent, end, is_elsewhere }))
     }
 

@@ -67,7 +67,8 @@ struct Seen {
     executes: Option<Executes>,
     /// Names that it is about to open.
     opens: Vec<Opens>,
-    /// Whether its names mean something else than ours: it lives in a container or a changed root.
+    /// Whether its names mean something else than ours, as it lives in a container or a changed root, or
+    /// it has not our rights: what it is denied we might read.
     is_elsewhere: bool,
 }
 
@@ -206,6 +207,10 @@ impl Observer {
                 self.runs(process, program, arguments, events);
             }
             What::ChangesRoot => seen.is_elsewhere = true,
+            What::BecameAnothers => {
+                self.settle_last(process, events);
+                self.processes.entry(process).and_modify(|seen| seen.is_elsewhere = true);
+            }
             What::Met { .. } => {}
         }
         self.unsettled.insert(process);

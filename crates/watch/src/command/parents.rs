@@ -1,4 +1,4 @@
-//! Where a process comes from, and whether its names are ours.
+//! Where a process comes from, and whether its names and its rights are ours.
 
 use std::sync::OnceLock;
 
@@ -30,9 +30,39 @@ pub(super) fn is_elsewhere(number: u32) -> bool {
     of(number).iter().zip(own).any(|(theirs, own)| theirs.is_some() && theirs != own)
 }
 
+/// Whether the kernel judges what a process may open by another user's rights than ours. One that is
+/// gone has none.
+pub(super) fn is_anothers(number: u32) -> bool {
+    let user = file_user(&status(number));
+    user.is_some_and(|user| user != rustix::process::geteuid().as_raw())
+}
+
+/// The last of four: the real one, the effective, the saved, and the one that counts for files.
+fn file_user(status: &str) -> Option<u32> {
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(3)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use testkit::{Facility, skip_unless};
+
     use super::*;
+
+    #[test]
+    fn a_process_that_gave_up_its_rights_is_anothers() {
+        skip_unless!(Facility::Root);
+        assert!(!is_anothers(std::process::id()));
+        let mut child = Command::new("sleep").arg("1000").uid(65534).spawn().expect("it is there");
+        assert!(is_anothers(child.id()));
+        child.kill().expect("ours");
+        child.wait().expect("ended");
+        assert!(!is_anothers(child.id()), "it is gone");
+        assert_eq!(file_user("Name:\tx\nUid:\t1\t2\t3\t4\n"), Some(4));
+    }
 
     #[test]
     fn a_process_comes_from_those_that_started_it() {
