@@ -87,8 +87,15 @@ fn what_is_printed_at_once_is_printed_once_though_the_file_begins_with_a_mark() 
     let text =
         "\u{feff}".to_owned() + &"a line of foo and a few words more to fill it\n".repeat(count);
     let (_slow, path, _held) = end_near(text.into_bytes());
-    let output = nearfirst(&Dir::new(), ["grep", "--unordered", "foo"]).arg(&path).run();
-    assert_eq!(output.stdout().iter().filter(|&&byte| byte == b'\n').count(), count);
+    for flags in [&["foo"][..], &["-b", "foo"], &["^a line"]] {
+        let cmd = nearfirst(&Dir::new(), ["grep", "--unordered"]);
+        let output = flags.iter().fold(cmd, testkit::Cmd::arg).arg(&path).run();
+        assert_eq!(output.text().lines().count(), count, "{flags:?}");
+        assert_eq!(
+            output.text().lines().filter(|line| line.starts_with("0:")).count(),
+            usize::from(flags.len() > 1)
+        );
+    }
 }
 
 #[test]

@@ -131,7 +131,9 @@ fn what_a_program_is_denied_that_gave_up_roots_rights_is_not_learned_as_roots() 
         fs::set_permissions(path, mode).expect("ours");
     };
     open(dir.path(), 0o755);
-    denied.iter().for_each(|path| open(path, 0o600));
+    for path in &denied {
+        open(path, 0o600);
+    }
     open(&denied_program, 0o700);
     let as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
     let forks = format!("import os; os.setuid(65534); os.fork() or open({:?})", denied[1]);

@@ -103,7 +103,7 @@ impl Bindings {
         let longest = bound.max_by_key(|binding| binding.prefix.components().count())?;
         let store = Name::from(&*longest.store);
         // Names that a file of SQLite's gives would be in its folder, and are in the one that is bound.
-        let is_file = store.path().is_some();
+        let is_file = store.path().is_some() && !longest.store.starts_with("sqlite:");
         Some(if is_file { Name::from(format!("sqlite:{}", longest.store)) } else { store })
     }
 }
@@ -152,6 +152,9 @@ mod tests {
             [[bind]]
             prefix = "/files"
             store = "/other/names.db"
+            [[bind]]
+            prefix = "/kept"
+            store = "sqlite:/other/names.db"
             [other]
             key = 1
             "#,
@@ -161,6 +164,7 @@ mod tests {
             ("/staff/new/", Some("postgres://h/staff")),
             ("/staff/old/", Some("sqlite:///old.db")),
             ("/files/", Some("sqlite:/other/names.db")),
+            ("/kept/", Some("sqlite:/other/names.db")),
             ("/staffing", None),
             ("staff", None),
             ("s3://staff", None),

@@ -106,7 +106,9 @@ impl Scheduler {
         for id in sets {
             self.release_held_of(id, &mut devices);
         }
-        devices.iter().for_each(|&device| self.look_at_device(device));
+        for &device in &devices {
+            self.look_at_device(device);
+        }
         !devices.is_empty()
     }
 

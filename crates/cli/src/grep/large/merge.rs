@@ -144,7 +144,8 @@ impl<'a, M: Matcher> Merge<'a, M> {
             && !self.method.format.stats
             && self.method.nul != Nul::Leave
             && part.tally.events > 0;
-        if settled && part.may_be_encoded && is_marked(&self.source)? {
+        let counts_now = settled || self.waiting.is_none();
+        if counts_now && part.may_be_encoded && is_marked(&self.source)? {
             self.marked = true;
             return Ok(Rest::None);
         }

@@ -98,8 +98,10 @@ impl Run<'_> {
         let first = bench();
         let unordered = settings.asked.unordered && is_free_of_order(&first.searcher, &method);
         let source = Source { file: self.file, path: self.haystack.path(), costs: self.costs };
-        // What is printed at once cannot be taken back.
-        if unordered && settings.sniff && part::is_marked(&source)? {
+        let method = Method { at_once: unordered, ..method };
+        // Where bytes are counted, those of a mark are not.
+        let counts_bytes = settings.format.lines.byte_offset || settings.format.stats;
+        if unordered && settings.sniff && counts_bytes && part::is_marked(&source)? {
             return Ok(Scanned::Encoded);
         }
         let avoids_nul = settings.pattern.as_ref().is_some_and(Pattern::avoids_nul);
@@ -136,6 +138,7 @@ impl Run<'_> {
             nul: if named { settings.nul_named } else { settings.nul_found },
             mapped: if named { settings.map_named } else { settings.map_found },
             sniff: settings.sniff,
+            at_once: false,
             separator: if settings.asked.null_data { 0 } else { b'\n' },
         }
     }

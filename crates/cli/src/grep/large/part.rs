@@ -16,8 +16,8 @@ use super::super::search::begins_with_mark;
 use super::sparse::Stretched;
 use super::upset;
 
-/// Bytes of the longest byte-order mark.
-const MARK_BYTES_MAX: u64 = 3;
+/// Of UTF-8, which is searched as it is.
+const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// ripgrep reads this much at a time, and looks for a NUL byte in it before it
 /// looks for matches.
 pub(super) const BINARY_HEAD_BYTES: usize = 64 * 1024;
@@ -39,6 +39,8 @@ pub(super) struct Method<'a> {
     pub(super) mapped: bool,
     /// A byte-order mark at the start of the file counts.
     pub(super) sniff: bool,
+    /// What is found is printed as it comes: of UTF-8 the mark is passed over.
+    pub(super) at_once: bool,
     pub(super) separator: u8,
 }
 
@@ -130,8 +132,7 @@ pub(super) struct Part {
     pub(super) after_owed: usize,
     /// The file begins with a byte-order mark: it cannot be searched in chunks.
     pub(super) marked: bool,
-    /// It has NUL bytes, as text of a file with such a mark has, and a match that would settle the
-    /// search.
+    /// It has NUL bytes, as UTF-16 has, and a match that would settle the search or be printed at once.
     pub(super) may_be_encoded: bool,
     /// A NUL byte in the head of the file.
     pub(super) head_nul: Option<u64>,
@@ -269,6 +270,12 @@ impl<M: Matcher> Bench<M> {
         offset: u64,
         bytes: &[u8],
     ) -> io::Result<Part> {
+        if offset == 0 && method.sniff && method.at_once && bytes.starts_with(UTF8_MARK) {
+            let (_, text) = bytes.split_at(UTF8_MARK.len());
+            let mut part = self.search(method, source, UTF8_MARK.len() as u64, text)?;
+            look_at_start(&Method { sniff: false, ..*method }, source, bytes, &mut part)?;
+            return Ok(part);
+        }
         let mut part = Part::default();
         if offset == 0 {
             look_at_start(method, source, bytes, &mut part)?;
@@ -290,7 +297,7 @@ impl<M: Matcher> Bench<M> {
         part.may_be_encoded = method.sniff
             && offset > 0
             && part.tally.events > 0
-            && method.format.kind.stops_at_match()
+            && (method.at_once || method.format.kind.stops_at_match())
             && memchr::memchr(0, given).is_some();
         // Of a search that ends before it, nobody learns of the byte.
         let is_full = self.searcher.max_matches().is_some_and(|most| part.tally.events >= most);
@@ -467,7 +474,7 @@ fn before_block(bytes: &[u8], offset: u64, nul: usize, separator: u8) -> &[u8] {
 /// Those of reading.
 pub(super) fn is_marked(source: &Source<'_>) -> io::Result<bool> {
     let size = source.costs.local().status(source.file)?.size;
-    seen(source, &(0..size.min(MARK_BYTES_MAX)), begins_with_mark)
+    seen(source, &(0..size.min(UTF8_MARK.len() as u64)), begins_with_mark)
 }
 
 /// Notes what the start of the file, of which `bytes` are at hand, says of all of it.

@@ -86,8 +86,8 @@ pub fn import(
 }
 
 /// A day, and the half of one that a clock which shows the time of day goes back by in a night only.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const HALF_A_DAY: Duration = Duration::from_secs(12 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
+const HALF_A_DAY: Duration = Duration::from_hours(12);
 
 struct Import<A, I> {
     processes: Processes,
