@@ -37,6 +37,8 @@ pub struct Learner {
     next_prediction: u64,
     /// Files recorded in all runs.
     files: usize,
+    /// Files that all runs watch for or have planned.
+    watched: usize,
     /// Bytes of names after the last sweep.
     swept_bytes: usize,
 }
@@ -65,6 +67,7 @@ impl Learner {
             next_run: 0,
             next_prediction: 0,
             files: 0,
+            watched: 0,
             swept_bytes: 0,
         }
     }
@@ -153,6 +156,7 @@ impl Learner {
         all.sort_unstable_by_key(|(id, _)| *id);
         for (_, run) in all {
             self.files -= run.opened.len();
+            self.watched -= run.working.watched();
             for prediction in run.predictions {
                 self.abandon(run.user, prediction, decisions);
             }

@@ -17,6 +17,9 @@ pub(crate) const FILES_MAX: usize = 1 << 16;
 /// Files of all runs that are recorded: some tens of megabytes of memory, whatever runs.
 pub(crate) const ALL_FILES_MAX: usize = 1 << 20;
 
+/// Files of all runs that are watched for or planned, about: some tens of megabytes.
+pub(crate) const ALL_WATCHED_MAX: usize = 1 << 20;
+
 /// A run of a program.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -46,6 +49,17 @@ pub(crate) struct Run {
 pub(crate) enum Working {
     Paper(paper::Working),
     Ours(Box<ours::Working>),
+}
+
+impl Working {
+    /// Files that are watched for, and those that are planned: bounded for all runs together. The
+    /// paper's rules share what they expect with their trees.
+    pub(crate) fn watched(&self) -> usize {
+        match self {
+            Self::Paper(_) => 0,
+            Self::Ours(working) => working.watched(),
+        }
+    }
 }
 
 impl Run {

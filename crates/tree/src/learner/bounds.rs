@@ -8,7 +8,7 @@ use crate::names::Name;
 use crate::numbered::NumberMap;
 use crate::ours::Foresight;
 use crate::patterns::Habits;
-use crate::run::{Run, RunId};
+use crate::run::{ALL_WATCHED_MAX, Run, RunId};
 
 /// Processes known at a time: twice what a kernel allows by default. Beyond it those that did
 /// nothing for longest are forgotten, for their ends must have been lost.
@@ -22,7 +22,18 @@ const FREED_PART: usize = 8;
 /// Bytes of names from which on it is worth to look for those that nobody needs any more.
 const SWEPT_BYTES_MIN: usize = 4 << 20;
 
+/// One run may take this part of the room that all others have left: however large the first ones
+/// are, there is some for the next.
+const ROOM_PART: usize = 8;
+/// Files that each run may watch for and plan in any case: more than are told at first.
+const ROOM_MIN: usize = 64;
+
 impl Learner {
+    /// How many files a run may watch for and plan, by what others do.
+    pub(super) fn room(&self) -> usize {
+        (ALL_WATCHED_MAX.saturating_sub(self.watched) / ROOM_PART).max(ROOM_MIN)
+    }
+
     pub(super) fn bound_processes(&mut self, decisions: &mut Vec<Decision>) {
         if self.processes.len() <= PROCESSES_MAX {
             return;
@@ -144,4 +155,55 @@ fn held(runs: &NumberMap<RunId, Run>, user: User, habits: &Habits) -> Vec<bool> 
         run.names(&mut |name| held[name.0 as usize] = true);
     }
     held
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::event::{Access, Event, File, Process};
+    use crate::options::Options;
+    use crate::patterns::Patterns;
+
+    fn file(path: &str) -> File {
+        File { path: Arc::from(path.as_bytes()), identity: None, size: None }
+    }
+
+    fn start(learner: &mut Learner, process: Process) {
+        let now = Duration::ZERO;
+        learner.on(Event::Found { process, user: User(0) }, now);
+        let (program, folder) = (file("/bin/reader"), Arc::from(&b"/"[..]));
+        let arguments = vec![Arc::from(&b"reader"[..])];
+        learner.on(Event::Executed { process, program, arguments, folder }, now);
+    }
+
+    #[test]
+    fn many_runs_of_what_once_read_very_much_share_their_room() {
+        let mut learner = Learner::new(Options::default(), Patterns::default());
+        start(&mut learner, Process(0));
+        for number in 0..30_000 {
+            let file = file(&format!("/data/{number}"));
+            let opened = Event::Opened { process: Process(0), file, access: Access::Read };
+            learner.on(opened, Duration::ZERO);
+        }
+        learner.on(Event::Exited { process: Process(0) }, Duration::ZERO);
+        for process in 1..=100 {
+            start(&mut learner, Process(process));
+        }
+        let watched = |learner: &Learner| {
+            learner.runs.values().map(|run| run.working.watched()).collect::<Vec<_>>()
+        };
+        let each = watched(&learner);
+        assert_eq!(each.iter().sum::<usize>(), learner.watched);
+        assert!(learner.watched <= ALL_WATCHED_MAX + 100 * ROOM_MIN, "{}", learner.watched);
+        assert!(each.iter().all(|&watched| watched >= ROOM_MIN), "{each:?}");
+        for process in 1..=50 {
+            learner.on(Event::Exited { process: Process(process) }, Duration::ZERO);
+        }
+        assert_eq!(watched(&learner).iter().sum::<usize>(), learner.watched);
+        learner.on(Event::Lost { process: None }, Duration::ZERO);
+        assert_eq!(learner.watched, 0);
+    }
 }

@@ -26,6 +26,7 @@ impl Learner {
 
     fn finish(&mut self, mut run: Run, decisions: &mut Vec<Decision>) {
         self.files -= run.opened.len();
+        self.watched -= run.working.watched();
         self.close(&mut run, decisions);
         let Some(habits) = self.patterns.users.get_mut(&run.user) else { return };
         habits.add(run.program, Account { runs: 1, ..Account::default() });

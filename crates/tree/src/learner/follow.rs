@@ -80,7 +80,7 @@ impl Learner {
         if ours {
             self.foresight(user);
         }
-        let options = self.options_now(user);
+        let (room, options) = (self.room(), self.options_now(user));
         let Some(habits) = self.patterns.users.get_mut(&user) else { return };
         let working = match self.options.matching {
             Matching::Paper => {
@@ -93,10 +93,11 @@ impl Learner {
                 (program, file),
                 invocation,
                 (session, replaced, habits.window),
-                &options,
+                (room, &options),
             ))),
         };
         self.files += 1;
+        self.watched += working.watched();
         let run = Run {
             user,
             program,
@@ -245,7 +246,7 @@ impl Learner {
         decisions: &mut Vec<Decision>,
     ) {
         let Some(user) = self.runs.get(&id).map(|run| run.user) else { return };
-        let options = self.options_now(user);
+        let (room, options) = (self.room(), self.options_now(user));
         let Some(run) = self.runs.get_mut(&id) else { return };
         let Some(habits) = self.patterns.users.get_mut(&user) else { return };
         let at = now.saturating_sub(run.started);
@@ -257,7 +258,11 @@ impl Learner {
             }
             Working::Ours(working) if first => {
                 let known = (&mut habits.memory, &habits.names);
-                working.opened(known, (name, access), at, (&run.opened, near), &options)
+                let file = (name, access);
+                self.watched -= working.watched();
+                let advice = working.opened(known, file, at, (&run.opened, near), (room, &options));
+                self.watched += working.watched();
+                advice
             }
             Working::Ours(_) => return,
         };

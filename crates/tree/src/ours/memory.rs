@@ -162,12 +162,19 @@ impl Memory {
             + self.parts * size_of::<Range<u64>>()
     }
 
-    /// What the programs that a run invokes will probably read, from the run's start on.
-    pub(crate) fn below(&self, program: Name, from: From, least: f32) -> Vec<Guess> {
+    /// What the programs that a run invokes will probably read, from the run's start on: so many
+    /// files at most, of that chance at least.
+    pub(crate) fn below(
+        &self,
+        program: Name,
+        from: From,
+        (most, least): (usize, f32),
+    ) -> Vec<Guess> {
         let mut guesses = Vec::new();
         let mut seen = NumberSet::default();
         seen.insert(from.0);
-        self.descend(program, from, (0, 1.0), least, DEPTH_MAX, &mut seen, &mut guesses);
+        let bounds = (most.min(GUESSES_MAX), least);
+        self.descend(program, from, (0, 1.0), bounds, DEPTH_MAX, &mut seen, &mut guesses);
         guesses
     }
 
@@ -177,7 +184,7 @@ impl Memory {
         program: Name,
         from: From,
         (start, chance): (u32, f32),
-        least: f32,
+        (most, least): (usize, f32),
         depth: usize,
         seen: &mut NumberSet<u64>,
         guesses: &mut Vec<Guess>,
@@ -186,6 +193,9 @@ impl Memory {
         for child in &pattern.children {
             let evidence = Evidence::of_child(child.history, pattern.runs, from.1);
             let chance = chance * self.beliefs.chance(program, evidence);
+            if guesses.len() >= most {
+                return;
+            }
             if chance < least || depth == 0 || !seen.insert(child.invocation) {
                 continue;
             }
@@ -196,14 +206,15 @@ impl Memory {
                 let own = (Some(file.history), known.runs);
                 let evidence = Evidence::of_file(Alike::Exact, own, own, Kind::Literal, false);
                 let chance = chance * self.beliefs.chance(program, evidence);
-                if chance >= least && guesses.len() < GUESSES_MAX {
+                if chance >= least && guesses.len() < most {
                     let at = Duration::from_millis(u64::from(start.saturating_add(file.at)));
                     let order = file.order;
                     guesses.push(Guess { file: file.name, at, order, chance, below: true });
                 }
             }
             let from = From(child.invocation, Bond::Below);
-            self.descend(program, from, (start, chance), least, depth - 1, seen, guesses);
+            let start = (start, chance);
+            self.descend(program, from, start, (most, least), depth - 1, seen, guesses);
         }
     }
 

@@ -1,5 +1,8 @@
 //! Which files and programs the last runs under one circumstance had.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
 use crate::event::Access;
 use crate::names::Name;
 
@@ -88,6 +91,19 @@ impl Pattern {
         Some(&self.files[place])
     }
 
+    /// So many of its files at most, by name: those that the most runs had, of these the first.
+    pub(crate) fn fullest(&self, most: usize) -> Cow<'_, [FileEntry]> {
+        if self.files.len() <= most {
+            return Cow::Borrowed(&self.files);
+        }
+        let mut files = self.files.clone();
+        let rank = |file: &FileEntry| (Reverse(file.history.count_ones()), file.order, file.name);
+        files.select_nth_unstable_by_key(most, rank);
+        files.truncate(most);
+        files.sort_unstable_by_key(|file| file.name);
+        Cow::Owned(files)
+    }
+
     /// Memory, about.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
@@ -156,5 +172,17 @@ mod tests {
                 prop_assert_eq!(pattern.file(Name(name)).map_or(0, |entry| entry.history), history);
             }
         }
+    }
+
+    #[test]
+    fn of_too_many_files_those_are_looked_at_that_most_runs_had() {
+        let mut pattern = Pattern::default();
+        pattern.learn(&[1, 2, 3, 4].map(entry), &[]);
+        pattern.learn(&[2, 4, 5].map(entry), &[]);
+        let names = |most| pattern.fullest(most).iter().map(|file| file.name.0).collect::<Vec<_>>();
+        assert_eq!(names(9), [1, 2, 3, 4, 5]);
+        assert_eq!(names(3), [1, 2, 4]);
+        assert_eq!(names(1), [2]);
+        assert!(names(0).is_empty());
     }
 }

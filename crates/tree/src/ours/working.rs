@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::belief::{Alike, Bond, Kind};
 use super::chain::ahead;
-use super::memory::From;
+use super::memory::{From, GUESSES_MAX};
 use super::template::{expand, is_template, templates};
 use super::{ChildEntry, Evidence, FileEntry, Invocation, Memory, Pattern, Sweep, Trail};
 use crate::event::Access;
@@ -24,6 +24,9 @@ const LATEST_MAX: usize = 8;
 const CHILDREN_MAX: usize = 1 << 13;
 /// Files that are watched for whether they come, whether they were predicted or not.
 const CANDIDATES_MAX: usize = 1 << 16;
+/// Files of a pattern of all runs of a program that are looked at: it has what the last runs of any
+/// arguments had, and would else make each run cost what the largest one read.
+const GENERAL_MAX: usize = 1 << 13;
 /// Chance under which a file is not even watched for.
 const CHANCE_WATCHED: f32 = 0.05;
 /// Files that are predicted and have not come, at least: few enough that a pattern that does not
@@ -122,14 +125,15 @@ pub(crate) struct Working {
 
 impl Working {
     /// A run that begins: a `session` if it is a shell that will be told what to do; `replaced` if
-    /// its program is another file than before; `window` files ahead.
+    /// its program is another file than before; `window` files ahead. It may watch for and plan
+    /// `room` files.
     pub(crate) fn new(
         memory: &Memory,
         names: &mut Names,
         (program, executable): (Name, Name),
         invocation: Invocation,
         (session, replaced, window): (bool, bool, usize),
-        options: &Options,
+        (room, options): (usize, &Options),
     ) -> Self {
         let mut working = Self {
             program,
@@ -156,11 +160,17 @@ impl Working {
             sweep: Sweep::default(),
             latest: session.then(VecDeque::new),
         };
-        working.expect(memory, names, replaced, options);
+        working.expect(memory, names, replaced, (room, options));
         working
     }
 
-    fn expect(&mut self, memory: &Memory, names: &mut Names, replaced: bool, options: &Options) {
+    fn expect(
+        &mut self,
+        memory: &Memory,
+        names: &mut Names,
+        replaced: bool,
+        (room, options): (usize, &Options),
+    ) {
         let known = self.known(memory);
         let (Some((own_alike, own)), Some((_, general))) = (known.first(), known.last()) else {
             return;
@@ -170,7 +180,11 @@ impl Working {
             let reads = |file: &&FileEntry| file.access == Access::Read;
             // Its own file is in memory already.
             let others = |file: &&FileEntry| file.name != self.executable;
-            for file in pattern.files.iter().filter(reads).filter(others) {
+            let most = match alike {
+                Alike::Exact | Alike::Shape => room,
+                Alike::Program | Alike::Executable => room.min(GENERAL_MAX),
+            };
+            for file in pattern.fullest(most).iter().filter(reads).filter(others) {
                 let path = names.path(file.name);
                 let template = is_template(path);
                 // A run of the same arguments says by itself what follows from them.
@@ -209,9 +223,15 @@ impl Working {
         }
         let mut guesses: Vec<(Guess, Evidence)> = guesses.into_values().collect();
         guesses.sort_unstable_by_key(|(guess, _)| (guess.at, guess.order, guess.file));
-        guesses.truncate(CANDIDATES_MAX);
+        let is_expected = |guess: &Guess| guess.chance >= options.chance_min;
+        // What is expected is watched for and planned, and so counts twice.
+        let most = CANDIDATES_MAX.min(room / 2);
+        if guesses.len() > most {
+            guesses.retain(|(guess, _)| is_expected(guess));
+            guesses.truncate(most);
+        }
         for (guess, evidence) in guesses {
-            let expected = guess.chance >= options.chance_min;
+            let expected = is_expected(&guess);
             self.expected += usize::from(expected);
             let chance = guess.chance;
             let new = Candidate { evidence, expected, follows: false, chance };
@@ -222,7 +242,8 @@ impl Working {
         }
         if self.latest.is_none() {
             let from = From(self.invocation.exact, Bond::Below);
-            self.plan.extend(memory.below(self.program, from, options.chance_min));
+            let bounds = (room - self.watched(), options.chance_min);
+            self.plan.extend(memory.below(self.program, from, bounds));
         }
         self.plan.sort_by_key(|guess| (guess.at, guess.order));
         let mut seen = NumberSet::default();
@@ -255,6 +276,11 @@ impl Working {
         }
         let paths = expand(&Arc::clone(names.path(name)), &self.invocation);
         paths.into_iter().map(|path| names.intern(&Arc::from(path))).collect()
+    }
+
+    /// Files that are watched for, and those that are planned.
+    pub(crate) fn watched(&self) -> usize {
+        self.candidates.len() + self.plan.len()
     }
 
     /// From now on what is expected is told at once, however much later it is needed.
@@ -339,7 +365,7 @@ impl Working {
         (file, access): (Name, Access),
         at: Duration,
         (opened, near): (&NumberSet<Name>, bool),
-        options: &Options,
+        (room, options): (usize, &Options),
     ) -> Advice {
         self.files.push((file, access, at));
         let mut advice = Advice::default();
@@ -361,7 +387,7 @@ impl Working {
             // Enough of what follows is predicted.
         } else if !expected || self.failed {
             self.strays += usize::from(!near);
-            advice.fetch = self.follow(memory, file, at, opened, options);
+            advice.fetch = self.follow(memory, file, at, opened, (room, options));
             if let Some((evidence, others)) = self.sweep.others(file, names, at, opened) {
                 let chance = memory.beliefs.chance(self.program, evidence);
                 let guess = |(file, at)| Guess { file, at, order: 0, chance, below: false };
@@ -380,7 +406,7 @@ impl Working {
         file: Name,
         at: Duration,
         opened: &NumberSet<Name>,
-        options: &Options,
+        (room, options): (usize, &Options),
     ) -> Vec<Guess> {
         let chains = (memory.chains.get(&self.executable), &memory.chain);
         let mut guesses = Vec::new();
@@ -392,7 +418,7 @@ impl Working {
             }
             let chance = memory.beliefs.chance(self.program, evidence);
             let follows = chance >= options.next_chance_min;
-            if self.candidates.len() < CANDIDATES_MAX {
+            if self.candidates.len() < CANDIDATES_MAX.min(room) {
                 let new = Candidate { evidence, expected: false, follows, chance };
                 self.candidates.entry(file).or_insert(new).follows |= follows;
             }
@@ -455,7 +481,8 @@ impl Working {
         }
         latest.push_back((exact, Vec::new()));
         let from = From(after_of(exact), Bond::After);
-        let mut guesses = memory.below(self.program, from, options.chance_min);
+        let bounds = (GUESSES_MAX, options.chance_min);
+        let mut guesses = memory.below(self.program, from, bounds);
         guesses.sort_by_key(|guess| (guess.at, guess.order));
         guesses.truncate(self.window);
         for guess in &mut guesses {
@@ -587,18 +614,23 @@ mod tests {
     use super::*;
     use crate::ours::invocation::tests::invocation;
 
-    fn working(memory: &Memory, names: &mut Names, line: &str, session: bool) -> Working {
+    fn working(
+        memory: &Memory,
+        names: &mut Names,
+        line: &str,
+        (session, room): (bool, usize),
+    ) -> Working {
         let program = names.intern(&Arc::from(line.as_bytes()));
         let invocation = invocation(line, "/");
         let kind = (session, false, 0);
         let options = Options::default();
-        Working::new(memory, names, (program, program), invocation, kind, &options)
+        Working::new(memory, names, (program, program), invocation, kind, (room, &options))
     }
 
     #[test]
     fn what_a_session_repeats_is_held_a_few_times_and_learned() {
         let (mut memory, mut names) = (Memory::default(), Names::default());
-        let mut session = working(&memory, &mut names, "/bin/bash", true);
+        let mut session = working(&memory, &mut names, "/bin/bash", (true, 100));
         let (file, options) = (names.intern(&Arc::from(&b"/bin/test"[..])), Options::default());
         for tick in 0..1000 {
             session.invoked(&mut memory, (file, 7), Duration::ZERO, (tick, &options));
@@ -606,5 +638,29 @@ mod tests {
         assert!(session.latest.is_some_and(|latest| latest.len() <= LATEST_MAX));
         let after = &memory.patterns[&after_of(7)].children;
         assert_eq!(after.iter().map(|child| child.invocation).collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
+    fn where_there_is_little_room_only_what_is_expected_is_watched_for() {
+        let (mut memory, mut names) = (Memory::default(), Names::default());
+        let file = |names: &mut Names, file: usize| {
+            names.intern(&Arc::from(format!("/data/{file}").into_bytes()))
+        };
+        for usual in [50, 50, 50, 100] {
+            let mut run = working(&memory, &mut names, "/bin/reader", (false, 1000));
+            for (number, at) in (0..usual).zip(1..) {
+                let read = (file(&mut names, number), Access::Read, Duration::from_millis(at));
+                run.files.push(read);
+            }
+            run.finish(&mut memory, &mut names, 1);
+        }
+        let mut run = |room| working(&memory, &mut names, "/bin/reader", (false, room));
+        let all = run(1000);
+        assert_eq!((all.candidates.len(), all.plan.len()), (100, 50));
+        let expected = run(120);
+        assert_eq!((expected.candidates.len(), expected.plan.len()), (50, 50));
+        let first = run(40);
+        assert_eq!((first.candidates.len(), first.plan.len()), (20, 20));
+        assert!((0..20).all(|number| first.candidates.contains_key(&file(&mut names, number))));
     }
 }
