@@ -14,7 +14,8 @@ pub(crate) struct RunId(pub(crate) u64);
 /// Files of one run that are recorded: a package manager opens some twenty thousand at every start.
 /// Of a run that opens more, the beginning is learned.
 pub(crate) const FILES_MAX: usize = 1 << 16;
-/// Files of all runs that are recorded: some tens of megabytes of memory, whatever runs.
+/// Files of all runs that are recorded: some tens of megabytes of memory beside their names,
+/// whatever runs.
 pub(crate) const ALL_FILES_MAX: usize = 1 << 20;
 
 /// Files of all runs that are watched for or planned, about: some tens of megabytes.

@@ -1,4 +1,9 @@
 //! Whatever programs do, a learner takes a bounded amount of memory.
+//!
+//! For what is known, with the order of reads, it is what the options give; what goes beyond that is
+//! forgotten at the next look. For runs that are not over it is what so many processes, files that
+//! they read, and files that are expected of them take (`run`), for predictions what so many files
+//! do (`outstanding`), each with the names of these files.
 
 use std::cmp::Reverse;
 
