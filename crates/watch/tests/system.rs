@@ -174,6 +174,76 @@ fn a_shell_its_programs_and_what_they_read_are_told_in_order() {
 }
 
 #[test]
+fn a_thread_that_runs_a_program_does_not_end_its_process() {
+    skip_unless!(Facility::Root, Facility::Tool("python3"));
+    let tmpfs = Tmpfs::new(1 << 20);
+    std::fs::write(tmpfs.path().join("a"), "x").expect("the machine allows it");
+    std::fs::write(
+        tmpfs.path().join("executes.py"),
+        "import os, threading\n\
+         words = ['sh', '-c', 'read x < a; : > done; read x < fifo']\n\
+         threading.Thread(target=os.execvp, args=('sh', words)).start()\n",
+    )
+    .expect("the machine allows it");
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    shell.run("mkfifo fifo; python3 executes.py 2> /dev/null");
+    until("it has run", || tmpfs.path().join("done").exists());
+    let mut events = Vec::new();
+    for _ in 0..5 {
+        let more = system.next(Duration::from_millis(10)).expect("the queues can be read");
+        events.extend(more.into_iter().map(|(_, event)| event));
+    }
+    let opens = shell.opens(&events);
+    let reader = opens.iter().find(|(_, name, _)| name == Path::new("a")).expect("told").0;
+    let runs = |event: &Event| {
+        matches!(event, Event::Executed { process, arguments, .. }
+            if *process == reader && arguments.first().is_some_and(|first| **first == *b"sh"))
+    };
+    assert!(events.iter().any(runs), "{events:?}");
+    let exited = Event::Exited { process: reader };
+    assert!(!events.contains(&exited), "{events:?}");
+    std::fs::write(tmpfs.path().join("fifo"), "").expect("the machine allows it");
+    assert!(shell.told(&mut system).contains(&exited));
+}
+
+#[test]
+fn a_process_ends_with_the_last_of_its_threads() {
+    skip_unless!(Facility::Root, Facility::Tool("python3"));
+    let tmpfs = Tmpfs::new(1 << 20);
+    std::fs::write(tmpfs.path().join("a"), "x").expect("the machine allows it");
+    std::fs::write(
+        tmpfs.path().join("outlives.py"),
+        "import ctypes, os, threading\n\
+         def reads():\n\
+        \x20   while open('/proc/self/stat').read().split(')')[1].split()[0] != 'Z': pass\n\
+        \x20   open('first', 'w').close()\n\
+        \x20   open('fifo').read()\n\
+        \x20   open('a').read()\n\
+        \x20   os._exit(0)\n\
+         threading.Thread(target=reads).start()\n\
+         ctypes.CDLL(None).pthread_exit(None)\n",
+    )
+    .expect("the machine allows it");
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    shell.run("mkfifo fifo; python3 outlives.py 2> /dev/null");
+    until("its first thread has ended", || tmpfs.path().join("first").exists());
+    let mut events = Vec::new();
+    for _ in 0..5 {
+        let more = system.next(Duration::from_millis(10)).expect("the queues can be read");
+        events.extend(more.into_iter().map(|(_, event)| event));
+    }
+    std::fs::write(tmpfs.path().join("fifo"), "").expect("the machine allows it");
+    events.extend(shell.told(&mut system));
+    let opens = shell.opens(&events);
+    let by = |file| opens.iter().find(|(_, name, _)| name == Path::new(file)).expect("told").0;
+    let (process, exited) = (by("a"), Event::Exited { process: by("a") });
+    assert_eq!(by("first"), process, "{events:?}");
+    assert_eq!(events.iter().filter(|event| **event == exited).count(), 1, "{events:?}");
+}
+
+#[test]
 fn names_of_any_bytes_are_told_as_they_are() {
     skip_unless!(Facility::Root);
     let tmpfs = Tmpfs::new(1 << 20);

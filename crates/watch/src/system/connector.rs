@@ -13,7 +13,7 @@ use rustix::net::{
 /// A pid of the namespace that the service runs in.
 pub(crate) type Pid = i32;
 
-/// What happened to a process. Threads are left out.
+/// What happened to a process. Of threads their ends alone are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Forked {
@@ -28,7 +28,13 @@ pub(crate) enum Change {
         pid: Pid,
         user: u32,
     },
+    /// Its first thread ended: it ended itself, unless another thread goes on, or runs a program in
+    /// its place.
     Exited {
+        pid: Pid,
+    },
+    /// Another of its threads ended.
+    ThreadExited {
         pid: Pid,
     },
 }
@@ -188,8 +194,8 @@ fn change(message: &[u8]) -> Option<Change> {
             (thread == process).then_some(Change::BecameUser { pid: process, user: data(3)? })
         }
         EXIT => {
-            let (thread, process) = (pid(0)?, pid(1)?);
-            (thread == process).then_some(Change::Exited { pid: process })
+            let (thread, pid) = (pid(0)?, pid(1)?);
+            Some(if thread == pid { Change::Exited { pid } } else { Change::ThreadExited { pid } })
         }
         _ => None,
     }
@@ -206,12 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn forks_of_processes_are_told_and_those_of_threads_are_not() {
+    fn forks_of_processes_are_told_those_of_threads_are_not_and_ends_of_both_are() {
         let forked = change(&message(FORK, &[11, 10, 20, 20]));
         assert_eq!(forked, Some(Change::Forked { parent: 10, child: 20 }));
         assert_eq!(change(&message(FORK, &[10, 10, 21, 20])), None);
         assert_eq!(change(&message(EXIT, &[20, 20, 0, 0])), Some(Change::Exited { pid: 20 }));
-        assert_eq!(change(&message(EXIT, &[21, 20, 0, 0])), None);
+        let ended = change(&message(EXIT, &[21, 20, 0, 0]));
+        assert_eq!(ended, Some(Change::ThreadExited { pid: 20 }));
     }
 
     #[test]

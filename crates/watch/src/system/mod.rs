@@ -46,6 +46,9 @@ const LOADING_MAX: usize = 4096;
 /// How long who looks at a mount apart may take to tell of an open: a process that ended is told of
 /// after that, so that its opens are still its own.
 const APART_TELLS_WITHIN: Duration = Duration::from_millis(20);
+/// How often it is looked whether processes whose first thread has ended live on, beside whenever a thread
+/// of theirs ends: one that is traced stays until its tracer has heard of its end.
+const OUTLIVED_EVERY: Duration = Duration::from_secs(1);
 /// How long opens are left in their queue after some were taken, unless a process begins, runs a program
 /// or ends: to be woken for each would cost more than to take it.
 const OPENS_PACE: Duration = Duration::from_millis(2);
@@ -106,6 +109,9 @@ pub struct System {
     ended: Vec<(Pid, Duration)>,
     /// Ended, and none are.
     over: Vec<Pid>,
+    /// Whose first thread ended before others did, and when they were last looked at.
+    outlived: HashSet<Pid>,
+    outlived_at: Duration,
     /// Those that executed a program and were gone before anyone looked; what was loaded for it may
     /// still be in a queue.
     unnamed: Vec<Pid>,
@@ -155,6 +161,8 @@ impl System {
             processes: Processes::default(),
             ended: Vec::new(),
             over: Vec::new(),
+            outlived: HashSet::new(),
+            outlived_at: Duration::ZERO,
             unnamed: Vec::new(),
             loading: Vec::new(),
             turned: Turned::default(),
@@ -293,6 +301,7 @@ impl System {
         if seen.lost {
             self.processes.clear();
             self.ended.clear();
+            self.outlived.clear();
             self.unnamed.clear();
             self.loading.clear();
             self.turned.lost();
@@ -304,15 +313,35 @@ impl System {
         if seen.opens_emptied {
             let late = self.opens_take();
             let over = self.ended.extract_if(.., |(_, at)| now.saturating_sub(*at) >= late);
-            self.over.extend(over.map(|(pid, _)| pid));
+            for (pid, _) in over {
+                if self.processes.get(pid).is_none() || processes::has_ended(pid) {
+                    self.over.push(pid);
+                } else {
+                    self.outlived.insert(pid);
+                }
+            }
         }
         let mut ends = HashSet::new();
+        if now.saturating_sub(self.outlived_at) >= OUTLIVED_EVERY {
+            self.outlived_at = now;
+            ends.extend(self.outlived.drain());
+        }
         for change in &seen.changes {
             match *change {
                 Change::Exited { pid } => drop(ends.insert(pid)),
+                Change::ThreadExited { pid } => ends.extend(self.outlived.take(&pid)),
                 // The pid is used again.
-                Change::Forked { child, .. } => drop(ends.remove(&child)),
-                _ => {}
+                Change::Forked { child, .. } => {
+                    ends.remove(&child);
+                    self.outlived.remove(&child);
+                }
+                // Another thread took the place of the first.
+                Change::Executed { pid } => {
+                    ends.remove(&pid);
+                    self.outlived.remove(&pid);
+                    self.ended.retain(|&(ended, _)| ended != pid);
+                }
+                Change::BecameUser { .. } => {}
             }
         }
         let ended = self.ended.iter().map(|(pid, _)| pid);
@@ -341,7 +370,7 @@ impl System {
                     }
                 }
                 Step::Opened(open) => self.opened(open, &mut events),
-                Step::Changed(Change::Executed { .. } | Change::Exited { .. }) => {}
+                Step::Changed(_) => {}
             }
         }
         let over: HashSet<Pid> = self.over.iter().copied().collect();

@@ -52,7 +52,7 @@ pub(crate) fn ordered(changes: &[Change], opens: Vec<Open>, loading: &mut Vec<Op
                 let loaded = loaded.remove(&at).unwrap_or_default();
                 steps.push(Step::Executed { pid, loaded });
             }
-            Change::Exited { .. } => {}
+            Change::Exited { .. } | Change::ThreadExited { .. } => {}
             other => steps.push(Step::Changed(other)),
         }
     }
@@ -99,7 +99,8 @@ impl Plan {
                     plan.lives.insert(child, Life { forked: at + 1, ..Life::default() });
                 }
                 Change::Executed { pid } => plan.lives.entry(pid).or_default().execs.push(at),
-                Change::BecameUser { .. } | Change::Exited { .. } => {}
+                Change::BecameUser { .. } | Change::Exited { .. } | Change::ThreadExited { .. } => {
+                }
             }
         }
         for open in opens {

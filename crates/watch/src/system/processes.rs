@@ -73,6 +73,23 @@ pub(crate) fn user(pid: Pid) -> Option<User> {
     parse_user(&status)
 }
 
+/// Whether a process has ended, of which its first thread has.
+pub(crate) fn has_ended(pid: Pid) -> bool {
+    let status = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    !is_alive_by(&String::from_utf8_lossy(&status), pid)
+}
+
+fn is_alive_by(status: &str, pid: Pid) -> bool {
+    let field = |key: &str| {
+        let words = status.lines().find_map(|line| line.strip_prefix(key))?;
+        words.split_whitespace().next()
+    };
+    let number = |key| field(key).and_then(|word| word.parse().ok()).unwrap_or(0);
+    // The number may be that of another's thread by now.
+    number("Tgid:") == pid
+        && (number("Threads:") > 1 || !matches!(field("State:"), Some("Z" | "X")))
+}
+
 fn parse_user(status: &[u8]) -> Option<User> {
     let line = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
     let effective = std::str::from_utf8(line).ok()?.split_whitespace().nth(1)?;
@@ -131,6 +148,18 @@ mod tests {
         let status = b"Name:\tx\nUid:\t1000\t0\t1000\t1000\nGid:\t5\t5\t5\t5\n";
         assert_eq!(parse_user(status), Some(User(0)));
         assert_eq!(parse_user(b"Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn a_process_lives_as_long_as_one_of_its_threads() {
+        let status = |state, process, threads| {
+            format!("Name:\tx\nState:\t{state} (x)\nTgid:\t{process}\nThreads:\t{threads}\n")
+        };
+        assert!(is_alive_by(&status('S', 7, 1), 7), "it runs another program");
+        assert!(is_alive_by(&status('Z', 7, 2), 7), "its first thread alone has ended");
+        assert!(!is_alive_by(&status('Z', 7, 1), 7) && !is_alive_by(&status('X', 7, 0), 7));
+        assert!(!is_alive_by(&status('S', 6, 2), 7), "a thread of another has its number");
+        assert!(!is_alive_by("", 7));
     }
 
     #[test]
