@@ -169,6 +169,14 @@ impl Listing {
     }
 }
 
+/// What a list is made of ends with it, all the way down.
+impl Drop for Listing {
+    fn drop(&mut self) {
+        let source = self.source.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        with_stack(|| drop(source));
+    }
+}
+
 /// The turn of one who draws on the source. At its end, which a source may bring about by a panic, the
 /// others are woken if there is something for them.
 struct Turn<'a> {
