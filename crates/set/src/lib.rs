@@ -46,6 +46,7 @@ mod order;
 mod roster;
 mod set;
 mod spec;
+mod wait;
 
 pub use cursor::Cursor;
 pub use member::{Member, MemberError};

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
 
 use futures::{Stream, StreamExt as _, stream};
 use store::{Entries, Entry, Error, Name};
@@ -26,6 +27,8 @@ const STACK_BYTES: usize = 4 << 20;
 pub(crate) struct Listing {
     roster: Mutex<Roster>,
     source: Mutex<Source>,
+    /// Who draws on the source.
+    drawing: Mutex<Option<ThreadId>>,
     /// Whether somebody found the source in use, or there is more than was known.
     is_for_others: AtomicBool,
     waiting: Arc<Waiting>,
@@ -52,6 +55,7 @@ impl Listing {
         Arc::new(Self {
             roster: Mutex::default(),
             source: Mutex::new(Some(source.ready_chunks(BATCH))),
+            drawing: Mutex::default(),
             is_for_others: AtomicBool::new(false),
             waiting: Arc::default(),
             waiters: AtomicUsize::new(0),
@@ -85,8 +89,12 @@ impl Listing {
             if self.known().len() > count {
                 return Poll::Ready(true);
             }
-            let Some(source) = self.source_or_turn() else { return Poll::Pending };
-            let mut turn = Turn { list: self, source: Some(source), own: context.waker() };
+            let Some(source) = self.source_or_turn() else {
+                let is_own = *lock(&self.drawing) == Some(thread::current().id());
+                assert!(!is_own, "the predicate of a set asks the set itself");
+                return Poll::Pending;
+            };
+            let mut turn = Turn::begin(self, source, context.waker());
             let drawn = self.draw(turn.source.as_mut().expect("it is this one's turn"), count);
             if drawn != Drawn::Nothing {
                 self.is_for_others.store(true, Ordering::SeqCst);
@@ -185,8 +193,16 @@ struct Turn<'a> {
     own: &'a Waker,
 }
 
+impl<'a> Turn<'a> {
+    fn begin(list: &'a Listing, source: MutexGuard<'a, Source>, own: &'a Waker) -> Self {
+        *lock(&list.drawing) = Some(thread::current().id());
+        Self { list, source: Some(source), own }
+    }
+}
+
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        *lock(&self.list.drawing) = None;
         drop(self.source.take());
         if self.list.is_for_others.swap(false, Ordering::SeqCst) {
             self.list.waiting.wake_others(self.own);

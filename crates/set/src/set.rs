@@ -16,6 +16,7 @@ use crate::comparing::Comparing;
 use crate::listing::Listing;
 use crate::member::{Member, MemberError};
 use crate::options::{Duplicates, Order, SetOptions};
+use crate::wait::wait;
 use crate::{Cursor, Spec, algebra, order};
 
 /// An open dynamic set (Steere, SOSP '97, section 3): unordered, immutable,
@@ -207,6 +208,13 @@ impl Set {
     }
 
     /// The members that satisfy a predicate on what listing told of them: a new set.
+    ///
+    /// Whoever asks the new set calls the predicate, threads of the engine among them. It may ask other
+    /// sets what they have ([`Set::contains`], [`Set::size`]), but takes no members of any.
+    ///
+    /// # Panics
+    /// Whoever asks the new set, if its predicate asks that set, or one that is made of it. Sets whose
+    /// predicates ask one another in two threads may wait for ever.
     #[must_use]
     pub fn subset<P>(&self, predicate: P) -> Self
     where
@@ -402,12 +410,6 @@ fn arrived(arrival: Arrival) -> Result<(u64, Member), MemberError> {
         Ok(near) => Ok((tag, Member::new(entry, near))),
         Err(cause) => Err(MemberError { name: entry.name, cause }),
     }
-}
-
-/// Waits in the engine's runtime, in which stores must be asked.
-fn wait<F: Future>(engine: &Engine, future: F) -> F::Output {
-    let _entered = engine.handle().enter();
-    futures::executor::block_on(future)
 }
 
 /// The members of a set, as they become ready.

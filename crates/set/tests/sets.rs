@@ -127,6 +127,49 @@ fn a_listing_that_panics_is_not_waited_for() {
 }
 
 #[test]
+fn a_predicate_may_ask_another_set() {
+    let (engine, folder) = (engine(), folder(&["a", "b", "c", "x1", "x2"]));
+    let all = set(&engine, &folder, "*", SetOptions::default());
+    let some = Arc::new(set(&engine, &folder, "x*", SetOptions::default()));
+    let inner = Arc::clone(&some);
+    let others = Arc::new(all.subset(move |entry| !inner.contains(&entry.name)));
+    assert_eq!(others.size(), 3);
+    let inner = Arc::clone(&others);
+    let of_others = move |entry: &Entry| inner.rewind().contains(&entry.name);
+    assert_eq!(contents(&all.subset(of_others.clone())), ["a", "b", "c"]);
+    // As many sets as there are threads do not keep what they ask from being listed.
+    let sets: Vec<Set> = (0..32).map(|_| all.subset(of_others.clone())).collect();
+    std::thread::scope(|scope| {
+        for set in &sets {
+            scope.spawn(|| assert_eq!(contents(set), ["a", "b", "c"]));
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "the predicate of a set asks the set itself")]
+fn a_predicate_that_asks_its_own_set_is_told_so() {
+    let (engine, folder) = (engine(), folder(&["a"]));
+    let own: Arc<OnceLock<Set>> = Arc::default();
+    let asked = Arc::clone(&own);
+    let asks = move |entry: &Entry| asked.get().is_some_and(|set| set.contains(&entry.name));
+    let all = set(&engine, &folder, "*", SetOptions::default());
+    own.get_or_init(|| all.subset(asks)).size();
+}
+
+#[test]
+fn a_task_may_wait_for_many_names() {
+    let source = Arc::new(|| {
+        let names = (0..20_000).map(|name: u32| Ok(Entry::named(name.to_string().as_str().into())));
+        stream::iter(names).boxed()
+    });
+    let set = Set::from_source(&engine(), source, SetOptions::default());
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().build().expect("it needs no thread");
+    assert_eq!(runtime.block_on(async { set.size() }), 20_000);
+}
+
+#[test]
 fn sets_of_sets_have_no_depth_that_ends_the_process() {
     const DEPTH: usize = 3000;
     const DEPTH_UNASKED: usize = 50_000;
