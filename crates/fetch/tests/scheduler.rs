@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nearfirst_fetch::scheduler::{
     Action, Aim, AttemptId, Cause, Contact, Delivery, DeviceId, DeviceTerms, Event, Failure, Kind,
-    Limits, Listing, MemberId, Order, Origin, Scheduler, SetId, SetTerms,
+    Limits, Listing, MemberId, Order, Origin, Scheduler, SetId, SetTerms, Snapshot,
 };
 use proptest::prelude::*;
 
@@ -680,6 +680,21 @@ fn listing_order_is_kept_where_it_is_asked_for() {
     told.ask();
     assert_eq!(told.delivered(), [(3, Delivery::Failed(Cause::Unlisted))]);
     assert!(told.said.contains(&Action::End { set: SET }));
+}
+
+#[test]
+fn errors_of_listing_hide_nothing_that_is_waited_for() {
+    let mut told = Told::new(Limits::default(), 1, Order::Listed);
+    told.on(Event::Unlisted { set: SET, member: MemberId(1) });
+    told.on(Event::Unlisted { set: SET, member: MemberId(2) });
+    told.bytes(3, 10);
+    told.bytes(4, 10);
+    told.ask();
+    assert_eq!(told.delivered(), [(1, Delivery::Failed(Cause::Unlisted))]);
+    assert_eq!(told.started_members(), [3]);
+    let Snapshot { waits, sets, .. } = told.scheduler.snapshot();
+    assert_eq!(waits.iter().map(|wait| wait.member).collect::<Vec<_>>(), [MemberId(3)]);
+    assert_eq!((sets[0].ready, sets[0].fetching, sets[0].queued), (1, 1, 1));
 }
 
 fn any_range() -> impl Strategy<Value = std::ops::Range<u64>> {

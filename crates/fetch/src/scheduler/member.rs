@@ -139,6 +139,11 @@ impl Member {
         self.stage == Stage::Delivered
     }
 
+    /// Whether it is a name that could not be listed: ready as an error, and never begun.
+    pub(super) fn is_unlisted(&self) -> bool {
+        self.failed == Some(Cause::Unlisted)
+    }
+
     /// Bytes that are in memory and unread, or on their way.
     pub(super) fn charge(&self) -> u64 {
         self.held.saturating_add(self.due)

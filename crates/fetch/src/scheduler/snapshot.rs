@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::budget::saturated;
 use super::event::{DeviceId, MemberId, SetId};
 use super::member::{MEMBERS, Stage};
-use super::scheduler::Scheduler;
+use super::scheduler::{Scheduler, len_u32};
+use super::set::ReadyKey;
 use super::slab::List;
 
 /// The state of a scheduler at a moment.
@@ -143,13 +144,16 @@ impl Scheduler {
 
     fn set_snapshots(&self) -> impl Iterator<Item = SetSnapshot> + '_ {
         self.sets.iter().map(|(&id, set)| {
-            let ready = super::scheduler::len_u32(set.ready.len());
-            let undelivered = set.undelivered.len();
+            let ready = len_u32(set.ready.len());
+            // These are ready, and were never begun.
+            let is_unlisted = |key: &&ReadyKey| self.members[key.4].is_unlisted();
+            let unlisted = set.ready.iter().filter(is_unlisted).count();
+            let unlisted = len_u32(unlisted);
             SetSnapshot {
                 set: id,
                 asked: set.asked,
-                queued: undelivered.saturating_sub(set.begun),
-                fetching: set.begun.saturating_sub(ready),
+                queued: set.undelivered.len().saturating_sub(set.begun + unlisted),
+                fetching: set.begun.saturating_sub(ready - unlisted),
                 ready,
                 lent: set.lent,
                 delivered: set.delivered,
@@ -165,7 +169,8 @@ impl Scheduler {
             let mut begun = set.begun;
             while let (Some(slot), true) = (next, begun > 0) {
                 let member = &self.members[slot];
-                begun -= u32::from(member.stage != Stage::Waiting);
+                let is_begun = member.stage != Stage::Waiting && !member.is_unlisted();
+                begun -= u32::from(is_begun);
                 if member.stage == Stage::Begun {
                     let device = &self.devices[member.device as usize];
                     let paused = device.paused_until.saturating_sub(self.now);
