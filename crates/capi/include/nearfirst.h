@@ -257,8 +257,7 @@ int nf_set_member(nf_set set,
 int64_t nf_set_size(nf_set set);
 
 // The name and the properties of the `index`-th member, from 0 on in the order
-// that they become known, waiting for it. Nothing is fetched. Asking for one
-// after the other is quick; going back starts over.
+// that they become known, waiting for it. Nothing is fetched.
 //
 // Writes at most `capacity` bytes of the name, the NUL among them, and
 // `properties` unless it is null. Returns the length of the whole name without

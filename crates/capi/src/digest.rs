@@ -45,8 +45,7 @@ pub extern "C" fn nf_set_size(set: SetId) -> i64 {
 }
 
 /// The name and the properties of the `index`-th member, from 0 on in the order
-/// that they become known, waiting for it. Nothing is fetched. Asking for one
-/// after the other is quick; going back starts over.
+/// that they become known, waiting for it. Nothing is fetched.
 ///
 /// Writes at most `capacity` bytes of the name, the NUL among them, and
 /// `properties` unless it is null. Returns the length of the whole name without
