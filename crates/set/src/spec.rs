@@ -58,8 +58,10 @@ pub enum ListSource {
 }
 
 /// Text that is no spec, and why.
+///
+/// As text it gives the spec without the passwords that URLs in it may hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{spec}: {reason}")]
+#[error("{}: {reason}", spec.redacted())]
 pub struct SpecError {
     /// The text.
     pub spec: Name,

@@ -22,7 +22,7 @@ const REASON_BYTES_MAX: usize = 1000;
 #[non_exhaustive]
 pub enum Error {
     /// The system refused: missing, not permitted, a bad path.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", Name::from(path.as_path()).redacted())]
     Io {
         /// The file.
         path: PathBuf,
@@ -302,7 +302,7 @@ pub fn io_reason(error: &io::Error) -> String {
 /// What is said of something that is not there: of this machine, as the system says it.
 fn missing(name: &Name) -> &'static str {
     let is_here = name.scheme().is_none_or(|scheme| scheme.eq_ignore_ascii_case("file"));
-    if is_here { "No such file or directory" } else { "not found" }
+    if is_here && !name.holds_urls() { "No such file or directory" } else { "not found" }
 }
 
 /// The text of an error without the numbers of the system's errors that the standard library adds.
@@ -351,9 +351,23 @@ mod tests {
             Error::interrupted(name(), ""),
             Error::unsupported(name(), ""),
             Error::refused(name(), ""),
+            Error::io(name().to_string(), io::ErrorKind::TimedOut),
         ] {
             assert!(error.to_string().starts_with("https://me@host/a: "), "{error}");
             assert_eq!(error.name(), name(), "to be used again");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_as_its_system_does() {
+        for (name, reason) in [
+            ("/a", "No such file or directory"),
+            ("file:///a", "No such file or directory"),
+            ("{a,b}/*", "No such file or directory"),
+            ("s3://b/k", "not found"),
+            ("{s3://b/*,c/*}", "not found"),
+        ] {
+            assert_eq!(Error::NotFound { name: Name::from(name) }.reason(), reason, "{name}");
         }
     }
 

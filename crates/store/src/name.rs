@@ -57,16 +57,38 @@ impl Name {
     }
 
     /// To be shown: without the password that a URL may hold, in front of its
-    /// host or as a parameter.
+    /// host or as a parameter; also where URLs are alternatives in braces.
     ///
     /// What may be of a password is not shown, though that leaves out the host: `u:a@b/c@d` may be the
     /// object `/c@d` of `b`, or `d` with the password `a@b/c`.
     #[must_use]
     pub fn redacted(&self) -> Self {
-        let Some(scheme) = self.scheme() else { return self.clone() };
-        let (scheme, rest) = self.0.split_at(scheme.len() + 3);
+        if self.scheme().is_some() {
+            return Self::from(self.redacted_url());
+        }
+        let starts: Vec<usize> = urls_in_braces(&self.0).collect();
+        let Some(&first) = starts.first() else { return self.clone() };
+        // What stands before a URL is no part of the one before that.
+        let ends = starts[1..].iter().map(|next| next - 1).chain([self.0.len()]);
+        let mut shown = self.0[..first - 1].to_vec();
+        for (&start, end) in starts.iter().zip(ends) {
+            shown.push(self.0[start - 1]);
+            shown.extend(Self::new(&self.0[start..end]).redacted_url());
+        }
+        Self::from(shown)
+    }
+
+    /// Whether it is a pattern with URLs in its braces.
+    pub fn holds_urls(&self) -> bool {
+        self.scheme().is_none() && urls_in_braces(&self.0).next().is_some()
+    }
+
+    /// Of a URL, of which braces may have cut off the scheme.
+    fn redacted_url(&self) -> Vec<u8> {
+        let scheme = self.0.windows(3).position(|window| window == b"://");
+        let (scheme, rest) = self.0.split_at(scheme.map_or(0, |at| at + 3));
         let Some((password, is_certain)) = self.password(rest) else {
-            return Self::from(without_secrets(&self.0));
+            return without_secrets(&self.0);
         };
         let (user, behind) = (&rest[..password.start], &rest[password.end..]);
         let shown = if is_certain {
@@ -76,7 +98,7 @@ impl Name {
         } else {
             [scheme, user, "@…".as_bytes(), behind].concat()
         };
-        Self::from(without_secrets(&shown))
+        without_secrets(&shown)
     }
 
     /// Whether the host is left out of what is shown.
@@ -90,8 +112,14 @@ impl Name {
     fn password(&self, rest: &[u8]) -> Option<(Range<usize>, bool)> {
         let is_at = |&byte: &u8| byte == b'@';
         let authority = &rest[..authority_bytes(rest)];
-        let colon = authority.iter().position(|&byte| byte == b':')?;
         let usual_end = authority.iter().rposition(is_at);
+        if authority.contains(&b'{') {
+            // One alternative may end in its path, and the next begin with its user.
+            let colon = rest.iter().position(|&byte| byte == b':')?;
+            let end = rest.iter().rposition(is_at).filter(|&end| colon < end)?;
+            return Some((colon..end, usual_end == Some(end)));
+        }
+        let colon = authority.iter().position(|&byte| byte == b':')?;
         let (end, is_certain) = if self.has_broken_authority(authority) {
             let end = rest.iter().rposition(is_at)?;
             (end, usual_end == Some(end) || !is_in_secret(rest, end))
@@ -130,6 +158,19 @@ impl Name {
     }
 }
 
+/// Where the URLs begin that are alternatives in braces, or whose schemes are.
+fn urls_in_braces(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    let ends = (0..text.len()).filter(|&at| text[at..].starts_with(b"://"));
+    let starts = ends.map(|end| {
+        let scheme = text[..end].iter().rev().take_while(|&&byte| is_of_scheme(byte));
+        end - scheme.count()
+    });
+    starts.filter(|&start| match text[..start] {
+        [.., b'\\', _] | [] => false,
+        [.., before] => b"{,}".contains(&before),
+    })
+}
+
 /// How far user, password, host and port go at the begin of what follows a scheme.
 fn authority_bytes(rest: &[u8]) -> usize {
     rest.iter().position(|byte| b"/?#\\".contains(byte)).unwrap_or(rest.len())
@@ -144,7 +185,7 @@ fn has_port_or_none(host: &[u8]) -> bool {
 /// The last `@` that a host may follow: a login ends there or before.
 fn last_login_end(rest: &[u8]) -> Option<usize> {
     let of_host = |&byte: &u8| {
-        byte.is_ascii_alphanumeric() || !byte.is_ascii() || b".-_~%:,[]".contains(&byte)
+        byte.is_ascii_alphanumeric() || !byte.is_ascii() || b".-_~%:,[]{}".contains(&byte)
     };
     let before_host = |at: &usize| {
         let behind = &rest[at + 1..];
@@ -188,11 +229,14 @@ fn secret_value(url: &[u8]) -> Option<usize> {
 fn scheme(name: &[u8]) -> Option<&str> {
     let at = name.windows(3).take(SCHEME_BYTES_MAX).position(|window| window == b"://")?;
     let (first, rest) = name[..at].split_first()?;
-    let follows = |byte: &u8| byte.is_ascii_alphanumeric() || b"+.-".contains(byte);
-    if !first.is_ascii_alphabetic() || !rest.iter().all(follows) {
+    if !first.is_ascii_alphabetic() || !rest.iter().all(|&byte| is_of_scheme(byte)) {
         return None;
     }
     std::str::from_utf8(&name[..at]).ok()
+}
+
+fn is_of_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+.-".contains(&byte)
 }
 
 /// No scheme in use is longer; a path is not searched to its end for one.
@@ -303,6 +347,18 @@ mod tests {
             ("mysql://u:p@h/?password=c@d/e&y", "mysql://u@…&y"),
             ("mysql://u:p?pwd=c@d", "mysql://u@…"),
             ("mysql://u:pwd=c@h/db", "mysql://u@h/db"),
+            ("{s3://b/*,webdav://u:p@h/a/*}/x", "{s3://b/*,webdav://u@h/a/*}/x"),
+            ("{webdav://u:p@h/a,webdav://v:q@h/b}", "{webdav://u@h/a,webdav://v@h/b}"),
+            ("{webdav://u:a@b/c@h,d/*}", "{webdav://u@…@h,d/*}"),
+            ("{webdav://u:a@b/c@h}", "{webdav://u@…@h}"),
+            ("{webdav://u:a\\,b://c@h/d", "{webdav://u@h/d"),
+            ("{webdav,ftp}://u:p@h/a", "{webdav,ftp}://u@h/a"),
+            ("{a,webdav{,s}://u:p@h}/b", "{a,webdav{,s}://u@h}/b"),
+            ("webdav://{u:p@h/a,v:q@h/b}", "webdav://{u@…@h/b}"),
+            ("webdav://{h/a,u:p@h/b}", "webdav://{h/a,u@…@h/b}"),
+            ("webdav://u:p@{h,i}/a", "webdav://u@{h,i}/a"),
+            ("{http://h/?pwd=p,http://h/?pwd=q&a}", "{http://h/?pwd=,http://h/?pwd=&a}"),
+            ("a/{b:c@d,e}", "a/{b:c@d,e}"),
         ] {
             let redacted = Name::from(name).redacted();
             assert_eq!(redacted, Name::from(shown), "{name}");

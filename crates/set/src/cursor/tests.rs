@@ -8,7 +8,8 @@ use futures::{FutureExt as _, StreamExt as _};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, raw_sql};
 use store::{
-    Bindings, Clock, Costs, Error, Local, Name, Permissions, Stores, StoresOptions, TableFiles,
+    Bindings, Clock, Costs, Error, Files, Local, Name, Permissions, Store, Stores, StoresOptions,
+    TableFiles,
 };
 use tempfile::TempDir;
 use testkit::server::{Answer, Misbehaving};
@@ -120,6 +121,27 @@ async fn the_papers_query_works_as_printed() {
     let none = Spec::parse("staff/\\select home from users where 0\\").unwrap();
     let items: Vec<_> = Cursor::open(stores, none, folder.path()).collect().await;
     assert!(matches!(&items[..], [Err(Error::NotFound { .. })]), "{items:?}");
+}
+
+#[tokio::test]
+async fn what_matches_nothing_is_said_without_passwords_in_braces_too() {
+    let costs = Arc::new(Costs::with(Local::default(), TableFiles::default(), Clock::manual()));
+    let empty: Arc<dyn Store> = Arc::new(Files::new(Arc::clone(&costs)));
+    let schemes = [("own".to_owned(), empty)].into();
+    let options = StoresOptions { schemes, ..StoresOptions::default() };
+    let stores = Arc::new(Stores::new(costs, &options));
+    for (spec, told) in [
+        ("own://me:secret@h/a/*", "own://me@h/a/*: not found"),
+        (
+            "{own://me:secret@h/a/*,own://me:secret@h/b/*}",
+            "{own://me@h/a/*,own://me@h/b/*}: not found",
+        ),
+    ] {
+        let cursor = Cursor::open(Arc::clone(&stores), Spec::glob(spec), "".as_ref());
+        let items: Vec<_> = cursor.collect().await;
+        let [Err(error)] = &*items else { panic!("{items:?}") };
+        assert_eq!(error.to_string(), told);
+    }
 }
 
 #[tokio::test]

@@ -113,6 +113,18 @@ fn an_operand_that_exists_is_taken_as_it_stands() {
     assert_eq!(Spec::operand(&local, &plain), Ok(Spec::glob(plain.as_bytes())));
 }
 
+#[test]
+fn what_is_no_spec_is_said_without_its_password() {
+    for (text, shown) in [
+        ("postgres://u:secret@h/db\\select name from t", "postgres://u@h/db\\select name from t"),
+        ("{mysql://u:secret@h/a,b}\\select", "{mysql://u@h/a,b}\\select"),
+    ] {
+        let error = Spec::parse(text).expect_err("the query has no end");
+        assert_eq!(error.spec, Name::from(text));
+        assert!(error.to_string().starts_with(&format!("{shown}: ")), "{error}");
+    }
+}
+
 /// Text with the bytes that mean something, more often than chance would have them.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let special = prop::sample::select(b"\\\\%%@-*?[]{},~/ab.#'\" :\xff".to_vec());

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use reqwest::{Client, redirect};
+use reqwest::{Client, Url, redirect};
 
 use super::network::{Hosts, Private, Resolver};
+use crate::Name;
 use crate::exchange::{CONNECT_MAX, IDLE_MAX, said, sent_on};
 
 /// As browsers and curl follow fewer than 50, and nobody needs more than a few.
@@ -46,16 +47,21 @@ pub(super) fn client(bodies: Bodies, hosts: &Arc<Hosts>) -> Result<Client, Strin
         .map_err(|error| said(&error))
 }
 
+fn shown(url: &Url) -> Name {
+    Name::from(url.as_str()).redacted()
+}
+
 /// Up to [`REDIRECTS_MAX`] hops, none from a public server into a private network.
 fn following(hosts: Arc<Hosts>) -> redirect::Policy {
     redirect::Policy::custom(move |attempt| {
         let url = attempt.url();
         if attempt.previous().len() > REDIRECTS_MAX {
-            let text = format!("redirected more than {REDIRECTS_MAX} times, lastly to {url}");
+            let text =
+                format!("redirected more than {REDIRECTS_MAX} times, lastly to {}", shown(url));
             return attempt.error(text);
         }
         if attempt.previous().contains(url) {
-            let text = format!("redirected in a circle, back to {url}");
+            let text = format!("redirected in a circle, back to {}", shown(url));
             return attempt.error(text);
         }
         let from_public = attempt.previous().last().is_some_and(|last| !hosts.is_private(last));
