@@ -584,6 +584,9 @@ fn a_password_in_a_url_is_in_no_message() {
     server.answer("/gone", Answer::status(404));
     let url = server.url("/gone").replace("http://", "http://me:secret@");
     let page = format!("{url}\\a\\");
+    let without_end = format!("{url}\\a");
+    let both = format!("{{{url},{url}}}\\a\\");
+    let open = format!("{{{url},a*");
     for arguments in [
         &["cat", "--stats", &url][..],
         &["wc", "--stats", &url],
@@ -594,8 +597,24 @@ fn a_password_in_a_url_is_in_no_message() {
         &["sleds", &url],
         &["order", &url],
         &["each", &url, "--", "echo"],
+        &["ls", &without_end],
+        &["wc", &without_end],
+        &["grep", "x", &without_end],
+        &["sleds", &without_end],
+        &["order", &without_end],
+        &["find", &without_end],
+        &["ls", &both],
+        &["ls", &open],
+        &["wc", &open],
+        &["grep", "x", &open],
+        &["sleds", &open],
+        &["order", &open],
+        &["find", &open],
     ] {
-        let told = stderr(&ground.run(arguments));
+        let output = ground.run(arguments);
+        let told = stderr(&output);
         assert!(told.contains("//me@") && !told.contains("secret"), "{arguments:?}: {told}");
+        let failed = if arguments[0] == "grep" { 2 } else { 1 };
+        assert_eq!(output.status.code(), Some(failed), "{arguments:?}: {told}");
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions};
+use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions, Spec};
 
 use super::asked::SortBy;
 use super::held::{Held, Room};
@@ -34,7 +34,7 @@ const AHEAD_MAX: u64 = 256;
 pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
     let settings = run.settings;
     let sets = open(settings)?;
-    let specs = sets.specs(&settings.paths.objects);
+    let specs = specs(settings, run.trouble);
     let set = Arc::new(sets.set_to_read(specs, options(settings)?));
     let spill_folder = settings.fetching.spill_folder();
     let preprocesses = settings.asked.preprocessor.is_some();
@@ -76,7 +76,7 @@ pub(super) fn list(
     }
     let sets = open(settings)?;
     let mut any = false;
-    let specs = sets.specs(&settings.paths.objects);
+    let specs = specs(settings, trouble);
     for entry in sets.open_set(specs, options(settings)?).digest() {
         match entry {
             Ok(entry) => {
@@ -102,6 +102,20 @@ pub(super) fn list(
 fn open(settings: &Settings) -> anyhow::Result<Sets> {
     let budget = settings.asked.budget_bytes;
     Sets::reading(&settings.stores, &settings.fetching, budget, settings.costs())
+}
+
+/// The specs of the operands; what cannot be understood is said.
+fn specs(settings: &Settings, trouble: &Trouble) -> Vec<Spec> {
+    let mut specs = Vec::new();
+    for operand in &settings.paths.objects {
+        match Spec::operand(settings.costs().local(), operand) {
+            Ok(spec) => specs.push(spec),
+            Err(error) => {
+                trouble.say(format_args!("{}: {}", sets::shown(&error.spec), error.reason));
+            }
+        }
+    }
+    specs
 }
 
 /// # Errors

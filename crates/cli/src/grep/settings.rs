@@ -24,9 +24,9 @@ use super::walk::Haystack;
 use crate::asking::AskFlags;
 use crate::flags::{PlanFlag, ReadFlags};
 use crate::reach::Reach;
+use crate::sets;
 use crate::sets::flags::{FetchFlags, StoreFlags};
 use crate::specs::{Specs, is_spec};
-use crate::{human, sets};
 
 /// Up to this many named files, ripgrep maps them; then a NUL byte is text to
 /// the matcher, where otherwise it ends a line.
@@ -285,7 +285,7 @@ fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Nam
             match found {
                 Ok(path) => paths.push(path),
                 Err(error) => {
-                    let spec = human::name(&error.spec);
+                    let spec = sets::shown(&error.name());
                     trouble.say(format_args!("{spec}: {}", error.reason));
                 }
             }

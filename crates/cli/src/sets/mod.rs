@@ -191,7 +191,7 @@ pub(crate) fn specs(local: &Local, operands: &[OsString]) -> Vec<Spec> {
     let parsed = operands.iter().filter_map(|operand| match Spec::operand(local, operand) {
         Ok(spec) => Some(spec),
         Err(error) => {
-            messages::error(format_args!("{}: {}", shown(&error.spec), error.reason));
+            say_of(&error.spec, error.reason);
             None
         }
     });
@@ -224,7 +224,7 @@ pub(crate) fn needs_engine(local: &Local, operand: &OsStr) -> bool {
         }
         Ok(_) => !exists(local, operand),
         // The path of a file may look like a broken spec.
-        Err(_) => false,
+        Err(_) => is_remote(&Glob::new(text)) && !exists(local, operand),
     }
 }
 
@@ -241,8 +241,10 @@ fn exists(local: &Local, operand: &OsStr) -> bool {
 }
 
 fn is_remote(glob: &Glob) -> bool {
-    let patterns = glob.alternatives();
-    patterns.iter().flatten().any(|pattern| Name::new(pattern.as_slice()).scheme().is_some())
+    glob.alternatives().iter().any(|pattern| match pattern {
+        Ok(pattern) => Name::new(pattern.as_slice()).scheme().is_some(),
+        Err(error) => error.spec.holds_urls(),
+    })
 }
 
 /// Says why a member could not be read; the run goes on.

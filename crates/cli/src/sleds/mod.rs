@@ -160,8 +160,7 @@ impl<W: Write> Run<'_, W> {
                 match item {
                     Ok(path) => self.one(&path)?,
                     Err(error) => {
-                        let spec = human::name(&error.spec);
-                        messages::error(format_args!("{spec}: {}", error.reason));
+                        sets::say_of(&error.name(), error.reason);
                     }
                 }
                 self.let_see()?;

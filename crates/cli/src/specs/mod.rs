@@ -29,6 +29,11 @@ impl SpecError {
     fn new(spec: impl Into<OsString>, reason: impl Into<String>) -> Self {
         Self { spec: spec.into(), reason: reason.into() }
     }
+
+    /// The same, as it is shown.
+    pub(crate) fn name(&self) -> Name {
+        Name::new(self.spec.as_bytes())
+    }
 }
 
 /// The paths that operands stand for, one after the other, in the order of

@@ -122,7 +122,8 @@ pub(super) fn from_operands(
                         Input::File(name.clone())
                     }
                     Err(error) => {
-                        let spec = quote::quoted(&error.spec, encoding);
+                        let spec = quote::redacted(&error.spec);
+                        let spec = quote::quoted(&spec, encoding);
                         Input::Bad(format!("{spec}: {}", error.reason))
                     }
                 }));
@@ -160,13 +161,14 @@ pub(super) fn from_mixed_operands<'a>(
 pub(super) fn from_list<'a>(list: &OsStr, remote: &'a Remote<'a>) -> Result<Inputs<'a>, String> {
     let encoding = remote.encoding;
     let from_stdin = list == "-";
+    let shown = quote::redacted(list);
     let file = if from_stdin { stdin() } else { File::open(list) }.map_err(|error| {
-        let list = quote::always_quoted(list, encoding);
+        let list = quote::always_quoted(&shown, encoding);
         format!("cannot open {list} for reading: {}", messages::reason(&error))
     })?;
     let short = file.metadata().is_ok_and(|about| about.is_file() && about.len() <= LIST_BYTES_MAX);
     let mut names = Names {
-        list: quote::quoted(list, encoding).into_owned(),
+        list: quote::quoted(&shown, encoding).into_owned(),
         from_stdin,
         read: 0,
         ended: false,

@@ -153,7 +153,7 @@ impl Args {
             return Ok(files::from_operands(self.files.clone(), encoding, remote.costs));
         };
         if let Some(operand) = self.files.first() {
-            let operand = quote::always_quoted(operand, encoding);
+            let operand = quote::always_quoted(&quote::redacted(operand), encoding);
             return Err(format!(
                 "extra operand {operand}\nfile operands cannot be combined with --files0-from\n\
                  Try '{} --help' for more information.",

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use nearfirst::{Entry, Error, Member, MemberError, Name, Order, Set, SetOptions, Spec};
+use nearfirst::{Entry, Error, Member, MemberError, Order, Set, SetOptions, Spec};
 
 use super::count::Encoding;
 use super::files::Input;
@@ -94,7 +94,6 @@ pub(super) fn sizes(
 }
 
 pub(super) fn complaint(name: &OsStr, cause: &Error, encoding: Encoding) -> String {
-    let shown = Name::new(name.as_bytes()).redacted();
-    let shown = quote::quoted(OsStr::from_bytes(shown.as_bytes()), encoding);
-    format!("{shown}: {}", sets::reason(cause))
+    let name = quote::redacted(name);
+    format!("{}: {}", quote::quoted(&name, encoding), sets::reason(cause))
 }

@@ -1,13 +1,20 @@
 //! File names as the GNU tools write them in messages: quoted for a shell when they need it.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
+
+use nearfirst::Name;
 
 use super::count::Encoding;
 use super::glyph::Part;
 use super::utf8::{self, Decoded};
+
+/// A name for messages: without the password that a URL may hold.
+pub(super) fn redacted(name: &OsStr) -> OsString {
+    OsStr::from_bytes(Name::new(name.as_bytes()).redacted().as_bytes()).to_owned()
+}
 
 /// Quotes a name where a shell or a reader of messages would need it, the colon included.
 pub(super) fn quoted(name: &OsStr, encoding: Encoding) -> Cow<'_, str> {

@@ -160,7 +160,8 @@ impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
         }
         let shown = input.name().unwrap_or("standard input".as_ref());
         let complain = |reason: String| {
-            vec![format!("{}: {reason}", quote::quoted(shown, reader.task.encoding))]
+            let name = quote::redacted(shown);
+            vec![format!("{}: {reason}", quote::quoted(&name, reader.task.encoding))]
         };
         let (messages, counts) = match input.open(reader.task.costs) {
             Err(reason) => (complain(reason), None),
