@@ -31,7 +31,7 @@ impl Failure {
 
     /// A failed call on the descriptor of a member.
     pub(crate) fn of_member(name: &Name, error: &io::Error) -> Self {
-        Self::new(errno_of(error), format!("{name}: {}", without_number(error)))
+        Self::new(errno_of(error), format!("{}: {}", name.redacted(), without_number(error)))
     }
 
     fn of_panic(panic: &(dyn Any + Send)) -> Self {
@@ -191,6 +191,13 @@ mod tests {
         assert_eq!(answer(-1, || Err(Failure::new(libc::EINVAL, "a\0b"))), -1);
         assert_eq!(answer(-1, || Ok(5)), 5);
         assert_eq!(last().1, "ab");
+    }
+
+    #[test]
+    fn no_message_shows_a_password() {
+        let name = Name::from("webdav://me:secret@host/a");
+        let failure = Failure::of_member(&name, &io::ErrorKind::BrokenPipe.into());
+        assert_eq!(failure.message, "webdav://me@host/a: broken pipe");
     }
 
     #[test]
