@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno as _errno
 
+from nearfirst import _nearfirst
+
 __all__ = [
     "Busy",
     "Changed",
@@ -20,11 +22,19 @@ __all__ = [
 ]
 
 
+def _shown(name: str) -> str:
+    """Without the password that a URL may hold."""
+    shown = _nearfirst.redacted(name.encode(errors="surrogatepass"))
+    return shown.decode(errors="surrogatepass")
+
+
 class NearfirstError(Exception):
     """An object that could not be listed, asked about or read.
 
+    As text, and as the `filename` of an `OSError`, it is without the password that a URL may hold.
+
     Attributes:
-        name: The object.
+        name: The object, by its whole name, so that it can be asked for again.
         reason: What is wrong, without the name.
     """
 
@@ -37,15 +47,16 @@ class NearfirstError(Exception):
         process (the workers of PyTorch): the text is the name.
         """
         if isinstance(self, OSError):
-            super().__init__(self._errno if errno is None else errno, reason, name)
+            super().__init__(self._errno if errno is None else errno, reason, _shown(name))
         else:
-            super().__init__(name, reason)
+            super().__init__(_shown(name), reason)
         self.name = name
         self.reason = reason
 
     def __str__(self) -> str:
         """Name and reason."""
-        return f"{self.name}: {self.reason}" if self.reason else self.name
+        shown = _shown(self.name)
+        return f"{shown}: {self.reason}" if self.reason else shown
 
     def __reduce__(self) -> tuple[type[NearfirstError], tuple[object, ...]]:
         """So that it passes between processes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import gc
 import os
 import pickle
@@ -187,6 +188,22 @@ def test_an_error_is_raised_and_the_others_follow(folder: Path) -> None:
     assert isinstance(raised.value, nearfirst.NotFound)
     with pytest.raises(StopIteration):
         next(members)
+
+
+def test_no_error_shows_a_password() -> None:
+    url = "webdav://me:secret@127.0.0.1:1/x"
+    (member,) = nearfirst.open(url, errors="yield")
+    with pytest.raises(nearfirst.SpecError) as no_end:
+        nearfirst.open("postgres://me:secret@h/db\\select name from t")
+    missing = nearfirst.NotFound(url, "gone")
+    for error in (member.error, no_end.value, missing, copy.copy(missing)):
+        assert isinstance(error, nearfirst.NearfirstError)
+        assert "secret" in error.name
+        for shown in (str(error), repr(error), str(getattr(error, "filename", "me@"))):
+            assert "me@" in shown or shown == repr(error)
+            assert "secret" not in shown
+    odd = "\ud800 \udcff: no URL"
+    assert str(nearfirst.Io(odd)) == odd
 
 
 def test_an_error_can_be_yielded(folder: Path) -> None:

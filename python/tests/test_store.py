@@ -170,6 +170,15 @@ def test_what_a_store_raises_is_the_error_of_its_member(
         assert ("no query" if own else type(raised).__name__) in str(error)
 
 
+def test_the_device_of_a_store_shows_no_password() -> None:
+    for login in ("me:secret", "me:sec/ret"):
+        store = Objects({})
+        name = f"mine://{login}@box/a"
+        store.objects[name] = b"a"
+        sleds = nearfirst.sleds(name, stores={"mine": store})
+        assert [sled.device for sled in sleds] == ["mine://me@box"]
+
+
 @pytest.mark.parametrize(
     "raised",
     [

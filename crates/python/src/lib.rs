@@ -48,6 +48,8 @@ mod _nearfirst {
     #[pymodule_export]
     use crate::member::Member;
     #[pymodule_export]
+    use crate::name::redacted;
+    #[pymodule_export]
     use crate::pick::{Piece, Pieces, pick};
     #[pymodule_export]
     use crate::set::{Names, Set, open};

@@ -13,6 +13,12 @@ pub(crate) fn to_python<'py>(py: Python<'py>, name: &Name) -> Bound<'py, PyStrin
     text
 }
 
+/// A name as it is shown: without the password that a URL may hold.
+#[pyfunction]
+pub(crate) fn redacted(name: &[u8]) -> Vec<u8> {
+    from_bytes(name).redacted().as_bytes().to_vec()
+}
+
 /// A name of Python's, already as bytes.
 pub(crate) fn from_bytes(bytes: &[u8]) -> Name {
     Name::new(bytes)

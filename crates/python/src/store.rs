@@ -207,7 +207,9 @@ fn mismatched(name: Name) -> Error {
 
 impl Store for PythonStore {
     fn device(&self, name: &Name) -> Device {
-        let key = self.key(name);
+        // It is shown, and may be kept in the table of devices.
+        let name = name.redacted();
+        let key = self.key(&name);
         let first = key.split(|&byte| byte == b'/').next().unwrap_or_default();
         Device::new(format!("{}://{}", self.scheme, String::from_utf8_lossy(first)))
     }
