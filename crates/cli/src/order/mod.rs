@@ -220,7 +220,7 @@ impl<W: Write> Run<'_, W> {
                     paths.push(path.into_os_string());
                 }
                 Err(error) => {
-                    sets::say_of(&error.name(), error.reason);
+                    sets::say_of(&Name::from(&error), error.reason);
                 }
             }
             if bytes >= BATCH_BYTES {

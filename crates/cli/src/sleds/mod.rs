@@ -160,7 +160,7 @@ impl<W: Write> Run<'_, W> {
                 match item {
                     Ok(path) => self.one(&path)?,
                     Err(error) => {
-                        sets::say_of(&error.name(), error.reason);
+                        sets::say_of(&Name::from(&error), error.reason);
                     }
                 }
                 self.let_see()?;

@@ -29,10 +29,11 @@ impl SpecError {
     fn new(spec: impl Into<OsString>, reason: impl Into<String>) -> Self {
         Self { spec: spec.into(), reason: reason.into() }
     }
+}
 
-    /// The same, as it is shown.
-    pub(crate) fn name(&self) -> Name {
-        Name::new(self.spec.as_bytes())
+impl From<&SpecError> for Name {
+    fn from(error: &SpecError) -> Self {
+        Self::new(error.spec.as_bytes())
     }
 }
 
