@@ -18,6 +18,9 @@ use crate::patterns::{Habits, Patterns, Program};
 const MAGIC: &[u8] = b"nearfirst patterns\n";
 /// The form that follows. Others are refused: patterns are soon learned again.
 const VERSION: u64 = 2;
+/// Memory for names: twice what learners keep of all that they know, by default. Bytes that
+/// tell more were written by nobody who learned, and a short name takes many times its bytes.
+const NAMES_BYTES_MAX: usize = 128 << 20;
 /// Bytes of the checksum at the end.
 const CHECKSUM_BYTES: usize = 8;
 
@@ -77,9 +80,12 @@ impl Patterns {
         let mut reader = Reader::new(content.strip_prefix(MAGIC).ok_or(cut)?);
         reader.number()?;
         let mut patterns = Self::default();
+        let mut names_left = NAMES_BYTES_MAX;
         for _ in 0..reader.count()? {
             let user = User(reader.within(u64::from(u32::MAX))?);
-            patterns.users.insert(user, decode_habits(&mut reader)?);
+            let habits = decode_habits(&mut reader, names_left)?;
+            names_left -= habits.names.bytes();
+            patterns.users.insert(user, habits);
         }
         reader.end()?;
         Ok(patterns)
@@ -168,12 +174,15 @@ impl Numbers {
     }
 }
 
-fn decode_habits(reader: &mut Reader<'_>) -> Result<Habits, DecodeError> {
+fn decode_habits(reader: &mut Reader<'_>, names_bytes_max: usize) -> Result<Habits, DecodeError> {
     let mut names = Names::default();
     let count = reader.count()?;
     for number in 0..count {
         // A name that comes twice would be one number less than those after it expect.
         if names.intern(&Arc::from(reader.string()?)).0 as usize != number {
+            return Err(reader.damaged());
+        }
+        if names.bytes() > names_bytes_max {
             return Err(reader.damaged());
         }
         let inode = reader.number()?;
@@ -279,4 +288,26 @@ fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_take_more_memory_than_any_learner_has_are_damage() {
+        let count = NAMES_BYTES_MAX / 100;
+        let mut writer = Writer(MAGIC.to_vec());
+        [VERSION, 1, 0].into_iter().for_each(|number| writer.number(number));
+        writer.count(count);
+        for name in 0..count {
+            writer.string(&name.to_le_bytes()[..4]);
+            writer.number(0);
+        }
+        let names_end = writer.0.len();
+        let checksum = checksum(&writer.0);
+        writer.0.extend_from_slice(&checksum.to_le_bytes());
+        let Err(DecodeError::Damaged { at }) = Patterns::decode(&writer.0) else { panic!("read") };
+        assert!(at + MAGIC.len() < names_end, "before the end of the names: {at}");
+    }
 }
