@@ -21,8 +21,9 @@ use crate::state_folder::StateFolder;
 const TREES: &str = "trees";
 /// Patterns that were set aside.
 const BROKEN: &str = "trees.broken";
-/// More than this are no patterns: learners keep theirs within a fraction of it.
-const BYTES_MAX: u64 = 1 << 30;
+/// More than this are no patterns: learners keep theirs within half of it in memory, and in fewer bytes here.
+/// What somebody else wrote there may take many times its bytes to read.
+const BYTES_MAX: u64 = 128 << 20;
 /// How often a lock that another holds is asked for.
 const ASKS_EVERY: Duration = Duration::from_millis(5);
 /// Files of what was seen that are left for another; beyond it, the oldest is lost.

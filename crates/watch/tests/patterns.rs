@@ -60,6 +60,15 @@ fn what_the_killed_left_in_part_is_removed_and_what_is_being_written_is_not() {
 }
 
 #[test]
+fn what_is_larger_than_any_learner_saves_is_not_read() {
+    let dir = Dir::new();
+    dir.create_sparse("trees", (128 << 20) + 1);
+    let (_, warning) = PatternStore::at(dir.path()).load();
+    let warning = warning.expect("too large").to_string();
+    assert!(warning.contains("too large to be patterns"), "{warning}");
+}
+
+#[test]
 fn damaged_patterns_are_set_aside_by_who_holds_them_alone() {
     let dir = Dir::new();
     let store = PatternStore::at(dir.path());
