@@ -21,8 +21,10 @@ use crate::{Carrier, CarrierOptions, Driver, Held, PatternStore, Source};
 
 /// How long messages are waited for at a time; what is fetched meanwhile is told to the learner then.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// What is learned is saved as often; so much is lost if the machine stops.
+/// What is learned is saved no more often, and no more than a half percent of the time is spent on it; so
+/// much is lost if the machine stops, or the attendant is killed.
 const SAVE_EVERY: Duration = Duration::from_mins(1);
+const SAVE_SHARE: u32 = 200;
 /// How long one's forerunner may take to save.
 const HELD_FOR: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 256 << 10;
@@ -64,20 +66,21 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     let mut attendant = Attendant {
         user,
         dry_run: options.dry_run,
+        saved_runs: patterns.account().runs,
         before: patterns.account(),
         learner: Learner::new(learning, patterns),
         parts: Parts::new(Arc::clone(&costs)),
         driver: Driver::new(carrier),
         held,
         saved_at: costs.clock().now(),
-        has_learned: false,
+        save_took: Duration::ZERO,
         is_said: false,
     };
     let mut told = Told::new(io::stdin(), costs.clock().clone());
     while !told.is_over {
         attendant.turn(&mut told, say)?;
     }
-    attendant.save(costs.clock().now(), say);
+    attendant.save(say);
     // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
     drop(costs.save());
     Ok(())
@@ -92,16 +95,17 @@ struct Attendant {
     driver: Driver,
     held: Held,
     saved_at: Duration,
-    has_learned: bool,
-    /// Whether it was said that nothing can be saved: once, not every minute until somebody comes.
+    save_took: Duration,
+    /// Runs that had ended by then: nothing else changes patterns.
+    saved_runs: u64,
+    /// Whether it was said that nothing can be saved: once, not each time until somebody comes.
     is_said: bool,
 }
 
 impl Attendant {
     fn turn(&mut self, told: &mut Told<impl AsFd>, say: &mut dyn FnMut(String)) -> io::Result<()> {
-        let Self { learner, parts, has_learned, dry_run, .. } = self;
+        let Self { learner, parts, dry_run, .. } = self;
         self.driver.turn(told, PATIENCE, |event, now| {
-            *has_learned = true;
             let mut decisions = Vec::new();
             for event in parts.before(&event).into_iter().chain([event]) {
                 decisions.extend(learner.on(event, now));
@@ -116,17 +120,28 @@ impl Attendant {
         if std::mem::take(&mut told.asks_report) {
             self.report(say);
         }
-        let is_time = now.saturating_sub(self.saved_at) >= SAVE_EVERY;
-        if std::mem::take(&mut told.asks_save) || is_time && self.has_learned {
-            self.save(now, say);
+        if std::mem::take(&mut told.asks_save) || self.is_to_save(now) {
+            self.save(say);
         }
         Ok(())
     }
 
-    fn save(&mut self, now: Duration, say: &mut dyn FnMut(String)) {
-        self.saved_at = now;
-        match self.held.save(self.learner.patterns()) {
-            Ok(()) => (self.has_learned, self.is_said) = (false, false),
+    fn runs(&self) -> u64 {
+        self.learner.patterns().account().runs
+    }
+
+    fn is_to_save(&self, now: Duration) -> bool {
+        let every = SAVE_EVERY.max(SAVE_SHARE * self.save_took);
+        now.saturating_sub(self.saved_at) >= every && self.runs() != self.saved_runs
+    }
+
+    fn save(&mut self, say: &mut dyn FnMut(String)) {
+        let (began, runs) = (self.driver.carrier().clock().now(), self.runs());
+        let saved = self.held.save(self.learner.patterns());
+        self.saved_at = self.driver.carrier().clock().now();
+        self.save_took = self.saved_at.saturating_sub(began);
+        match saved {
+            Ok(()) => (self.saved_runs, self.is_said) = (runs, false),
             Err(warning) if !self.is_said => {
                 self.is_said = true;
                 say(warning.to_string());
@@ -248,5 +263,55 @@ impl<F: AsFd> Source for Told<F> {
         let left = rest.len();
         self.bytes.drain(..self.bytes.len() - left);
         Ok(events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Dir;
+    use tree::{Access, File, Patterns, Process};
+
+    use super::*;
+
+    #[test]
+    fn what_is_learned_is_saved_once_a_run_has_ended_and_not_before_that_is_worth_it() {
+        let (dir, costs) = (Dir::new(), Arc::new(Costs::load()));
+        let store = PatternStore::at(dir.path());
+        let held = store.hold(HELD_FOR, costs.clock()).expect("writable").expect("ours");
+        let carrier = Carrier::new(Arc::clone(&costs), CarrierOptions::default());
+        let mut attendant = Attendant {
+            user: User(0),
+            dry_run: false,
+            before: Account::default(),
+            learner: Learner::new(Options::default(), Patterns::default()),
+            parts: Parts::new(Arc::clone(&costs)),
+            driver: Driver::new(carrier),
+            held,
+            saved_at: Duration::ZERO,
+            save_took: Duration::ZERO,
+            saved_runs: 0,
+            is_said: false,
+        };
+        let process = Process(1);
+        let file = |path: &[u8]| File { path: path.into(), identity: None, size: None };
+        let (program, folder) = (file(b"/bin/reads"), b"/"[..].into());
+        let events = [
+            Event::Found { process, user: User(0) },
+            Event::Executed { process, program, arguments: Vec::new(), folder },
+            Event::Opened { process, file: file(b"/a"), access: Access::Read },
+        ];
+        for event in events {
+            attendant.learner.on(event, Duration::ZERO);
+        }
+        assert!(!attendant.is_to_save(2 * SAVE_EVERY), "it still runs");
+        attendant.learner.on(Event::Exited { process }, Duration::ZERO);
+        assert!(!attendant.is_to_save(SAVE_EVERY / 2) && attendant.is_to_save(SAVE_EVERY));
+        attendant.save_took = Duration::from_secs(1);
+        assert!(
+            !attendant.is_to_save(SAVE_EVERY)
+                && attendant.is_to_save(SAVE_SHARE * attendant.save_took)
+        );
+        attendant.save(&mut |said| panic!("{said}"));
+        assert!(store.path().exists() && !attendant.is_to_save(Duration::MAX));
     }
 }
