@@ -15,12 +15,16 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use store::Clock;
 use tree::{Event, Process, User};
 
+use super::lent::Lent;
 use super::wire::{Message, put};
 
-/// Attendants at a time: beyond it the one that was idle for longest ends, if it was idle for a while.
+/// Attendants at a time: beyond it the one that was idle for longest ends, if it was idle for a while, or if its
+/// user's number is lent and the other's is not.
 const ATTENDANTS_MAX: usize = 32;
 /// Who was told something since is not ended for another user, who would be ended for the next.
 const SPARED: Duration = Duration::from_secs(30);
+/// Who has more numbers than there may be attendants could keep everybody else out: these numbers come last.
+const LENT: &str = "/etc/subuid";
 /// An attendant of a user whose programs do nothing for so long saves and ends.
 const IDLE_MAX: Duration = Duration::from_mins(10);
 /// How long one that ended by itself is not started again.
@@ -52,6 +56,8 @@ pub(crate) struct Users {
     /// Attendants that were told to end.
     ending: Vec<Child>,
     lost: u64,
+    /// The file of lent numbers.
+    lent: PathBuf,
 }
 
 /// One user's attendant.
@@ -75,6 +81,7 @@ impl Users {
             paused: HashMap::new(),
             ending: Vec::new(),
             lost: 0,
+            lent: LENT.into(),
         }
     }
 
@@ -108,7 +115,7 @@ impl Users {
             }
             let Some(user) = self.owner(&event) else { continue };
             if !self.attendants.contains_key(&user) && !self.is_paused(user, now) {
-                let has_room = self.makes_room(now);
+                let has_room = self.makes_room(user, now);
                 let started = if has_room { self.start(user, now) } else { Ok(()) };
                 if started.is_err() || !has_room {
                     self.paused.insert(user, now + PAUSE);
@@ -165,18 +172,27 @@ impl Users {
         self.paused.contains_key(&user)
     }
 
-    /// Whether another attendant may be started; ends one for it if need be.
-    fn makes_room(&mut self, now: Duration) -> bool {
+    /// Whether an attendant of `user` may be started; ends another for it if need be. Whose number is lent
+    /// takes the place only of such.
+    fn makes_room(&mut self, user: User, now: Duration) -> bool {
         if self.attendants.len() < ATTENDANTS_MAX {
             return true;
         }
-        let idlest = self.attendants.iter().min_by_key(|(_, attendant)| attendant.active);
-        let Some((user, attendant)) = idlest else { return true };
-        let is_idle = now.saturating_sub(attendant.active) >= SPARED;
-        if is_idle {
-            self.end_one(*user);
+        let lent = Lent::by(&self.lent);
+        let is_lent = lent.has(user);
+        let others = self.attendants.iter().map(|(user, it)| (lent.has(*user), it.active, *user));
+        let others = others.filter(|(is_others_lent, ..)| *is_others_lent || !is_lent);
+        // Of lent numbers first.
+        let Some((is_others_lent, active, other)) =
+            others.min_by_key(|(is_others_lent, active, _)| (!is_others_lent, *active))
+        else {
+            return false;
+        };
+        let gives_way = is_others_lent && !is_lent || now.saturating_sub(active) >= SPARED;
+        if gives_way {
+            self.end_one(other);
         }
-        is_idle
+        gives_way
     }
 
     fn start(&mut self, user: User, now: Duration) -> io::Result<()> {
@@ -306,4 +322,41 @@ fn folder_of(folder: &Path, user: User) -> io::Result<PathBuf> {
         std::os::unix::fs::lchown(&own, Some(user.0), None)?;
     }
     Ok(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Dir, Facility, skip_unless};
+
+    use super::*;
+
+    /// Whether a user is attended to whose program begins at that second.
+    fn begins(users: &mut Users, user: u32, second: u64) -> bool {
+        let event = Event::Found { process: Process(user.into()), user: User(user) };
+        let now = Duration::from_secs(second);
+        users.tell(vec![(now, event)], now).expect("started");
+        users.attendants.contains_key(&User(user))
+    }
+
+    #[test]
+    fn who_has_many_lent_numbers_keeps_nobody_else_out() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        // Attends to nothing, until its pipe is closed.
+        let command = ["sh", "-c", "cat > /dev/null"].map(OsString::from).to_vec();
+        let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
+        users.lent = dir.create("subuid", "somebody:100000:65536\n");
+        let lent = 100_000..100_000 + u32::try_from(ATTENDANTS_MAX).expect("few");
+        for second in [0, 29] {
+            assert!(lent.clone().all(|user| begins(&mut users, user, second)));
+        }
+        assert!(!begins(&mut users, 165_535, 29), "one lent number spares another");
+        assert!(begins(&mut users, 1000, 29), "and gives way to what is not lent");
+        let all_lent = lent.clone().filter(|&user| begins(&mut users, user, 200)).count();
+        assert!(
+            all_lent > 0 && users.attendants.contains_key(&User(1000)),
+            "which they never replace"
+        );
+        users.end(&Clock::real());
+    }
 }
