@@ -11,7 +11,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 pub(crate) enum Asked {
     /// To save and end (SIGTERM, SIGINT).
     End,
-    /// To save, and to look again at what is mounted (SIGHUP).
+    /// To save (SIGHUP).
     Save,
     /// To say what was seen and what came of it (SIGUSR1).
     Report,

@@ -28,7 +28,8 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 #[error("the service sent what it never sends")]
 pub(crate) struct Garbled;
 
-/// Adds a message; what attendants tell themselves ([`Event::Fetched`], [`Event::Refused`]) is none.
+/// Adds a message; what attendants tell themselves ([`Event::Fetched`], [`Event::Swept`],
+/// [`Event::Refused`]) is none.
 pub(crate) fn put(message: &Message, to: &mut Vec<u8>) {
     let begin = to.len();
     to.extend([0; 4]);
