@@ -150,29 +150,26 @@ impl Habits {
     pub(crate) fn forget(&mut self, program: Name) -> bool {
         let was_known = self.programs.remove(&program).is_some();
         self.memory.retain(|known| known != program);
-        let kept = self.forget_strays(vec![false; self.names.len()]);
-        self.names.sweep(&kept);
-        was_known
-    }
-
-    /// Forgets what is known of files that no program had to do with, but those that are `held`;
-    /// gives which these and the programs' are.
-    fn forget_strays(&mut self, held: Vec<bool>) -> Vec<bool> {
-        let mut kept = held;
+        let mut kept = vec![false; self.names.len()];
         let mut keep = |name: Name| kept[name.0 as usize] = true;
         self.names_of_programs(&mut keep);
         self.memory.names_of_programs(&mut keep);
         self.memory.retain_files(|file| kept[file.0 as usize]);
-        kept
+        self.names.sweep(&kept);
+        was_known
     }
 
     /// Forgets what is known of files that no pattern has, but those that are `held`: what followed
-    /// more than once in the runs of one program is kept.
+    /// more than once is kept.
     pub(crate) fn forget_fleeting(&mut self, held: Vec<bool>) {
-        let mut kept = held.clone();
+        let mut kept = held;
         self.memory.names_of_patterns(&mut |name| kept[name.0 as usize] = true);
         self.memory.retain_repeated(|file| kept[file.0 as usize]);
-        self.forget_strays(held);
+        let mut keep = |name: Name| kept[name.0 as usize] = true;
+        self.names_of_programs(&mut keep);
+        self.memory.names_of_programs(&mut keep);
+        self.memory.chain.names(&mut keep);
+        self.memory.retain_touched(|file| kept[file.0 as usize]);
     }
 
     /// Forgets a part of what is known of programs, what was useful longest ago first, and of files
@@ -204,7 +201,7 @@ impl Habits {
         }
         let programs = &self.programs;
         self.memory.retain(|program| programs.contains_key(&program) && !gone.contains(&program));
-        self.forget_strays(held);
+        self.forget_fleeting(held);
         self.bytes() < bytes
     }
 

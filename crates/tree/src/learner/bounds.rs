@@ -86,7 +86,8 @@ impl Learner {
 
     /// Keeps what is known within its memory: the older half of the longest course goes first,
     /// which would not be kept anyhow, then what is known of files that no pattern has, then of
-    /// patterns and programs what was useful longest ago.
+    /// patterns and programs what was useful longest ago. However much the courses take, these keep
+    /// half of the memory.
     fn bound(&mut self, littered: bool) {
         let most = self.options.pattern_bytes_max;
         if !littered && self.bytes() <= most || self.sweep() <= most {
@@ -103,7 +104,8 @@ impl Learner {
         for (&user, habits) in &mut self.patterns.users {
             habits.forget_fleeting(held(runs, user, habits));
         }
-        let aim = most - most / FREED_PART;
+        let foreseen = self.foresights.values().map(Foresight::bytes).sum::<usize>();
+        let aim = (most - most / FREED_PART).max(most / 2 + foreseen);
         while self.sweep() > aim && self.forget_oldest() {}
     }
 

@@ -167,4 +167,16 @@ mod tests {
         assert_eq!(following(&chain, 1, &[1]), [2]);
         assert_eq!(following(&chain, 1, &[1, 2]), [3]);
     }
+
+    #[test]
+    fn what_followed_more_than_once_outlives_what_is_not_kept() {
+        let mut chain = Chain::default();
+        for (file, next) in [(1, 2), (1, 2), (3, 4), (5, 6)] {
+            chain.learn(Name(file), Name(next));
+        }
+        chain.retain_repeated(|file| file.0 >= 5);
+        let mut left: Vec<Name> = chain.links.keys().copied().collect();
+        left.sort_unstable();
+        assert_eq!(left, [Name(1), Name(5)]);
+    }
 }

@@ -231,15 +231,20 @@ impl Memory {
         self.bytes = self.patterns.values().map(Pattern::bytes).sum();
     }
 
-    /// Forgets what followed but once, in the runs of one executable, of files that are not to be
-    /// kept.
+    /// Forgets what followed but once, of files that are not to be kept.
     pub(crate) fn retain_repeated(&mut self, kept: impl Fn(Name) -> bool) {
         self.chains.values_mut().for_each(|chain| chain.retain_repeated(&kept));
+        self.chain.retain_repeated(kept);
     }
 
     /// Forgets what is known of no program in particular, but of files that are not to be kept.
     pub(crate) fn retain_files(&mut self, kept: impl Fn(Name) -> bool) {
         self.chain.retain(&kept);
+        self.retain_touched(kept);
+    }
+
+    /// Forgets the parts of files that are not to be kept.
+    pub(crate) fn retain_touched(&mut self, kept: impl Fn(Name) -> bool) {
         self.touched.retain(|file, _| kept(*file));
         self.parts = self.touched.values().map(|known| known.extents.len()).sum();
     }
