@@ -298,7 +298,9 @@ mod tests {
     fn names_that_would_take_more_memory_than_any_learner_has_are_damage() {
         let count = NAMES_BYTES_MAX / 100;
         let mut writer = Writer(MAGIC.to_vec());
-        [VERSION, 1, 0].into_iter().for_each(|number| writer.number(number));
+        for number in [VERSION, 1, 0] {
+            writer.number(number);
+        }
         writer.count(count);
         for name in 0..count {
             writer.string(&name.to_le_bytes()[..4]);
