@@ -587,6 +587,7 @@ fn a_password_in_a_url_is_in_no_message() {
     let without_end = format!("{url}\\a");
     let both = format!("{{{url},{url}}}\\a\\");
     let open = format!("{{{url},a*");
+    let (other, program) = (url.replace("/gone", "/a/gone"), format!("%curl {url}%"));
     for arguments in [
         &["cat", "--stats", &url][..],
         &["wc", "--stats", &url],
@@ -610,6 +611,8 @@ fn a_password_in_a_url_is_in_no_message() {
         &["sleds", &open],
         &["order", &open],
         &["find", &open],
+        &["cp", &url, &other, "here/"],
+        &["ls", &program],
     ] {
         let output = ground.run(arguments);
         let told = stderr(&output);

@@ -96,7 +96,9 @@ pub(super) fn dest(target: &Target, base: &Base, name: &Name) -> Result<PathBuf,
         Target::File(path) => return Ok(path.clone()),
         Target::Folder(folder) => folder,
     };
+    // As `find .` prints names.
     let kept = base.kept(name);
+    let kept = kept.strip_prefix(b"./").unwrap_or(kept);
     for component in kept.split(|&byte| byte == b'/') {
         match component {
             b"" => return Err("its name has an empty component, which no file can have"),

@@ -267,7 +267,7 @@ impl Plan {
             return Ok(false);
         }
         if let Some(other) = state.dests.get(dest) {
-            let reason = format!("{} would be that of {other}, too", shown(dest));
+            let reason = format!("{} would be that of {}, too", shown(dest), other.redacted());
             return Err(Error::refused(name.clone(), reason));
         }
         state.dests.insert(dest.to_owned(), name.clone());

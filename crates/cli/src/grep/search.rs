@@ -706,5 +706,10 @@ fn ends_a_line_in_mark(text: &[u8]) -> bool {
 
 /// Whether text begins with a mark that says how it is encoded.
 pub(super) fn begins_with_mark(text: &[u8]) -> bool {
-    [&b"\xEF\xBB\xBF"[..], b"\xFF\xFE", b"\xFE\xFF"].iter().any(|mark| text.starts_with(mark))
+    mark(text).is_some()
+}
+
+/// That mark: of UTF-8, or of UTF-16.
+pub(super) fn mark(text: &[u8]) -> Option<&'static [u8]> {
+    [&b"\xEF\xBB\xBF"[..], b"\xFF\xFE", b"\xFE\xFF"].into_iter().find(|mark| text.starts_with(mark))
 }

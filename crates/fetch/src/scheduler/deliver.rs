@@ -176,6 +176,7 @@ impl Scheduler {
         let Some(set) = self.sets.get_mut(&id).filter(|set| !set.closed) else { return };
         set.closed = true;
         set.asked = 0;
+        self.forget_held(id);
         while let Some(slot) = self.sets.get(&id).and_then(|set| set.undelivered.first()) {
             let member = &mut self.members[slot];
             let (member_id, key) = (member.id, ready_key(member, slot));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::event::{Action, AttemptId, Kind, MemberId, SetId};
 use super::member::MEMBERS;
+use super::queue::Place;
 use super::scheduler::Scheduler;
 use super::slab::List;
 
@@ -81,7 +82,7 @@ impl Scheduler {
         match bytes {
             None => drop(set.held_up.insert((key, slot))),
             Some(bytes) => {
-                set.short.insert((key, slot));
+                set.short.insert((key, slot, bytes));
                 self.short.insert((bytes, key, slot, id));
             }
         }
@@ -98,7 +99,7 @@ impl Scheduler {
             free -= bytes;
             self.short.pop_first();
             if let Some(set) = self.sets.get_mut(&id) {
-                set.short.remove(&(key, device));
+                set.short.remove(&(key, device, bytes));
             }
             devices.push(device);
         }
@@ -113,30 +114,50 @@ impl Scheduler {
     }
 
     fn release_held_of(&mut self, id: SetId, devices: &mut Vec<u32>) {
-        let Some(set) = self.sets.get_mut(&id) else {
-            self.held_sets.remove(&id);
-            return;
-        };
+        // Room is being made, and nothing begins before there is some.
+        let waits = self.spills > 0 && !self.is_spill_late();
+        let Some(set) = self.sets.get_mut(&id) else { return };
         let room = self.limits.ahead.saturating_sub(set.begun);
         let held = (0..room).map_while(|_| set.held_up.pop_first());
         devices.extend(held.map(|(_, device)| device));
         // What somebody would wait for for ever is begun all the same.
-        if set.asked > 0 && !set.is_listed_order() && set.moving == 0 {
-            let next = set.held_up.pop_first().or_else(|| set.short.pop_first());
-            devices.extend(next.map(|(_, device)| device));
+        let mut next = None;
+        if set.asked > 0 && !waits && !set.is_listed_order() && set.moving == 0 {
+            let held = set.held_up.pop_first().map(|(key, device)| (key, device, None));
+            let short = || set.short.pop_first().map(|(key, device, it)| (key, device, Some(it)));
+            next = held.or_else(short);
         } else if set.asked > 0
+            && !waits
             && set.is_listed_order()
             && let Some(first) = set.undelivered.first()
             && let member = &self.members[first]
-            && let Some(place) = member.place
+            && let Some(Place { key, device, .. }) = member.place
         {
-            let entry = (place.key, member.device);
-            let is_held = set.held_up.remove(&entry) | set.short.remove(&entry);
-            devices.extend(is_held.then_some(member.device));
+            let mut short = set.short.range((key, device, 0)..=(key, device, u64::MAX));
+            let bytes = short.next().map(|(_, _, bytes)| *bytes);
+            let is_held = set.held_up.remove(&(key, device)) || bytes.is_some();
+            next = is_held.then_some((key, device, bytes));
+        }
+        if let Some((key, device, bytes)) = next {
+            devices.push(device);
+            if let Some(bytes) = bytes {
+                set.short.remove(&(key, device, bytes));
+                self.short.remove(&(bytes, key, device, id));
+            }
         }
         if set.held_up.is_empty() && set.short.is_empty() {
             self.held_sets.remove(&id);
         }
+    }
+
+    /// Nothing of a set is held up any more.
+    pub(super) fn forget_held(&mut self, id: SetId) {
+        let Some(set) = self.sets.get_mut(&id) else { return };
+        set.held_up.clear();
+        for (key, device, bytes) in std::mem::take(&mut set.short) {
+            self.short.remove(&(bytes, key, device, id));
+        }
+        self.held_sets.remove(&id);
     }
 
     /// Lets a part go on beyond what it was allowed, if it soon reaches that.
@@ -206,7 +227,7 @@ impl Scheduler {
 
     /// Asks for members to be spilled so that this much fits; false if none can be.
     pub(super) fn makes_room(&mut self, bytes: u64) -> bool {
-        if self.spill_since.is_some_and(|since| since + self.limits.stall <= self.now) {
+        if self.is_spill_late() {
             return false;
         }
         if self.spills > 0 {
@@ -224,6 +245,11 @@ impl Scheduler {
             self.spill(slot);
         }
         self.spills > 0
+    }
+
+    /// Whether a disk takes longer than anything may.
+    fn is_spill_late(&self) -> bool {
+        self.spill_since.is_some_and(|since| since + self.limits.stall <= self.now)
     }
 
     /// What is spilled first: the last of what a set would deliver, sets in

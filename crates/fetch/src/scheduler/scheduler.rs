@@ -213,6 +213,8 @@ impl Scheduler {
             && self.attempts.len() == 0
             && self.parked.is_empty()
             && self.held.is_empty()
+            && self.short.is_empty()
+            && self.held_sets.is_empty()
             && self.devices.iter().all(|device| device.lanes.is_empty())
             && self.budget.committed == 0
             && self.budget.over == 0

@@ -36,8 +36,8 @@ pub(super) struct Set {
     pub(super) lent: u32,
     /// Devices that wait until fewer members are begun, by what is next there.
     pub(super) held_up: BTreeSet<(Key, u32)>,
-    /// Those that wait for room in the budget.
-    pub(super) short: BTreeSet<(Key, u32)>,
+    /// Those that wait for so many bytes of the budget.
+    pub(super) short: BTreeSet<(Key, u32, u64)>,
     pub(super) undelivered: List<MEMBERS>,
     pub(super) ready: BTreeSet<ReadyKey>,
     /// Members whose first bytes are here and whose last are not.

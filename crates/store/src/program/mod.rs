@@ -109,7 +109,8 @@ fn failed(error: Error) -> Entries {
 }
 
 fn shown(words: &[OsString]) -> String {
-    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let shown = words.iter().map(|word| Name::new(word.as_bytes()).redacted().to_string());
+    shown.collect::<Vec<_>>().join(" ")
 }
 
 /// A program that is running.

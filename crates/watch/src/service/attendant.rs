@@ -96,7 +96,8 @@ struct Attendant {
     held: Held,
     saved_at: Duration,
     save_took: Duration,
-    /// Runs that had ended by then: nothing else changes patterns.
+    /// Runs that had ended by then: with these come most changes of patterns, and the others are saved with
+    /// them.
     saved_runs: u64,
     /// Whether it was said that nothing can be saved: once, not each time until somebody comes.
     is_said: bool,

@@ -16,7 +16,7 @@ use super::super::print::rendered::{Rendered, Resolved};
 use super::super::print::tally::Tally;
 use super::super::print::{Kind, Nul, open};
 use super::part::{
-    Bench, Edge, EdgeLine, Method, Part, first_lines, is_marked, last_lines, lines, seen,
+    Bench, Edge, EdgeLine, Method, Part, UTF8_MARK, first_lines, last_lines, lines, mark_of, seen,
 };
 use super::quoted;
 use super::waiting::{Taken, Waiting};
@@ -145,7 +145,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
             && self.method.nul != Nul::Leave
             && part.tally.events > 0;
         let counts_now = settled || self.waiting.is_none();
-        if counts_now && part.may_be_encoded && is_marked(&self.source)? {
+        if counts_now && part.may_be_encoded && self.is_encoded()? {
             self.marked = true;
             return Ok(Rest::None);
         }
@@ -180,6 +180,12 @@ impl<'a, M: Matcher> Merge<'a, M> {
             .filter(|_| self.bench.searcher.after_context() == 0)
             .and_then(|wanted| self.waiting.as_ref()?.end_of_matches(wanted));
         Ok(enough.map_or(Rest::All, Rest::Before))
+    }
+
+    /// Whether the file begins with a mark by which it cannot be searched in chunks.
+    fn is_encoded(&self) -> io::Result<bool> {
+        let passes_over_utf8 = self.method.at_once;
+        Ok(mark_of(&self.source)?.is_some_and(|mark| !passes_over_utf8 || mark != UTF8_MARK))
     }
 
     /// Prints the next part of the file.

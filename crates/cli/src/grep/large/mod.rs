@@ -101,7 +101,7 @@ impl Run<'_> {
         let method = Method { at_once: unordered, ..method };
         // Where bytes are counted, those of a mark are not.
         let counts_bytes = settings.format.lines.byte_offset || settings.format.stats;
-        if unordered && settings.sniff && counts_bytes && part::is_marked(&source)? {
+        if unordered && settings.sniff && counts_bytes && part::mark_of(&source)?.is_some() {
             return Ok(Scanned::Encoded);
         }
         let avoids_nul = settings.pattern.as_ref().is_some_and(Pattern::avoids_nul);

@@ -12,12 +12,12 @@ use super::super::print::found::{Found, line_end_len};
 use super::super::print::rendered::{QUOTED_BYTES_MIN, Rendered};
 use super::super::print::tally::Tally;
 use super::super::print::{Format, Kind, Nul, Printing, Scope};
-use super::super::search::begins_with_mark;
+use super::super::search::{begins_with_mark, mark};
 use super::sparse::Stretched;
 use super::upset;
 
 /// Of UTF-8, which is searched as it is.
-const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// ripgrep reads this much at a time, and looks for a NUL byte in it before it
 /// looks for matches.
 pub(super) const BINARY_HEAD_BYTES: usize = 64 * 1024;
@@ -468,13 +468,13 @@ fn before_block(bytes: &[u8], offset: u64, nul: usize, separator: u8) -> &[u8] {
     &bytes[..lines]
 }
 
-/// Whether the file begins with a byte-order mark.
+/// The byte-order mark that the file begins with.
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn is_marked(source: &Source<'_>) -> io::Result<bool> {
+pub(super) fn mark_of(source: &Source<'_>) -> io::Result<Option<&'static [u8]>> {
     let size = source.costs.local().status(source.file)?.size;
-    seen(source, &(0..size.min(UTF8_MARK.len() as u64)), begins_with_mark)
+    seen(source, &(0..size.min(UTF8_MARK.len() as u64)), mark)
 }
 
 /// Notes what the start of the file, of which `bytes` are at hand, says of all of it.
