@@ -292,7 +292,7 @@ class Sled:
 
     @property
     def bandwidth(self) -> float | None:
-        """Bytes per second once flowing, in the median; `None` also where the latency is all that is known."""
+        """Bytes per second once flowing, in the median; `None` where that is not known."""
 
     @property
     def bandwidth_p90(self) -> float | None:

@@ -32,7 +32,7 @@ pub(crate) struct Sled {
     latency: Option<f64>,
     /// Seconds to the first byte that nine in ten do not exceed.
     latency_p90: Option<f64>,
-    /// Bytes per second once flowing, in the median; `None` also where the latency is all that is known.
+    /// Bytes per second once flowing, in the median; `None` where that is not known.
     bandwidth: Option<f64>,
     /// Bytes per second that nine in ten reach.
     bandwidth_p90: Option<f64>,
