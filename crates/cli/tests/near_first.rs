@@ -2,6 +2,7 @@
 //! built program. What was read from the device is counted at the device.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -28,13 +29,18 @@ fn text_with(needle: &str, length: usize, offset: usize) -> Vec<u8> {
     text
 }
 
-/// A slow folder with a file of 8 MiB whose second quarter is near and holds the needle.
-fn quarter_near() -> (SlowDir, std::path::PathBuf, testkit::Hold) {
+/// A slow folder with a file of which a part is near.
+fn partly_near(text: Vec<u8>, near: Range<u64>) -> (SlowDir, std::path::PathBuf, testkit::Hold) {
     let slow = SlowDir::new(Options::default());
-    let path = slow.create("text", text_with("needle", 8 << 20, 3 << 20));
-    let held = hold(&path, 2 * MIB..4 * MIB);
+    let path = slow.create("text", text);
+    let held = hold(&path, near);
     slow.reset();
     (slow, path, held)
+}
+
+/// One of 8 MiB, whose second quarter is near and holds the needle.
+fn quarter_near() -> (SlowDir, std::path::PathBuf, testkit::Hold) {
+    partly_near(text_with("needle", 8 << 20, 3 << 20), 2 * MIB..4 * MIB)
 }
 
 #[test]
@@ -49,14 +55,10 @@ fn a_search_whose_answer_is_near_reads_nothing_from_the_device() {
     }
 }
 
-/// A slow folder with a file whose start is far and whose end is near.
+/// One whose start is far and of whose second half the start is near.
 fn end_near(text: Vec<u8>) -> (SlowDir, std::path::PathBuf, testkit::Hold) {
-    let slow = SlowDir::new(Options::default());
     let half = text.len() as u64 / 2;
-    let path = slow.create("text", text);
-    let held = hold(&path, half..half + 4 * MIB);
-    slow.reset();
-    (slow, path, held)
+    partly_near(text, half..half + 4 * MIB)
 }
 
 #[test]

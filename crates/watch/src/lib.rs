@@ -13,6 +13,7 @@ pub mod service;
 mod session;
 mod source;
 mod state_folder;
+mod status;
 pub mod system;
 mod unread;
 

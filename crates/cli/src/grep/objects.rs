@@ -106,16 +106,9 @@ fn open(settings: &Settings) -> anyhow::Result<Sets> {
 
 /// The specs of the operands; what cannot be understood is said.
 fn specs(settings: &Settings, trouble: &Trouble) -> Vec<Spec> {
-    let mut specs = Vec::new();
-    for operand in &settings.paths.objects {
-        match Spec::operand(settings.costs().local(), operand) {
-            Ok(spec) => specs.push(spec),
-            Err(error) => {
-                trouble.say(format_args!("{}: {}", sets::shown(&error.spec), error.reason));
-            }
-        }
-    }
-    specs
+    sets::specs_or(settings.costs().local(), &settings.paths.objects, |error| {
+        trouble.say(format_args!("{}: {}", sets::shown(&error.spec), error.reason));
+    })
 }
 
 /// # Errors

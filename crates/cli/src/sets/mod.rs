@@ -23,7 +23,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use nearfirst::{
     Costs, Engine, EngineOptions, Entries, Error, Glob, ListSource, Local, MemberError, Name,
-    Order, Set, SetOptions, Spec, Stores, StoresOptions,
+    Order, Set, SetOptions, Spec, SpecError, Stores, StoresOptions,
 };
 
 use crate::{human, messages};
@@ -188,14 +188,17 @@ impl Sets {
 
 /// The specs that operands stand for; what cannot be understood is said.
 pub(crate) fn specs(local: &Local, operands: &[OsString]) -> Vec<Spec> {
-    let parsed = operands.iter().filter_map(|operand| match Spec::operand(local, operand) {
-        Ok(spec) => Some(spec),
-        Err(error) => {
-            say_of(&error.spec, error.reason);
-            None
-        }
-    });
-    parsed.collect()
+    specs_or(local, operands, |error| say_of(&error.spec, error.reason))
+}
+
+/// As [`specs`], of which those that cannot be understood are told to `refused`.
+pub(crate) fn specs_or(
+    local: &Local,
+    operands: &[OsString],
+    refused: impl Fn(SpecError),
+) -> Vec<Spec> {
+    let parsed = operands.iter().map(|operand| Spec::operand(local, operand));
+    parsed.filter_map(|spec| spec.map_err(&refused).ok()).collect()
 }
 
 impl Drop for Sets {

@@ -24,6 +24,7 @@ use super::known::Known;
 use super::memory::{self, Text};
 use super::parents;
 use super::sys::{self, Slot, Told};
+use crate::status::words;
 
 /// Errors of a listener in a row after which it is given up, and the guardian takes over.
 const ERRORS_MAX: u32 = 1000;
@@ -315,7 +316,7 @@ fn text(thread: u32, name: &str, bytes_max: usize) -> Vec<u8> {
 
 /// A number in `/proc/PID/status`.
 pub(super) fn field(status: &str, key: &str) -> Option<u32> {
-    status.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok()
+    words(status, key).next()?.parse().ok()
 }
 
 /// Whether nobody is left who could call.

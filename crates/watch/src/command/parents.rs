@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::listener::{field, link, status};
+use crate::status::words;
 
 /// Generations climbed for one that is known.
 const GENERATIONS_MAX: usize = 64;
@@ -39,8 +40,7 @@ pub(super) fn is_anothers(number: u32) -> bool {
 
 /// The last of four: the real one, the effective, the saved, and the one that counts for files.
 fn file_user(status: &str) -> Option<u32> {
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    users.split_whitespace().nth(3)?.parse().ok()
+    words(status, "Uid:").nth(3)?.parse().ok()
 }
 
 #[cfg(test)]

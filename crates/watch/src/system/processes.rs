@@ -11,6 +11,7 @@ use tree::{File, Identity, Process, User};
 
 use super::connector::Pid;
 use super::opens::device;
+use crate::status::words;
 
 /// Bytes of a process's arguments that are kept: a command line of xargs can have megabytes.
 const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
@@ -70,7 +71,7 @@ fn is_alive(pid: Pid) -> bool {
 /// The effective user of a process; `None` if it is gone.
 pub(crate) fn user(pid: Pid) -> Option<User> {
     let status = fs::read(format!("/proc/{pid}/status")).ok()?;
-    parse_user(&status)
+    parse_user(&String::from_utf8_lossy(&status))
 }
 
 /// Whether a process has ended, of which its first thread has.
@@ -80,20 +81,15 @@ pub(crate) fn has_ended(pid: Pid) -> bool {
 }
 
 fn is_alive_by(status: &str, pid: Pid) -> bool {
-    let field = |key: &str| {
-        let words = status.lines().find_map(|line| line.strip_prefix(key))?;
-        words.split_whitespace().next()
-    };
+    let field = |key| words(status, key).next();
     let number = |key| field(key).and_then(|word| word.parse().ok()).unwrap_or(0);
     // The number may be that of another's thread by now.
     number("Tgid:") == pid
         && (number("Threads:") > 1 || !matches!(field("State:"), Some("Z" | "X")))
 }
 
-fn parse_user(status: &[u8]) -> Option<User> {
-    let line = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
-    let effective = std::str::from_utf8(line).ok()?.split_whitespace().nth(1)?;
-    effective.parse().ok().map(User)
+fn parse_user(status: &str) -> Option<User> {
+    words(status, "Uid:").nth(1)?.parse().ok().map(User)
 }
 
 /// What a process runs; `None` if it is gone, or its program is.
@@ -145,9 +141,9 @@ mod tests {
 
     #[test]
     fn the_effective_user_is_the_second_of_four() {
-        let status = b"Name:\tx\nUid:\t1000\t0\t1000\t1000\nGid:\t5\t5\t5\t5\n";
+        let status = "Name:\tx\nUid:\t1000\t0\t1000\t1000\nGid:\t5\t5\t5\t5\n";
         assert_eq!(parse_user(status), Some(User(0)));
-        assert_eq!(parse_user(b"Name:\tx\n"), None);
+        assert_eq!(parse_user("Name:\tx\n"), None);
     }
 
     #[test]
