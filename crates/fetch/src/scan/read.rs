@@ -2,11 +2,12 @@
 
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 use sled::{Piece, Place};
 
 use super::Source;
-use super::ways::Way;
+use super::ways::{TRY_BYTES, Way};
 use super::work::Shared;
 use crate::Error;
 use crate::far::FarReader;
@@ -49,40 +50,62 @@ impl Shared<'_> {
     pub(super) fn bring_near(&self, piece: &Piece, buffer: &mut Vec<u8>) -> Result<(), Error> {
         let may_leave = self.is_near_in_part || self.near.may_stall();
         let brought = match &self.mapping {
-            None => self.copy(piece, buffer),
+            None => self.copy(&piece.range(), buffer),
             Some(mapping) if may_leave => {
                 buffer.clear();
                 self.near.hold(mapping, &piece.range())
             }
-            Some(mapping) => match self.ways.of(piece.length) {
-                Way::Mapped => {
-                    buffer.clear();
-                    Ok(())
-                }
-                Way::Copied => self.copy(piece, buffer),
-                Way::Trial => self.try_ways(mapping, piece, buffer),
-            },
+            Some(mapping) => self.bring_quickest(mapping, &piece.range(), buffer),
         };
         brought.map_err(|error| short_or_failed(&self.source, self.size, piece.offset, error))
     }
 
-    fn copy(&self, piece: &Piece, buffer: &mut Vec<u8>) -> io::Result<()> {
-        // What is there will be written over: only more of it has to be cleared.
-        buffer.resize(usize::try_from(piece.length).expect("a piece fits in memory"), 0);
-        self.near.read_exact_at(buffer, piece.offset)
+    fn bring_quickest(
+        &self,
+        mapping: &Mapping,
+        range: &Range<u64>,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let mut way = self.ways.of(range.end - range.start);
+        if way == Way::Trial {
+            self.try_ways(mapping, range, buffer)?;
+            way = self.ways.found();
+        }
+        if way == Way::Copied {
+            return self.copy(range, buffer);
+        }
+        buffer.clear();
+        Ok(())
     }
 
-    /// Copies a piece and, to see what takes longer once it is in a processor's cache, copies it again
-    /// and maps it.
-    fn try_ways(&self, mapping: &Mapping, piece: &Piece, buffer: &mut Vec<u8>) -> io::Result<()> {
-        self.copy(piece, buffer)?;
+    fn copy(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> io::Result<()> {
+        let bytes = usize::try_from(range.end - range.start).expect("a piece fits in memory");
+        // What is there will be written over: only more of it has to be cleared.
+        buffer.resize(bytes, 0);
+        self.near.read_exact_at(buffer, range.start)
+    }
+
+    /// Copies the first of a range and, to see what takes longer once it is in a processor's cache, copies
+    /// that again and maps it.
+    fn try_ways(
+        &self,
+        mapping: &Mapping,
+        range: &Range<u64>,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<()> {
         let clock = self.source.costs.clock();
-        let begun = clock.now();
-        self.copy(piece, buffer)?;
-        let copied = clock.now();
-        mapping.hold(&piece.range());
-        let mapped = clock.now();
-        self.ways.tried(piece.length, copied.saturating_sub(begun), mapped.saturating_sub(copied));
+        let (mut copying, mut mapping_took) = (Duration::MAX, Duration::MAX);
+        for start in [range.start, range.start + TRY_BYTES] {
+            let tried = start..start + TRY_BYTES;
+            self.copy(&tried, buffer)?;
+            let begun = clock.now();
+            self.copy(&tried, buffer)?;
+            let copied = clock.now();
+            mapping.hold(&tried);
+            copying = copying.min(copied.saturating_sub(begun));
+            mapping_took = mapping_took.min(clock.now().saturating_sub(copied));
+        }
+        self.ways.tried(TRY_BYTES, copying, mapping_took);
         Ok(())
     }
 

@@ -11,9 +11,13 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes from which on a file is tried: of a smaller one, the wrong way costs less than a trial.
 const TRIED_BYTES_MIN: u64 = 16 << 20;
-/// Bytes that are looked at in the way that a trial found; what follows may have come otherwise. A trial
-/// with half a MiB takes 20 to 80 us more than a copy of it.
-const TRIED_EVERY_BYTES: u64 = 64 << 20;
+/// Bytes of each of the two tries of a trial, of which the quicker counts: an interrupt takes longer than
+/// either, and seldom comes in both.
+pub(super) const TRY_BYTES: u64 = 64 << 10;
+/// Bytes that are looked at in the way that a trial found; what follows may have come otherwise.
+const TRIED_EVERY_BYTES_MIN: u64 = 64 << 20;
+/// The same after trials that found the same: each doubles it.
+const TRIED_EVERY_BYTES_MAX: u64 = 256 << 20;
 /// What a copy takes of a processor's cache costs whoever looks at it as much again, by the byte.
 const COPIED_ASIDE_S_PER_BYTE: f64 = 20e-6 / (1 << 20) as f64;
 /// What unmapping takes at the end of a scan, as a share of the time to map.
@@ -37,13 +41,16 @@ pub(super) struct Ways {
     mapped: AtomicBool,
     /// Bytes looked at since the last trial.
     since: AtomicU64,
+    /// From how many of them on there is another.
+    every: AtomicU64,
 }
 
 impl Ways {
     /// Of a file of that size.
     pub(super) fn new(size: u64) -> Self {
-        let since = if size < TRIED_BYTES_MIN { 0 } else { TRIED_EVERY_BYTES };
-        Self { mapped: AtomicBool::new(false), since: AtomicU64::new(since) }
+        let since = if size < TRIED_BYTES_MIN { 0 } else { TRIED_EVERY_BYTES_MIN };
+        let (since, every) = (AtomicU64::new(since), AtomicU64::new(TRIED_EVERY_BYTES_MIN));
+        Self { mapped: AtomicBool::new(false), since, every }
     }
 
     /// How to look at a piece of that length.
@@ -51,10 +58,17 @@ impl Ways {
         if bytes > COPIED_BYTES_MAX {
             return Way::Mapped;
         }
-        if self.since.fetch_add(bytes, Ordering::Relaxed) >= TRIED_EVERY_BYTES {
+        let every = self.every.load(Ordering::Relaxed);
+        let is_due = self.since.fetch_add(bytes, Ordering::Relaxed) >= every;
+        if is_due && bytes >= 2 * TRY_BYTES {
             self.since.store(0, Ordering::Relaxed);
             return Way::Trial;
         }
+        self.found()
+    }
+
+    /// The way that the last trial found.
+    pub(super) fn found(&self) -> Way {
         if self.mapped.load(Ordering::Relaxed) { Way::Mapped } else { Way::Copied }
     }
 
@@ -62,7 +76,11 @@ impl Ways {
     pub(super) fn tried(&self, bytes: u64, copying: Duration, mapping: Duration) {
         let copied_s = copying.as_secs_f64() + COPIED_ASIDE_S_PER_BYTE * bytes as f64;
         let mapped_s = mapping.as_secs_f64() * (1.0 + UNMAPPING);
-        self.mapped.store(mapped_s <= copied_s, Ordering::Relaxed);
+        let mapped = mapped_s <= copied_s;
+        let is_as_before = self.mapped.swap(mapped, Ordering::Relaxed) == mapped;
+        let twice = (2 * self.every.load(Ordering::Relaxed)).min(TRIED_EVERY_BYTES_MAX);
+        let every = if is_as_before { twice } else { TRIED_EVERY_BYTES_MIN };
+        self.every.store(every, Ordering::Relaxed);
     }
 }
 
@@ -76,12 +94,18 @@ mod tests {
         let ways = Ways::new(TRIED_BYTES_MIN);
         assert_eq!(ways.of(1 << 20), Way::Trial);
         assert_eq!(ways.of(1 << 20), Way::Copied);
+        let turns_until_trial = |way| {
+            let turns = std::iter::repeat_with(|| ways.of(1 << 20)).take_while(|it| *it == way);
+            turns.count() as u64
+        };
         ways.tried(0, slow, quick);
-        let turns = (TRIED_EVERY_BYTES >> 20) - 1;
-        assert!((0..turns).all(|_| ways.of(1 << 20) == Way::Mapped));
-        assert_eq!(ways.of(1 << 20), Way::Trial);
+        assert_eq!(turns_until_trial(Way::Mapped), (TRIED_EVERY_BYTES_MIN >> 20) - 1);
+        for _ in 0..3 {
+            ways.tried(0, slow, quick);
+        }
+        assert_eq!(turns_until_trial(Way::Mapped), TRIED_EVERY_BYTES_MAX >> 20);
         ways.tried(0, quick, slow);
-        assert_eq!(ways.of(1 << 20), Way::Copied);
+        assert_eq!(turns_until_trial(Way::Copied), TRIED_EVERY_BYTES_MIN >> 20);
     }
 
     #[test]
