@@ -86,17 +86,17 @@ fn nothing_is_fetched_where_memory_is_used_up() {
     let hog = dir.create(
         "hog.py",
         "import sys, subprocess, time\n\
-         group, script = sys.argv[1:]\n\
-         at = lambda name: int(open(f'{group}/{name}').read())\n\
+         usage, limit, script = sys.argv[1:]\n\
          held = []\n\
-         while at('memory.limit_in_bytes') - at('memory.usage_in_bytes') > 6 << 20:\n\
+         while int(limit) - int(open(usage).read()) > 6 << 20:\n\
          \x20   held.append(b'x' * (256 << 10))\n\
          time.sleep(0.5)\n\
          sys.exit(subprocess.call([script]))\n",
     );
-    let group = MemoryCgroup::new(192 * MIB);
+    let limit = 192 * MIB;
+    let group = MemoryCgroup::new(limit);
     let run = nearfirst(&state, &["run", "--rules=paper", "--stats", "--", "python3"]);
-    let run = run.arg(&hog).arg(group.path()).arg(&read);
+    let run = run.arg(&hog).arg(group.usage_file()).arg(limit.to_string()).arg(&read);
     let output = group.run(run.stdin("go\n"));
     output.succeeds().complains("given up for want of memory");
     let stats = nearfirst(&state, &["trees", "stats", "--json"]).run().text();

@@ -24,7 +24,7 @@ pub enum Facility<'a> {
     Tool(&'a str),
     /// Several programs, as a server needs them: `skip_unless!(S3::NEEDS)`.
     Tools(&'a [&'a str]),
-    /// A controller of cgroup version 1: `memory`, `blkio`.
+    /// A controller of cgroups, by its name of version 1 (`memory`, `blkio`): either version will do.
     Cgroup(&'a str),
 }
 
@@ -56,9 +56,7 @@ impl Facility<'_> {
             }
             Self::Tool(name) => program(name).is_none().then(|| format!("{name} is not installed")),
             Self::Tools(names) => names.iter().find_map(|name| Facility::Tool(name).missing()),
-            Self::Cgroup(controller) => {
-                absent(&format!("/sys/fs/cgroup/{controller}/cgroup.procs"))
-            }
+            Self::Cgroup(controller) => crate::limit::lacks(controller),
         }
     }
 }

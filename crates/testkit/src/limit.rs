@@ -1,4 +1,4 @@
-//! Limits on commands: memory (and so page cache), processes and disk bandwidth, by cgroups of version 1.
+//! Limits on commands: memory (and so page cache), processes and disk bandwidth, by cgroups of either version.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -25,7 +25,8 @@ impl MemoryCgroup {
     #[track_caller]
     pub fn new(bytes: u64) -> Self {
         let group = Group::new("memory");
-        group.write("memory.limit_in_bytes", &bytes.to_string());
+        let limit = group.of_version("memory.limit_in_bytes", "memory.max");
+        group.write(limit, &bytes.to_string());
         Self { group }
     }
 
@@ -40,22 +41,22 @@ impl MemoryCgroup {
         self.wrap(cmd).run()
     }
 
-    /// The folder of its settings, for who is inside.
-    pub fn path(&self) -> &Path {
-        &self.group.path
+    /// The file that tells the bytes charged now, for who is inside.
+    pub fn usage_file(&self) -> PathBuf {
+        self.group.path.join(self.group.of_version("memory.usage_in_bytes", "memory.current"))
     }
 
     /// Bytes charged now.
     #[track_caller]
     pub fn usage(&self) -> u64 {
-        let text = self.group.read("memory.usage_in_bytes");
+        let text = fs::read_to_string(self.usage_file()).expect("the kernel tells");
         text.trim().parse().expect("the kernel writes a number")
     }
 }
 
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
-        // Lets go of cached pages, which would keep the group alive.
+        // Lets go of cached pages, which would keep a group of version 1 alive.
         fs::write(self.group.path.join("memory.force_empty"), "0").ok();
     }
 }
@@ -112,8 +113,11 @@ impl BlkioThrottle {
             fs::metadata(device).unwrap_or_else(|e| panic!("{}: {e}", device.display())).rdev();
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         let group = Group::new("blkio");
-        let limit = format!("{major}:{minor} {bytes_per_second}");
-        group.write("blkio.throttle.read_bps_device", &limit);
+        let limit = match group.version {
+            Version::One => format!("{major}:{minor} {bytes_per_second}"),
+            Version::Two => format!("{major}:{minor} rbps={bytes_per_second}"),
+        };
+        group.write(group.of_version("blkio.throttle.read_bps_device", "io.max"), &limit);
         Self { group }
     }
 
@@ -129,10 +133,39 @@ impl BlkioThrottle {
     }
 }
 
+/// Where cgroups are mounted.
+const ROOT: &str = "/sys/fs/cgroup";
+
+#[derive(Debug, Clone, Copy)]
+enum Version {
+    One,
+    Two,
+}
+
+/// Why there are no cgroups of a controller, by its name of version 1; `None` if there are.
+pub(crate) fn lacks(controller: &str) -> Option<String> {
+    version(controller).is_none().then(|| format!("no cgroups for {controller}"))
+}
+
+fn version(controller: &str) -> Option<Version> {
+    let root = Path::new(ROOT);
+    if root.join(controller).join("cgroup.procs").exists() {
+        return Some(Version::One);
+    }
+    let known = fs::read_to_string(root.join("cgroup.controllers")).ok()?;
+    let name = second_name(controller);
+    known.split_whitespace().any(|known| known == name).then_some(Version::Two)
+}
+
+fn second_name(controller: &str) -> &str {
+    if controller == "blkio" { "io" } else { controller }
+}
+
 /// A cgroup of our own, removed on drop.
 #[derive(Debug)]
 struct Group {
     path: PathBuf,
+    version: Version,
 }
 
 impl Group {
@@ -141,9 +174,27 @@ impl Group {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nearfirst-{}-{number}", std::process::id());
-        let path = Path::new("/sys/fs/cgroup").join(controller).join(name);
-        fs::create_dir(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        Self { path }
+        let version = version(controller).expect("who asks for a group saw that there are some");
+        let above = match version {
+            Version::One => Path::new(ROOT).join(controller),
+            Version::Two => PathBuf::from(ROOT),
+        };
+        let group = Self { path: above.join(name), version };
+        if let Version::Two = version {
+            let control = above.join("cgroup.subtree_control");
+            let given = format!("+{}", second_name(controller));
+            fs::write(&control, given).unwrap_or_else(|e| panic!("{}: {e}", control.display()));
+        }
+        fs::create_dir(&group.path).unwrap_or_else(|e| panic!("{}: {e}", group.path.display()));
+        group
+    }
+
+    /// What is called otherwise in the other version.
+    fn of_version<T>(&self, first: T, second: T) -> T {
+        match self.version {
+            Version::One => first,
+            Version::Two => second,
+        }
     }
 
     fn procs(&self) -> PathBuf {
