@@ -647,6 +647,29 @@ fn each_makes_a_folder_for_copies_only_where_there_are_any() {
 }
 
 #[test]
+fn thousands_that_fail_are_an_error_each_and_the_rest_is_done() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    server.answer("/there", Answer::bytes("it is\n"));
+    let names = (0..1000).map(|number| server.url(&format!("/none{number}")));
+    let files = (0..1000).map(|number| format!("none{number}"));
+    let all = names.chain([server.url("/there")]).chain(files);
+    ground.create("list", all.map(|name| name + "\n").collect::<String>());
+    for (args, code, printed) in [
+        (&["cat", "@list"][..], 1, "it is\n"),
+        (&["grep", "-I", "it", "@list"], 2, "it is\n"),
+        (&["each", "@list", "--", "cat"], 1, "it is\n"),
+    ] {
+        let output = ground.run(args);
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(code), printed));
+        let said = stderr(&output);
+        let missing = said.lines().filter(|line| line.ends_with(": not found")).count();
+        let no_files =
+            said.lines().filter(|line| line.ends_with(": No such file or directory")).count();
+        assert_eq!((missing, no_files), (1000, 1000), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn a_copy_that_finds_no_room_fails_alone() {
     skip_unless!(Facility::Root);
     let (ground, server, disk) = (ground(), Misbehaving::new(), Tmpfs::new(1 << 20));

@@ -1,6 +1,7 @@
 //! Sets of objects of servers, in good days and bad.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
 use store::{Costs, Error, Name, StorageOptions, Stores, StoresOptions};
 use testkit::server::{Answer, Misbehaving, S3};
-use testkit::skip_unless;
+use testkit::{Facility, Tmpfs, skip_unless};
 
 /// Limits under which a few megabytes are many parts and hold more than the budget.
 fn small() -> Limits {
@@ -26,12 +27,15 @@ fn small() -> Limits {
 }
 
 fn engine(limits: Limits, storage: &[(&str, String)]) -> Engine {
+    engine_of(limits, storage, None)
+}
+
+fn engine_of(limits: Limits, storage: &[(&str, String)], spill_folder: Option<PathBuf>) -> Engine {
     let costs = Arc::new(Costs::load());
     let storage = StorageOptions::new(storage.iter().cloned()).expect("they are known");
     let options = StoresOptions { storage, ..StoresOptions::default() };
     let stores = Arc::new(Stores::new(Arc::clone(&costs), &options));
-    Engine::new(stores, costs, EngineOptions { limits, spill_folder: None })
-        .expect("threads can be had")
+    Engine::new(stores, costs, EngineOptions { limits, spill_folder }).expect("threads can be had")
 }
 
 fn of_s3(limits: Limits, s3: &S3) -> Engine {
@@ -118,6 +122,25 @@ fn what_is_held_unread_spills_and_nothing_waits_for_it() {
     }
     let engine = of_s3(small(), &s3);
     let set = set(&engine, ["s3://bucket/*".to_owned()]);
+    let members: Vec<Member> = set.iter().map(|member| member.expect("it can be read")).collect();
+    assert_eq!(members.len(), 20);
+    for member in members {
+        let number: u64 =
+            String::from_utf8_lossy(member.name().file_name()).parse().expect("a number");
+        assert!(member.read().expect("it is kept") == pattern(700_000, number));
+    }
+}
+
+#[test]
+fn where_the_disk_of_what_spills_is_full_every_member_comes_whole_all_the_same() {
+    skip_unless!(Facility::Root);
+    let (server, disk) = (Misbehaving::new(), Tmpfs::new(2 << 20));
+    let names: Vec<_> = (0..20).map(|number| format!("/{number}")).collect();
+    for (name, number) in names.iter().zip(0..) {
+        server.answer(name, Answer::bytes(pattern(700_000, number)));
+    }
+    let engine = engine_of(small(), &[], Some(disk.path().to_owned()));
+    let set = set(&engine, names.iter().map(|name| server.url(name)));
     let members: Vec<Member> = set.iter().map(|member| member.expect("it can be read")).collect();
     assert_eq!(members.len(), 20);
     for member in members {
