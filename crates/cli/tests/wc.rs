@@ -66,10 +66,16 @@ impl Dir {
 
     /// Compares with GNU wc in every locale; arguments as bytes, since names are.
     fn same_with(&self, args: &[impl AsRef<OsStr>], stdin: Stdin<'_>) {
+        self.same_for_us_with(&[] as &[&str], args, stdin);
+    }
+
+    /// The same, where ours has `more` arguments in front.
+    fn same_for_us_with(&self, more: &[&str], args: &[impl AsRef<OsStr>], stdin: Stdin<'_>) {
         let args = owned(args);
+        let with_more = [owned(more), args.clone()].concat();
         for locale in LOCALES {
             let theirs = self.run("wc", locale, &args, stdin);
-            let ours = self.run(env!("CARGO_BIN_EXE_nearfirst"), locale, &args, stdin);
+            let ours = self.run(env!("CARGO_BIN_EXE_nearfirst"), locale, &with_more, stdin);
             let text = |output: &Output| {
                 format!(
                     "exit {:?}\n{}\n{}",
@@ -421,14 +427,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn counts_of_generated_texts_are_gnu_wc_s(texts in proptest::collection::vec(contents(), 1..20)) {
+    fn counts_of_generated_texts_are_gnu_wc_s(
+        texts in proptest::collection::vec(contents(), 1..20),
+        chunk in 1..5000_usize,
+    ) {
         let dir = Dir::new();
         let names: Vec<String> = (0..texts.len()).map(|index| index.to_string()).collect();
         for (name, text) in names.iter().zip(&texts) {
             dir.create(name, text);
         }
         for flags in ["-lwmcL", "-m", "-w"] {
-            dir.same(&[&[flags.to_owned()], &names[..]].concat());
+            let args = [&[flags.to_owned()], &names[..]].concat();
+            dir.same(&args);
+            dir.same_for_us_with(&[&format!("--in-chunks={chunk}")], &args, Stdin::Empty);
         }
     }
 }

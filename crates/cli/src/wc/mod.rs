@@ -36,7 +36,7 @@ use crate::sets::flags::{BudgetFlag, FetchFlags, StoreFlags};
 use count::{Encoding, Wanted};
 use files::{Input, Inputs, Size};
 use print::Shown;
-use read::{Reader, Stats, Task};
+use read::{Reader, SCAN_BYTES_MIN, Stats, Task};
 use remote::Remote;
 use run::Report;
 
@@ -98,6 +98,10 @@ pub(crate) struct Args {
     /// When to print a line with total counts
     #[arg(long, value_enum, default_value_t = Total::Auto, value_name = "WHEN")]
     total: Total,
+
+    /// Count every file in chunks of SIZE
+    #[arg(long, value_name = "SIZE", value_parser = sets::flags::bytes, hide = true)]
+    in_chunks: Option<u64>,
 
     #[command(flatten)]
     reading: ReadFlags,
@@ -228,8 +232,13 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         PlanFlag::Linear => Plan::Linear,
     };
     let estimates = args.reading.stats;
-    let options = ScanOptions { plan, estimates, ..ScanOptions::with_jobs(threads) };
-    let reader = Reader::new(Task { wanted, encoding, costs: &costs, options });
+    let mut options = ScanOptions { plan, estimates, ..ScanOptions::with_jobs(threads) };
+    let mut scan_bytes_min = SCAN_BYTES_MIN;
+    if let Some(chunk) = args.in_chunks.and_then(|chunk| usize::try_from(chunk).ok()) {
+        options.chunk_bytes = chunk.max(1);
+        scan_bytes_min = 1;
+    }
+    let reader = Reader::new(Task { wanted, encoding, costs: &costs, options, scan_bytes_min });
     let only_total = args.total == Total::Only;
     let mut report = Report::new(shown, 1, encoding, !only_total);
     match inputs {

@@ -18,7 +18,7 @@ use crate::sets::{self, Tally};
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// Smallest file that is scanned in parts; below it, asking where they are costs more than it saves.
-const SCAN_BYTES_MIN: u64 = 1 << 20;
+pub(super) const SCAN_BYTES_MIN: u64 = 1 << 20;
 
 /// What is counted, and how.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,8 @@ pub(super) struct Task<'a> {
     pub(super) encoding: Encoding,
     pub(super) costs: &'a Costs,
     pub(super) options: ScanOptions,
+    /// Smallest file that is scanned in parts.
+    pub(super) scan_bytes_min: u64,
 }
 
 /// How the bytes came, over all files.
@@ -114,7 +116,7 @@ impl<'a> Reader<'a> {
                     }
                     Known::UpToPosition(bytes) => known = bytes,
                 }
-            } else if about.len() >= SCAN_BYTES_MIN && is_at_start(file) {
+            } else if about.len() >= self.task.scan_bytes_min && is_at_start(file) {
                 return self.scan(file, path);
             }
         }
@@ -153,7 +155,7 @@ impl<'a> Reader<'a> {
     }
 
     fn scan(&self, mut file: &File, path: &Path) -> Counted {
-        let Task { wanted, encoding, costs, options } = self.task;
+        let Task { wanted, encoding, costs, options, .. } = self.task;
         let pieces = Pieces::new(encoding);
         // A hole may have millions of chunks, all alike.
         let zeros = LazyLock::new(|| Summary::of(&vec![0; options.chunk_bytes], wanted, encoding));
