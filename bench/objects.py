@@ -98,6 +98,7 @@ def _contestants(bench: Bench) -> list[Contestant]:
         Contestant("set", [bench.peers.example("measured"), "objects", pattern]),
         command("nearfirst cat", bench.peers.nearfirst, "cat", pattern),
         library("nearfirst.py"),
+        library("nearfirst.py, chunks"),
         library("nearfirst.py, async"),
         library("boto3", one_by_one=True),
         library("boto3, threads", is_default=False),
@@ -116,8 +117,8 @@ def _contestants(bench: Bench) -> list[Contestant]:
     ]
 
 
-OURS = ("set", "nearfirst cat", "nearfirst.py", "nearfirst.py, async")
-FROM_PYTHON = "nearfirst.py"
+FROM_PYTHON = ("nearfirst.py", "nearfirst.py, chunks", "nearfirst.py, async")
+OURS = ("set", "nearfirst cat", *FROM_PYTHON)
 
 
 def _run(contestant: Contestant, load: Load, env: Mapping[str, str]) -> Reading:
@@ -303,8 +304,8 @@ def _memory(load: Data) -> Iterator[Row]:
     peaks = {name: [sample["peak_bytes"] for sample in of] for name, of in samples.items()}
     others = {name: Spread.of(of).median for name, of in peaks.items() if name not in OURS}
     least = min(others, key=lambda name: others[name])
-    from_python = [name for name in OURS if name.startswith(FROM_PYTHON) and name in peaks]
-    as_it_comes = [name for name in OURS if name not in from_python]
+    from_python = [name for name in FROM_PYTHON if name in peaks]
+    as_it_comes = [name for name in OURS if name not in FROM_PYTHON]
     held = load["load"]["size"]
     for names, whose, limit, why in (
         (as_it_comes, "", BUDGET_BYTES, "the budget"),
@@ -333,8 +334,10 @@ def _rows(data: Data) -> list[Row]:
             # A command against our command, a library against our libraries.
             is_command = peer in load["commands"]
             rows.append(_compared(load, peer, OURS[is_command]))
-            if not is_command and FROM_PYTHON in load["samples"]:
-                rows.append(_compared(load, peer, FROM_PYTHON))
+            if not is_command:
+                # All of the bytes of an object as one, and where they lie.
+                own = [name for name in FROM_PYTHON[:2] if name in load["samples"]]
+                rows += [_compared(load, peer, name) for name in own]
         rows += [_first(load), *_memory(load)]
     return rows
 

@@ -11,8 +11,8 @@ _CACHESTAT = 451  # the same number on every architecture
 _LIBC = ctypes.CDLL(None, use_errno=True)
 # A copy of it stays in the cache of a processor, as that of programs that read.
 _PIECE_BYTES = 256 << 10
-# On a page, as the buffers of cat and wc: 16 bytes behind it a processor copies at two thirds of the
-# speed. Written before it is read into: fresh memory would cost as much as the reading.
+# On a page, as the buffers of cat and wc: 16 bytes behind it a processor copies at two thirds of
+# the speed. Written before it is read into: fresh memory would cost as much as the reading.
 _BUFFER = memoryview(mmap.mmap(-1, _PIECE_BYTES))
 _BUFFER[:] = b"\1" * _PIECE_BYTES
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

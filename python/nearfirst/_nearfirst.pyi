@@ -16,6 +16,7 @@ __all__ = [
     "Bell",
     "Call",
     "Calls",
+    "Chunks",
     "DeliveryTime",
     "Device",
     "Entry",
@@ -129,6 +130,12 @@ class Member:
     def readinto(self, buffer: Buffer, /) -> int:
         """Read as many of the next bytes as are here and have room; 0 at the end."""
 
+    def chunks(self) -> Chunks:
+        """Iterate over what was not read yet as it comes, without a copy: views of some KiB or MiB.
+
+        A view keeps its bytes in memory, beside the budget, until it is let go.
+        """
+
     def open(self) -> BufferedReader:
         """Open the whole as a file that can seek; each call has its own position."""
 
@@ -150,6 +157,13 @@ class Member:
         /,
     ) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Chunks:
+    """What is left of a member, as read-only views of its bytes where they lie."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> memoryview: ...
 
 @final
 class Set:

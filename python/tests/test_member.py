@@ -43,6 +43,28 @@ def test_it_is_read_forwards(member: nearfirst.Member) -> None:
     assert member.readinto(buffer) == 0
 
 
+def test_it_comes_in_chunks_without_a_copy(member: nearfirst.Member) -> None:
+    start = member.read(10)
+    views = list(member.chunks())
+    assert all(view.readonly and view.nbytes for view in views)
+    member.close()
+    assert start + b"".join(views) == CONTENT
+
+
+def test_chunks_of_what_failed_or_is_closed_raise(server: Server) -> None:
+    url = server.url("none")
+    (failed,) = nearfirst.open(url, errors="yield")
+    with pytest.raises(nearfirst.NotFound) as caught:
+        next(failed.chunks())
+    assert caught.value.name == url
+    member = next(nearfirst.open(server.put("some", CONTENT)))
+    chunks = member.chunks()
+    assert next(chunks).nbytes > 0
+    member.close()
+    with pytest.raises(ValueError, match="closed"):
+        next(chunks)
+
+
 def test_what_was_read_is_let_go(member: nearfirst.Member) -> None:
     member.read(1)
     uses: list[Callable[[], Any]] = [member.open, lambda: memoryview(member)]

@@ -174,6 +174,7 @@ WHOLES: dict[str, Callable[[nearfirst.Member], object]] = {
     "path": lambda member: member.path(),
     "buffer": memoryview,
     "readinto": lambda member: all(iter(lambda: member.readinto(bytearray(1 << 20)), 0)),
+    "chunks": lambda member: list(member.chunks()),
 }
 
 

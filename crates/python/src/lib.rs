@@ -8,6 +8,7 @@ mod bell;
 mod buffer;
 mod callback;
 mod calls;
+mod chunks;
 mod costs;
 mod device;
 mod engine;
@@ -41,6 +42,8 @@ mod _nearfirst {
     use crate::bell::Bell;
     #[pymodule_export]
     use crate::calls::{Call, Calls};
+    #[pymodule_export]
+    use crate::chunks::Chunks;
     #[pymodule_export]
     use crate::device::{Device, calibrate, devices};
     #[pymodule_export]

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use tempfile::TempDir;
 
+use crate::chunks::Chunks;
 use crate::kept::Kept;
 use crate::owned::Owned;
 use crate::reading::Reading;
@@ -109,6 +110,11 @@ impl Member {
         if matches!(*state, State::Busy) {
             *state = State::Open(held);
         }
+    }
+
+    /// The next bytes, as they came; none at the end.
+    pub(crate) fn next_chunk(&self, py: Python<'_>) -> PyResult<Bytes> {
+        self.using(|held| held.reading.take_into(py, usize::MAX))
     }
 
     /// The bytes that are lent to buffers.
@@ -214,6 +220,13 @@ impl Member {
         let taken = self.using(|held| held.reading.take_into(py, buffer.len_bytes()))?;
         buffer::fill(&buffer, &taken)?;
         Ok(taken.len())
+    }
+
+    /// Iterate over what was not read yet as it comes, without a copy: views of some KiB or MiB.
+    ///
+    /// A view keeps its bytes in memory, beside the budget, until it is let go.
+    fn chunks(slf: Py<Self>) -> Chunks {
+        Chunks::of(slf)
     }
 
     /// Open the whole as a file that can seek; each call has its own position.
