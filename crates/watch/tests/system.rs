@@ -31,8 +31,18 @@ struct Shell {
 
 impl Shell {
     fn new(folder: impl AsRef<Path>) -> Self {
+        Self::by(Command::new("sh"), folder)
+    }
+
+    /// By what `setpriv` is to be told of a user.
+    fn as_user(folder: impl AsRef<Path>, user: &[&str]) -> Self {
+        let mut command = Command::new("setpriv");
+        command.args(user).arg("sh");
+        Self::by(command, folder)
+    }
+
+    fn by(mut command: Command, folder: impl AsRef<Path>) -> Self {
         let folder = folder.as_ref().to_owned();
-        let mut command = Command::new("sh");
         command.current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::null());
         Self { child: command.spawn().expect("the machine allows it"), folder, asked: 0 }
     }
@@ -298,6 +308,60 @@ fn what_root_opened_before_it_became_a_user_is_not_told_as_that_users() {
     }
     assert!(users.values().any(|user| *user == User(65534)), "it became that user");
     assert!(told.is_empty(), "{} files", told.len());
+}
+
+/// A group.
+const GROUP: u32 = 4242;
+
+#[test]
+fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_users() {
+    skip_unless!(Facility::Root, Facility::Tool("setpriv"), Facility::Tool("setcap"));
+    let tmpfs = Tmpfs::new(1 << 20);
+    let allow = |name: &str, group, mode| {
+        let path = tmpfs.path().join(name);
+        std::os::unix::fs::chown(&path, Some(0), Some(group)).expect("ours");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    std::fs::create_dir(tmpfs.path().join("secret")).expect("ours");
+    for name in ["open", "secret/a"] {
+        std::fs::write(tmpfs.path().join(name), "x").expect("ours");
+    }
+    for name in ["capable", "setgid"] {
+        std::fs::copy("/bin/cat", tmpfs.path().join(name)).expect("ours");
+    }
+    allow("", 0, 0o777);
+    allow("secret", GROUP, 0o750);
+    allow("setgid", GROUP, 0o2755);
+    allow("capable", 0, 0o755);
+    let setcap = testkit::program("setcap").expect("it is there");
+    let mut made = Command::new(setcap);
+    made.arg("cap_dac_read_search+ep").arg(tmpfs.path().join("capable"));
+    assert!(made.status().expect("the machine allows it").success());
+    let group = format!("--groups={GROUP}");
+    let mut shell = Shell::as_user(&tmpfs, &["--reuid=65534", "--regid=65534", &group]);
+    let mut system = system(&tmpfs);
+    shell.told(&mut system);
+    let mut read_by = |program: &str, is_looked_at: bool| {
+        let (fifo, done) = (tmpfs.path().join("fifo"), tmpfs.path().join("done"));
+        let ends = if is_looked_at { "fifo & sleep 0.3; : > fifo; wait" } else { "" };
+        shell.run(format!("mkfifo fifo; {program} secret/a open {ends}; : > done"));
+        if !is_looked_at {
+            until("it has run", || done.exists());
+        }
+        let opens = shell.opened(&mut system);
+        for path in [fifo, done] {
+            std::fs::remove_file(path).expect("ours");
+        }
+        let mut read = names(&opens).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        read.retain(|name| ["secret/a", "open"].contains(&name.as_str()));
+        read
+    };
+    for is_looked_at in [true, false] {
+        assert_eq!(read_by("cat", is_looked_at), ["secret/a", "open"], "{is_looked_at}");
+        for program in ["./setgid", "./capable"] {
+            assert_eq!(read_by(program, is_looked_at), ["open"], "{program}, {is_looked_at}");
+        }
+    }
 }
 
 #[test]

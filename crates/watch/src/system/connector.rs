@@ -1,4 +1,4 @@
-//! The process connector: the kernel tells of forks, execs, changes of user and exits.
+//! The process connector: the kernel tells of forks, execs, changes of user and group, and exits.
 //!
 //! A netlink socket (`cn_proc.h`). It is told pids and no names; what a process runs is asked of `/proc`.
 
@@ -27,6 +27,11 @@ pub(crate) enum Change {
     BecameUser {
         pid: Pid,
         user: u32,
+    },
+    /// Its group changed; whether the effective one is the real one, and no other's.
+    BecameGroup {
+        pid: Pid,
+        is_own: bool,
     },
     /// Its first thread ended: it ended itself, unless another thread goes on, or runs a program in
     /// its place.
@@ -65,6 +70,7 @@ const ANSWER: u32 = 0;
 const FORK: u32 = 0x1;
 const EXEC: u32 = 0x2;
 const UID: u32 = 0x4;
+const GID: u32 = 0x40;
 const EXIT: u32 = 0x8000_0000;
 
 /// Offsets within a message: `nlmsghdr` (16 bytes), `cn_msg` (20), `proc_event` (16 and its data).
@@ -103,7 +109,7 @@ impl Connector {
         // ones do not understand it, and tell all.
         net::send(
             &connector.socket,
-            &request(&[LISTEN, FORK | EXEC | UID | EXIT]),
+            &request(&[LISTEN, FORK | EXEC | UID | GID | EXIT]),
             SendFlags::empty(),
         )?;
         Ok(connector)
@@ -193,6 +199,11 @@ fn change(message: &[u8]) -> Option<Change> {
             let (thread, process) = (pid(0)?, pid(1)?);
             (thread == process).then_some(Change::BecameUser { pid: process, user: data(3)? })
         }
+        GID => {
+            let (thread, process) = (pid(0)?, pid(1)?);
+            let is_own = data(2)? == data(3)?;
+            (thread == process).then_some(Change::BecameGroup { pid: process, is_own })
+        }
         EXIT => {
             let (thread, pid) = (pid(0)?, pid(1)?);
             Some(if thread == pid { Change::Exited { pid } } else { Change::ThreadExited { pid } })
@@ -226,6 +237,14 @@ mod tests {
         let became = change(&message(UID, &[5, 5, 0, 1000]));
         assert_eq!(became, Some(Change::BecameUser { pid: 5, user: 1000 }));
         assert_eq!(change(&message(UID, &[6, 5, 0, 1000])), None);
+    }
+
+    #[test]
+    fn a_group_is_another_where_the_effective_one_is_not_the_real_one() {
+        let became = |group| change(&message(GID, &[5, 5, 1000, group]));
+        assert_eq!(became(1000), Some(Change::BecameGroup { pid: 5, is_own: true }));
+        assert_eq!(became(42), Some(Change::BecameGroup { pid: 5, is_own: false }));
+        assert_eq!(change(&message(GID, &[6, 5, 1000, 42])), None);
     }
 
     #[test]

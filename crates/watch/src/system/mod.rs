@@ -34,7 +34,7 @@ use fanotify::{FileSystemId, Group, Record, Telling, What};
 use opens::{Batch, Open, Resolver};
 use order::{Step, ordered};
 use places::Place;
-use processes::{Processes, Running};
+use processes::{Processes, Rights, Running};
 use turned::Turned;
 
 pub use places::Scope;
@@ -168,7 +168,7 @@ impl System {
             turned: Turned::default(),
             is_lively: false,
         };
-        system.processes.add(std::process::id().cast_signed(), User(0), true);
+        system.processes.add(std::process::id().cast_signed(), Rights::of(User(0)), true);
         match system.listen_to_places() {
             Some(error) if !system.scope.on.is_empty() => Err(error),
             _ => Ok(system),
@@ -341,7 +341,7 @@ impl System {
                     self.outlived.remove(&pid);
                     self.ended.retain(|&(ended, _)| ended != pid);
                 }
-                Change::BecameUser { .. } => {}
+                Change::BecameUser { .. } | Change::BecameGroup { .. } => {}
             }
         }
         let ended = self.ended.iter().map(|(pid, _)| pid);
@@ -352,6 +352,7 @@ impl System {
         let changes: Vec<Change> = unnamed.chain(seen.changes).collect();
         let mut opens = std::mem::take(&mut self.loading);
         opens.extend(seen.opens);
+        let exceeding = self.exceeding(&changes, &opens);
         for step in ordered(&changes, opens, &mut self.loading) {
             match step {
                 Step::Changed(Change::Forked { parent, child }) => {
@@ -360,9 +361,13 @@ impl System {
                 Step::Changed(Change::BecameUser { pid, user }) => {
                     self.became(pid, User(user), &mut events);
                 }
+                Step::Changed(Change::BecameGroup { pid, .. }) => {
+                    self.has_rights(pid, exceeding.contains(&pid));
+                }
                 Step::Executed { pid, loaded } => {
                     let running = if ended.contains(&pid) { None } else { processes::running(pid) };
                     let is_named = self.executed(pid, running, loaded, &mut events);
+                    self.has_rights(pid, exceeding.contains(&pid));
                     let is_late = late > 0;
                     late = late.saturating_sub(1);
                     if !(is_named || is_late && seen.opens_emptied) {
@@ -389,15 +394,50 @@ impl System {
         if let Some(known) = self.processes.get(pid) {
             return (!known.is_ours).then_some(known.process);
         }
-        let user = processes::user(pid)?;
+        let rights = processes::rights(pid)?;
         self.turned.met(pid);
-        Some(self.found(pid, user, events))
+        Some(self.found(pid, rights, events))
     }
 
-    fn found(&mut self, pid: Pid, user: User, events: &mut Vec<Event>) -> Process {
-        let process = self.processes.add(pid, user, false);
-        events.push(Event::Found { process, user });
+    fn found(&mut self, pid: Pid, rights: Rights, events: &mut Vec<Event>) -> Process {
+        let process = self.processes.add(pid, rights, false);
+        events.push(Event::Found { process, user: rights.user });
         process
+    }
+
+    fn has_rights(&mut self, pid: Pid, exceeds: bool) {
+        if let Some(known) = self.processes.get_mut(pid) {
+            known.exceeds = exceeds;
+        }
+    }
+
+    /// Which of those whose program or group changed may open what their users may not. All of them that
+    /// do, or did, may have done it before the change and after.
+    fn exceeding(&mut self, changes: &[Change], opens: &[Open]) -> HashSet<Pid> {
+        let gives = |open: &&Open| {
+            let path = Path::new(OsStr::from_bytes(&open.file.path));
+            open.deeds.executed() && self.may_ask(path) && opens::gives_capabilities(path)
+        };
+        // Of a program that has ended before anyone looked its file tells.
+        let mut exceeding: HashSet<Pid> = opens.iter().filter(gives).map(|open| open.pid).collect();
+        for change in changes {
+            let (pid, is_own) = match *change {
+                Change::Executed { pid } => (pid, true),
+                Change::BecameGroup { pid, is_own } => (pid, is_own),
+                _ => continue,
+            };
+            let did = self.processes.get(pid).is_some_and(|known| known.exceeds);
+            if !is_own || processes::rights(pid).map_or(did, |rights| rights.exceeds) {
+                exceeding.insert(pid);
+            }
+            if did {
+                self.turned.met(pid);
+            }
+        }
+        for pid in &exceeding {
+            self.turned.met(*pid);
+        }
+        exceeding
     }
 
     fn forked(&mut self, parent: Pid, child: Pid, events: &mut Vec<Event>) {
@@ -408,28 +448,29 @@ impl System {
             self.exited(child, events);
         }
         if self.processes.get(parent).is_some_and(|known| known.is_ours) {
-            self.processes.add(child, User(0), true);
+            self.processes.add(child, Rights::of(User(0)), true);
             return;
         }
         let Some(of) = self.process(parent, events) else { return };
-        let parents = self.processes.get(parent).expect("it was just found").user;
-        let user = self.user_of_child(parent, child, parents);
-        if user != parents {
-            self.found(child, user, events);
+        let known = self.processes.get(parent).expect("it was just found");
+        let parents = Rights { user: known.user, exceeds: known.exceeds };
+        let rights = self.rights_of_child(parent, child, parents);
+        if rights.user != parents.user {
+            self.found(child, rights, events);
             return;
         }
-        let process = self.processes.add(child, user, false);
+        let process = self.processes.add(child, rights, false);
         events.push(Event::Forked { parent: of, child: process });
     }
 
-    /// Whose a child is: its parent's user's, if that is known for the time of the fork. If not, its own
-    /// is asked for, who may be another's for as long as it lives; of one that is gone nobody knows.
-    fn user_of_child(&mut self, parent: Pid, child: Pid, parents: User) -> User {
+    /// What rights a child has: its parent's, if these are known for the time of the fork. If not, its own
+    /// are asked for, which may be another's for as long as it lives; of one that is gone nobody knows.
+    fn rights_of_child(&mut self, parent: Pid, child: Pid, parents: Rights) -> Rights {
         if !self.turned.has(parent) {
             return parents;
         }
         self.turned.met(child);
-        processes::user(child).unwrap_or(parents)
+        processes::rights(child).unwrap_or(parents)
     }
 
     fn became(&mut self, pid: Pid, user: User, events: &mut Vec<Event>) {
@@ -438,7 +479,8 @@ impl System {
             return;
         }
         self.exited(pid, events);
-        self.found(pid, user, events);
+        let exceeds = processes::rights(pid).is_none_or(|rights| rights.exceeds);
+        self.found(pid, Rights { user, exceeds }, events);
     }
 
     /// A process that has ended already tells nothing of what it ran: what was loaded for it does.
@@ -467,16 +509,20 @@ impl System {
         true
     }
 
-    /// Whether it may be another user's, and is nothing that its process's user may know of; root may
-    /// know of all. A mount that may not answer is not asked. The process is known.
+    /// Whether it may have been opened by rights that its process's user has not, and is nothing that
+    /// that one may know of; root may know of all. The process is known.
     fn is_secret(&self, open: &Open) -> bool {
-        if !self.turned.has(open.pid) {
+        let Some(known) = self.processes.get(open.pid) else { return true };
+        if !known.exceeds && !self.turned.has(open.pid) {
             return false;
         }
-        let Some(user) = self.processes.get(open.pid).map(|known| known.user) else { return true };
         let path = Path::new(OsStr::from_bytes(&open.file.path));
-        let may_ask = !self.apart.keys().any(|point| path.starts_with(point));
-        user != User(0) && !(may_ask && opens::is_open_to(user, path))
+        known.user != User(0) && !(self.may_ask(path) && opens::is_open_to(known.user, path))
+    }
+
+    /// Whether a file may be asked about: a mount that may not answer is not.
+    fn may_ask(&self, path: &Path) -> bool {
+        !self.apart.keys().any(|point| path.starts_with(point))
     }
 
     fn opened(&mut self, open: Open, events: &mut Vec<Event>) {

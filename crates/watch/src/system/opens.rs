@@ -179,6 +179,11 @@ pub(crate) fn is_open_to(user: User, path: &Path) -> bool {
         && folders.all(|folder| allows(folder, (Mode::XUSR, Mode::XOTH)))
 }
 
+/// Whether who runs a file has capabilities by it.
+pub(crate) fn gives_capabilities(path: &Path) -> bool {
+    sysfs::lgetxattr_query(path, "security.capability").is_ok()
+}
+
 /// The path of an open file.
 pub(crate) fn link(file: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;

@@ -99,8 +99,10 @@ impl Plan {
                     plan.lives.insert(child, Life { forked: at + 1, ..Life::default() });
                 }
                 Change::Executed { pid } => plan.lives.entry(pid).or_default().execs.push(at),
-                Change::BecameUser { .. } | Change::Exited { .. } | Change::ThreadExited { .. } => {
-                }
+                Change::BecameUser { .. }
+                | Change::BecameGroup { .. }
+                | Change::Exited { .. }
+                | Change::ThreadExited { .. } => {}
             }
         }
         for open in opens {

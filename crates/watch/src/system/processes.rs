@@ -21,6 +21,9 @@ const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
 pub(crate) struct Known {
     pub(crate) process: Process,
     pub(crate) user: User,
+    /// Whether it may open what its user, if that is not root, may not: by another group, or by
+    /// capabilities.
+    pub(crate) exceeds: bool,
     /// Whether nothing is told of it and of what comes of it: ourselves.
     pub(crate) is_ours: bool,
 }
@@ -30,6 +33,21 @@ pub(crate) struct Known {
 pub(crate) struct Processes {
     known: HashMap<Pid, Known>,
     given: u64,
+}
+
+/// By whose rights a process opens files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rights {
+    /// The effective user.
+    pub(crate) user: User,
+    /// As [`Known::exceeds`].
+    pub(crate) exceeds: bool,
+}
+
+impl Rights {
+    pub(crate) fn of(user: User) -> Self {
+        Self { user, exceeds: false }
+    }
 }
 
 /// What a process runs.
@@ -45,11 +63,16 @@ impl Processes {
         self.known.get(&pid)
     }
 
+    pub(crate) fn get_mut(&mut self, pid: Pid) -> Option<&mut Known> {
+        self.known.get_mut(&pid)
+    }
+
     /// Makes a process known; the pid must not be.
-    pub(crate) fn add(&mut self, pid: Pid, user: User, is_ours: bool) -> Process {
+    pub(crate) fn add(&mut self, pid: Pid, rights: Rights, is_ours: bool) -> Process {
         let process = Process(self.given);
         self.given += 1;
-        self.known.insert(pid, Known { process, user, is_ours });
+        let Rights { user, exceeds } = rights;
+        self.known.insert(pid, Known { process, user, exceeds, is_ours });
         process
     }
 
@@ -68,10 +91,10 @@ fn is_alive(pid: Pid) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap_or(false)
 }
 
-/// The effective user of a process; `None` if it is gone.
-pub(crate) fn user(pid: Pid) -> Option<User> {
+/// By whose rights a process opens files; `None` if it is gone.
+pub(crate) fn rights(pid: Pid) -> Option<Rights> {
     let status = fs::read(format!("/proc/{pid}/status")).ok()?;
-    parse_user(&String::from_utf8_lossy(&status))
+    parse_rights(&String::from_utf8_lossy(&status))
 }
 
 /// Whether a process has ended, of which its first thread has.
@@ -88,8 +111,15 @@ fn is_alive_by(status: &str, pid: Pid) -> bool {
         && (number("Threads:") > 1 || !matches!(field("State:"), Some("Z" | "X")))
 }
 
-fn parse_user(status: &str) -> Option<User> {
-    words(status, "Uid:").nth(1)?.parse().ok().map(User)
+fn parse_rights(status: &str) -> Option<Rights> {
+    let user = words(status, "Uid:").nth(1)?.parse().ok().map(User)?;
+    let mut groups = words(status, "Gid:");
+    let has_anothers_group = groups.next() != groups.next();
+    // Those that are permitted only can be made to count, and nobody tells of that.
+    let has_capabilities =
+        words(status, "CapPrm:").next().is_some_and(|bits| bits.bytes().any(|bit| bit != b'0'));
+    let exceeds = user != User(0) && (has_anothers_group || has_capabilities);
+    Some(Rights { user, exceeds })
 }
 
 /// What a process runs; `None` if it is gone, or its program is.
@@ -142,8 +172,19 @@ mod tests {
     #[test]
     fn the_effective_user_is_the_second_of_four() {
         let status = "Name:\tx\nUid:\t1000\t0\t1000\t1000\nGid:\t5\t5\t5\t5\n";
-        assert_eq!(parse_user(status), Some(User(0)));
-        assert_eq!(parse_user("Name:\tx\n"), None);
+        assert_eq!(parse_rights(status), Some(Rights::of(User(0))));
+        assert_eq!(parse_rights("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn another_group_and_capabilities_are_rights_that_a_user_has_not() {
+        let exceeds = |group, capabilities| {
+            let (users, groups) = ("7\t7\t7\t7", format!("5\t{group}\t5\t5"));
+            let status = format!("Uid:\t{users}\nGid:\t{groups}\nCapPrm:\t{capabilities}\n");
+            parse_rights(&status).is_some_and(|rights| rights.exceeds)
+        };
+        assert!(!exceeds(5, "0000000000000000"));
+        assert!(exceeds(42, "0000000000000000") && exceeds(5, "0000000000000004"));
     }
 
     #[test]
@@ -180,8 +221,8 @@ mod tests {
     #[test]
     fn a_pid_that_is_used_again_is_another_process() {
         let mut processes = Processes::default();
-        let first = processes.add(7, User(1), false);
+        let first = processes.add(7, Rights::of(User(1)), false);
         assert_eq!(processes.remove(7).map(|known| known.process), Some(first));
-        assert_ne!(processes.add(7, User(1), false), first);
+        assert_ne!(processes.add(7, Rights::of(User(1)), false), first);
     }
 }

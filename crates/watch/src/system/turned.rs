@@ -1,5 +1,5 @@
-//! Whose opens may be another user's: of a queue that tells of changes of user, and one that tells of
-//! opens, nobody knows which open came before the change.
+//! Whose opens may be by rights that its user has not: of a queue that tells of changes of rights, and one
+//! that tells of opens, nobody knows which open came before the change.
 //!
 //! What a user may not reach is not told of that user then, who must not learn that it is there.
 
@@ -36,7 +36,7 @@ impl Turned {
         self.lately.pids.extend(changes.iter().filter_map(turns));
     }
 
-    /// The user of this process is known by now, and not who it was when it did what is still to be told.
+    /// The rights of this process are known by now, and not those by which it did what is still to be told.
     pub(crate) fn met(&mut self, pid: Pid) {
         self.lately.pids.insert(pid);
     }
@@ -46,7 +46,7 @@ impl Turned {
         self.lately.are_all = true;
     }
 
-    /// Whether what this process is told to have opened may be another user's.
+    /// Whether this process may have opened what it is told to have opened by rights that its user has not.
     pub(crate) fn has(&self, pid: Pid) -> bool {
         [&self.lately, &self.earlier].iter().any(|who| who.are_all || who.pids.contains(&pid))
     }
