@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use running::{FILES, forget_pages, nearfirst};
@@ -219,4 +219,70 @@ fn what_is_read_on_mounts_of_ones_own_is_not_taken_for_what_has_its_name_here() 
     let words = ["python3", "-c", &text].map(OsStr::new);
     assert!(recorded(&file, &words).is_empty());
     cmd("cat", [&file]).run().prints("outer\n");
+}
+
+/// A program that calls the kernel as programs of 32 bits do: it goes to a folder, reads `inner` there, and
+/// runs a program with a word. Without words it asks who it is.
+const CALLS_BY_32_BITS: &str = r#"
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/mman.h>
+
+static long call(long number, void *first, void *second) {
+    long result;
+    __asm__ volatile("int $0x80" : "=a"(result)
+                     : "0"(number), "b"(first), "c"(second), "d"(0L)
+                     : "memory", "r8", "r9", "r10", "r11");
+    return (int)result;
+}
+
+int main(int count, char **words) {
+    if (count == 1)
+        return call(20, 0, 0) <= 0;
+    char *low = mmap(0, 1 << 16, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    char *folder = strcpy(low, words[1]), *program = strcpy(low + 4096, words[2]);
+    char *inner = strcpy(low + 8192, "inner"), *outer = strcpy(low + 12288, words[3]);
+    unsigned *arguments = (unsigned *)(low + 16384);
+    arguments[0] = (unsigned)(long)program;
+    arguments[1] = (unsigned)(long)outer;
+    if (call(12, folder, 0) != 0 || call(5, inner, 0) < 0)
+        return 1;
+    return call(11, program, arguments);
+}
+"#;
+
+#[test]
+fn calls_by_32_bits_are_understood() {
+    skip_unless!(Facility::Tool("gcc"));
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let (state, dir) = (Dir::new(), Dir::new());
+    let source = dir.create("calls.c", CALLS_BY_32_BITS);
+    let calls = dir.join("calls");
+    cmd("gcc", ["-o"]).arg(&calls).arg(source).run().succeeds();
+    if !Command::new(&calls).status().expect("started").success() {
+        eprintln!("skipped: this kernel runs no programs of 32 bits");
+        return;
+    }
+    let inner = dir.create("at/inner", "inner\n");
+    let (outer, trace) = (dir.create("outer", "outer\n"), dir.join("trace"));
+    let cat = fs::canonicalize(program("cat").expect("it is there")).expect("it is there");
+    let words = [&calls, &dir.join("at"), &cat, &outer];
+    let run = nearfirst(&state, &["run", "--record"]).arg(&trace).arg("--");
+    words.into_iter().fold(run, testkit::Cmd::arg).run().succeeds().prints("outer\n");
+    let trace = fs::read_to_string(trace).expect("recorded");
+    let at = |does: &str, path: &Path| {
+        let is_it =
+            |line: &&str| line.starts_with("file ") && line.split(' ').nth(2) == path.to_str();
+        let file = trace.lines().find(is_it).unwrap_or_else(|| panic!("{path:?}: {trace}"));
+        let number = file.split(' ').nth(1).expect("a number");
+        trace.lines().position(|line| {
+            let words: Vec<_> = line.split(' ').collect();
+            words.get(1) == Some(&does) && words.get(3) == Some(&number)
+        })
+    };
+    let order = [at("read", &inner), at("exec", &cat), at("read", &outer)];
+    assert!(order[0].is_some() && order.is_sorted(), "{order:?}: {trace}");
 }

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use store::Clock;
 
+use super::filter::{self, Does};
 use super::inbox::{Added, Call, Inbox, What};
 use super::known::Known;
 use super::memory::{self, Text};
@@ -163,37 +164,34 @@ impl Listener {
         #[expect(clippy::cast_possible_truncation, reason = "as the kernel does")]
         let low = |argument: u64| argument as u32;
         let here = libc::AT_FDCWD.cast_unsigned();
-        match libc::c_long::from(told.data.nr) {
-            libc::SYS_openat => self.opens(thread, process, low(first), second, low(third)),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_open => self.opens(thread, process, here, first, low(second)),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_creat => {
+        match filter::does(told.data.arch, told.data.nr)? {
+            Does::OpenAt => self.opens(thread, process, low(first), second, low(third)),
+            Does::Open => self.opens(thread, process, here, first, low(second)),
+            Does::Create => {
                 let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
                 self.opens(thread, process, here, first, flags.cast_unsigned())
             }
-            libc::SYS_openat2 => {
+            Does::OpenAt2 => {
                 let flags = memory::word(thread, third)?;
                 self.opens(thread, process, low(first), second, low(flags))
             }
-            libc::SYS_execve => self.executes(thread, process, here, first),
-            libc::SYS_execveat => self.executes(thread, process, low(first), second),
-            libc::SYS_chdir | libc::SYS_fchdir => {
+            Does::Execute => self.executes(thread, process, here, first),
+            Does::ExecuteAt => self.executes(thread, process, low(first), second),
+            Does::ChangeFolder => {
                 if let Some(known) = self.known.of(process) {
                     known.folder = None;
                 }
                 None
             }
-            libc::SYS_umount2 => {
+            Does::Unmount => {
                 self.stand_aside(thread, process, first);
                 None
             }
-            libc::SYS_chroot | libc::SYS_pivot_root => Some(What::ChangesRoot),
-            libc::SYS_unshare => enters_mounts(low(first)).then_some(What::ChangesRoot),
+            Does::ChangeRoot => Some(What::ChangesRoot),
+            Does::Unshare => enters_mounts(low(first)).then_some(What::ChangesRoot),
             // Without a kind it is whatever the descriptor stands for.
-            libc::SYS_setns if low(second) == 0 => Some(What::ChangesRoot),
-            libc::SYS_setns => enters_mounts(low(second)).then_some(What::ChangesRoot),
-            _ => None,
+            Does::Enter if low(second) == 0 => Some(What::ChangesRoot),
+            Does::Enter => enters_mounts(low(second)).then_some(What::ChangesRoot),
         }
     }
 
