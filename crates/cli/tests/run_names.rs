@@ -221,6 +221,28 @@ fn what_is_read_on_mounts_of_ones_own_is_not_taken_for_what_has_its_name_here() 
     cmd("cat", [&file]).run().prints("outer\n");
 }
 
+#[test]
+fn what_is_opened_with_a_folder_for_its_root_is_what_lies_there() {
+    skip_unless!(Facility::Tool("python3"));
+    let dir = Dir::new();
+    let file = dir.create("file", "outer\n");
+    let relative = file.strip_prefix("/").expect("absolute");
+    let inner = dir.create(Path::new("root").join(relative), "inner\n");
+    // By `openat2` with `RESOLVE_IN_ROOT`.
+    let text = format!(
+        "import ctypes, os\n\
+         how = (ctypes.c_uint64 * 3)(0, 0, 0x10)\n\
+         root = os.open({:?}, os.O_PATH)\n\
+         opened = ctypes.CDLL(None).syscall(437, root, {:?}.encode(), how, 24)\n\
+         print(open(opened).read(), end='')",
+        dir.join("root"),
+        file
+    );
+    let words = ["python3", "-c", &text].map(OsStr::new);
+    assert!(recorded(&file, &words).is_empty());
+    assert_eq!(recorded(&inner, &words).len(), 1);
+}
+
 /// A program that calls the kernel as programs of 32 bits do: it goes to a folder, reads `inner` there, and
 /// runs a program with a word. Without words it asks who it is.
 const CALLS_BY_32_BITS: &str = r#"

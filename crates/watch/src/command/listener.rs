@@ -165,15 +165,15 @@ impl Listener {
         let low = |argument: u64| argument as u32;
         let here = libc::AT_FDCWD.cast_unsigned();
         match filter::does(told.data.arch, told.data.nr)? {
-            Does::OpenAt => self.opens(thread, process, low(first), second, low(third)),
-            Does::Open => self.opens(thread, process, here, first, low(second)),
+            Does::OpenAt => self.opens(thread, process, low(first), second, low(third), 0),
+            Does::Open => self.opens(thread, process, here, first, low(second), 0),
             Does::Create => {
                 let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-                self.opens(thread, process, here, first, flags.cast_unsigned())
+                self.opens(thread, process, here, first, flags.cast_unsigned(), 0)
             }
             Does::OpenAt2 => {
-                let flags = memory::word(thread, third)?;
-                self.opens(thread, process, low(first), second, low(flags))
+                let [flags, _, how] = memory::words(thread, third)?;
+                self.opens(thread, process, low(first), second, low(flags), how)
             }
             Does::Execute => self.executes(thread, process, here, first),
             Does::ExecuteAt => self.executes(thread, process, low(first), second),
@@ -195,8 +195,18 @@ impl Listener {
         }
     }
 
-    fn opens(&mut self, thread: u32, process: u32, at: u32, name: u64, flags: u32) -> Option<What> {
+    /// With how its name is looked up, as `openat2` has it.
+    fn opens(
+        &mut self,
+        thread: u32,
+        process: u32,
+        at: u32,
+        name: u64,
+        flags: u32,
+        how: u64,
+    ) -> Option<What> {
         let name = memory::string(thread, name, &mut self.text)?;
+        let name = if how & libc::RESOLVE_IN_ROOT == 0 { name } else { below_root(name)? };
         let whole = whole(&mut self.known, thread, process, at, name)?;
         is_file(&whole).then_some(What::Opens { whole, flags })
     }
@@ -252,6 +262,14 @@ fn whole(known: &mut Known, thread: u32, process: u32, at: u32, name: &[u8]) -> 
             (folder.first() == Some(&b'/')).then(|| joined(&folder))
         }
     }
+}
+
+/// A name to which the folder that it begins at is the root, as one that begins there; `None` of one that
+/// may mean what is above.
+fn below_root(name: &[u8]) -> Option<&[u8]> {
+    let leads_up = name.split(|&byte| byte == b'/').any(|part| part == b"..");
+    let start = name.iter().position(|&byte| byte != b'/')?;
+    (!leads_up).then_some(&name[start..])
 }
 
 /// The working folder of a process.
@@ -352,6 +370,15 @@ mod tests {
         let _table = fs::File::open("/proc/self/pagemap").expect("there");
         assert!(has(folder.path()) && has(&folder.path().join("a")));
         assert!(!has(&folder.path().join("b")) && !has(Path::new("/proc")) && !has(Path::new("/")));
+    }
+
+    #[test]
+    fn a_name_below_a_root_of_its_own_leads_to_nothing_above() {
+        assert_eq!(below_root(b"//a/..b"), Some(&b"a/..b"[..]));
+        assert_eq!(
+            (below_root(b"/"), below_root(b"a/../b"), below_root(b"..")),
+            (None, None, None)
+        );
     }
 
     #[test]

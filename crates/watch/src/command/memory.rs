@@ -62,15 +62,17 @@ pub(super) fn string(thread: u32, at: u64, text: &mut Text) -> Option<&[u8]> {
     None
 }
 
-/// A word.
-pub(super) fn word(thread: u32, at: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
+/// Words that follow one another.
+pub(super) fn words<const N: usize>(thread: u32, at: u64) -> Option<[u64; N]> {
+    let mut words = [[0; 8]; N];
+    let bytes = words.as_flattened_mut();
     let last = at.checked_add(bytes.len() as u64 - 1)?;
     let mut pages = Pages::default();
     if ![at, last].into_iter().all(|at| pages.can_be_read(thread, at)) {
         return None;
     }
-    (sys::read_memory(thread, at, &mut bytes).ok()? == 8).then(|| u64::from_ne_bytes(bytes))
+    let read = sys::read_memory(thread, at, bytes).ok()?;
+    (read == bytes.len()).then(|| words.map(u64::from_ne_bytes))
 }
 
 /// Which pages a program has.
@@ -198,6 +200,12 @@ mod tests {
     }
 
     #[test]
+    fn words_are_read_in_order() {
+        let there = [1_u64, 2, u64::MAX];
+        assert_eq!(words(own(), there.as_ptr().addr() as u64), Some(there));
+    }
+
+    #[test]
     fn what_is_mounted_meanwhile_is_known() {
         skip_unless!(Facility::Root);
         let mut table = MountTable::default();
@@ -213,6 +221,6 @@ mod tests {
         let untouched = Vec::<u8>::with_capacity(64 << 20);
         let at = untouched.as_ptr().addr() as u64 + (32 << 20);
         assert_eq!(string(own(), at, &mut text()), None);
-        assert_eq!(word(own(), at), None);
+        assert_eq!(words::<1>(own(), at), None);
     }
 }
