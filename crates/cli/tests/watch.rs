@@ -123,6 +123,26 @@ fn of_more_users_than_are_attended_to_none_is_given_up_for_another() {
 }
 
 #[test]
+fn who_attends_to_a_user_is_not_put_before_that_users_programs() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("nice"));
+    let (ground, state) = (Ground::new(), state());
+    let plain = command(ground.disk.path(), &state);
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "-5"]).arg(plain.get_program()).args(plain.get_args());
+    nice.env("NEARFIRST_STATE", state.path());
+    let watch = Watch::start_by(nice, &state, &[]);
+    let mut cat = Command::new("cat");
+    cat.arg(ground.file(0)).uid(NOBODY).gid(NOBODY).stdout(Stdio::null());
+    assert!(cat.status().expect("the machine allows it").success());
+    watch.has_learned(NOBODY);
+    let niceness = |of| rustix::process::getpriority_process(Some(of)).expect("it lives");
+    let attendant = watch.attendant(NOBODY).expect("it attends");
+    let service = rustix::process::Pid::from_child(&watch.child);
+    assert_eq!((niceness(service), niceness(attendant)), (-5, 0));
+    watch.end("TERM");
+}
+
+#[test]
 fn a_second_one_is_refused_and_leaves_the_first_alone() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());

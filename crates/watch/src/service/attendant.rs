@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{getpriority_process, setpriority_process};
 use store::{Clock, Costs};
 use tree::{Account, Event, Learner, Options, Predicted, User};
 
@@ -47,6 +48,7 @@ pub struct AttendantOptions {
 pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Result<()> {
     let user = User(options.user);
     rights::become_user(user)?;
+    give_way()?;
     let costs = Arc::new(Costs::load());
     let store = PatternStore::at(&options.folder);
     let named = |error| io::Error::other(format!("{}: {error}", options.folder.display()));
@@ -83,6 +85,14 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     attendant.save(say);
     // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
     drop(costs.save());
+    Ok(())
+}
+
+/// Goes behind the programs that it fetches for, where the service was put before them to see them in time.
+fn give_way() -> io::Result<()> {
+    if getpriority_process(None)? < 0 {
+        setpriority_process(None, 0)?;
+    }
     Ok(())
 }
 
