@@ -185,7 +185,8 @@ impl Attendant {
         let carried = self.driver.carrier().counts();
         format!(
             "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted; \
-             {} fetched ({} bytes), {} near, {} that could not be read, {} given up",
+             {} fetched ({} bytes), {} near, {} that could not be read, {} given up; \
+             about {:.3} s saved, {} bytes fetched and not read",
             account.predicted,
             account.in_time,
             account.late,
@@ -195,7 +196,9 @@ impl Attendant {
             carried.fetched_bytes,
             carried.near,
             carried.refused,
-            carried.dropped
+            carried.dropped,
+            account.saved.as_secs_f64(),
+            account.wasted_bytes
         )
     }
 
