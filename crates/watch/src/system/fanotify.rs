@@ -11,7 +11,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::connector::{Pid, Taken};
@@ -108,7 +110,12 @@ impl Group {
             Telling::Descriptor => 0,
         };
         let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | reports;
-        let opened = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_LARGEFILE | libc::O_NOATIME;
+        // What another program holds a lease on would be waited for otherwise, 45 s by default.
+        let opened = libc::O_RDONLY
+            | libc::O_CLOEXEC
+            | libc::O_LARGEFILE
+            | libc::O_NOATIME
+            | libc::O_NONBLOCK;
         // SAFETY: takes two numbers, and returns a descriptor that is nobody else's.
         let queue = unsafe { libc::fanotify_init(flags, opened.cast_unsigned()) };
         if queue < 0 {
@@ -153,7 +160,12 @@ impl Group {
     pub(crate) fn take(&mut self, records: &mut Vec<Record>) -> io::Result<Taken> {
         let length = match rustix::io::read(&self.queue, &mut self.buffer[..]) {
             Ok(length) => length,
-            Err(Errno::AGAIN) => return Ok(Taken { lost: false, emptied: true }),
+            // Nothing is left; or an event was of a file that would be waited for, and is gone.
+            Err(Errno::AGAIN) => {
+                let mut queue = [PollFd::new(&self.queue, PollFlags::IN)];
+                let is_left = super::is_ready(&mut queue, Duration::ZERO)?;
+                return Ok(Taken { lost: false, emptied: !is_left });
+            }
             Err(Errno::INTR) => return Ok(Taken::default()),
             Err(Errno::MFILE | Errno::NFILE) if self.telling == Telling::Descriptor => {
                 return Ok(Taken { lost: true, emptied: false });
@@ -264,6 +276,9 @@ mod tests {
     use super::*;
     use crate::descriptors::tests::are_at_most;
 
+    /// `F_SETSIG`.
+    const SET_SIGNAL: libc::c_int = 10;
+
     fn event(mask: u64, pid: i32, infos: &[u8]) -> Vec<u8> {
         let mut bytes = u32::try_from(METADATA_BYTES + infos.len()).unwrap().to_ne_bytes().to_vec();
         bytes.extend([3, 0, 24, 0]);
@@ -328,6 +343,26 @@ mod tests {
         assert!(taken.lost && (1..64).contains(&records.len()), "{}", records.len());
         let taken = group.take(&mut records).expect("the queue can be read");
         assert!(taken.lost, "no descriptor was left");
+    }
+
+    #[test]
+    fn what_is_behind_a_file_that_would_be_waited_for_is_left_in_the_queue() {
+        skip_unless!(Facility::Root);
+        let tmpfs = Tmpfs::new(1 << 20);
+        let mut group = Group::new(Telling::Descriptor).expect("the machine allows it");
+        group.mark(tmpfs.path(), What::Opens).expect("the machine allows it");
+        let leased = std::fs::File::create(tmpfs.path().join("leased")).expect("ours");
+        // SAFETY: takes numbers only. Who holds a lease is told by a signal, here by one that ends nobody.
+        unsafe {
+            assert_eq!(libc::fcntl(leased.as_raw_fd(), SET_SIGNAL, libc::SIGURG), 0);
+            assert_eq!(libc::fcntl(leased.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK), 0);
+        }
+        std::fs::write(tmpfs.path().join("a"), "x").expect("ours");
+        let mut records = Vec::new();
+        let first = group.take(&mut records).expect("the queue can be read");
+        assert!(!first.emptied && records.is_empty(), "{records:?}");
+        while !group.take(&mut records).expect("the queue can be read").emptied {}
+        assert!(!records.is_empty());
     }
 
     #[test]
