@@ -17,6 +17,7 @@ mod flags;
 mod front;
 mod generate;
 mod grep;
+mod guessing;
 mod human;
 mod json;
 mod ls;

@@ -34,6 +34,7 @@ mod object;
 mod own_folder;
 mod patience;
 mod pattern;
+mod power;
 mod pressure;
 mod program;
 #[cfg(feature = "sql")]
@@ -62,6 +63,7 @@ pub use local::{
 pub use name::Name;
 pub use own_folder::own_folder;
 pub use pattern::Pattern;
+pub use power::Power;
 pub use pressure::{Pressure, memory_room};
 pub use program::Programs;
 pub use storage_options::StorageOptions;

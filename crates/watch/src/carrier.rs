@@ -16,10 +16,11 @@ use fetch::scheduler::{Limits, Order, Origin, SetTerms};
 use futures::stream;
 use futures::task::AtomicWaker;
 use sled::Place;
-use store::{Clock, Costs, Entry, Name, Pressure, Stores, StoresOptions};
+use store::{Clock, Costs, Entry, Name, Power, Pressure, Stores, StoresOptions};
 use tokio::task::AbortHandle;
 use tree::{Event, Predicted, Prediction, PredictionId};
 
+use crate::io_priority;
 use crate::ranges::{bytes, without};
 use crate::recent::Recent;
 use crate::unread::Unread;
@@ -55,6 +56,8 @@ pub struct CarrierOptions {
     pub chance_min: f32,
     /// Only to look at what would be fetched, which [`Carrier::take_spared`] gives.
     pub looks: bool,
+    /// To fetch also while the machine runs on a battery.
+    pub on_battery: bool,
 }
 
 impl Default for CarrierOptions {
@@ -73,7 +76,7 @@ impl Default for CarrierOptions {
             attempts_max: 1,
             ..Limits::default()
         };
-        Self { limits, chance_min: 0.0, looks: false }
+        Self { limits, chance_min: 0.0, looks: false, on_battery: false }
     }
 }
 
@@ -97,13 +100,15 @@ pub struct Carried {
     /// Files that were given up under pressure of memory, or because too many others waited; where it is
     /// only looked, for want of time.
     pub dropped: u64,
+    /// Files that were left alone since the machine ran on a battery.
+    pub unpowered: u64,
 }
 
 /// Brings near what is predicted.
 ///
 /// Nothing is started before the first prediction of a file that may be far. What a program opened
-/// or we brought a moment ago is taken to be near. Under pressure of memory everything is given up;
-/// where much of what was fetched was not read yet, the rest waits until it is.
+/// or we brought a moment ago is taken to be near. Under pressure of memory everything is given up, and on
+/// a battery nothing is begun; where much of what was fetched was not read yet, the rest waits until it is.
 #[derive(Debug)]
 pub struct Carrier {
     costs: Arc<Costs>,
@@ -119,6 +124,7 @@ pub struct Carrier {
     /// Those that nobody was told of.
     untold: Vec<(Predicted, u64)>,
     pressure: Pressure,
+    power: Power,
     counts: Carried,
     tell: Sender<Done>,
     told: Receiver<Done>,
@@ -162,6 +168,7 @@ impl Carrier {
             spared: HashSet::new(),
             untold: Vec::new(),
             pressure: Pressure::default(),
+            power: Power::default(),
             counts: Carried::default(),
             tell,
             told,
@@ -279,6 +286,12 @@ impl Carrier {
         if wanted.is_empty() {
             return told;
         }
+        if !self.options.on_battery && self.power.is_on_battery(now) {
+            self.counts.unpowered += wanted.len() as u64;
+            let refused = wanted.into_iter().map(|file| file.path);
+            told.extend(refused.map(|path| Event::Refused { prediction: id, path }));
+            return told;
+        }
         if self.running.len() >= RUNNING_MAX || self.memory_is_short(now) {
             self.counts.dropped += wanted.len() as u64;
             return told;
@@ -387,6 +400,8 @@ impl Carrier {
 
     fn engine(&mut self) -> Option<&Engine> {
         if self.engine.is_none() {
+            // It starts threads, which come last with us.
+            io_priority::come_last();
             let stores = Arc::new(Stores::new(Arc::clone(&self.costs), &StoresOptions::default()));
             let mut limits = self.options.limits;
             if let Some(room) = self.pressure.room(self.costs.clock().now()) {
@@ -479,7 +494,39 @@ impl Drain {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    use testkit::Dir;
+    use tree::{Process, User};
+
     use super::*;
+
+    #[test]
+    fn on_a_battery_nothing_is_fetched_unless_that_is_asked_for() {
+        let dir = Dir::new();
+        dir.create("BAT0/type", "Battery\n");
+        dir.create("BAT0/status", "Discharging\n");
+        let path: Arc<[u8]> = dir.create("file", "x").into_os_string().into_vec().into();
+        let id = PredictionId(1);
+        let fetch = |on_battery| {
+            let options = CarrierOptions { on_battery, ..CarrierOptions::default() };
+            let mut carrier = Carrier::new(Arc::new(Costs::load()), options);
+            carrier.power = Power::by(dir.path());
+            let file = Predicted {
+                path: Arc::clone(&path),
+                extents: Vec::new(),
+                needed_in: Duration::ZERO,
+                chance: 1.0,
+                inode: None,
+            };
+            let (process, user, files) = (Process(1), User(0), vec![file]);
+            let told = carrier.fetch(Prediction { id, process, user, files });
+            (told, carrier.counts().unpowered, carrier.in_flight())
+        };
+        let refused = Event::Refused { prediction: id, path: Arc::clone(&path) };
+        assert_eq!(fetch(false), (vec![refused], 1, 0));
+        assert_eq!(fetch(true).1, 0);
+    }
 
     #[test]
     fn one_file_of_each_folder_is_looked_for_first() {

@@ -4,6 +4,7 @@ mod carrier;
 pub mod command;
 mod descriptors;
 mod driver;
+mod io_priority;
 mod mapped;
 mod parts;
 mod pattern_store;

@@ -10,6 +10,7 @@ use tree::{Matching, Options};
 use watch::command::{self, Ended, Outcome, Unobserved};
 use watch::{Attended, Effort, PatternStore, Record, SessionOptions};
 
+use crate::guessing::GuessFlags;
 use crate::{human, messages};
 
 /// Run a command, and fetch what it will probably read before it asks
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// The rules by which runs are matched and predicted
     #[arg(long, value_enum, default_value_t = Rules::Ours, value_name = "RULES")]
     rules: Rules,
+
+    #[command(flatten)]
+    guessing: GuessFlags,
 
     /// The command and its arguments
     #[arg(
@@ -110,6 +114,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             },
             ..Options::default()
         },
+        carrying: args.guessing.carrying(),
         ..SessionOptions::default()
     };
     let outcome = command::run(&args.words, move |observer, reporter| {
@@ -178,6 +183,10 @@ fn given_up(dropped: u64, want: &str) -> String {
     if dropped > 0 { format!(", {dropped} given up for want of {want}") } else { String::new() }
 }
 
+fn unpowered(files: u64) -> String {
+    if files > 0 { format!(", {files} left alone on battery") } else { String::new() }
+}
+
 /// What came of it, for a person.
 fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
     let Attended { account, untried, carried } = attended;
@@ -209,7 +218,7 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
         human::bytes(carried.fetched_bytes),
         carried.near,
         unread(carried.refused),
-        given_up(carried.dropped, "memory")
+        given_up(carried.dropped, "memory") + &unpowered(carried.unpowered)
     ));
     lines.push(format!(
         "saved: about {}; fetched and not read: {}",

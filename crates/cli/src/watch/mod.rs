@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use watch::service::{self, AttendantOptions, ServiceError, ServiceOptions};
 use watch::system::{self, Scope};
 
+use crate::guessing::GuessFlags;
 use crate::messages;
 
 /// Learn what programs read, and fetch it before they ask: a service for the whole machine
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     /// Learn, and say what would be fetched, but fetch nothing
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    guessing: GuessFlags,
 
     /// Folder of what is learned, by users, and of the lock that keeps a second service away
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/nearfirst")]
@@ -73,8 +77,8 @@ Exit codes:
 
 pub(crate) fn run(args: Args) -> ExitCode {
     let mut say = |line: String| messages::note(line);
-    let done = match args.attend {
-        Some(of) => attend(&of, args.dry_run, &mut say),
+    let done = match &args.attend {
+        Some(of) => attend(of, &args, &mut say),
         None => serve(args, &mut say),
     };
     match done {
@@ -89,6 +93,7 @@ fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     if args.dry_run {
         attendant.push("--dry-run".into());
     }
+    attendant.extend(args.guessing.words());
     attendant.push("--attend".into());
     let absolute = |path: &PathBuf| std::path::absolute(path);
     let excluded = args.exclude.iter().map(absolute).collect::<Result<_, _>>()?;
@@ -104,9 +109,15 @@ fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     })
 }
 
-fn attend(of: &[OsString], dry_run: bool, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
+fn attend(of: &[OsString], args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     let [user, folder] = of else { anyhow::bail!("--attend takes a user and a folder") };
     let user = user.to_str().and_then(|user| user.parse().ok());
     let user = user.ok_or_else(|| anyhow::anyhow!("--attend takes the number of a user"))?;
-    Ok(service::attend(&AttendantOptions { user, folder: folder.into(), dry_run }, say)?)
+    let options = AttendantOptions {
+        user,
+        folder: folder.into(),
+        dry_run: args.dry_run,
+        carrying: args.guessing.carrying(),
+    };
+    Ok(service::attend(&options, say)?)
 }

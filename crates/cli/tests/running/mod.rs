@@ -16,7 +16,12 @@ use testkit::{Cmd, Dir, Program, SlowDir, evict, noise};
 pub(crate) const FILES: usize = 12;
 
 pub(crate) fn nearfirst(state: &Dir, args: &[&str]) -> Cmd {
-    Program::at(env!("CARGO_BIN_EXE_nearfirst")).cmd(args).env("NEARFIRST_STATE", state.path())
+    let mut args = args.to_vec();
+    if args.first() == Some(&"run") {
+        args.insert(1, "--on-battery");
+    }
+    let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
+    program.cmd(args).env("NEARFIRST_STATE", state.path())
 }
 
 /// A script, which is a program of its own to a learner.

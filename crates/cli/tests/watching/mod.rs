@@ -125,7 +125,7 @@ impl Drop for Watch {
 
 pub(crate) fn command(on: &Path, state: &Dir) -> Command {
     let mut command = Command::new(Program::at(env!("CARGO_BIN_EXE_nearfirst")).path());
-    command.arg("watch").arg("--on").arg(on).arg("--state").arg(state.path());
+    command.args(["watch", "--on-battery", "--on"]).arg(on).arg("--state").arg(state.path());
     command.env("NEARFIRST_STATE", state.path());
     command
 }

@@ -39,6 +39,8 @@ pub struct AttendantOptions {
     pub folder: PathBuf,
     /// Whether to say what would be fetched instead of fetching it.
     pub dry_run: bool,
+    /// What fetching may use.
+    pub carrying: CarrierOptions,
 }
 
 /// Attends to a user until standard input ends; messages for people go to `say`, a line each.
@@ -63,7 +65,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         say(warning.to_string());
         Ok::<_, io::Error>(store.load().0)
     })?;
-    let carrying = CarrierOptions { looks: options.dry_run, ..CarrierOptions::default() };
+    let carrying = CarrierOptions { looks: options.dry_run, ..options.carrying };
     let carrier = Carrier::new(Arc::clone(&costs), carrying);
     let mut attendant = Attendant {
         user,
@@ -185,7 +187,7 @@ impl Attendant {
         let carried = self.driver.carrier().counts();
         format!(
             "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted; \
-             {} fetched ({} bytes), {} near, {} that could not be read, {} given up; \
+             {} fetched ({} bytes), {} near, {} that could not be read, {} given up, {} left alone on battery; \
              about {:.3} s saved, {} bytes fetched and not read",
             account.predicted,
             account.in_time,
@@ -197,6 +199,7 @@ impl Attendant {
             carried.near,
             carried.refused,
             carried.dropped,
+            carried.unpowered,
             account.saved.as_secs_f64(),
             account.wasted_bytes
         )
