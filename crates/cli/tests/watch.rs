@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::{Facility, make_near, skip_unless, until};
+use testkit::{Facility, Program, make_near, skip_unless, until};
 use watching::{FILE_BYTES, FILES, Ground, NOBODY, Watch, command, state};
 
 #[test]
@@ -88,6 +88,38 @@ fn what_was_saved_is_known_after_being_killed() {
     let watch = Watch::start(ground.disk.path(), &state, &[]);
     assert!(ground.come_near(&watch, NOBODY, 1..FILES), "{}", watch.said());
     watch.end("INT");
+}
+
+#[test]
+fn what_is_to_be_forgotten_is_forgotten_while_the_service_runs() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state) = (Ground::new(), state());
+    let watch = Watch::start(ground.disk.path(), &state, &[]);
+    ground.run(&watch, NOBODY);
+    let patterns = watch.patterns(NOBODY);
+    watch.signal("HUP");
+    until("it is saved", || patterns.exists());
+    let folder = patterns.parent().expect("it has one");
+    let trees = |words: &[&str]| {
+        let trees = Program::at(env!("CARGO_BIN_EXE_nearfirst")).cmd([&["trees"], words].concat());
+        trees.arg("--state").arg(folder).run()
+    };
+    let script = ground.script().display().to_string();
+    let is_known = || trees(&["list", "--json"]).text().contains(&script);
+    assert!(is_known());
+    trees(&["forget", &script]).succeeds().is_quiet();
+    assert!(!is_known());
+    trees(&["forget", &script]).ends_with(1).complains("nothing was learned of it");
+    ground.run(&watch, NOBODY);
+    watch.signal("HUP");
+    until("it is learned anew", is_known);
+    trees(&["forget", "--all"]).succeeds().is_quiet();
+    assert!(!is_known());
+    let said = watch.end("TERM");
+    assert!(!is_known(), "{said}");
+    let left = fs::read_dir(folder).expect("it is there").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| name == "trees" || name == "trees.lock"), "{left:?}");
 }
 
 #[test]

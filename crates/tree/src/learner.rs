@@ -120,6 +120,16 @@ impl Learner {
         decisions
     }
 
+    /// Forgets what `forget` takes from what is known, and what was to come of the programs that run; what
+    /// is being fetched for them is not wanted any more.
+    pub fn forget(&mut self, forget: impl FnOnce(&mut Patterns)) {
+        self.lost_all(&mut Vec::new());
+        // They name files by numbers, which others may have after that.
+        self.outstanding.clear();
+        self.foresights.clear();
+        forget(&mut self.patterns);
+    }
+
     fn found(&mut self, process: Process, user: User, decisions: &mut Vec<Decision>) {
         let active = self.events;
         let seen = self.processes.entry(process).or_insert(Seen { user, run: None, active });

@@ -88,6 +88,22 @@ impl Patterns {
         listed
     }
 
+    /// The programs of this name or path, or else of this last part of one: those that ran first, then
+    /// those that are known by what others of their path have in common.
+    pub fn named(&self, wanted: &[u8]) -> Vec<Listed> {
+        let programs = self.programs();
+        let last = |path: &[u8]| path.rsplit(|&byte| byte == b'/').next() == Some(wanted);
+        let of = |fits: &dyn Fn(&Listed) -> bool| {
+            programs.iter().filter(|listed| fits(listed)).cloned().collect::<Vec<_>>()
+        };
+        let mut found = of(&|listed| *listed.name == *wanted || listed.program() == wanted);
+        if found.is_empty() {
+            found = of(&|listed| last(&listed.name) || last(listed.program()));
+        }
+        found.sort_by_key(|listed| listed.account.runs == 0);
+        found
+    }
+
     /// What a program is remembered to open and run, by time; `None` if it was not learned.
     ///
     /// Of several uses of a program this is the one that was learned or used last. What is run again

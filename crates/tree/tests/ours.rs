@@ -238,6 +238,30 @@ fn losing_everything_withdraws_what_was_predicted() {
     assert_eq!(world.withdrawn(), 1);
 }
 
+#[test]
+fn what_is_forgotten_while_programs_run_is_not_learned_from_them_but_from_the_next() {
+    let mut world = world();
+    world.run("/bin/reader", "reader", &READER);
+    world.run("/bin/other", "other", &["/data/y"]);
+    let reader = world.start("/bin/reader", "reader");
+    world.open(reader, READER[0]);
+    let user = world.user;
+    world.learner.forget(|patterns| assert!(patterns.forget(user, b"/bin/reader")));
+    world.forget_decisions();
+    world.open_all(reader, READER);
+    world.exit(reader);
+    let names = |world: &World| {
+        let programs = world.learner.patterns().programs().into_iter();
+        programs.map(|listed| listed.name.to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&world), [b"/bin/other"]);
+    assert!(world.predicted().is_empty());
+    world.run("/bin/reader", "reader", &READER);
+    world.forget_decisions();
+    world.start("/bin/reader", "reader");
+    assert_eq!(world.predicted(), READER);
+}
+
 /// The parts that are predicted of a file of 100 MiB, of which two runs read these.
 fn predicted_of_large(extents: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut world = world();

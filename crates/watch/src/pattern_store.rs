@@ -2,11 +2,12 @@
 //!
 //! Everybody reads them; one process at a time holds them, and replaces them. Who finds, once it
 //! holds them, that another has replaced what it read learns the same again on top of that. Who
-//! cannot have them leaves what it saw beside them, for who holds them next.
+//! cannot have them leaves what it saw beside them, or what is to be forgotten, for who holds them next.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -19,6 +20,9 @@ use crate::state_folder::StateFolder;
 
 /// The file of the patterns.
 const TREES: &str = "trees";
+/// What the names of what is left begin with, after that.
+const SEEN: &str = "seen.";
+const FORGET: &str = "forget.";
 /// Patterns that were set aside.
 const BROKEN: &str = "trees.broken";
 /// More than this are no patterns: learners keep theirs within half of it in memory, and in fewer bytes here.
@@ -30,6 +34,8 @@ const ASKS_EVERY: Duration = Duration::from_millis(5);
 const LEFT_FILES_MAX: usize = 64;
 /// Their bytes, likewise: some seconds of learning.
 const LEFT_BYTES_MAX: u64 = 64 << 20;
+/// A request to forget names no more programs than a command line can.
+const ASKED_BYTES_MAX: u64 = 4 << 20;
 /// Who has not written on what it leaves for so long was killed.
 const PART_ENDS: Duration = Duration::from_hours(1);
 
@@ -55,6 +61,44 @@ pub enum StoreWarning {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// What is to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forget {
+    /// All.
+    All,
+    /// Programs: their names, their paths, or the last parts of those.
+    Programs(Vec<OsString>),
+}
+
+impl Forget {
+    /// As a file has it: each name with a NUL behind it; for all, nothing.
+    fn encode(&self) -> Vec<u8> {
+        let Self::Programs(names) = self else { return Vec::new() };
+        names.iter().flat_map(|name| name.as_bytes().iter().chain(&[0])).copied().collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        if bytes.is_empty() {
+            return Self::All;
+        }
+        let names = bytes.strip_suffix(&[0]).unwrap_or(bytes).split(|&byte| byte == 0);
+        Self::Programs(names.map(|name| OsString::from_vec(name.to_vec())).collect())
+    }
+
+    /// Forgets it.
+    pub fn apply(&self, patterns: &mut Patterns) {
+        let Self::Programs(names) = self else {
+            *patterns = Patterns::default();
+            return;
+        };
+        for listed in
+            names.iter().flat_map(|name| patterns.named(name.as_bytes())).collect::<Vec<_>>()
+        {
+            patterns.forget(listed.user, &listed.name);
+        }
+    }
 }
 
 /// Where a user's patterns are.
@@ -147,11 +191,10 @@ impl PatternStore {
     /// # Errors
     /// The system's, on a read-only or full disk: then it is lost.
     pub fn leave(&self, seen: &str) -> io::Result<()> {
-        let (number, process) = (Clock::real().unix().as_nanos(), std::process::id());
         let folder = StateFolder::open(&self.folder)?;
-        write_whole(&folder, &format!("trees.seen.{number}-{process}"), seen.as_bytes())?;
+        write_whole(&folder, &own_name(SEEN), seen.as_bytes())?;
         let size = |name: &OsString| folder.metadata(name).map_or(0, |metadata| metadata.len());
-        let mut left = files(&folder, Kind::Left);
+        let mut left = files(&folder, Kind::Seen);
         let mut bytes: u64 = left.iter().map(size).sum();
         left.pop();
         let (mut files, mut oldest) = (left.len() + 1, left.into_iter());
@@ -163,6 +206,37 @@ impl PatternStore {
         }
         Ok(())
     }
+
+    /// Leaves what is to be forgotten for who holds the patterns: the service looks for it, a run before
+    /// it saves.
+    ///
+    /// # Errors
+    /// The system's; then it is not forgotten.
+    pub fn ask_to_forget(&self, what: &Forget) -> io::Result<Left> {
+        let folder = StateFolder::open(&self.folder)?;
+        let name = own_name(FORGET);
+        write_whole(&folder, &name, &what.encode())?;
+        Ok(Left { folder, name })
+    }
+}
+
+/// What is left for who holds the patterns next, or holds them now and looks.
+#[derive(Debug)]
+pub struct Left {
+    folder: StateFolder,
+    name: String,
+}
+
+impl Left {
+    /// Whether it is still there.
+    pub fn is_there(&self) -> bool {
+        self.folder.metadata(&self.name).is_ok()
+    }
+}
+
+/// A name that nobody else gives a file.
+fn own_name(begin: &str) -> String {
+    format!("trees.{begin}{}-{}", Clock::real().unix().as_nanos(), std::process::id())
 }
 
 /// The files of a kind, oldest first if their names tell.
@@ -177,8 +251,10 @@ fn files(folder: &StateFolder, kind: Kind) -> Vec<OsString> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// What was seen and left for another.
-    Left,
-    /// The same while it is written.
+    Seen,
+    /// What is to be forgotten.
+    Forget,
+    /// Either while it is written.
     PartLeft,
     /// Patterns while they are written, by who holds them.
     Part,
@@ -190,11 +266,12 @@ impl Kind {
     fn of(name: &OsStr) -> Option<Self> {
         let is_part = Path::new(name).extension().is_some_and(|end| end == "part");
         let name = name.to_str()?.strip_prefix("trees.")?;
-        match (name.starts_with("seen."), is_part) {
-            (true, false) => Some(Self::Left),
-            (true, true) => Some(Self::PartLeft),
-            (false, true) => Some(Self::Part),
-            (false, false) => (name == "broken").then_some(Self::Broken),
+        let left = [(SEEN, Self::Seen), (FORGET, Self::Forget)];
+        match (left.into_iter().find(|(begin, _)| name.starts_with(begin)), is_part) {
+            (Some((_, kind)), false) => Some(kind),
+            (Some(_), true) => Some(Self::PartLeft),
+            (None, true) => Some(Self::Part),
+            (None, false) => (name == "broken").then_some(Self::Broken),
         }
     }
 }
@@ -251,8 +328,8 @@ impl Held {
             .map_err(|source| StoreWarning::Io { path, source })
     }
 
-    /// Learns, on top of `patterns`, what others saw and left, and forgets that they did once it
-    /// is saved. What those who were killed left in part is removed.
+    /// Learns, on top of `patterns`, what others saw and left, forgets what they asked to be forgotten, and
+    /// that they did once it is saved. What those who were killed left in part is removed.
     ///
     /// # Errors
     /// As [`Held::save`]; then it is still left.
@@ -264,20 +341,43 @@ impl Held {
             written.is_ok_and(|at| at + PART_ENDS < SystemTime::UNIX_EPOCH + Clock::real().unix())
         };
         files(&self.folder, Kind::PartLeft).into_iter().filter(is_old).for_each(remove);
-        let left = files(&self.folder, Kind::Left);
-        if left.is_empty() {
+        let (seen, asked) = (files(&self.folder, Kind::Seen), self.asked());
+        if seen.is_empty() && asked.is_empty() {
             return Ok(patterns);
         }
         let mut patterns = patterns;
-        for name in &left {
+        for name in &seen {
             // What cannot be read was damaged by who left it, and is of no use to anybody.
             if let Ok((seen, _)) = self.folder.read(name, LEFT_BYTES_MAX) {
                 patterns = learned(patterns, &seen, options);
             }
         }
+        asked.iter().for_each(|(_, what)| what.apply(&mut patterns));
         self.save(&patterns)?;
-        left.into_iter().for_each(remove);
+        seen.into_iter().for_each(remove);
+        self.has_forgotten(asked);
         Ok(patterns)
+    }
+
+    /// What others asked to be forgotten, and the files that say so.
+    pub(crate) fn asked(&self) -> Vec<(OsString, Forget)> {
+        let read = |name: OsString| {
+            let (bytes, _) = self.folder.read(&name, ASKED_BYTES_MAX).ok()?;
+            Some((name, Forget::decode(&bytes)))
+        };
+        files(&self.folder, Kind::Forget).into_iter().filter_map(read).collect()
+    }
+
+    /// Lets go of what was asked: it is forgotten.
+    pub(crate) fn has_forgotten(&self, asked: Vec<(OsString, Forget)>) {
+        for (name, what) in asked {
+            if what == Forget::All {
+                let others = [Kind::Seen, Kind::Broken].into_iter();
+                let others = others.flat_map(|kind| files(&self.folder, kind));
+                others.for_each(|name| drop(self.folder.remove(name)));
+            }
+            drop(self.folder.remove(name));
+        }
     }
 
     /// Forgets everything: the patterns, what others saw and left, and what was set aside.
@@ -285,7 +385,7 @@ impl Held {
     /// # Errors
     /// The first file that cannot be removed; the others are.
     pub fn forget(&self) -> Result<(), StoreWarning> {
-        let kinds = [Kind::Left, Kind::PartLeft, Kind::Part, Kind::Broken];
+        let kinds = [Kind::Seen, Kind::Forget, Kind::PartLeft, Kind::Part, Kind::Broken];
         let files = kinds.into_iter().flat_map(|kind| files(&self.folder, kind));
         let mut failed = None;
         for name in files.chain([TREES.into()]) {

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, sy
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use nearfirst_watch::PatternStore;
+use nearfirst_watch::{Forget, PatternStore};
 use slowfs::{Fault, Options as Slow, Profile, Rule};
 use store::Clock;
 use testkit::{Dir, Facility, SlowDir, evict, skip_unless};
@@ -204,4 +204,35 @@ fn the_services_folder_of_all_users_is_not_taken_for_damaged_patterns() {
     let failed = held.load().expect_err("no patterns").to_string();
     assert!(failed.contains("a folder, as the service has it for all users"), "{failed}");
     assert!(dir.join("trees/7").is_dir());
+}
+
+#[test]
+fn what_is_asked_to_be_forgotten_is_forgotten_by_who_holds_the_patterns_next() {
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    let seen = "nearfirst-trace 1\nfile 0 /bin/one 9\nfile 1 /bin/two 9\nfile 2 /read 9\n\
+                0 found 1 7\n0 exec 1 0 / one\n0 read 1 2\n1 exit 1\n\
+                0 found 2 7\n0 exec 2 1 / two\n0 read 2 2\n1 exit 2\n";
+    let known = |patterns: &Patterns| {
+        let names = patterns.programs().into_iter().map(|listed| listed.name);
+        let mut names: Vec<_> =
+            names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect();
+        names.sort_unstable();
+        names
+    };
+    store.leave(seen).expect("writable");
+    let patterns = held.absorb(Patterns::default(), &Options::default()).expect("writable");
+    assert_eq!(known(&patterns), ["/bin/one", "/bin/two"]);
+    let programs = vec!["one".into(), "".into(), "three".into()];
+    let asked = store.ask_to_forget(&Forget::Programs(programs)).expect("writable");
+    assert!(asked.is_there());
+    let patterns = held.absorb(patterns, &Options::default()).expect("writable");
+    assert_eq!((known(&patterns), asked.is_there()), (vec!["/bin/two".to_owned()], false));
+    dir.create("trees.broken", "what no learner wrote");
+    let asked = store.ask_to_forget(&Forget::All).expect("writable");
+    let patterns = held.absorb(patterns, &Options::default()).expect("writable");
+    assert!(known(&patterns).is_empty() && known(&held.load().expect("saved").0).is_empty());
+    assert!(!asked.is_there());
+    assert_eq!(files(&dir), ["trees", "trees.lock"]);
 }

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use nearfirst::Clock;
-use tree::{Listed, Options, Patterns};
-use watch::PatternStore;
+use tree::{Options, Patterns};
+use watch::{Forget as Forgotten, Held, PatternStore};
 
 use crate::{human, json, messages, outcome};
 
@@ -47,10 +47,21 @@ struct Told {
 /// Where patterns lie.
 #[derive(clap::Args, Debug)]
 struct Folder {
-    /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst` (or `$NEARFIRST_STATE`); the service's is
-    /// `/var/lib/nearfirst/trees/NUMBER`, of each user
+    /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst` (or `$NEARFIRST_STATE`)
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
+
+    /// What the service has learned of your programs, in `/var/lib/nearfirst/trees/NUMBER`
+    #[arg(long, conflicts_with = "state")]
+    service: bool,
+}
+
+impl Folder {
+    fn named(&self) -> Option<PathBuf> {
+        let user = rustix::process::getuid().as_raw();
+        let service = || PathBuf::from(format!("/var/lib/nearfirst/trees/{user}"));
+        self.state.clone().or_else(|| self.service.then(service))
+    }
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -103,8 +114,11 @@ struct Forget {
     programs: Vec<OsString>,
 }
 
-/// How long a run that saves its patterns is waited for.
-const HELD_FOR: Duration = Duration::from_secs(5);
+/// How long a run that saves its patterns is waited for, and then who holds them for longer, as the service.
+const HELD_FOR: Duration = Duration::from_millis(500);
+const ASKED_FOR: Duration = Duration::from_secs(10);
+/// How often it is looked whether that one has forgotten.
+const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let written = match &args.what {
@@ -122,8 +136,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     outcome::exit_code(written)
 }
 
-fn store(folder: Option<&PathBuf>) -> Option<PatternStore> {
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+fn store(patterns: &Folder) -> Option<PatternStore> {
+    let folder = patterns.named();
+    if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
         messages::error(format_args!("{}: no such folder", folder.display()));
         return None;
     }
@@ -142,7 +157,7 @@ fn store(folder: Option<&PathBuf>) -> Option<PatternStore> {
 }
 
 fn load(patterns: &Folder) -> Patterns {
-    let Some(store) = store(patterns.state.as_ref()) else { return Patterns::default() };
+    let Some(store) = store(patterns) else { return Patterns::default() };
     let (patterns, warning) = store.load();
     if let Some(warning) = warning {
         messages::error(warning);
@@ -158,7 +173,10 @@ fn list(told: &Told) -> io::Result<()> {
     } else if !programs.is_empty() {
         text::table(&mut out, &programs)?;
     } else if !messages::any() {
-        messages::note("nothing is learned yet: `nearfirst run -- CMD` learns what CMD reads");
+        messages::note(
+            "nothing is learned yet: `nearfirst run -- CMD` learns what CMD reads; --service shows what the service \
+             learned",
+        );
     }
     out.flush()
 }
@@ -177,7 +195,7 @@ fn stats(told: &Told) -> io::Result<()> {
 
 fn show(what: &Show) -> io::Result<()> {
     let patterns = load(&what.told.patterns);
-    let found = named(&patterns, &what.program);
+    let found = patterns.named(what.program.as_bytes());
     if found.is_empty() {
         unknown(&what.program);
         return Ok(());
@@ -203,27 +221,19 @@ fn show(what: &Show) -> io::Result<()> {
 }
 
 fn forget(what: &Forget) {
-    let Some(store) = store(what.patterns.state.as_ref()) else { return };
+    let Some(store) = store(&what.patterns) else { return };
     let failed = |error: io::Error| {
         messages::error(format_args!("{}: {}", store.path().display(), messages::reason(&error)));
     };
-    let held = match store.hold(HELD_FOR, &Clock::real()) {
-        Ok(Some(held)) => held,
-        Ok(None) => {
-            messages::error(
-                "another process holds the patterns, a run that saves or the service; try again when it ends",
-            );
-            return;
-        }
-        Err(error) => {
-            failed(error);
-            return;
-        }
-    };
-    if what.all {
-        held.forget().unwrap_or_else(messages::error);
-        return;
+    match store.hold(HELD_FOR, &Clock::real()) {
+        Ok(Some(held)) if what.all => held.forget().unwrap_or_else(messages::error),
+        Ok(Some(held)) => forget_programs(&held, &what.programs),
+        Ok(None) => ask_to_forget(&store, what).unwrap_or_else(failed),
+        Err(error) => failed(error),
     }
+}
+
+fn forget_programs(held: &Held, programs: &[OsString]) {
     let (patterns, warning) = match held.load() {
         Ok(loaded) => loaded,
         Err(warning) => {
@@ -242,35 +252,42 @@ fn forget(what: &Forget) {
             return;
         }
     };
-    for program in &what.programs {
-        let found = named(&patterns, program);
-        if found.is_empty() {
-            unknown(program);
-        }
-        for listed in found {
-            patterns.forget(listed.user, &listed.name);
-        }
-    }
+    say_unknown(&patterns, programs);
+    Forgotten::Programs(programs.to_vec()).apply(&mut patterns);
     if let Err(warning) = held.save(&patterns) {
         messages::error(warning);
     }
 }
 
-/// The programs of this name or path, or else of this last part of one: those that ran first, then
-/// those that are known by what others of their path have in common.
-fn named(patterns: &Patterns, program: &OsStr) -> Vec<Listed> {
-    let programs = patterns.programs();
-    let wanted = program.as_bytes();
-    let last = |path: &[u8]| path.rsplit(|&byte| byte == b'/').next() == Some(wanted);
-    let of = |fits: &dyn Fn(&Listed) -> bool| {
-        programs.iter().filter(|listed| fits(listed)).cloned().collect::<Vec<_>>()
-    };
-    let mut found = of(&|listed| *listed.name == *wanted || listed.program() == wanted);
-    if found.is_empty() {
-        found = of(&|listed| last(&listed.name) || last(listed.program()));
+/// Has who holds the patterns forget, the service or a run that saves, and waits until it has.
+fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
+    // What was not saved yet is forgotten, too.
+    say_unknown(&store.load().0, &what.programs);
+    let asked = store.ask_to_forget(&match what.all {
+        true => Forgotten::All,
+        false => Forgotten::Programs(what.programs.clone()),
+    })?;
+    let clock = Clock::real();
+    let until = clock.now() + ASKED_FOR;
+    while asked.is_there() {
+        if clock.now() >= until {
+            messages::note("the process that holds the patterns has not forgotten yet; it will");
+            return Ok(());
+        }
+        // It may have ended without looking.
+        if let Some(held) = store.hold(LOOKS_EVERY, &clock)? {
+            let absorbed =
+                held.load().and_then(|(saved, _)| held.absorb(saved, &Options::default()));
+            absorbed.map(drop).unwrap_or_else(messages::error);
+            return Ok(());
+        }
     }
-    found.sort_by_key(|listed| listed.account.runs == 0);
-    found
+    Ok(())
+}
+
+fn say_unknown(patterns: &Patterns, programs: &[OsString]) {
+    let is_unknown = |program: &&OsString| patterns.named(program.as_bytes()).is_empty();
+    programs.iter().filter(is_unknown).for_each(|program| unknown(program));
 }
 
 fn unknown(program: &OsStr) {

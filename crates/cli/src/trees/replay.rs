@@ -102,7 +102,8 @@ struct Record<'a> {
 /// Plays traces and writes what each predictor came to.
 pub(super) fn run(args: &Args) -> io::Result<()> {
     let Told { json: as_json, ref patterns } = args.told;
-    let known = if patterns.state.is_some() { super::load(patterns) } else { Patterns::default() };
+    let known =
+        if patterns.named().is_some() { super::load(patterns) } else { Patterns::default() };
     let mut predictors: Vec<_> =
         args.by.iter().map(|&by| (by, by.predictor(known.clone()))).collect();
     let options = Options {

@@ -57,9 +57,10 @@ Signals:
 Users:
   What a user's programs read is learned and fetched by a process with that user's rights, so that \
   nothing is read that the user may not read. It keeps what it learned in trees/NUMBER below the \
-  folder of state, which nobody else can look into, and which may be removed. No more than 32 users \
-  are attended to at a time; one whose programs do nothing for a while gives way to another, and one \
-  whose number is lent to a user, for containers, to all whose numbers are not.
+  folder of state, which nobody else can look into; `nearfirst trees --service` shows it to that \
+  user, and `nearfirst trees forget --service` has it forget. No more than 32 users are attended to \
+  at a time; one whose programs do nothing for a while gives way to another, and one whose number is \
+  lent to a user, for containers, to all whose numbers are not.
 
 Limits:
   Of a program that ends within the moment that the service needs to look at it, what it was called \

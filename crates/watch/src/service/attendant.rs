@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// much is lost if the machine stops, or the attendant is killed.
 const SAVE_EVERY: Duration = Duration::from_mins(1);
 const SAVE_SHARE: u32 = 200;
+/// How often it is looked whether something is to be forgotten.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// How long one's forerunner may take to save.
 const HELD_FOR: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 256 << 10;
@@ -76,6 +78,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         parts: Parts::new(Arc::clone(&costs)),
         driver: Driver::new(carrier),
         held,
+        looked_at: costs.clock().now(),
         saved_at: costs.clock().now(),
         save_took: Duration::ZERO,
         is_said: false,
@@ -106,6 +109,8 @@ struct Attendant {
     parts: Parts,
     driver: Driver,
     held: Held,
+    /// When it was looked last whether something is to be forgotten.
+    looked_at: Duration,
     saved_at: Duration,
     save_took: Duration,
     /// Runs that had ended by then: with these come most changes of patterns, and the others are saved with
@@ -130,6 +135,10 @@ impl Attendant {
         })?;
         self.would_fetch(say);
         let now = self.driver.carrier().clock().now();
+        if now.saturating_sub(self.looked_at) >= LOOKS_EVERY {
+            self.looked_at = now;
+            self.forget(say);
+        }
         if std::mem::take(&mut told.asks_report) {
             self.report(say);
         }
@@ -146,6 +155,21 @@ impl Attendant {
     fn is_to_save(&self, now: Duration) -> bool {
         let every = SAVE_EVERY.max(SAVE_SHARE * self.save_took);
         now.saturating_sub(self.saved_at) >= every && self.runs() != self.saved_runs
+    }
+
+    /// Forgets what others asked to be forgotten.
+    fn forget(&mut self, say: &mut dyn FnMut(String)) {
+        let asked = self.held.asked();
+        if asked.is_empty() {
+            return;
+        }
+        self.driver.carrier_mut().give_up();
+        let forget = |patterns: &mut _| asked.iter().for_each(|(_, what)| what.apply(patterns));
+        self.learner.forget(forget);
+        self.before = self.learner.patterns().account();
+        self.save(say);
+        // What could not be saved is forgotten with the next that is.
+        self.held.has_forgotten(asked);
     }
 
     fn save(&mut self, say: &mut dyn FnMut(String)) {
@@ -304,6 +328,7 @@ mod tests {
             parts: Parts::new(Arc::clone(&costs)),
             driver: Driver::new(carrier),
             held,
+            looked_at: Duration::ZERO,
             saved_at: Duration::ZERO,
             save_took: Duration::ZERO,
             saved_runs: 0,
