@@ -108,6 +108,34 @@ fn nothing_is_fetched_where_memory_is_used_up() {
     assert_eq!(output.stdout().len() as u64, (running::FILES as u64 + 1) * 20_000);
 }
 
+#[test]
+fn what_is_learned_keeps_within_the_memory_that_it_may_take() {
+    let dir = Dir::new();
+    let name = "n".repeat(200);
+    for number in 0..6000 {
+        dir.create(format!("files/{name}{number}"), "");
+    }
+    let text = "for file in \"${0%/*}\"/files/*; do read x < $file; done; true";
+    let reads = script(&dir, "reads", text);
+    // It is looked at the memory as programs end.
+    let ends = script(&dir, "ends", "for number in {1..150}; do /bin/true $number; done");
+    let learned = |flags: &[&str]| {
+        let state = Dir::new();
+        for script in [&reads, &ends] {
+            let run = nearfirst(&state, &[&["run"], flags, &["--"]].concat());
+            run.arg(script).run().succeeds().is_quiet();
+        }
+        fs::metadata(state.join("trees")).expect("saved").len()
+    };
+    assert!(learned(&[]) > 1 << 20);
+    assert!(learned(&["--memory=1M"]) < 1 << 20);
+    let state = Dir::new();
+    for memory in ["129M", "1K", "much"] {
+        let run = nearfirst(&state, &["run", "--memory", memory, "true"]).run();
+        run.ends_with(2).complains("--memory <BYTES>");
+    }
+}
+
 /// Writes to a file system until nothing more goes.
 fn fill(at: &Path) {
     let mut file = File::create(at.join("ballast")).expect("there is room for a name");

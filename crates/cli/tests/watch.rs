@@ -91,6 +91,20 @@ fn what_was_saved_is_known_after_being_killed() {
 }
 
 #[test]
+fn how_it_is_guessed_is_handed_on_to_who_attends_to_a_user() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state) = (Ground::new(), state());
+    let watch = Watch::start(ground.disk.path(), &state, &["--rules", "paper", "--memory", "2M"]);
+    ground.run(&watch, NOBODY);
+    let attendant = watch.attendant(NOBODY).expect("it was attended to");
+    let words = fs::read(format!("/proc/{}/cmdline", attendant.as_raw_nonzero()));
+    let words = String::from_utf8(words.expect("it lives")).expect("text");
+    assert!(words.contains("\0--rules=paper\0--memory=2097152\0--on-battery\0"), "{words:?}");
+    let said = watch.end("TERM");
+    assert!(said.contains(&format!("user {NOBODY}: of ")), "{said}");
+}
+
+#[test]
 fn what_is_to_be_forgotten_is_forgotten_while_the_service_runs() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());

@@ -20,6 +20,6 @@ mod unread;
 
 pub use carrier::{Carried, Carrier, CarrierOptions};
 pub use driver::Driver;
-pub use pattern_store::{Forget, Held, Left, PatternStore, StoreWarning};
+pub use pattern_store::{Forget, Held, Left, PATTERN_BYTES_MAX, PatternStore, StoreWarning};
 pub use session::{Attended, Effort, Record, SessionOptions, attend};
 pub use source::Source;

@@ -25,9 +25,9 @@ const SEEN: &str = "seen.";
 const FORGET: &str = "forget.";
 /// Patterns that were set aside.
 const BROKEN: &str = "trees.broken";
-/// More than this are no patterns: learners keep theirs within half of it in memory, and in fewer bytes here.
+/// Memory that a learner may keep patterns in: more bytes than this are none, as patterns take fewer on disk.
 /// What somebody else wrote there may take many times its bytes to read.
-const BYTES_MAX: u64 = 128 << 20;
+pub const PATTERN_BYTES_MAX: usize = 128 << 20;
 /// How often a lock that another holds is asked for.
 const ASKS_EVERY: Duration = Duration::from_millis(5);
 /// Files of what was seen that are left for another; beyond it, the oldest is lost.
@@ -411,7 +411,7 @@ pub(crate) fn learned(patterns: Patterns, seen: &[u8], options: &Options) -> Pat
 
 /// What is saved, and which it is. Where nothing is, no patterns.
 fn read_patterns(folder: &StateFolder) -> io::Result<(Patterns, Version)> {
-    let (bytes, version) = match folder.read(TREES, BYTES_MAX) {
+    let (bytes, version) = match folder.read(TREES, PATTERN_BYTES_MAX as u64) {
         Ok((bytes, metadata)) => (bytes, Version::of(&metadata)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok((Patterns::default(), Version(None)));

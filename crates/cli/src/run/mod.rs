@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueHint;
-use tree::{Matching, Options};
 use watch::command::{self, Ended, Outcome, Unobserved};
 use watch::{Attended, Effort, PatternStore, Record, SessionOptions};
 
@@ -39,10 +38,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// The rules by which runs are matched and predicted
-    #[arg(long, value_enum, default_value_t = Rules::Ours, value_name = "RULES")]
-    rules: Rules,
-
     #[command(flatten)]
     guessing: GuessFlags,
 
@@ -52,15 +47,6 @@ pub(crate) struct Args {
         value_hint = ValueHint::CommandWithArguments
     )]
     words: Vec<OsString>,
-}
-
-/// The rules to learn by.
-#[derive(clap::ValueEnum, Debug, Clone, Copy)]
-enum Rules {
-    /// By how often files were read in the runs that resemble this one
-    Ours,
-    /// As Lei & Duchamp have them (USENIX '97)
-    Paper,
 }
 
 const NOTES: &str = "\
@@ -107,13 +93,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             };
             record.inspect_err(failed).ok()
         }),
-        learning: Options {
-            matching: match args.rules {
-                Rules::Ours => Matching::Ours,
-                Rules::Paper => Matching::Paper,
-            },
-            ..Options::default()
-        },
+        learning: args.guessing.learning(),
         carrying: args.guessing.carrying(),
         ..SessionOptions::default()
     };

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use nearfirst::Clock;
 use tree::{Options, Patterns};
-use watch::{Forget as Forgotten, Held, PatternStore};
+use watch::{Forget as Forgotten, Held, PATTERN_BYTES_MAX, PatternStore};
 
 use crate::{human, json, messages, outcome};
 
@@ -245,7 +245,7 @@ fn forget_programs(held: &Held, programs: &[OsString]) {
         messages::error(warning);
     }
     // What was seen and is not learned yet would come back.
-    let mut patterns = match held.absorb(patterns, &Options::default()) {
+    let mut patterns = match held.absorb(patterns, &keeping()) {
         Ok(patterns) => patterns,
         Err(warning) => {
             messages::error(warning);
@@ -257,6 +257,11 @@ fn forget_programs(held: &Held, programs: &[OsString]) {
     if let Err(warning) = held.save(&patterns) {
         messages::error(warning);
     }
+}
+
+/// To learn what was left, and forget nothing for it.
+fn keeping() -> Options {
+    Options { pattern_bytes_max: PATTERN_BYTES_MAX, ..Options::default() }
 }
 
 /// Has who holds the patterns forget, the service or a run that saves, and waits until it has.
@@ -276,8 +281,7 @@ fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
         }
         // It may have ended without looking.
         if let Some(held) = store.hold(LOOKS_EVERY, &clock)? {
-            let absorbed =
-                held.load().and_then(|(saved, _)| held.absorb(saved, &Options::default()));
+            let absorbed = held.load().and_then(|(saved, _)| held.absorb(saved, &keeping()));
             absorbed.map(drop).unwrap_or_else(messages::error);
             return Ok(());
         }

@@ -118,6 +118,7 @@ fn attend(of: &[OsString], args: &Args, say: &mut dyn FnMut(String)) -> anyhow::
         user,
         folder: folder.into(),
         dry_run: args.dry_run,
+        learning: args.guessing.learning(),
         carrying: args.guessing.carrying(),
     };
     Ok(service::attend(&options, say)?)

@@ -41,6 +41,8 @@ pub struct AttendantOptions {
     pub folder: PathBuf,
     /// Whether to say what would be fetched instead of fetching it.
     pub dry_run: bool,
+    /// How to learn.
+    pub learning: Options,
     /// What fetching may use.
     pub carrying: CarrierOptions,
 }
@@ -62,7 +64,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     if let Some(warning) = warning {
         say(warning.to_string());
     }
-    let learning = Options { fetches: !options.dry_run, ..Options::default() };
+    let learning = Options { fetches: !options.dry_run, ..options.learning.clone() };
     let patterns = held.absorb(patterns, &learning).or_else(|warning| {
         say(warning.to_string());
         Ok::<_, io::Error>(store.load().0)
