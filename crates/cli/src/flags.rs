@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 
 use clap::{Args, ValueEnum};
+use nearfirst::Plan;
 
 use crate::asking::AskFlags;
 
@@ -57,4 +58,13 @@ pub(crate) enum PlanFlag {
     Linear,
     /// What is near first.
     Best,
+}
+
+impl From<PlanFlag> for Plan {
+    fn from(plan: PlanFlag) -> Self {
+        match plan {
+            PlanFlag::Linear => Self::Linear,
+            PlanFlag::Best => Self::Best,
+        }
+    }
 }

@@ -29,6 +29,7 @@ mod progress;
 mod reach;
 mod run;
 mod sets;
+mod shares;
 mod sleds;
 mod specs;
 mod stdout;
@@ -265,7 +266,7 @@ fn run(command: Command) -> ExitCode {
         Command::Each(args) => each::run(&args),
         Command::Wc(args) => wc::run(&args),
         Command::Grep(args) => grep::run(args),
-        Command::Find(args) => find::run(args),
+        Command::Find(args) => find::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Trees(args) => trees::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),

@@ -107,8 +107,9 @@ fn a_small_memory_group_is_not_overrun() {
 fn without_saving_nothing_is_written() {
     let ground = Ground::new();
     ground.create("file", vec![b'x'; 2 << 20]);
-    let output = ground.run(&["calibrate", "--no-save", BRIEF[0], BRIEF[1], "file"]);
+    let output = ground.run(&["calibrate", "--stats", "--no-save", BRIEF[0], BRIEF[1], "file"]);
     assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains(" reads of "), "{}", stderr(&output));
     assert_eq!(fs::read_dir(ground.state()).unwrap().count(), 0);
 }
 

@@ -22,6 +22,10 @@ fn every_mounted_device_and_every_known_one_is_listed() {
     assert_eq!(row["bandwidth"]["large"]["p50"], json!(9e6));
     assert!(!row["mount_points"].as_array().expect("a list").is_empty(), "{row}");
     assert!(devices.iter().all(|device| device["type"] == "device"));
+
+    let told = stderr(&ground.run(&["devices", "--stats"]));
+    let count = format!("nearfirst devices: {} devices, costs of ", devices.len());
+    assert!(told.starts_with(&count), "{told}");
 }
 
 #[test]

@@ -794,7 +794,9 @@ fn stats_and_help_come_first() {
     let tree = Tree::new();
     let answer = tree.ours("--stats t -name *.c");
     assert!(answer.err[0].starts_with("find: 33 entries seen, 1 looked at, "), "{answer:?}");
-    assert_eq!(answer.code, Some(0));
+    assert_eq!((answer.err.len(), answer.code), (1, Some(0)));
+    let answer = tree.ours("--stats --plan linear t -name *.c -latency +0");
+    assert!(answer.err.iter().any(|line| line.contains(" asked about: ")), "{answer:?}");
     let help = tree.ours("--help");
     assert_eq!(help.code, Some(0));
     for word in ["-latency", "-device", "-newerXY", "%{latency}", "-execdir", "-files0-from"] {

@@ -24,6 +24,22 @@ fn near_names_come_first_and_the_rest_by_time() {
 }
 
 #[test]
+fn the_plan_says_which_time_orders() {
+    let ground = Ground::new();
+    ground.fill_table(10.0, 1e6);
+    // In file order the device is entered twice, and its latency counts as often.
+    let path = ground.create_far("striped", 3 << 20, 0);
+    let file = std::fs::File::open(path).unwrap();
+    let mut middle = vec![0; 1 << 20];
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    std::os::unix::fs::FileExt::read_exact_at(&file, &mut middle, 1 << 20).unwrap();
+    ground.create_far("larger", 6 << 20, 0);
+    let by = |plan| stdout(&ground.run(&["order", plan, "striped", "larger"]));
+    assert_eq!(by("--plan=best"), "striped\nlarger\n");
+    assert_eq!(by("--plan=linear"), "larger\nstriped\n");
+}
+
+#[test]
 fn an_unknown_cost_comes_after_a_known_one_and_less_before_more() {
     let ground = Ground::new();
     ground.create_far("much", 4 << 20, 0);

@@ -55,6 +55,35 @@ fn a_file_half_in_memory_is_two_sleds_with_a_delivery_time() {
 }
 
 #[test]
+fn one_plan_is_told_where_one_is_asked_for() {
+    let ground = Ground::new();
+    ground.create("file", "x");
+    for (args, plans) in [
+        (&["sleds", "--json", "file"][..], 2),
+        (&["sleds", "--json", "--plan", "linear", "file", "."], 1),
+        (&["sleds", "--json", "--plan=linear", "-s", "file"], 1),
+    ] {
+        for object in objects(&ground.run(args)) {
+            let delivery = object["delivery"].as_object().unwrap();
+            assert!(delivery.contains_key("linear") && delivery.len() == plans, "{object}");
+        }
+    }
+}
+
+#[test]
+fn what_was_asked_is_counted() {
+    let ground = Ground::new();
+    ground.create("folder/empty", "");
+    ground.create_far("folder/far", 1 << 20, 0);
+    let output = ground.run(&["sleds", "--stats", "folder", "folder/far"]);
+    let told = stderr(&output);
+    let count = "sleds: 3 files asked about: 0 B in memory, 2.0 MiB on devices, 0 B where nobody";
+    assert!(told.contains(count), "{told}");
+    let output = ground.run(&["order", "--stats", "folder/empty", "folder/far"]);
+    assert!(stderr(&output).contains("2 files asked about: 0 B in memory, 1.0 MiB on devices"));
+}
+
+#[test]
 fn the_text_shows_a_bar_the_rows_and_both_times() {
     let ground = Ground::new();
     ground.fill_table(0.018, 9e6);

@@ -47,6 +47,10 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     ask: AskFlags,
+
+    /// Say on stderr how much was read of each device, and how long measuring it took
+    #[arg(long, help_heading = "Asking")]
+    stats: bool,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -73,6 +77,7 @@ fn measure_all(
     for (at, target) in targets.iter().enumerate() {
         let mut line = progress::Line::at_once(costs.clock());
         let of = format!("{} of {}", at + 1, targets.len());
+        let begun = costs.clock().now();
         let found = measure(costs, target, args.seconds, |step| {
             line.show(|| format!("{of}, {}: {}", target.name(), step_text(step)));
         });
@@ -80,6 +85,9 @@ fn measure_all(
         match found {
             Ok((probe, path)) => {
                 let device = probe.device.clone();
+                if args.stats {
+                    say_stats(&probe, costs.clock().now().saturating_sub(begun));
+                }
                 if measured.contains(&device) {
                     continue;
                 }
@@ -122,6 +130,20 @@ fn measure(
     };
     let (probe, place) = probe_first(costs.local(), places, costs.clock(), limit, progress)?;
     Ok((probe, Some(place.to_owned())))
+}
+
+fn say_stats(probe: &Probe, took: Duration) {
+    let from_device = probe.observations.iter().map(|seen| seen.bytes);
+    let from_memory = probe.near.iter().map(|(bytes, _)| *bytes);
+    messages::note(format_args!(
+        "{}: {} of {}, then {} of what was in memory by then, of {}, in {}",
+        human::name(probe.device.name()),
+        human::counted(from_device.len() as u64, "read"),
+        human::bytes(from_device.sum()),
+        human::counted(from_memory.len() as u64, "read"),
+        human::bytes(from_memory.sum()),
+        human::seconds(took.as_secs_f64()),
+    ));
 }
 
 fn result(out: &mut impl Write, row: &Row) -> io::Result<()> {

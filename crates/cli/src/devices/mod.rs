@@ -26,6 +26,10 @@ pub(crate) struct Args {
     /// One JSON object a line instead of text; see docs/json.md
     #[arg(long)]
     json: bool,
+
+    /// Say on stderr how many devices there are, of how many costs are known, and how long it took
+    #[arg(long)]
+    stats: bool,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -34,7 +38,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         messages::note(warning);
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = match row::all(&costs) {
+    let rows = row::all(&costs);
+    if let Ok(rows) = &rows
+        && args.stats
+    {
+        say_stats(rows, costs.clock());
+    }
+    let written = match rows {
         Ok(rows) if args.json => rows
             .iter()
             .try_for_each(|row| json::line(&mut out, &record::device(row)))
@@ -46,6 +56,15 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         }
     };
     outcome::exit_code(written)
+}
+
+fn say_stats(rows: &[Row], clock: &Clock) {
+    messages::note(format_args!(
+        "{}, costs of {} known; listed after {}",
+        human::counted(rows.len() as u64, "device"),
+        rows.iter().filter(|row| row.estimates.is_some()).count(),
+        human::seconds(clock.now().as_secs_f64()),
+    ));
 }
 
 fn table(out: &mut impl Write, rows: &[Row], now_s: u64) -> io::Result<()> {

@@ -16,11 +16,12 @@ use super::quote::quoted;
 use super::session::{Session, Stats};
 use crate::asking::AskFlags;
 use crate::messages;
+use crate::shares::Answers;
 
 /// What one regular file costs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cost {
-    /// Seconds to read it, near parts first; `None` where nobody knows.
+    /// Seconds to read it; `None` where nobody knows.
     latency: Option<f64>,
     /// The devices that its parts are on, each once, in file order.
     devices: Vec<String>,
@@ -28,14 +29,14 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// Of what has these sleds.
-    pub(crate) fn of(sleds: &[Sled]) -> Self {
+    fn of(sleds: &[Sled], plan: Plan) -> Self {
         let mut devices = Vec::<String>::new();
         for sled in sleds {
             if devices.iter().all(|known| known != sled.device.name()) {
                 devices.push(sled.device.to_string());
             }
         }
-        let time = nearfirst::delivery_time(sleds, Plan::Best);
+        let time = nearfirst::delivery_time(sleds, plan);
         Self { latency: time.known().map(|time| time.p50), devices }
     }
 }
@@ -44,6 +45,8 @@ impl Cost {
 #[derive(Debug)]
 pub(crate) struct Costs {
     asking: AskFlags,
+    /// By which a time is told.
+    plan: Plan,
     /// Loaded by the first question.
     loaded: Option<nearfirst::Costs>,
     mounts: HashMap<u64, Option<OnMount>>,
@@ -87,8 +90,8 @@ fn cost(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<Cost> {
 }
 
 impl Costs {
-    pub(crate) fn new(asking: AskFlags) -> Self {
-        Self { asking, loaded: None, mounts: HashMap::new(), told: HashSet::new() }
+    pub(crate) fn new(asking: AskFlags, plan: Plan) -> Self {
+        Self { asking, plan, loaded: None, mounts: HashMap::new(), told: HashSet::new() }
     }
 
     /// The file system type of a file, as the kernel names it.
@@ -118,8 +121,16 @@ impl Costs {
         self.mounts.get(&id)?.as_ref()
     }
 
+    /// Says what files were asked for their cost, and where their bytes are.
+    pub(crate) fn say(&self, asked: &Answers) {
+        if let Some(costs) = &self.loaded
+            && asked.files > 0
+        {
+            asked.say(costs.clock());
+        }
+    }
+
     fn ask(&mut self, entry: &Entry<'_>, stats: &mut Stats) -> Cost {
-        stats.asks += 1;
         let costs = self.loaded();
         let located = match costs.path_located(Path::new(OsStr::from_bytes(entry.path))) {
             Err(nearfirst::Error::Io { source, .. }) if is_too_long(&source) => {
@@ -140,15 +151,17 @@ impl Costs {
         if let Some(sled) = unknown {
             self.tell_unknown(&sled.device, reason, entry.path);
         }
-        Cost::of(&sleds)
+        stats.asked.add(&sleds);
+        Cost::of(&sleds, self.plan)
     }
 
     /// Of an object of a store, with a word where it is unknown.
-    pub(crate) fn of_object(&mut self, sleds: &[Sled], path: &[u8]) -> Cost {
+    pub(crate) fn of_object(&mut self, sleds: &[Sled], path: &[u8], stats: &mut Stats) -> Cost {
+        stats.asked.add(sleds);
         if let Some(sled) = sleds.iter().find(|sled| sled.estimate.is_none()) {
             self.tell_unknown(&sled.device, None, path);
         }
-        Cost::of(sleds)
+        Cost::of(sleds, self.plan)
     }
 
     /// Says once per device that a cost is unknown, and why.

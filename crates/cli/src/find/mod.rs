@@ -36,6 +36,7 @@ use self::parse::{Parsed, Show};
 use self::session::Session;
 use self::time::Calendar;
 use crate::asking::AskFlags;
+use crate::flags::PlanFlag;
 use crate::reach::Reach;
 use crate::sets;
 use crate::sets::flags::StoreFlags;
@@ -56,11 +57,15 @@ use crate::{human, messages};
     override_usage = messages::called("find") + " [OPTIONS] [-H] [-L] [-P] [PATH]... [EXPRESSION]"
 )]
 pub(crate) struct Args {
-    /// Say on stderr how many files were seen, looked at and asked for their cost
+    /// Say on stderr how many files were seen, looked at and asked about, and where their bytes are
     ///
     /// Must come before the first path; whatever follows that belongs to find's own language.
     #[arg(long)]
     stats: bool,
+
+    /// Which time -latency means: to read a file near first, or in file order; must come first, too
+    #[arg(long, value_enum, default_value_t = PlanFlag::Best, value_name = "PLAN")]
+    plan: PlanFlag,
 
     #[command(flatten)]
     stores: StoreFlags,
@@ -104,9 +109,10 @@ Global options:
 
 Tests (N is +N for more, N for exactly, -N for less):
   -latency [+-][mMuU]N     time to read the whole file, near parts
-                           first, in seconds (m, M: milli-; u, U:
-                           microseconds); N may have a fraction, and
-                           without + or - is what rounds up to it
+                           first (but see --plan), in seconds (m, M:
+                           milli-; u, U: microseconds); N may have a
+                           fraction, and without + or - is what rounds
+                           up to it
   -device GLOB             a part of the file, or its file system, is
                            on such a device: memory, disk:vda, nfs:*;
                            `nearfirst devices` lists them
@@ -167,9 +173,8 @@ The exit code is 1 if anything went wrong, otherwise 0.";
 /// Exit code of a command line that cannot be understood: GNU find's.
 pub(crate) const USAGE_EXIT: u8 = 1;
 
-pub(crate) fn run(args: Args) -> ExitCode {
-    let Args { stats, stores, asking, words } = args;
-    match find(&words, &stores, &asking, stats) {
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match find(&args) {
         Ok(code) => code,
         Err(message) => {
             for line in message.lines() {
@@ -181,12 +186,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 /// The whole run; the error is a message that keeps it from starting.
-fn find(
-    words: &[OsString],
-    stores: &StoreFlags,
-    asking: &AskFlags,
-    stats: bool,
-) -> Result<ExitCode, String> {
+fn find(args: &Args) -> Result<ExitCode, String> {
+    let Args { stats, plan, stores, asking, words } = args;
     let mut parsed = parse::parse(words).map_err(|error| explained(&error))?;
     match parsed.show {
         Some(Show::Help) => return Ok(show(&help())),
@@ -209,7 +210,7 @@ fn find(
     let with_kind = |start: OsString| (sets::needs_engine(reach.local(), &start), start);
     let starts: Vec<(bool, OsString)> =
         starts(&parsed, &reach)?.into_iter().map(with_kind).collect();
-    let costs = Costs::new(asking.clone());
+    let costs = Costs::new(asking.clone(), (*plan).into());
     let session = Session::new(&parsed, calendar, now, reach, costs);
     let mut session = session.map_err(|error| error.to_string())?;
     let objects = if starts.iter().any(|(is_of_a_set, _)| *is_of_a_set) {
@@ -229,7 +230,7 @@ fn find(
     }
     exec::finish(&mut session);
     session.flush();
-    if stats {
+    if *stats {
         say_stats(&session);
     }
     let failed = session.failed || messages::any();
@@ -286,10 +287,10 @@ fn say_stats(session: &Session<'_>) {
     let stats = session.stats;
     let seconds = (session::now() - session.now) as f64 / time::SECOND as f64;
     messages::note(format_args!(
-        "{} seen, {} looked at, {} opened, {} asked for their cost, {seconds:.3} s",
+        "{} seen, {} looked at, {} opened, {seconds:.3} s",
         human::counted(stats.entries, "entry"),
         stats.looks,
         human::counted(stats.opens, "directory"),
-        stats.asks
     ));
+    session.costs.say(&stats.asked);
 }

@@ -20,6 +20,7 @@ use super::quote::quoted;
 use super::time::Calendar;
 use crate::messages;
 use crate::reach::Reach;
+use crate::shares::Answers;
 
 /// The state of a run.
 #[derive(Debug)]
@@ -54,8 +55,8 @@ pub(crate) struct Stats {
     pub(crate) looks: u64,
     /// Directories opened.
     pub(crate) opens: u64,
-    /// Files whose cost was asked for.
-    pub(crate) asks: u64,
+    /// What was found out of files whose cost was asked for.
+    pub(crate) asked: Answers,
 }
 
 /// Somewhere to print to.

@@ -15,9 +15,11 @@ use set::Names;
 
 use crate::asking::AskFlags;
 use crate::divide::divided;
+use crate::flags::PlanFlag;
 use crate::sets::flags::StoreFlags;
 use crate::sets::listing::{self, Item};
 use crate::sets::{self, Sets};
+use crate::shares::{Answers, StatsFlag};
 use crate::specs::{self, Specs};
 use crate::{human, messages, outcome};
 
@@ -62,11 +64,18 @@ pub(crate) struct Args {
     #[arg(short = '0', long)]
     null: bool,
 
+    /// Which time orders those that are not wholly in memory: to read a file near first, or in file order
+    #[arg(long, value_enum, default_value_t = PlanFlag::Best, value_name = "PLAN")]
+    plan: PlanFlag,
+
     #[command(flatten)]
     stores: StoreFlags,
 
     #[command(flatten)]
     ask: AskFlags,
+
+    #[command(flatten)]
+    stats: StatsFlag,
 }
 
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -75,17 +84,31 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let stdout = io::stdout().lock();
     let escapes = stdout.is_terminal() && !args.null;
     let out = Out { end, escapes, to: BufWriter::new(stdout) };
-    let Args { specs, stores, .. } = args;
-    let mut run = Run { costs: &costs, stores, sets: None, queue: Queue::default(), out };
-    outcome::exit_code(run.all(specs))
+    let Args { specs, plan, stores, stats, .. } = args;
+    let mut run = Run {
+        costs: &costs,
+        plan: plan.into(),
+        stores,
+        sets: None,
+        queue: Queue::default(),
+        answers: Answers::default(),
+        out,
+    };
+    let written = run.all(specs);
+    if stats.stats {
+        run.answers.say(costs.clock());
+    }
+    outcome::exit_code(written)
 }
 
 struct Run<'a, W: Write> {
     costs: &'a Arc<Costs>,
+    plan: Plan,
     stores: StoreFlags,
     /// Begun by the first name that needs it.
     sets: Option<Sets>,
     queue: Queue,
+    answers: Answers,
     out: Out<W>,
 }
 
@@ -202,7 +225,10 @@ impl<W: Write> Run<'_, W> {
             self.ask(&files)?;
             for object in listing::described(&engine, objects) {
                 match object {
-                    Ok((entry, sleds)) => self.queue.push(cost_of(&sleds), entry.name.as_bytes()),
+                    Ok((entry, sleds)) => {
+                        self.answers.add(&sleds);
+                        self.queue.push(cost_of(&sleds, self.plan), entry.name.as_bytes());
+                    }
                     Err(error) => sets::say_of(&error.name(), error.reason()),
                 }
             }
@@ -234,12 +260,16 @@ impl<W: Write> Run<'_, W> {
 
     /// Asks about names, prints those of what is near, and keeps the others.
     fn ask(&mut self, names: &[&[u8]]) -> io::Result<()> {
-        let costs = self.costs;
-        let ask = |names: &[&[u8]]| -> Vec<Option<Cost>> {
-            names.iter().map(|name| cost(costs, name)).collect()
+        let (costs, plan) = (self.costs, self.plan);
+        let ask = |names: &[&[u8]]| {
+            let mut answers = Answers::default();
+            let found = names.iter().map(|name| cost(costs, name, plan, &mut answers));
+            (found.collect::<Vec<_>>(), answers)
         };
-        let found = divided(names, NAMES_PER_THREAD_MIN, ask).into_iter().flatten();
-        for (name, cost) in names.iter().zip(found) {
+        let (found, answers): (Vec<_>, Vec<_>) =
+            divided(names, NAMES_PER_THREAD_MIN, ask).into_iter().unzip();
+        answers.iter().for_each(|answers| self.answers.merge(answers));
+        for (name, cost) in names.iter().zip(found.into_iter().flatten()) {
             match cost {
                 None => {}
                 Some(Cost::Nothing) => {
@@ -254,7 +284,7 @@ impl<W: Write> Run<'_, W> {
 }
 
 /// What reading all of a file costs; `None`, and a message, where there is no such file.
-fn cost(costs: &Costs, name: &[u8]) -> Option<Cost> {
+fn cost(costs: &Costs, name: &[u8], plan: Plan, answers: &mut Answers) -> Option<Cost> {
     if let Some(end) = memchr::memchr(0, name) {
         messages::error(format_args!(
             "{}: followed by a NUL, which is in no name; -0 takes names that end with it",
@@ -272,14 +302,15 @@ fn cost(costs: &Costs, name: &[u8]) -> Option<Cost> {
             return (!is_missing).then_some(Cost::Unasked);
         }
     };
-    Some(cost_of(&sleds))
+    answers.add(&sleds);
+    Some(cost_of(&sleds, plan))
 }
 
-fn cost_of(sleds: &[Sled]) -> Cost {
+fn cost_of(sleds: &[Sled], plan: Plan) -> Cost {
     if sleds.iter().all(|sled| sled.place == Place::Near) {
         return Cost::Nothing;
     }
-    let time = delivery_time(sleds, Plan::Best);
+    let time = delivery_time(sleds, plan);
     match (time.cold_bytes, time.unknown_bytes) {
         (0, 0) => Cost::Seconds(time.p50),
         (0, unknown) => Cost::Unknown(unknown),

@@ -3,7 +3,6 @@
 mod picture;
 mod record;
 mod report;
-mod shares;
 mod tree;
 
 use std::collections::BTreeSet;
@@ -22,6 +21,7 @@ use crate::flags::PlanFlag;
 use crate::sets::flags::StoreFlags;
 use crate::sets::listing::{self, Item};
 use crate::sets::{self, Sets};
+use crate::shares::{Answers, StatsFlag};
 use crate::specs::Specs;
 use crate::{human, json, messages, outcome, progress};
 
@@ -61,9 +61,8 @@ pub(crate) struct Args {
     /// The time by one plan only
     ///
     /// `linear` is file order: the latency of a device counts each time it is entered. `best` is
-    /// near first: the latency of each device counts once. Without this, and with --json, both are
-    /// shown.
-    #[arg(long, value_enum, value_name = "PLAN", conflicts_with = "json")]
+    /// near first: the latency of each device counts once. Without this both are shown.
+    #[arg(long, value_enum, value_name = "PLAN")]
     plan: Option<PlanFlag>,
 
     /// One JSON object a line instead of text; see docs/json.md
@@ -81,6 +80,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     ask: AskFlags,
+
+    #[command(flatten)]
+    stats: StatsFlag,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -98,8 +100,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         line_by_line,
         out,
         unmeasured: BTreeSet::new(),
+        answers: Answers::default(),
     };
     let written = run.all().and_then(|()| run.out.flush());
+    if args.stats.stats {
+        run.answers.say(costs.clock());
+    }
     if !args.json {
         say_unmeasured(&run.unmeasured);
     }
@@ -138,6 +144,7 @@ struct Run<'a, W: Write> {
     out: BufWriter<W>,
     /// Devices met of which the table knows nothing.
     unmeasured: BTreeSet<Device>,
+    answers: Answers,
 }
 
 impl<W: Write> Run<'_, W> {
@@ -245,15 +252,19 @@ impl<W: Write> Run<'_, W> {
     fn described(&mut self, path: &Path, sleds: &[Sled], reason: Option<Reason>) -> io::Result<()> {
         let unmeasured = |sled: &&Sled| sled.estimate.is_none() && sled.place != Place::Unknown;
         self.unmeasured.extend(sleds.iter().filter(unmeasured).map(|sled| sled.device.clone()));
+        self.answers.add(sleds);
         let report = Report { path, sleds, reason };
         match (self.args.json, self.args.summary) {
-            (true, false) => json::line(&mut self.out, &record::file(&report)),
+            (true, false) => json::line(&mut self.out, &record::file(&report, self.args.plan)),
             (false, false) => report::file(&mut self.out, &report, self.args, &self.style),
             (is_json, true) => {
                 let mut tree = Tree::default();
                 tree.add(sleds, reason);
                 if is_json {
-                    json::line(&mut self.out, &record::tree("file_summary", path, &tree))
+                    json::line(
+                        &mut self.out,
+                        &record::tree("file_summary", path, &tree, self.args.plan),
+                    )
                 } else {
                     report::summary(&mut self.out, path, &tree, self.args.plan)
                 }
@@ -273,8 +284,9 @@ impl<W: Write> Run<'_, W> {
             ));
         }
         self.unmeasured.extend(tree.unmeasured.iter().cloned());
+        self.answers.merge(&Answers { files: tree.files, shares: tree.shares });
         if self.args.json {
-            json::line(&mut self.out, &record::tree("folder", path, &tree))
+            json::line(&mut self.out, &record::tree("folder", path, &tree, self.args.plan))
         } else if self.args.summary {
             report::summary(&mut self.out, path, &tree, self.args.plan)
         } else {

@@ -7,9 +7,10 @@ use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 
 use super::Report;
-use super::shares::Shares;
 use super::tree::Tree;
+use crate::flags::PlanFlag;
 use crate::json::{self, Name, Quantity};
+use crate::shares::Shares;
 
 #[derive(Serialize)]
 pub(super) struct FileRecord<'a> {
@@ -50,8 +51,20 @@ struct DeviceRecord<'a> {
 
 #[derive(Serialize)]
 struct Delivery {
-    linear: Times,
-    best: Times,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    linear: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best: Option<Times>,
+}
+
+impl Delivery {
+    /// By one plan, if `only` that was asked for.
+    fn new(linear: DeliveryTime, best: DeliveryTime, only: Option<PlanFlag>) -> Self {
+        Self {
+            linear: (only != Some(PlanFlag::Best)).then(|| linear.into()),
+            best: (only != Some(PlanFlag::Linear)).then(|| best.into()),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -100,27 +113,27 @@ struct SledRecord<'a> {
     bandwidth: Option<Quantity>,
 }
 
-pub(super) fn file<'a>(report: &Report<'a>) -> FileRecord<'a> {
-    let mut shares = Shares::default();
-    for sled in report.sleds {
-        shares.add(sled.place, sled.length);
-    }
+pub(super) fn file<'a>(report: &Report<'a>, plan: Option<PlanFlag>) -> FileRecord<'a> {
+    let shares = Shares::of(report.sleds);
+    let [linear, best] = [Plan::Linear, Plan::Best].map(|plan| delivery_time(report.sleds, plan));
     FileRecord {
         r#type: "file",
         path: Name::new(report.path),
         bytes: shares.total(),
         shares,
         reason: report.reason.map(|reason| reason.to_string()),
-        delivery: Delivery {
-            linear: delivery_time(report.sleds, Plan::Linear).into(),
-            best: delivery_time(report.sleds, Plan::Best).into(),
-        },
+        delivery: Delivery::new(linear, best, plan),
         sleds: SledList(report.sleds),
     }
 }
 
 /// Of a folder, or of a file of which only the sums are wanted.
-pub(super) fn tree<'a>(r#type: &'static str, path: &'a Path, tree: &'a Tree) -> TreeRecord<'a> {
+pub(super) fn tree<'a>(
+    r#type: &'static str,
+    path: &'a Path,
+    tree: &'a Tree,
+    plan: Option<PlanFlag>,
+) -> TreeRecord<'a> {
     let reason = |(reason, files): &(nearfirst::Reason, u64)| ReasonRecord {
         reason: reason.to_string(),
         files: *files,
@@ -132,7 +145,7 @@ pub(super) fn tree<'a>(r#type: &'static str, path: &'a Path, tree: &'a Tree) -> 
         bytes: tree.shares.total(),
         shares: tree.shares,
         reasons: tree.reasons.iter().map(reason).collect(),
-        delivery: Delivery { linear: tree.linear.into(), best: tree.best.into() },
+        delivery: Delivery::new(tree.linear, tree.best, plan),
         devices: tree
             .devices
             .iter()

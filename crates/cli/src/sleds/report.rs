@@ -6,11 +6,11 @@ use std::path::Path;
 use nearfirst::{DeliveryTime, Place, Plan, Sled, delivery_time};
 
 use super::picture::Style;
-use super::shares::Shares;
 use super::tree::Tree;
 use super::{Args, Report};
 use crate::flags::PlanFlag;
 use crate::human;
+use crate::shares::Shares;
 
 /// Rows of a table that are shown unless all are asked for: the rest of a screen.
 const ROWS_MAX: usize = 20;
@@ -22,10 +22,7 @@ pub(super) fn file(
     args: &Args,
     style: &Style,
 ) -> io::Result<()> {
-    let mut shares = Shares::default();
-    for sled in report.sleds {
-        shares.add(sled.place, sled.length);
-    }
+    let shares = Shares::of(report.sleds);
     let size = shares.total();
     if size == 0 {
         return writeln!(out, "{}: empty\n", human::name(report.path));

@@ -14,8 +14,8 @@ use nearfirst::{
 };
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 
-use super::shares::Shares;
 use crate::divide::divided;
+use crate::shares::Shares;
 use crate::{human, messages, progress};
 
 /// Names of one folder in memory at once, and files asked about together.

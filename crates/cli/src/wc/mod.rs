@@ -26,10 +26,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use clap::{ValueEnum, ValueHint};
+use nearfirst::Costs;
 use nearfirst::fetch::ScanOptions;
-use nearfirst::{Costs, Plan};
 
-use crate::flags::{PlanFlag, ReadFlags};
+use crate::flags::ReadFlags;
 use crate::messages;
 use crate::sets;
 use crate::sets::flags::{BudgetFlag, FetchFlags, StoreFlags};
@@ -227,10 +227,7 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
     };
     let shown = args.shown();
     let threads = args.reading.threads();
-    let plan = match args.reading.plan {
-        PlanFlag::Best => Plan::Best,
-        PlanFlag::Linear => Plan::Linear,
-    };
+    let plan = args.reading.plan.into();
     let estimates = args.reading.stats;
     let mut options = ScanOptions { plan, estimates, ..ScanOptions::with_jobs(threads) };
     let mut scan_bytes_min = SCAN_BYTES_MIN;

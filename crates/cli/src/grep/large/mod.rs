@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
+use nearfirst::Costs;
 use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
-use nearfirst::{Costs, Plan};
 
 use self::inbox::Inbox;
 use self::merge::{Merge, Rest, Want};
@@ -38,7 +38,6 @@ use super::print::tally::Stats;
 use super::print::{Nul, Outcome, close};
 use super::settings::Settings;
 use super::walk::{Haystack, printed_path};
-use crate::flags::PlanFlag;
 
 /// Bytes of a chunk: lines are counted after the search, while the chunk is in a core's cache.
 const CHUNK_BYTES: usize = 512 << 10;
@@ -288,10 +287,7 @@ impl Run<'_> {
             }),
             separator: Some(separator),
             jobs: settings.file_threads,
-            plan: match settings.plan {
-                PlanFlag::Best => Plan::Best,
-                PlanFlag::Linear => Plan::Linear,
-            },
+            plan: settings.plan.into(),
             ahead: !may_stop,
             estimates: false,
         }
