@@ -27,6 +27,7 @@ mod outcome;
 mod program;
 mod progress;
 mod reach;
+mod reading;
 mod run;
 mod sets;
 mod shares;

@@ -571,7 +571,27 @@ fn stats_say_what_was_near() {
     let counts = "\n1 matches\n1 matched lines\n1 files contained matches\n1 files searched\n";
     assert!(stdout.contains(counts), "{stdout}");
     assert!(stdout.contains(&format!("\n{} bytes searched\n", POEM.len())), "{stdout}");
-    assert!(stderr.contains("bytes of large files were near"), "{stderr}");
+    assert!(stderr.contains(" bytes in memory, "), "{stderr}");
+    assert!(stderr.contains("saved: reading "), "{stderr}");
+}
+
+#[test]
+fn stats_count_what_was_read_however_small() {
+    let folder = Folder::new().with("a", "fog\n".repeat(3)).with("sub/b", "fog\n".repeat(100_000));
+    let bytes = 12 + 400_000;
+    for args in [
+        &["--stats", "fog"][..],
+        &["--stats", "-U", "fog"],
+        &["--stats", "-j1", "fog", "a", "sub/b"],
+        &["--stats", "--json", "fog"],
+        &["--stats", "-E", "utf-8", "fog"],
+    ] {
+        let (_, stderr) = folder.grep(args);
+        let how = format!("0 bytes in memory, 0 in holes, 0 fetched, {bytes} read without knowing");
+        assert!(stderr.contains(&how), "{args:?}: {stderr}");
+        assert!(stderr.contains("saved: reading 0 bytes from the device"), "{args:?}: {stderr}");
+    }
+    assert_eq!(folder.grep(&["--json", "fog"]).1, "");
 }
 
 #[test]

@@ -32,7 +32,7 @@ use self::asked::{Asked, Mode};
 use self::output::Output;
 use self::print::tally::{Stats, write_json_duration};
 use self::settings::Settings;
-use self::tree::{Reading, Run};
+use self::tree::Run;
 use self::trouble::Trouble;
 use crate::flags::ReadFlags;
 use crate::messages;
@@ -127,25 +127,11 @@ fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
     }
     if settings.stats && !found.gave_up {
         print_stats(&settings, &found.stats, &output)?;
-        if settings.asked.mode != Mode::Json {
-            say_reading(&found.reading);
-        }
+    }
+    if settings.says_reading && !found.gave_up {
+        found.reading.say();
     }
     Ok((found.is_match, quiet))
-}
-
-/// What was near and what was not, of files that were searched in chunks.
-fn say_reading(reading: &Reading) {
-    if reading.near_bytes + reading.far_bytes > 0 {
-        messages::note(format_args!(
-            "{} bytes of large files were near, {} were fetched, {} read without knowing where they \
-             were, which took {:.6} s",
-            reading.near_bytes,
-            reading.far_bytes - reading.unknown_bytes,
-            reading.unknown_bytes,
-            reading.waited.as_secs_f64()
-        ));
-    }
 }
 
 fn print_stats(settings: &Settings, stats: &Stats, output: &Output) -> io::Result<()> {

@@ -58,6 +58,8 @@ pub(super) struct Worker<'s> {
     searcher: Searcher,
     buffer: Vec<u8>,
     out: Rendered,
+    /// Bytes of the last file, or of what a program made of it, that were read.
+    read_bytes: u64,
     decompress: Option<DecompressionReaderBuilder>,
     /// Found files that are still to be asked whether they are in memory.
     wary_files: u32,
@@ -114,6 +116,7 @@ impl<'s> Worker<'s> {
             searcher: settings.searcher.build(),
             buffer: Vec::new(),
             out: Rendered::default(),
+            read_bytes: 0,
             decompress,
             wary_files: WARY_FILES,
         })
@@ -122,6 +125,11 @@ impl<'s> Worker<'s> {
     /// What was printed of the last file and has not left yet.
     pub(super) fn output(&self) -> &[u8] {
         &self.out.bytes
+    }
+
+    /// How much was read of the last file; 0 of one that is to be searched in chunks.
+    pub(super) fn read_bytes(&self) -> u64 {
+        self.read_bytes
     }
 
     /// Searches a file; its output stays in [`Worker::output`], except for
@@ -137,7 +145,7 @@ impl<'s> Worker<'s> {
         patience: Patience,
     ) -> io::Result<Searched> {
         let settings = self.settings;
-        self.out.clear();
+        self.begin();
         let nul = if haystack.is_named() { settings.nul_named } else { settings.nul_found };
         let path = haystack.path();
         if haystack.is_stdin() {
@@ -170,7 +178,7 @@ impl<'s> Worker<'s> {
         mut file: &File,
         stream: Option<&FileOutput<'_>>,
     ) -> io::Result<Outcome> {
-        self.out.clear();
+        self.begin();
         let nul =
             if haystack.is_named() { self.settings.nul_named } else { self.settings.nul_found };
         self.read(haystack.path(), nul, stream, &mut file)
@@ -186,7 +194,7 @@ impl<'s> Worker<'s> {
         reader: &mut dyn Read,
         stream: Option<&FileOutput<'_>>,
     ) -> io::Result<Outcome> {
-        self.out.clear();
+        self.begin();
         self.read(name, self.settings.nul_named, stream, reader)
     }
 
@@ -201,8 +209,13 @@ impl<'s> Worker<'s> {
         stream: Option<&FileOutput<'_>>,
         program: &Path,
     ) -> io::Result<Outcome> {
-        self.out.clear();
+        self.begin();
         self.read_program(name, file, self.settings.nul_named, stream, program)
+    }
+
+    fn begin(&mut self) {
+        self.out.clear();
+        self.read_bytes = 0;
     }
 
     fn search_file(
@@ -221,6 +234,7 @@ impl<'s> Worker<'s> {
             Met::Open(file, metadata) => (Opened::new(file, may_stall), metadata),
             Met::Read(text, metadata) => {
                 self.has_read(watch);
+                self.read_bytes += text.len() as u64;
                 let manner = self.manner(haystack, nul, &metadata);
                 let outcome = self.search_text(path, nul, stream, &text, manner);
                 self.buffer = text;
@@ -263,6 +277,7 @@ impl<'s> Worker<'s> {
             None => read_whole(&file, size, &mut buffer),
         };
         self.has_read(watch);
+        self.read_bytes += buffer.len() as u64;
         let result = read.and_then(|()| self.search_text(path, nul, stream, &buffer, manner));
         self.buffer = buffer;
         result.map(Searched::Done)
@@ -342,7 +357,7 @@ impl<'s> Worker<'s> {
         manner: Manner,
     ) -> io::Result<Outcome> {
         if manner == Manner::Stream {
-            return self.read(path, nul, stream, &mut text);
+            return self.run(path, nul, stream, Source::Reader(&mut text));
         }
         let marked = self.settings.sniff && begins_with_mark(text);
         if marked || manner == Manner::Slice {
@@ -445,7 +460,10 @@ impl<'s> Worker<'s> {
         stream: Option<&FileOutput<'_>>,
         reader: &mut dyn Read,
     ) -> io::Result<Outcome> {
-        self.run(path, nul, stream, Source::Reader(reader))
+        let mut counted = Counted { reader, bytes: 0 };
+        let outcome = self.run(path, nul, stream, Source::Reader(&mut counted));
+        self.read_bytes += counted.bytes;
+        outcome
     }
 
     fn run(
@@ -607,6 +625,20 @@ impl Read for UpToError<'_> {
             }
             read => read,
         }
+    }
+}
+
+/// Counts what is read.
+struct Counted<'a> {
+    reader: &'a mut dyn Read,
+    bytes: u64,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.bytes += read as u64;
+        Ok(read)
     }
 }
 

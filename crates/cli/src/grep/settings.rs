@@ -56,6 +56,8 @@ pub(super) struct Settings {
     pub(super) plan: PlanFlag,
     pub(super) quit_after_match: bool,
     pub(super) stats: bool,
+    /// Whether it is said how the bytes came.
+    pub(super) says_reading: bool,
     pub(super) nul_named: Nul,
     pub(super) nul_found: Nul,
     /// Named files are searched as if mapped.
@@ -196,6 +198,7 @@ impl Settings {
         let records_cohere = asked.null_data && patterns.iter().any(|pattern| begins_text(pattern));
         let pattern =
             possible.then(|| pattern::compile(&asked, &patterns, nul_is_text)).transpose()?;
+        let says_reading = search && stats;
         let stats = search && (stats || asked.mode == Mode::Json);
         let jobs = asked.threads.unwrap_or_else(|| read.threads());
         let threads = if asked.sort.is_some() || paths.is_one_file { 1 } else { jobs };
@@ -219,6 +222,7 @@ impl Settings {
             plan: read.plan,
             quit_after_match: asked.quiet && !stats,
             stats,
+            says_reading,
             nul_named,
             nul_found,
             map_named: asked.map_files.unwrap_or(named_files),

@@ -5,10 +5,8 @@ use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use ignore::WalkState;
-use nearfirst::fetch::ScanReport;
 
 use super::large::{self, Scanned};
 use super::objects;
@@ -21,6 +19,7 @@ use super::trouble::{Trouble, is_elsewhere};
 use super::walk::{self, Haystack};
 use crate::divide::together;
 use crate::flags::PlanFlag;
+use crate::reading::Reading;
 
 /// Large files met on a walk wait until it ends, so that all threads can work
 /// on one; beyond so many, a thread searches each alone.
@@ -52,16 +51,6 @@ pub(super) struct Found {
     pub(super) gave_up: bool,
     pub(super) stats: Stats,
     pub(super) reading: Reading,
-}
-
-/// How large files were read.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Reading {
-    pub(super) near_bytes: u64,
-    pub(super) far_bytes: u64,
-    /// How many of these lay where nobody tells.
-    pub(super) unknown_bytes: u64,
-    pub(super) waited: Duration,
 }
 
 /// Files met on a walk that are searched later.
@@ -203,7 +192,7 @@ impl<'a> Run<'a> {
                     &file,
                 ) {
                     Ok(Scanned::Done(outcome, report)) => {
-                        self.add_reading(&report);
+                        lock(&self.found).reading.add_scan(&report);
                         return self.note(haystack, Ok(outcome));
                     }
                     Ok(Scanned::Encoded) => {
@@ -214,6 +203,7 @@ impl<'a> Run<'a> {
             }
             Err(error) => Err(error),
         };
+        self.add_read(worker);
         let outcome =
             outcome.and_then(|outcome| file_output.write(worker.output()).map(|()| outcome));
         self.note(haystack, outcome)
@@ -243,9 +233,17 @@ impl<'a> Run<'a> {
             }
             Err(error) => Err(error),
         };
+        self.add_read(worker);
         let outcome =
             outcome.and_then(|outcome| self.output.write_file(worker.output()).map(|()| outcome));
         Ok(self.note(&haystack, outcome))
+    }
+
+    /// Notes what was read of the last file of `worker`, but for what was scanned in chunks.
+    fn add_read(&self, worker: &Worker<'_>) {
+        if self.settings.stats {
+            lock(&self.found).reading.read_through += worker.read_bytes();
+        }
     }
 
     /// Notes what became of a file.
@@ -295,14 +293,6 @@ impl<'a> Run<'a> {
             lock(&self.found).stats += outcome.stats;
         }
         !self.is_settled()
-    }
-
-    fn add_reading(&self, report: &ScanReport) {
-        let reading = &mut lock(&self.found).reading;
-        reading.near_bytes += report.near_bytes;
-        reading.far_bytes += report.far_bytes;
-        reading.unknown_bytes += report.unknown_bytes;
-        reading.waited += report.waited;
     }
 }
 

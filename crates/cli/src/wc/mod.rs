@@ -36,7 +36,7 @@ use crate::sets::flags::{BudgetFlag, FetchFlags, StoreFlags};
 use count::{Encoding, Wanted};
 use files::{Input, Inputs, Size};
 use print::Shown;
-use read::{Reader, SCAN_BYTES_MIN, Stats, Task};
+use read::{Reader, SCAN_BYTES_MIN, Task};
 use remote::Remote;
 use run::Report;
 
@@ -265,7 +265,7 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
     }
     report.flush()?;
     if args.reading.stats {
-        say(&reader.stats());
+        reader.reading().say();
         if let Some(sets) = remote.used() {
             sets::say_stats(sets.engine(), &reader.objects);
         }
@@ -273,30 +273,6 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
     // A home that cannot be written to costs the next run what this one learned, no more.
     drop(costs.save());
     Ok(())
-}
-
-fn say(stats: &Stats) {
-    let Stats { scans, read_through, saved_unknown } = stats;
-    messages::note(format_args!(
-        "{} bytes in memory, {} in holes, {} fetched, {} read without knowing where they were; \
-         waited {:.3} s for the device, {:.3} s in all, {:.3} s expected",
-        scans.near_bytes - scans.hole_bytes,
-        scans.hole_bytes,
-        scans.far_bytes - scans.unknown_bytes,
-        read_through + scans.unknown_bytes,
-        scans.waited.as_secs_f64(),
-        scans.elapsed.as_secs_f64(),
-        scans.told.p50,
-    ));
-    let time = match (scans.saved_s, saved_unknown) {
-        (None, true) => "whose speed is unknown".to_owned(),
-        (Some(seconds), true) => {
-            format!("about {seconds:.3} s, and more where its speed is unknown")
-        }
-        (seconds, false) => format!("about {:.3} s", seconds.unwrap_or_default()),
-    };
-    let bytes = scans.saved_bytes;
-    messages::note(format_args!("saved: reading {bytes} bytes from the device, {time}"));
 }
 
 /// What is decided from the inputs' sizes before they are read.

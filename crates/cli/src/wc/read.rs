@@ -6,12 +6,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
+use nearfirst::fetch::{self, ScanOptions, Source};
 use nearfirst::{Costs, Member, MemberError};
 
 use super::count::{Counts, Encoding, Summary, Wanted};
 use super::pieces::Pieces;
 use crate::messages;
+use crate::reading::Reading;
 use crate::sets::{self, Tally};
 
 /// Bytes read at a time: fits the second-level cache, where the counting finds them again.
@@ -31,36 +32,6 @@ pub(super) struct Task<'a> {
     pub(super) scan_bytes_min: u64,
 }
 
-/// How the bytes came, over all files.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stats {
-    /// Sums of the scans' reports.
-    pub(super) scans: ScanReport,
-    /// Bytes of files and streams that were read through, without asking where they were.
-    pub(super) read_through: u64,
-    /// Whether the time saved by some file is not in the sum, because nobody knows it.
-    pub(super) saved_unknown: bool,
-}
-
-impl Stats {
-    fn add_scan(&mut self, scan: &ScanReport) {
-        self.scans.near_bytes += scan.near_bytes;
-        self.scans.hole_bytes += scan.hole_bytes;
-        self.scans.saved_bytes += scan.saved_bytes;
-        if scan.saved_bytes > 0 {
-            match scan.saved_s {
-                Some(seconds) => *self.scans.saved_s.get_or_insert_default() += seconds,
-                None => self.saved_unknown = true,
-            }
-        }
-        self.scans.far_bytes += scan.far_bytes;
-        self.scans.unknown_bytes += scan.unknown_bytes;
-        self.scans.waited += scan.waited;
-        self.scans.elapsed += scan.elapsed;
-        self.scans.told.p50 += scan.told.p50;
-    }
-}
-
 /// Counts as far as a file could be read, and why not further.
 #[derive(Debug)]
 pub(super) struct Counted {
@@ -72,7 +43,7 @@ pub(super) struct Counted {
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     pub(super) task: Task<'a>,
-    stats: Mutex<Stats>,
+    reading: Mutex<Reading>,
     /// Objects of stores that were counted.
     pub(super) objects: Tally,
     /// Held by the one scan at a time: it has threads of its own.
@@ -83,15 +54,15 @@ impl<'a> Reader<'a> {
     pub(super) fn new(task: Task<'a>) -> Reader<'a> {
         Reader {
             task,
-            stats: Mutex::default(),
+            reading: Mutex::default(),
             objects: Tally::default(),
             scanning: Mutex::default(),
         }
     }
 
     /// How the bytes of all files came.
-    pub(super) fn stats(&self) -> Stats {
-        *self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn reading(&self) -> Reading {
+        *self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts what an open file holds from its current position to its end.
@@ -123,7 +94,7 @@ impl<'a> Reader<'a> {
         let mut summary = Summary::empty(self.task.encoding);
         let error = self.read(file, &mut summary, buffer).err();
         let mut counts = summary.counts();
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner).read_through += counts.bytes;
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).read_through += counts.bytes;
         counts.bytes += known;
         counts.characters += known;
         Counted { counts, error: error.as_ref().map(messages::reason) }
@@ -174,7 +145,7 @@ impl<'a> Reader<'a> {
         drop(alone);
         let error = match scanned {
             Ok(report) => {
-                self.stats.lock().unwrap_or_else(PoisonError::into_inner).add_scan(&report);
+                self.reading.lock().unwrap_or_else(PoisonError::into_inner).add_scan(&report);
                 // Who shares this position finds it where reading would have left it.
                 file.seek(SeekFrom::Start(report.size)).err().as_ref().map(messages::reason)
             }

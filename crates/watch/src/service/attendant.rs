@@ -213,8 +213,8 @@ impl Attendant {
         let carried = self.driver.carrier().counts();
         format!(
             "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted; \
-             {} fetched ({} bytes), {} near, {} that could not be read, {} given up, {} left alone on battery; \
-             about {:.3} s saved, {} bytes fetched and not read",
+             {} fetched ({} bytes), {} near, {} that could not be read, {} given up, \
+             {} left alone on battery; about {:.3} s saved, {} bytes fetched and not read",
             account.predicted,
             account.in_time,
             account.late,

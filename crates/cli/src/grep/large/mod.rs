@@ -266,12 +266,13 @@ impl Run<'_> {
                 Rest::None => false,
             })
         })?;
-        let near_bytes = sparse.near_bytes;
+        let (near_bytes, hole_bytes) = (sparse.near_bytes, sparse.hole_bytes());
         Ok(ScanReport {
             size: sparse.size(),
             near_bytes,
-            hole_bytes: sparse.hole_bytes(),
-            far_bytes: sparse.size().saturating_sub(near_bytes),
+            hole_bytes,
+            far_bytes: sparse.size() - near_bytes,
+            saved_bytes: near_bytes - hole_bytes,
             ..ScanReport::default()
         })
     }
@@ -289,7 +290,7 @@ impl Run<'_> {
             jobs: settings.file_threads,
             plan: settings.plan.into(),
             ahead: !may_stop,
-            estimates: false,
+            estimates: settings.says_reading,
         }
     }
 }

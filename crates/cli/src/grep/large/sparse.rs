@@ -108,7 +108,7 @@ impl<'a> Sparse<'a> {
         }
         let near = source.costs.file_sleds(source.file).unwrap_or_default();
         let near = near.iter().filter(|sled| sled.place == Place::Near);
-        let near_bytes = near.map(|sled| sled.length).sum();
+        let near_bytes = near.map(|sled| sled.length).sum::<u64>().clamp(bytes, status.size);
         // Of a binary file that is left, nothing is printed of the block that shows it.
         let block_bytes = if method.nul == Nul::Leave { BINARY_HEAD_BYTES as u64 } else { 1 };
         Ok(Some(Self { source, size: status.size, holes, block_bytes, near_bytes }))
