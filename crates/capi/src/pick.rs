@@ -159,6 +159,10 @@ fn sleds_of(fd: c_int, file: BorrowedFd<'_>, separator: Option<u8>) -> Result<Ve
     let sleds = costs().file_sleds(&file).map_err(failed)?;
     match separator {
         None => Ok(sleds),
+        Some(_) if sleds.iter().any(|sled| sled.place == Place::Cold) => {
+            let message = format!("descriptor {fd}: offline: to find its records would recall it");
+            Err(Failure::new(libc::EREMOTEIO, message))
+        }
         Some(separator) => {
             pull_edges(&sleds, separator, |offset, buffer| read_at(file, offset, buffer))
                 .map_err(failed)

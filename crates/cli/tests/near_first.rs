@@ -563,14 +563,23 @@ fn an_offline_file_is_left_alone_and_the_rest_is_done() {
     let device = device_below(&device, slow.path());
     state.create("devices.toml", format!("version = 1\n[device.{device:?}]\nhas_stubs = true\n"));
     slow.reset();
-    for (args, code) in [(&["wc", "-l"][..], 1), (&["grep", "-c", "needle"], 2)] {
+    for (args, code) in [
+        (&["wc", "-l"][..], 1),
+        (&["grep", "-c", "needle"], 2),
+        (&["grep", "--pre=cat", "-c", "needle"], 2),
+    ] {
         let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
         let cmd = program.cmd(args).env("NEARFIRST_STATE", state.path());
         let output = cmd.arg(&stub).arg(&alive).run();
         output.ends_with(code).complains("offline");
         assert!(output.text().contains("alive"), "{args:?}: {}", output.text());
+        assert_eq!(slow.stats().file("stub").opens, 0, "{args:?}");
     }
-    assert_eq!(slow.stats().file("stub").read_bytes, 0);
+    let calibrated = nearfirst(&state, ["calibrate", "--no-save"]).arg(&stub).run();
+    calibrated.ends_with(1).complains("stub: offline");
+    let found = nearfirst(&state, ["grep", "-c", "needle"]).arg(slow.path()).run();
+    found.ends_with(2).complains("stub: offline");
+    assert_eq!((slow.stats().file("stub").opens, slow.stats().file("alive").opens > 0), (0, true));
     let told = nearfirst(&state, ["sleds"]).arg(&stub).run();
     assert!(told.text().contains("offline"), "{}", told.text());
 }

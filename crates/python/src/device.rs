@@ -111,10 +111,7 @@ pub(crate) fn calibrate(
     let places: Vec<_> = if is_all { all.values().cloned().collect() } else { asked.collect() };
     for places in places.into_iter().filter(|places| !places.is_empty()) {
         let costs_of = Arc::clone(&costs);
-        let probed = move || {
-            let (local, clock) = (costs_of.local(), costs_of.clock());
-            probe_first(local, &places, clock, limit, |_| ()).map(|(found, _)| found)
-        };
+        let probed = move || probe_first(&costs_of, &places, limit, |_| ()).map(|(found, _)| found);
         match Apart::begin(probed)?.ended(py)? {
             Ok(found) => {
                 measured.push(found.device.clone());

@@ -145,7 +145,11 @@ impl Engine {
         path: &Path,
         answer: impl FnOnce() + Send + 'static,
     ) {
-        if self.state().device(path).is_asked_to_open(file) {
+        let mut state = self.state();
+        state.stats.count_open(path);
+        let is_asked = state.device(path).is_asked_to_open(file);
+        drop(state);
+        if is_asked {
             self.answer_metadata(path, answer);
         } else {
             answer();

@@ -40,6 +40,8 @@ pub struct Counts {
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Times that it was opened, also where its device is not asked about that.
+    pub opens: u64,
     /// Requests without data: look-ups, attributes, opens, listings. Counted in
     /// the total only.
     pub metadata: u64,
@@ -115,6 +117,10 @@ impl Stats {
     /// Counts a request without data; in total only, since what is looked up may not be there.
     pub(crate) fn count_metadata(&mut self) {
         self.total.metadata += 1;
+    }
+
+    pub(crate) fn count_open(&mut self, path: &Path) {
+        self.count(path, |counts| counts.opens += 1);
     }
 
     pub(crate) fn count_write(&mut self, path: &Path, bytes: u64) {

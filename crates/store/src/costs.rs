@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sled::{Device, DeviceTable, Observation, Sled};
 
-use crate::local::{self, Handle, Leases, is_stub, nfs, seems_offline};
+use crate::local::{self, Handle, Leases, has_stubs, is_stub, nfs, seems_offline};
 use crate::{Backing, Clock, Error, Kind, Local, Located, Probe, Status, TableFiles, Warning};
 
 /// The costs of files of this machine, and what reading them teaches.
@@ -101,12 +101,14 @@ impl Costs {
         self.loaded().table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sleds of an open file.
+    /// The sleds of an open file; nothing of it is read.
     ///
     /// # Errors
     /// The system's, if the descriptor cannot be asked about at all.
     pub fn file_sleds(&self, file: &impl AsFd) -> io::Result<Vec<Sled>> {
-        Ok(self.describe(self.local.locate(file)?))
+        let entry = self.local.status(file)?;
+        let offline = self.seems_offline(&entry);
+        Ok(self.describe(local::locate_open(file.as_fd(), &entry, offline)))
     }
 
     /// The sleds of the file at `path`; it is opened only where that does no harm.
@@ -172,15 +174,28 @@ impl Costs {
     /// # Errors
     /// [`Error::Offline`]; [`Error::Io`]; [`Error::Stalled`].
     pub fn open(&self, path: &Path) -> Result<File, Error> {
-        let entry = self.local.stat(path)?;
-        if self.seems_offline(&entry) {
-            return Err(Error::Offline { path: path.to_owned(), size: entry.size });
-        }
+        let entry = self.here(path)?;
         if entry.kind == Kind::Stream || entry.backing == Backing::Pseudo {
             // Who asks for a FIFO waits for its writer, and who asks for the kernel's log for a line.
             return File::open(path).map_err(|source| Error::io(path, source));
         }
         self.local.open(path)
+    }
+
+    /// That reading the file at `path` recalls nothing from a cold tier, as far as can be told.
+    ///
+    /// # Errors
+    /// [`Error::Offline`]; [`Error::Io`]; [`Error::Stalled`].
+    pub fn is_here(&self, path: &Path) -> Result<(), Error> {
+        self.here(path).map(drop)
+    }
+
+    pub(crate) fn here(&self, path: &Path) -> Result<Status, Error> {
+        let entry = self.local.stat(path)?;
+        if self.seems_offline(&entry) {
+            return Err(Error::Offline { path: path.to_owned(), size: entry.size });
+        }
+        Ok(entry)
     }
 
     /// Opens a regular file as [`Costs::open`] does, and says what it is.
@@ -225,6 +240,14 @@ impl Costs {
         self.is_free(path, &handle)?;
         let file = self.local.reopen_unseen(path, &status, &handle)?;
         Ok((file, status))
+    }
+
+    /// Whether there may be files at `path` that opening recalls from a cold tier, by the names of
+    /// mounts alone. On a disk of this machine it is reading that does.
+    pub fn may_have_stubs(&self, path: &Path) -> bool {
+        self.local.place_by_name(path).is_none_or(|(device, backing)| {
+            backing.may_stall() && has_stubs(&device, &self.table())
+        })
     }
 
     /// Whether reading an open file would recall it from a cold tier, as far as can be told.

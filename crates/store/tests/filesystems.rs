@@ -184,10 +184,9 @@ fn a_probe_finds_out_whether_a_fuse_mount_keeps_its_cache() {
         let slow = SlowDir::new(options);
         slow.create("file", noise(2 << 20, 7));
         let limit = Duration::from_millis(300);
-        let local = Local::default();
         let places = [slow.path().to_owned()];
-        let (found, _) =
-            probe_first(&local, &places, &Clock::real(), limit, |_| {}).expect("measured");
+        let costs = costs(Duration::from_secs(10));
+        let (found, _) = probe_first(&costs, &places, limit, |_| {}).expect("measured");
         assert_eq!(found.keeps_cache, Some(keeps));
     }
 }
@@ -403,6 +402,15 @@ fn a_stub_is_cold_and_not_opened() {
     assert_eq!(located.reason, Some(Reason::Offline));
     assert_eq!(located.extents[0].place, Place::Cold);
     assert!(matches!(costs.open(&path), Err(Error::Offline { size: MIB, .. })));
+    assert!(costs.may_have_stubs(&path) && !costs.may_have_stubs(slow.source()));
+    let places = [path.clone()];
+    let probed = probe_first(&costs, &places, Duration::from_millis(300), |_| {});
+    assert!(matches!(probed, Err(Error::Offline { size: MIB, .. })), "{probed:?}");
+    assert_eq!(slow.stats().file("stub").opens, 0);
+
+    // Of one that is open, too.
+    let sleds = costs.file_sleds(&File::open(&path).expect("opened")).expect("located");
+    assert_eq!(sleds[0].place, Place::Cold);
     assert_eq!(slow.stats().total.read_bytes, 0);
 }
 

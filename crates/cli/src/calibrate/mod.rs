@@ -128,7 +128,7 @@ fn measure(
     let Target::Places { places, .. } = target else {
         return Ok((probe_memory(costs.clock())?, None));
     };
-    let (probe, place) = probe_first(costs.local(), places, costs.clock(), limit, progress)?;
+    let (probe, place) = probe_first(costs, places, limit, progress)?;
     Ok((probe, Some(place.to_owned())))
 }
 

@@ -152,9 +152,11 @@ impl<'s> Worker<'s> {
             return self.read(path, nul, stream, &mut io::stdin().lock()).map(Searched::Done);
         }
         if let Some(program) = settings.preprocessor(path) {
+            self.is_here(path)?;
             return self.read_program(path, path, nul, stream, program).map(Searched::Done);
         }
         if let Some(builder) = self.decompressor(path) {
+            self.is_here(path)?;
             let whole = path.to_owned();
             let begin = move || Ok(builder.build(whole)?);
             let mut reader = Patient::open(settings.local(), path, begin)?;
@@ -240,12 +242,11 @@ impl<'s> Worker<'s> {
                 self.buffer = text;
                 return outcome.map(Searched::Done);
             }
+            Met::Stub(size) => return Err(offline(size)),
         };
         let (is_regular, size) = (metadata.is_file(), metadata.len());
-        // Only a file without blocks can be a stub, so that others need not be asked about.
-        if is_regular && size > 0 && metadata.blocks() == 0 && settings.costs().is_offline(&*file) {
-            let what = format!("offline: reading it would recall {size} bytes");
-            return Err(io::Error::other(what));
+        if may_be_stub(&metadata) && settings.costs().is_offline(&*file) {
+            return Err(offline(size));
         }
         // A file by itself is worth several threads there.
         let is_alone_and_may_stall = may_stall && haystack.is_named();
@@ -295,7 +296,15 @@ impl<'s> Worker<'s> {
         let however_far = patience == Patience::Now || self.wary_files == 0;
         let (of, reach) = (path.to_owned(), Arc::clone(&settings.reach));
         let mut buffer = std::mem::take(&mut self.buffer);
+        let has_stubs = settings.costs().may_have_stubs(path);
         let meet = move || -> io::Result<Met> {
+            if has_stubs {
+                // Opening alone may recall it.
+                let metadata = std::fs::metadata(&of)?;
+                if may_be_stub(&metadata) {
+                    return Ok(Met::Stub(metadata.len()));
+                }
+            }
             let (file, metadata) = open(&of)?;
             let size = metadata.len();
             // One without blocks may be a stub.
@@ -313,6 +322,18 @@ impl<'s> Worker<'s> {
             self.wary_files -= 1;
         }
         Ok(met)
+    }
+
+    /// That a program which is to read a file recalls nothing.
+    fn is_here(&self, path: &Path) -> io::Result<()> {
+        let of = path.to_owned();
+        let met = self.settings.local().while_answered(path, move || std::fs::metadata(of));
+        let metadata = met.map_err(|dead| io::Error::other(dead.reason()))??;
+        if may_be_stub(&metadata) {
+            let here = self.settings.costs().is_here(path);
+            here.map_err(|error| io::Error::other(error.reason()))?;
+        }
+        Ok(())
     }
 
     /// Notes whether a file that was watched since then was slow.
@@ -538,6 +559,8 @@ enum Met {
     Open(File, Metadata),
     /// It is closed again.
     Read(Vec<u8>, Metadata),
+    /// It was not opened: it is offline, with so many bytes.
+    Stub(u64),
 }
 
 impl Met {
@@ -586,6 +609,15 @@ impl Drop for Opened {
         // Where no thread can be had for that, it is closed here.
         drop(store::begun(move || drop(file)));
     }
+}
+
+/// Whether it has a size and no blocks: others need not be asked about.
+fn may_be_stub(metadata: &Metadata) -> bool {
+    metadata.is_file() && metadata.len() > 0 && metadata.blocks() == 0
+}
+
+fn offline(size: u64) -> io::Error {
+    io::Error::other(format!("offline: reading it would recall {size} bytes"))
 }
 
 fn open(path: &Path) -> io::Result<(File, Metadata)> {

@@ -10,24 +10,39 @@ use rustix::fs::{self as sysfs, AtFlags};
 use sled::{Device, Extent, Place};
 
 use super::residency::{Method, ranges_by};
-use super::{Backing, Located, Reason, residency, sys};
+use super::{Backing, Kind, Located, Reason, Status, residency, sys};
 
 /// Bytes of a large file that are asked about before the whole of it.
 const SAMPLE_BYTES: u64 = 2 << 20;
 
-pub(super) fn whole_extent(size: u64, device: &Device, place: Place) -> Vec<Extent> {
+/// All of a file at one place, and why that is all that is known.
+pub(super) fn wholly(entry: &Status, place: Place, reason: Reason) -> Located {
+    Located {
+        extents: whole_extent(entry.size, &entry.device, place),
+        device: Some(entry.device.clone()),
+        reason: Some(reason),
+    }
+}
+
+/// Where the parts of an open file are, of which `entry` is known.
+pub(crate) fn locate_open(file: BorrowedFd<'_>, entry: &Status, offline: bool) -> Located {
+    if entry.kind != Kind::File {
+        return Located::default();
+    }
+    if offline {
+        return wholly(entry, Place::Cold, Reason::Offline);
+    }
+    locate_on(file, entry.size, &entry.device, entry.backing)
+}
+
+fn whole_extent(size: u64, device: &Device, place: Place) -> Vec<Extent> {
     match size {
         0 => Vec::new(),
         length => vec![Extent { offset: 0, length, device: device.clone(), place }],
     }
 }
 
-pub(super) fn locate_on(
-    file: BorrowedFd<'_>,
-    size: u64,
-    device: &Device,
-    backing: Backing,
-) -> Located {
+fn locate_on(file: BorrowedFd<'_>, size: u64, device: &Device, backing: Backing) -> Located {
     let located = |extents, reason| Located { extents, device: Some(device.clone()), reason };
     let near = || located(whole_extent(size, &Device::memory(), Place::Near), None);
     if size == 0 || matches!(backing, Backing::Memory | Backing::Pseudo) {

@@ -55,7 +55,8 @@ pub use walk::Walk;
 use attributes::Attributes;
 use canary::Canaries;
 pub(crate) use leases::Leases;
-use locate::{locate_on, whole_extent};
+pub(crate) use locate::locate_open;
+use locate::wholly;
 use mounts::absolute;
 pub(crate) use reach::Handle;
 use reach::MountTable;
@@ -135,7 +136,7 @@ pub enum Reason {
     NotOwner,
     /// Opening a file here may empty its cache, so it was not opened.
     OpeningMayEvict,
-    /// No data is allocated for a file that has some: it is taken to be offline, and was not opened.
+    /// No data is allocated for a file that has some: it is taken to be offline, and left alone.
     Offline,
     /// The kernel refused to say.
     Refused,
@@ -255,18 +256,13 @@ impl Local {
         Ok((file, status))
     }
 
-    /// Where the parts of an open file are. What is not a regular file has no parts.
+    /// Where the parts of an open file are that is not offline. What is not a regular file has no
+    /// parts.
     ///
     /// # Errors
     /// The system's, if the descriptor cannot be asked about at all.
     pub fn locate(&self, file: &impl AsFd) -> io::Result<Located> {
-        let file = file.as_fd();
-        let known = Attributes::known(file)?;
-        if known.kind() != Kind::File {
-            return Ok(Located::default());
-        }
-        let ground = self.ground(file, known.device)?;
-        Ok(locate_on(file, known.size, &ground.device, ground.backing))
+        Ok(locate_open(file.as_fd(), &self.status(file)?, false))
     }
 
     /// Where the parts of the file at `path` are, of which `entry` is known and
@@ -285,16 +281,11 @@ impl Local {
         if entry.kind != Kind::File {
             return Ok(Located::default());
         }
-        let whole = |place, reason| Located {
-            extents: whole_extent(entry.size, &entry.device, place),
-            device: Some(entry.device.clone()),
-            reason: Some(reason),
-        };
         if offline {
-            return Ok(whole(Place::Cold, Reason::Offline));
+            return Ok(wholly(entry, Place::Cold, Reason::Offline));
         }
         if opening_evicts {
-            return Ok(whole(Place::Unknown, Reason::OpeningMayEvict));
+            return Ok(wholly(entry, Place::Unknown, Reason::OpeningMayEvict));
         }
         let opened = if entry.backing.may_stall() {
             self.open(path)
@@ -304,11 +295,11 @@ impl Local {
         let file = match opened {
             // Who may not read it may still learn where it would come from.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
-                return Ok(whole(Place::Unknown, Reason::NotOwner));
+                return Ok(wholly(entry, Place::Unknown, Reason::NotOwner));
             }
             opened => opened?,
         };
-        Ok(locate_on(file.as_fd(), entry.size, &entry.device, entry.backing))
+        Ok(locate_open(file.as_fd(), entry, false))
     }
 
     /// Whether one call of half a microsecond shows that the first `size`
@@ -425,12 +416,17 @@ impl Local {
 /// Whether a file has a size but no blocks where that means a stub: on file
 /// systems known to front a tape or another cold tier, or said to in `table`.
 pub(crate) fn seems_offline(entry: &Status, table: &DeviceTable) -> bool {
-    let family = entry.device.name().split(':').next().unwrap_or_default();
+    is_stub(entry) && has_stubs(&entry.device, table)
+}
+
+/// Whether a device may have stubs.
+pub(crate) fn has_stubs(device: &Device, table: &DeviceTable) -> bool {
+    let family = device.name().split(':').next().unwrap_or_default();
     let fronts_cold = matches!(
         family,
         "lustre" | "gpfs" | "beegfs" | "nfs" | "cifs" | "smb3" | "fuse.ltfs" | "fuse.eosxd"
     );
-    is_stub(entry) && table.has_stubs(&entry.device).unwrap_or(fronts_cold)
+    table.has_stubs(device).unwrap_or(fronts_cold)
 }
 
 /// Whether a file has a size but no blocks.

@@ -21,7 +21,7 @@ use super::locate::data_ranges;
 use super::reader::{Access, AlignedBuffer, BLOCK_BYTES, PIECE_BYTES, Random, Reader};
 use super::sys::leave_signals_to_others;
 use super::warm;
-use crate::{Backing, Clock, Error, Kind, Local, Mounts, memory_room};
+use crate::{Backing, Clock, Costs, Error, Kind, Mounts, memory_room};
 
 /// The smallest file that is of use.
 const FILE_BYTES_MIN: u64 = 1 << 20;
@@ -63,13 +63,13 @@ pub enum Progress {
 /// Measures the device under `path` (a file or a folder), taking about
 /// `limit` at the most, but at least a few reads.
 fn probe(
-    local: &Local,
+    costs: &Costs,
     path: &Path,
-    clock: &Clock,
     limit: Duration,
     mut progress: impl FnMut(Progress),
 ) -> Result<Probe, Error> {
-    let entry = local.stat(path)?;
+    let (local, clock) = (costs.local(), costs.clock());
+    let entry = costs.here(path)?;
     if entry.backing == Backing::Memory && matches!(entry.kind, Kind::File | Kind::Folder) {
         // Its files are memory, which reads of them past the page cache would not tell of.
         return probe_memory(clock);
@@ -108,19 +108,18 @@ fn probe(
 /// which it tells. Each takes about `limit` at the most, but at least a few reads.
 ///
 /// # Errors
-/// Of the first place: [`Error::NothingToRead`]; [`Error::Io`], also where too little of what was
+/// Of the first place: [`Error::NothingToRead`]; [`Error::Offline`]; [`Error::Io`], also where too little of what was
 /// read came from the device to tell its latency and its bandwidth. [`Error::Stalled`] of any where a read does not return, since a device's other mounts
 /// would not answer either. [`Error::Refused`] without a place.
 pub fn probe_first<'a>(
-    local: &Local,
+    costs: &Costs,
     places: &'a [PathBuf],
-    clock: &Clock,
     limit: Duration,
     mut progress: impl FnMut(Progress),
 ) -> Result<(Probe, &'a Path), Error> {
     let mut first_error = None;
     for place in places {
-        match probe(local, place, clock, limit, &mut progress) {
+        match probe(costs, place, limit, &mut progress) {
             Ok(found) => return Ok((found, place)),
             Err(error @ Error::Stalled { .. }) => return Err(error),
             Err(error) => drop(first_error.get_or_insert(error)),
@@ -325,6 +324,11 @@ fn fill(file: &File, size: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Local, TableFiles};
+
+    fn costs() -> Costs {
+        Costs::with(Local::default(), TableFiles::default(), Clock::real())
+    }
 
     #[test]
     fn memory_has_a_latency_and_a_bandwidth() {
@@ -345,7 +349,7 @@ mod tests {
     fn a_folder_without_files_is_measured_by_one_of_our_own_and_left_empty() {
         let folder = tempfile::tempdir().expect("a folder");
         let limit = Duration::from_millis(200);
-        let found = probe(&Local::default(), folder.path(), &Clock::real(), limit, |_| {});
+        let found = probe(&costs(), folder.path(), limit, |_| {});
         let found = found.expect("the temporary folder can be written");
         assert_eq!(found.file, None);
         assert!(!found.observations.is_empty());
@@ -355,7 +359,7 @@ mod tests {
     #[test]
     fn a_device_without_a_place_is_refused() {
         let limit = Duration::from_millis(1);
-        let found = probe_first(&Local::default(), &[], &Clock::real(), limit, |_| {});
+        let found = probe_first(&costs(), &[], limit, |_| {});
         assert!(matches!(found, Err(Error::Refused { .. })), "{found:?}");
     }
 
@@ -365,10 +369,10 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, vec![7; 2 << 20]).expect("written");
         File::open(&path).and_then(|file| file.sync_all()).expect("synced");
-        let local = Local::default();
-        let limit = Duration::from_millis(100);
-        probe(&local, &path, &Clock::real(), limit, |_| {}).expect("it can be read");
-        let located = local.locate(&File::open(&path).expect("it is there")).expect("located");
+        let (costs, limit) = (costs(), Duration::from_millis(100));
+        probe(&costs, &path, limit, |_| {}).expect("it can be read");
+        let located =
+            costs.local().locate(&File::open(&path).expect("it is there")).expect("located");
         let near: u64 = located
             .extents
             .iter()
