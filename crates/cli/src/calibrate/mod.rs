@@ -192,6 +192,9 @@ fn save(
 fn step_text(step: Progress) -> String {
     match step {
         Progress::Searching => "looking for a file to read".to_owned(),
+        Progress::Writing(done, of) => {
+            format!("writing, {} of {}", human::bytes(done), human::bytes(of))
+        }
         Progress::Latency(done, of) => format!("latency, read {} of {of}", done + 1),
         Progress::Bandwidth(done, of) => format!("bandwidth, read {} of {of}", done + 1),
     }

@@ -54,6 +54,8 @@ pub struct Probe {
 pub enum Progress {
     /// Looking for a file to read.
     Searching,
+    /// So many bytes of so many, at the most, of a temporary file.
+    Writing(u64, u64),
     /// So many reads of so many, at the most, for latency.
     Latency(usize, usize),
     /// So many reads of so many, at the most, for bandwidth.
@@ -105,21 +107,24 @@ fn probe(
 }
 
 /// Measures one device by several places on it (files or folders): at the first where that works,
-/// which it tells. Each takes about `limit` at the most, but at least a few reads.
+/// which it tells. All of them together take about `limit` at the most, but each at least a few reads.
 ///
 /// # Errors
-/// Of the first place: [`Error::NothingToRead`]; [`Error::Offline`]; [`Error::Io`], also where too little of what was
-/// read came from the device to tell its latency and its bandwidth. [`Error::Stalled`] of any where a read does not return, since a device's other mounts
-/// would not answer either. [`Error::Refused`] without a place.
+/// Of the first place: [`Error::NothingToRead`]; [`Error::Offline`]; [`Error::Io`], also where too
+/// little of what was read came from the device to tell its latency and its bandwidth.
+/// [`Error::Stalled`] of any where a read does not return, since a device's other mounts would not
+/// answer either. [`Error::Refused`] without a place.
 pub fn probe_first<'a>(
     costs: &Costs,
     places: &'a [PathBuf],
     limit: Duration,
     mut progress: impl FnMut(Progress),
 ) -> Result<(Probe, &'a Path), Error> {
+    let deadline = costs.clock().now() + limit;
     let mut first_error = None;
     for place in places {
-        match probe(costs, place, limit, &mut progress) {
+        let left = deadline.saturating_sub(costs.clock().now());
+        match probe(costs, place, left, &mut progress) {
             Ok(found) => return Ok((found, place)),
             Err(error @ Error::Stalled { .. }) => return Err(error),
             Err(error) => drop(first_error.get_or_insert(error)),
@@ -141,7 +146,7 @@ pub fn probe_memory(clock: &Clock) -> Result<Probe, Error> {
         .map_err(|error| failed(error.into()))?;
     let room = memory_room().unwrap_or(u64::MAX);
     let size = room.clamp(FILE_BYTES_MIN, OWN_FILE_BYTES);
-    fill(&file, size).map_err(failed)?;
+    fill(&file, size, &mut Random::default()).map_err(failed)?;
     let data = std::iter::once(0..size).collect();
     let mut reader = Reader::new(file, size, data, Access::Memory, clock);
     let observations = reader.observe(Duration::from_millis(300), |_| {}).map_err(failed)?;
@@ -172,7 +177,7 @@ fn measure(
             let size = file.metadata().map_err(failed)?.len();
             (file, size)
         }
-        None => own_file(path)?,
+        None => own_file(path, clock, limit, &progress)?,
     };
     if size < BLOCK_BYTES as u64 {
         return Err(Error::NothingToRead { path: path.to_owned(), bytes_min: FILE_BYTES_MIN });
@@ -286,8 +291,13 @@ fn largest_file(folder: &Path, clock: &Clock, limit: Duration) -> Option<PathBuf
     best.map(|(_, path)| path)
 }
 
-/// An unlinked file in `folder`.
-fn own_file(folder: &Path) -> Result<(File, u64), Error> {
+/// An unlinked file in `folder`, as large as half of `limit` allows.
+fn own_file(
+    folder: &Path,
+    clock: &Clock,
+    limit: Duration,
+    progress: impl Fn(Progress),
+) -> Result<(File, u64), Error> {
     let failed = |source: io::Error| Error::io(folder, source);
     let room = rustix::fs::statvfs(folder).map_err(|error| failed(error.into()))?;
     let share = room.f_bavail.saturating_mul(room.f_frsize) / FREE_SHARE;
@@ -304,16 +314,21 @@ fn own_file(folder: &Path) -> Result<(File, u64), Error> {
     if size < FILE_BYTES_MIN {
         return Err(failed(io::Error::other("too little is free for a temporary file to read")));
     }
-    fill(&file, size)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| Ok(rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?))
-        .map_err(failed)?;
-    Ok((file, size))
+    let deadline = clock.now() + limit / 2;
+    let (mut random, mut written) = (Random::default(), 0);
+    while written < size && (written < FILE_BYTES_MIN || clock.now() < deadline) {
+        progress(Progress::Writing(written, size));
+        let piece = (size - written).min(PIECE_BYTES as u64);
+        // What was not handed to the device would be waited for at the end, however slow that is.
+        fill(&file, piece, &mut random).and_then(|()| file.sync_data()).map_err(failed)?;
+        written += piece;
+    }
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| failed(error.into()))?;
+    Ok((file, written))
 }
 
 /// Writes `size` bytes, rounded up to eight, that no file system compresses away.
-fn fill(file: &File, size: u64) -> io::Result<()> {
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+fn fill(file: &File, size: u64, random: &mut Random) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(PIECE_BYTES, file);
     for _ in 0..size.div_ceil(8) {
         out.write_all(&random.next().to_le_bytes())?;
@@ -354,6 +369,18 @@ mod tests {
         assert_eq!(found.file, None);
         assert!(!found.observations.is_empty());
         assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+    }
+
+    #[test]
+    fn an_own_file_is_no_larger_than_there_is_time_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (limit_s, pieces) in [(0, 4), (20, 10)] {
+            let clock = Clock::manual();
+            let takes_a_second = |_| clock.advance(Duration::from_secs(1));
+            let limit = Duration::from_secs(limit_s);
+            let (_, size) = own_file(folder.path(), &clock, limit, takes_a_second).expect("made");
+            assert_eq!(size, pieces * PIECE_BYTES as u64);
+        }
     }
 
     #[test]

@@ -250,6 +250,12 @@ impl AlignedBuffer {
 /// Xorshift: scatters reads, the same way each time.
 pub(super) struct Random(pub(super) u64);
 
+impl Default for Random {
+    fn default() -> Self {
+        Self(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
 impl Random {
     pub(super) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
