@@ -438,6 +438,9 @@ fn folders_leave_out_what_is_ignored_hidden_or_binary() {
         folder.found(&["--files", "--sort", "path", "--hidden"]),
         (".ignore\na/.hidden\na/binary\na/seen\n".into(), 0)
     );
+    // The last of those that say what to do wins.
+    assert_eq!(folder.found(&["--files", "-l", "needle"]), ("a/seen\n".into(), 0));
+    assert_eq!(folder.found(&["-l", "--files", "a"]).0.lines().count(), 2);
 }
 
 #[test]

@@ -115,13 +115,6 @@ impl Mode {
     pub(super) fn is_search(self) -> bool {
         !matches!(self, Mode::Files | Mode::TypeList)
     }
-
-    /// The last search mode wins, but a mode that does not search stays.
-    pub(super) fn change(&mut self, to: Mode) {
-        if self.is_search() || !to.is_search() {
-            *self = to;
-        }
-    }
 }
 
 /// Where patterns come from.

@@ -811,7 +811,7 @@ static FLAGS: &[Flag] = &[
         heading: MODE,
         help: "Print only the number of matching lines of each file that has any",
         apply: |a, _| {
-            a.mode.change(Mode::Count);
+            a.mode = Mode::Count;
             Ok(())
         },
         ..BASE
@@ -821,7 +821,7 @@ static FLAGS: &[Flag] = &[
         heading: MODE,
         help: "Print only the number of matches of each file that has any",
         apply: |a, _| {
-            a.mode.change(Mode::CountMatches);
+            a.mode = Mode::CountMatches;
             Ok(())
         },
         ..BASE
@@ -833,7 +833,7 @@ static FLAGS: &[Flag] = &[
         help: "Print only the names of files that match",
         more: "A file is read no further than its first match.",
         apply: |a, _| {
-            a.mode.change(Mode::FilesWithMatches);
+            a.mode = Mode::FilesWithMatches;
             Ok(())
         },
         ..BASE
@@ -843,7 +843,7 @@ static FLAGS: &[Flag] = &[
         heading: MODE,
         help: "Print only the names of files that do not match",
         apply: |a, _| {
-            a.mode.change(Mode::FilesWithoutMatch);
+            a.mode = Mode::FilesWithoutMatch;
             Ok(())
         },
         ..BASE
@@ -855,7 +855,7 @@ static FLAGS: &[Flag] = &[
         help: "Print JSON messages, one a line, as ripgrep does",
         apply: |a, g| {
             if g.on() {
-                a.mode.change(Mode::Json);
+                a.mode = Mode::Json;
             } else if a.mode == Mode::Json {
                 a.mode = Mode::Lines;
             }
@@ -868,7 +868,7 @@ static FLAGS: &[Flag] = &[
         heading: MODE,
         help: "Print the names of the files that would be searched, without searching",
         apply: |a, _| {
-            a.mode.change(Mode::Files);
+            a.mode = Mode::Files;
             Ok(())
         },
         ..BASE
@@ -878,7 +878,7 @@ static FLAGS: &[Flag] = &[
         heading: MODE,
         help: "Print the known file types and their globs",
         apply: |a, _| {
-            a.mode.change(Mode::TypeList);
+            a.mode = Mode::TypeList;
             Ok(())
         },
         ..BASE
