@@ -567,6 +567,18 @@ fn unordered_prints_the_same_lines() {
 }
 
 #[test]
+fn a_file_that_is_searched_at_once_is_not_copied() {
+    let folder = Folder::new().with("text", "fog\nfrog\n");
+    let path = folder.0.path().join("text");
+    fs::File::options().write(true).open(path).unwrap().set_len(64 << 20).unwrap();
+    // Room in memory of its own for less than that.
+    let limited = "ulimit -d 32768; exec \"$0\" grep -U --text -c 'fog\nfrog' text";
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let (said, stderr) = folder.run(Path::new("sh"), &["-c", limited, program], &[]);
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "1\n", "{stderr}");
+}
+
+#[test]
 fn stats_say_what_was_near() {
     let folder = poem();
     let (said, stderr) = folder.grep(&["--chunk", "16", "--stats", "fog", "poem"]);

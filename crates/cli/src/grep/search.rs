@@ -13,7 +13,7 @@ use std::time::Duration;
 use grep::cli::{CommandReaderBuilder, DecompressionReaderBuilder};
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
-use nearfirst::{Clock, Local, Place};
+use nearfirst::{Clock, Local, Place, fetch};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::retry_on_intr;
@@ -37,6 +37,10 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// From this size on, a file is searched in chunks by several threads. Below
 /// it, starting threads costs more than they bring.
 pub(super) const LARGE_BYTES: u64 = 8 << 20;
+
+/// From this size on, a file that is searched at once is mapped and not copied. Of smaller ones the
+/// page faults take longer than the copy.
+const MAPPED_BYTES_MIN: u64 = 1 << 20;
 
 /// Opening and reading a small file takes longer than this only if it is not
 /// in memory, or if the processor is busy: in memory it takes some 10 us.
@@ -261,7 +265,7 @@ impl<'s> Worker<'s> {
         if is_regular && may_stall {
             // Where no thread can be had for that, it is read as it is.
             let again = file.try_clone();
-            let bounded = again.and_then(|file| nearfirst::fetch::bounded(file, settings.costs()));
+            let bounded = again.and_then(|file| fetch::bounded(file, settings.costs()));
             patient = bounded.ok();
         }
         let manner = self.manner(haystack, nul, &metadata);
@@ -271,6 +275,14 @@ impl<'s> Worker<'s> {
                 None => &mut &*file,
             };
             return self.read(path, nul, stream, reader).map(Searched::Done);
+        }
+        if manner == Manner::Slice && size >= MAPPED_BYTES_MIN && patient.is_none() {
+            self.read_bytes += size;
+            let source = fetch::Source { file: &file, path, costs: settings.costs() };
+            let search = |text: &[u8]| self.search_text(path, nul, stream, text, manner);
+            let outcome = fetch::view(&source, &(0..size), search);
+            let outcome = outcome.map_err(|error| io::Error::other(error.reason()))?;
+            return outcome.map(Searched::Done);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let read = match &mut patient {
