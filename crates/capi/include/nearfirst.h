@@ -321,8 +321,12 @@ nf_set nf_set_restrict(nf_set set,
 // now: what is appended later is not.
 //
 // Returns the pick, or -1 with `errno`: `EBADF` (not open, or not for reading), `EISDIR`,
-// `ESPIPE`, `EINVAL` for another separator or plan, or what reading the file gave.
-nf_pick nf_pick_init(int fd, uint64_t piece_bytes, int separator, int plan);
+// `ESPIPE`, `EINVAL` for another separator or plan, `EREMOTEIO` with a separator if the file is
+// offline and reading would recall it, or what reading the file gave.
+nf_pick nf_pick_init(int fd,
+                     uint64_t piece_bytes,
+                     int separator,
+                     int plan);
 
 // Hands out the next piece; over all calls each byte of the file once.
 // Threads may share a pick: each piece goes to one of them.
@@ -434,12 +438,14 @@ int nf_set_close(nf_set set);
 //
 // Writes at most `capacity` of them to `array` and returns how many there
 // are, as snprintf does: a call with a capacity of 0 only counts. An empty
-// file has none. On failure -1 with `errno`: `EBADF`, `EISDIR`, `ESPIPE` (not
+// file has none; one that is offline is `NF_COLD`, and is not recalled. On failure -1 with `errno`: `EBADF`, `EISDIR`, `ESPIPE` (not
 // a regular file), `EINVAL` (`array` is null).
 //
 // The caller's part:
 // `array` has room for `capacity` sleds; with a capacity of 0 it may be null.
-int64_t nf_sleds_get(int fd, struct nf_sled *array, size_t capacity);
+int64_t nf_sleds_get(int fd,
+                     struct nf_sled *array,
+                     size_t capacity);
 
 // The sleds of the file at `path`; as `nf_sleds_get`.
 //

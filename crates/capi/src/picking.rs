@@ -48,7 +48,8 @@ static PICKS: Picks = Picks::new();
 /// now: what is appended later is not.
 ///
 /// Returns the pick, or -1 with `errno`: `EBADF` (not open, or not for reading), `EISDIR`,
-/// `ESPIPE`, `EINVAL` for another separator or plan, or what reading the file gave.
+/// `ESPIPE`, `EINVAL` for another separator or plan, `EREMOTEIO` with a separator if the file is
+/// offline and reading would recall it, or what reading the file gave.
 #[unsafe(no_mangle)]
 pub extern "C" fn nf_pick_init(
     fd: c_int,

@@ -99,7 +99,7 @@ pub struct DeliveryTime {
 ///
 /// Writes at most `capacity` of them to `array` and returns how many there
 /// are, as snprintf does: a call with a capacity of 0 only counts. An empty
-/// file has none. On failure -1 with `errno`: `EBADF`, `EISDIR`, `ESPIPE` (not
+/// file has none; one that is offline is `NF_COLD`, and is not recalled. On failure -1 with `errno`: `EBADF`, `EISDIR`, `ESPIPE` (not
 /// a regular file), `EINVAL` (`array` is null).
 ///
 /// # Safety

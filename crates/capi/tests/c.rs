@@ -328,6 +328,11 @@ fn errors_have_no_memory_errors() {
 }
 
 #[test]
+fn what_is_offline_is_cold_and_left_alone() {
+    passes("offline");
+}
+
+#[test]
 fn what_arrives_is_handed_out_early() {
     passes("refresh");
 }

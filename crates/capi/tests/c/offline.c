@@ -1,0 +1,35 @@
+/* A file that is offline is cold by its descriptor, too, and is not read to find its records. */
+#include "check.h"
+#include <sleds.h>
+#include <sys/wait.h>
+
+int main(void) {
+    struct nf_sled sled;
+    struct nf_delivery_time time;
+    int status;
+    int fd = open("stub", O_RDWR | O_CREAT, 0600);
+    CHECK(fd >= 0 && ftruncate(fd, 1 << 20) == 0);
+
+    /* A process reads the table once, so another one asks for the name of the device. */
+    pid_t other = fork();
+    CHECK(other >= 0);
+    if (other == 0) {
+        char device[256];
+        CHECK(nf_device_of(fd, device, sizeof device) > 0);
+        FILE *table = fopen("state/devices.toml", "w");
+        CHECK(table != NULL);
+        fprintf(table, "version = 1\n[device.\"%s\"]\nhas_stubs = true\n", device);
+        CHECK(fclose(table) == 0);
+        return 0;
+    }
+    CHECK(waitpid(other, &status, 0) == other && status == 0);
+
+    CHECK(nf_sleds_get(fd, &sled, 1) == 1 && sled.place == NF_COLD && sled.length == 1 << 20);
+    CHECK(nf_delivery_time(fd, NF_BEST, &time) == 0 && time.cold_bytes == 1 << 20);
+    errno = 0;
+    CHECK(nf_pick_init(fd, 0, '\n', NF_BEST) == -1 && errno == EREMOTEIO);
+    errno = 0;
+    CHECK(sleds_pick_init(fd, 0, 1, '\n') == -1 && errno == EREMOTEIO);
+    CHECK(close(fd) == 0);
+    return 0;
+}
