@@ -579,6 +579,68 @@ fn a_bad_member_is_named_and_the_others_are_read() {
 }
 
 #[test]
+fn a_server_that_is_busy_for_a_moment_is_asked_again_what_there_is() {
+    let (busy, texts) = (Answer::status(503).header("Retry-After", "0"), Answer::bytes("text\n"));
+    for arguments in [
+        &["ls", "URL"][..],
+        &["ls", "-l", "URL"],
+        &["wc", "-c", "URL"],
+        &["find", "URL"],
+        &["sleds", "-s", "URL"],
+        &["order", "URL"],
+        &["cp", "--update", "URL", "to"],
+    ] {
+        let (ground, server) = (Ground::new(), Misbehaving::new());
+        server.answer("/a", texts.clone());
+        server.nth(1, busy.clone());
+        // There, and older: it is asked about before it is copied.
+        ground.create("to", "text");
+        let run = |more: &[&str]| {
+            let given = arguments.iter().map(|word| word.replace("URL", &server.url("/a")));
+            let given: Vec<String> = given.collect();
+            let words: Vec<&str> = given.iter().map(String::as_str).collect();
+            ground.run(&[&words[..1], more, &words[1..]].concat())
+        };
+        let output = run(&[]);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        if ["ls", "wc", "cp"].contains(&arguments[0]) {
+            server.nth(server.total().requests + 1, busy.clone());
+            assert!(!run(&["--attempts=1"]).status.success(), "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn no_member_is_lost_where_a_server_is_busy_for_a_moment() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let folders = ["a", "b", "c"].map(|folder| {
+        server.answer(&format!("/bucket/{folder}/m.json"), Answer::bytes(folder));
+        format!("<CommonPrefixes><Prefix>{folder}/</Prefix></CommonPrefixes>")
+    });
+    let listed = format!("<ListBucketResult>{}</ListBucketResult>", folders.concat());
+    server.answer("/bucket/", Answer::bytes(listed));
+    server.nth(3, Answer::status(503).header("Retry-After", "0"));
+    let mut command = ground.command(&["cat", "s3://bucket/*/m.json"]);
+    let output = command.envs(S3::env_at(&server.endpoint())).output().unwrap();
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("abc", ""));
+}
+
+#[test]
+fn no_more_is_asked_at_a_time_than_was_said() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let links: Vec<_> = (0..5).map(|at| format!("<a href=/{at}>{at}</a>")).collect();
+    server.answer("/page.html", Answer::html(&links.concat()));
+    for at in 0..5 {
+        // Long enough to be met by the others.
+        let text = Answer::bytes("text").delayed(Duration::from_millis(50));
+        server.answer(&format!("/{at}"), text);
+    }
+    let output = ground.run(&["ls", "-l", "--window-max=1", &server.url("/page.html\\a\\")]);
+    assert_eq!(stdout(&output).lines().count(), 5, "{}", stderr(&output));
+    assert_eq!(server.total().concurrent_max, 1);
+}
+
+#[test]
 fn a_password_in_a_url_is_in_no_message() {
     let (ground, server) = (Ground::new(), Misbehaving::new());
     server.answer("/gone", Answer::status(404));

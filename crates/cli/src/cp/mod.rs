@@ -139,9 +139,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let stores = Arc::clone(sets.engine().stores());
-    let requests_max = args.set.fetching.requests_max();
-    let plan = Arc::new(Plan::new(stores, target, args.existing(), requests_max));
+    let plan = Arc::new(Plan::new(sets.looks().clone(), target, args.existing()));
     let written =
         if args.dry_run { dry_run(&sets, &plan, specs) } else { copy(args, &sets, &plan, specs) };
     outcome::exit_code(written)

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Cursor, Entries, Entry, Error, Name, Spec, Stores};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use nearfirst::{Cursor, Entries, Entry, Error, Name, Spec};
+use tokio::sync::SemaphorePermit;
 
 use super::copy::shown;
 use super::part;
 use super::place::{self, Base, Target};
+use crate::sets::looks::Looks;
 
 /// Names that are decided on at a time: some must be asked about.
 const DECIDED_AT_ONCE: usize = 16;
@@ -46,13 +47,11 @@ pub(super) struct Task {
 /// Decides on names as they become known, and keeps what was decided until it is done.
 #[derive(Debug)]
 pub(super) struct Plan {
-    stores: Arc<Stores>,
+    looks: Looks,
     target: Target,
     /// The folder of the target without links, once it is there.
     real_target: OnceLock<PathBuf>,
     existing: Existing,
-    /// Turns of requests that are not the engine's.
-    turns: Semaphore,
     state: Mutex<State>,
     left: AtomicU64,
 }
@@ -66,19 +65,13 @@ struct State {
 }
 
 impl Plan {
-    /// With so many requests at a time, besides the engine's.
-    pub(super) fn new(
-        stores: Arc<Stores>,
-        target: Target,
-        existing: Existing,
-        requests_max: usize,
-    ) -> Self {
+    /// Of copies to this target.
+    pub(super) fn new(looks: Looks, target: Target, existing: Existing) -> Self {
         Self {
-            stores,
+            looks,
             target,
             real_target: OnceLock::new(),
             existing,
-            turns: Semaphore::new(requests_max),
             state: Mutex::default(),
             left: AtomicU64::new(0),
         }
@@ -89,7 +82,7 @@ impl Plan {
         let plan = Arc::clone(self);
         let listed = stream::iter(specs).flat_map(move |spec| {
             let base = Arc::new((Base::of(&spec), place::looked_through(&spec)));
-            let names = Cursor::open(Arc::clone(&plan.stores), spec, Path::new(""));
+            let names = Cursor::open(Arc::clone(plan.looks.stores()), spec, Path::new(""));
             names.map(move |entry| (entry, Arc::clone(&base)))
         });
         let plan = Arc::clone(self);
@@ -139,7 +132,7 @@ impl Plan {
 
     /// A turn to make a request that is not the engine's.
     pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
-        self.turns.acquire().await.expect("nobody closes it")
+        self.looks.turn().await
     }
 
     /// How many objects that are known are still to be copied.
@@ -163,7 +156,7 @@ impl Plan {
         let (Target::Folder(target), Some(folder)) = (&self.target, folder) else {
             return Ok(false);
         };
-        let Some(path) = self.stores.of(name)?.file(name) else { return Ok(false) };
+        let Some(path) = self.looks.stores().of(name)?.file(name) else { return Ok(false) };
         let (Some(parent), Some(last)) = (path.parent(), path.file_name()) else {
             return Ok(false);
         };
@@ -177,7 +170,7 @@ impl Plan {
         if !self.real(parent).await?.is_some_and(|parent| parent.join(last).starts_with(target)) {
             return Ok(false);
         }
-        let Some(folder) = self.stores.of(folder)?.file(folder) else { return Ok(true) };
+        let Some(folder) = self.looks.stores().of(folder)?.file(folder) else { return Ok(true) };
         Ok(self.real(&folder).await?.is_none_or(|folder| !folder.starts_with(target)))
     }
 
@@ -215,7 +208,7 @@ impl Plan {
         let asks =
             is_file || is_left || (there.is_some() && self.existing == Existing::ReplaceOlder);
         let is_known = entry.version.is_some() && entry.size.is_some();
-        let entry = if asks && !is_known { self.asked(entry).await? } else { entry };
+        let entry = if asks && !is_known { self.looks.entry(&entry.name).await? } else { entry };
         if let Some(there) = there
             && !self.is_replaced(&entry, &dest, &there)?
         {
@@ -248,7 +241,7 @@ impl Plan {
         path: PathBuf,
         look: impl FnOnce(PathBuf) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let costs = Arc::clone(self.stores.costs());
+        let costs = Arc::clone(self.looks.stores().costs());
         store::blocking(move || {
             let at = path.clone();
             costs.local().bounded(&path, move || look(at))
@@ -298,12 +291,6 @@ impl Plan {
                 Err(Error::refused(entry.name.clone(), reason))
             }
         }
-    }
-
-    async fn asked(&self, entry: Entry) -> Result<Entry, Error> {
-        let store = self.stores.of(&entry.name)?;
-        let _turn = self.turn().await;
-        store.stat(&entry.name).await
     }
 }
 

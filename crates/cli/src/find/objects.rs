@@ -98,7 +98,6 @@ impl Objects {
 
     /// Evaluates the expression for each member; returns what could not be listed.
     fn listed(&self, set: &Set, start_len: usize, session: &mut Session<'_>) -> Vec<Arc<Error>> {
-        let engine = self.sets.engine();
         let mut errors = Vec::new();
         let batches = listing::in_batches(set, |batch| {
             if session.quits {
@@ -112,11 +111,11 @@ impl Objects {
                 walk::Walk::new(parsed).run(OsStr::from_bytes(file.name.as_bytes()), session);
             }
             let described: Vec<_> = if self.needs.costs {
-                listing::described(engine, objects)
+                listing::described(self.sets.engine(), self.sets.looks(), objects)
             } else {
                 // An object that was only named is looked up: it may not be there.
                 let is_open = |entry: &nearfirst::Entry| entry.size.is_none();
-                let known = listing::looked_up(engine, objects, is_open, None);
+                let known = listing::looked_up(&self.sets, objects, is_open, None);
                 known.into_iter().map(|item| item.map(|entry| (entry, Vec::new()))).collect()
             };
             for object in described {

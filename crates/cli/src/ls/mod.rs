@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 use std::process::ExitCode;
 
 use clap::{ValueEnum, ValueHint};
-use nearfirst::{Engine, Entry, Kind, Name, Set, Spec};
+use nearfirst::{Entry, Kind, Name, Set, Spec};
 
 use crate::sets::flags::{JobFlags, OrderFlags, SetFlags};
 use crate::sets::listing::{self, Item};
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let stdout = io::stdout().lock();
     let mut listing = Listing {
         args,
-        engine: sets.engine(),
+        sets: &sets,
         explicit,
         sums: Sums::default(),
         escapes: stdout.is_terminal(),
@@ -146,7 +146,7 @@ struct Sums {
 
 struct Listing<'a> {
     args: &'a Args,
-    engine: &'a Engine,
+    sets: &'a Sets,
     explicit: HashSet<Name>,
     sums: Sums,
     /// Names go to a terminal: what would control it is escaped.
@@ -210,7 +210,7 @@ impl Listing<'_> {
 
     /// A folder that a person named, who may have meant what is in it.
     fn given_folder(&self, entries: &[Entry]) -> Option<Name> {
-        let local = self.engine.costs().local();
+        let local = self.sets.engine().costs().local();
         let is_folder = |name: &Name| {
             let status = name.path().and_then(|path| local.stat(path).ok());
             status.is_some_and(|status| status.kind == Kind::Folder)
@@ -235,6 +235,6 @@ impl Listing<'_> {
         let is_open = |entry: &Entry| {
             entry.likely_size().is_none() && (shows || self.explicit.contains(&entry.name))
         };
-        listing::looked_up(self.engine, batch, is_open, self.args.jobs.given())
+        listing::looked_up(self.sets, batch, is_open, self.args.jobs.given())
     }
 }

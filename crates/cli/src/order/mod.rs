@@ -214,7 +214,7 @@ impl<W: Write> Run<'_, W> {
         let sets = self.sets.as_ref().expect("opened above");
         let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
         let set = sets.open_set(specs, options);
-        let engine = sets.engine().clone();
+        let (engine, looks) = (sets.engine().clone(), sets.looks().clone());
         listing::in_batches(&set, |batch| {
             // Files have more to tell than a store does.
             let is_file =
@@ -223,7 +223,7 @@ impl<W: Write> Run<'_, W> {
             let files: Vec<&[u8]> =
                 files.iter().flatten().map(|entry| entry.name.as_bytes()).collect();
             self.ask(&files)?;
-            for object in listing::described(&engine, objects) {
+            for object in listing::described(&engine, &looks, objects) {
                 match object {
                     Ok((entry, sleds)) => {
                         self.answers.add(&sleds);

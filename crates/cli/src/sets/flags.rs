@@ -12,12 +12,13 @@ use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use nearfirst::{
     Bindings, EngineOptions, Entry, Kind, Limits, Local, Order, Permissions, Rank, SetOptions,
-    StorageOptions, StoresOptions,
+    StorageOptions, Stores, StoresOptions,
 };
 use rustix::fs::{Access, access};
 
+use super::looks::Looks;
 use super::patience::Patience;
-use super::recall::RecallFlags;
+use super::recall::{self, RecallFlags, Recalls};
 use crate::asking::{AskFlags, seconds};
 use crate::flags::{count, processors};
 use crate::{human, messages};
@@ -170,9 +171,15 @@ impl FetchFlags {
         }
     }
 
-    /// How many requests a command makes at a time that reads by itself.
-    pub(crate) fn requests_max(&self) -> usize {
-        self.window_max.map_or(Limits::default().window_max, NonZeroU32::get) as usize
+    /// Asks what listing left open, at no more names at a time.
+    pub(super) fn looks(&self, stores: &Arc<Stores>, at_once: usize) -> Looks {
+        let requests_max = self.window_max.map_or(Limits::default().window_max, NonZeroU32::get);
+        Looks::new(Arc::clone(stores), self.patience(), at_once.min(requests_max as usize))
+    }
+
+    /// What is to be done about cold objects, if anything is.
+    pub(super) fn recalls(&self, stores: &Arc<Stores>) -> Option<Recalls> {
+        self.recall.recalls(self.looks(stores, recall::ASKED_AT_ONCE))
     }
 
     /// The folder for what is fetched and has no place in memory.

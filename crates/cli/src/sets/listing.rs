@@ -7,6 +7,8 @@ use std::sync::mpsc::{self, Receiver};
 use futures::{StreamExt as _, stream};
 use nearfirst::{Engine, Entry, Error, Set, Sled, describe};
 
+use super::Sets;
+use super::looks::Looks;
 use crate::divide::begun;
 
 /// Names that are looked at together, if so many are known.
@@ -52,7 +54,7 @@ pub(crate) fn in_batches(
 
 /// The same entries with what listing left open, where `is_open` says so.
 pub(crate) fn looked_up(
-    engine: &Engine,
+    sets: &Sets,
     batch: Vec<Item>,
     is_open: impl Fn(&Entry) -> bool,
     at_once: Option<usize>,
@@ -64,30 +66,26 @@ pub(crate) fn looked_up(
         let open = item.as_ref().is_ok_and(&is_open);
         async move {
             match item {
-                Ok(entry) if open => stat(engine, &entry).await.map_err(Arc::new),
+                Ok(entry) if open => sets.looks().entry(&entry.name).await.map_err(Arc::new),
                 item => item,
             }
         }
     });
-    several(engine, asked.collect(), at_once)
+    several(sets.engine(), asked.collect(), at_once)
 }
 
 /// Entries with where their parts are and what those cost.
-pub(crate) fn described(engine: &Engine, batch: Vec<Item>) -> Vec<Described> {
+pub(crate) fn described(engine: &Engine, looks: &Looks, batch: Vec<Item>) -> Vec<Described> {
     let asked = batch.into_iter().map(|item| async move {
         let entry = item?;
-        let entry = if entry.size.is_none() { stat(engine, &entry).await? } else { entry };
+        let is_open = entry.size.is_none();
+        let entry = if is_open { looks.entry(&entry.name).await? } else { entry };
         let store = engine.stores().of(&entry.name)?;
         let extents = store.locate(&entry).await?;
         let sleds = describe(extents, &engine.costs().table());
         Ok((entry, sleds))
     });
     several(engine, asked.collect(), None)
-}
-
-async fn stat(engine: &Engine, entry: &Entry) -> Result<Entry, Error> {
-    let store = engine.stores().of(&entry.name)?;
-    store.stat(&entry.name).await
 }
 
 /// Waits for all answers, some at a time; in order.

@@ -9,6 +9,7 @@ pub(crate) mod flags;
 pub(crate) mod interrupt;
 pub(crate) mod listing;
 pub(crate) mod local;
+pub(crate) mod looks;
 pub(crate) mod patience;
 pub(crate) mod progress;
 pub(crate) mod recall;
@@ -22,8 +23,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use nearfirst::{
-    Costs, Engine, EngineOptions, Entries, Error, Glob, ListSource, Local, MemberError, Name,
-    Order, Set, SetOptions, Spec, SpecError, Stores, StoresOptions,
+    Costs, Engine, Entries, Error, Glob, ListSource, Local, MemberError, Name, Order, Set,
+    SetOptions, Spec, SpecError, Stores, StoresOptions,
 };
 
 use crate::{human, messages};
@@ -31,6 +32,7 @@ use crate::{human, messages};
 use flags::{FetchFlags, SetFlags, StoreFlags};
 use futures::StreamExt as _;
 use interrupt::Prepared;
+use looks::Looks;
 use recall::{Recalls, Turn};
 pub(crate) use stats::say as say_stats;
 pub(crate) use tally::Tally;
@@ -70,6 +72,7 @@ pub(crate) const HELP_WITH_LIST: &str =
 #[derive(Debug)]
 pub(crate) struct Sets {
     engine: Engine,
+    looks: Looks,
     recalls: Option<Recalls>,
     _listings_ended: Prepared,
     _connections_ended: Prepared,
@@ -102,8 +105,8 @@ impl Sets {
             // This spelling comes before all others.
             options.storage.insert("s3_restore_days", days.to_string())?;
         }
-        let mut sets = Self::with(&options, fetching.options(budget_bytes), costs)?;
-        sets.recalls = fetching.recall.recalls(sets.engine.stores());
+        let mut sets = Self::with(&options, fetching, budget_bytes, costs)?;
+        sets.recalls = fetching.recalls(sets.engine.stores());
         Ok(sets)
     }
 
@@ -112,16 +115,19 @@ impl Sets {
     /// # Errors
     /// No threads; a storage option or a configuration that cannot be understood.
     pub(crate) fn open(stores: &StoreFlags, costs: &Arc<Costs>) -> anyhow::Result<Self> {
-        Self::with(&stores.options()?, EngineOptions::default(), costs)
+        Self::with(&stores.options()?, &FetchFlags::default(), None, costs)
     }
 
     fn with(
         stores: &StoresOptions,
-        options: EngineOptions,
+        fetching: &FetchFlags,
+        budget_bytes: Option<u64>,
         costs: &Arc<Costs>,
     ) -> anyhow::Result<Self> {
         let stores = Arc::new(Stores::new(Arc::clone(costs), stores));
         let costs = Arc::clone(costs);
+        let looks = fetching.looks(&stores, usize::MAX);
+        let options = fetching.options(budget_bytes);
         let engine = Engine::new(stores, costs, options).context(crate::outcome::NO_THREADS)?;
         interrupt::watch(engine.handle());
         let stores = Arc::clone(engine.stores());
@@ -130,6 +136,7 @@ impl Sets {
         let listings_ended = interrupt::prepare(move || stores.end_listings());
         Ok(Self {
             engine,
+            looks,
             recalls: None,
             _listings_ended: listings_ended,
             _connections_ended: connections_ended,
@@ -138,6 +145,11 @@ impl Sets {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Asks what listing left open.
+    pub(crate) fn looks(&self) -> &Looks {
+        &self.looks
     }
 
     /// The specs that operands stand for; what cannot be understood is said.

@@ -1,20 +1,19 @@
 //! `--recall`: what lies on cold tiers is asked to be restored, and waited for if that is wished.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use futures::future::ready;
 use futures::{StreamExt as _, TryStreamExt as _};
-use nearfirst::{Entries, Entry, Error, Recall, Stores};
-use tokio::sync::Semaphore;
+use nearfirst::{Entries, Entry, Error, Recall};
 
+use super::looks::Looks;
 use super::shown;
 use crate::asking::seconds;
 use crate::{human, messages};
 
 /// Objects asked about, or asked to be restored, at a time.
-const ASKED_AT_ONCE: usize = 32;
+pub(super) const ASKED_AT_ONCE: usize = 32;
 
 /// When a restore is looked at first, then after twice as long each time: some servers are done at
 /// once, tapes take hours.
@@ -78,19 +77,17 @@ impl RecallFlags {
     }
 
     /// What is to be done, if anything is.
-    pub(super) fn recalls(&self, stores: &Arc<Stores>) -> Option<Recalls> {
+    pub(super) fn recalls(&self, looks: Looks) -> Option<Recalls> {
         self.recall?;
-        let looks = Arc::new(Semaphore::new(ASKED_AT_ONCE));
-        Some(Recalls { stores: Arc::clone(stores), wait: self.wait, looks })
+        Some(Recalls { looks, wait: self.wait })
     }
 }
 
 /// Has cold objects restored.
 #[derive(Debug, Clone)]
 pub(crate) struct Recalls {
-    stores: Arc<Stores>,
+    looks: Looks,
     wait: Option<Limit>,
-    looks: Arc<Semaphore>,
 }
 
 /// How far an object is.
@@ -147,7 +144,7 @@ impl Recalls {
             async move {
                 match state? {
                     State::There(entry) => Ok(entry),
-                    State::Pending { entry, .. } => recalls.found(&entry).await,
+                    State::Pending { entry, .. } => recalls.looks.entry(&entry.name).await,
                 }
             }
         });
@@ -173,20 +170,20 @@ impl Recalls {
     async fn ask(&self, entry: Entry) -> Result<State, Error> {
         // A name that was only given may be of anything; a file of this machine has no such tier.
         let is_open = entry.size.is_none() && entry.name.path().is_none();
-        let entry = if is_open { self.found(&entry).await? } else { entry };
+        let entry = if is_open { self.looks.entry(&entry.name).await? } else { entry };
         if !entry.tier.is_cold() {
             return Ok(State::There(entry));
         }
-        let store = self.stores.of(&entry.name)?;
-        match store.recall(&entry).await? {
+        let store = self.looks.stores().of(&entry.name)?;
+        match self.looks.patiently(|| store.recall(&entry)).await? {
             Recall::Pending { again, within } => Ok(State::Pending { entry, again, within }),
-            Recall::Ready => Ok(State::There(self.found(&entry).await?)),
+            Recall::Ready => Ok(State::There(self.looks.entry(&entry.name).await?)),
         }
     }
 
     /// Looks until the object can be read.
     async fn restored(&self, entry: Entry, again: Duration, limit: Limit) -> Result<Entry, Error> {
-        let clock = self.stores.costs().clock();
+        let clock = self.looks.stores().costs().clock();
         let limit = limit.0.unwrap_or(Duration::MAX);
         let until = clock.now().saturating_add(limit);
         let left = || until.saturating_sub(clock.now());
@@ -194,7 +191,8 @@ impl Recalls {
         while !left().is_zero() {
             tokio::time::sleep(pause.min(left())).await;
             pause = pause.saturating_mul(2).min(again);
-            let look = tokio::time::timeout(left().max(LOOK_LAST_MAX), self.found(&entry)).await;
+            let look = self.looks.entry(&entry.name);
+            let look = tokio::time::timeout(left().max(LOOK_LAST_MAX), look).await;
             match look {
                 Ok(Ok(found)) if !found.tier.is_cold() => return Ok(found),
                 Ok(Ok(found)) if matches!(found.tier, nearfirst::Tier::Cold { .. }) => {
@@ -208,12 +206,6 @@ impl Recalls {
         let limit = human::seconds(limit.as_secs_f64());
         let reason = format!("in cold storage: not restored yet, after {limit}");
         Err(Error::refused(entry.name, reason))
-    }
-
-    /// The object as it is now.
-    async fn found(&self, entry: &Entry) -> Result<Entry, Error> {
-        let _look = self.looks.acquire().await.expect("it is never closed");
-        self.stores.of(&entry.name)?.stat(&entry.name).await
     }
 
     fn say(&self, entry: &Entry, within: Option<Duration>) {

@@ -194,7 +194,7 @@ impl<W: Write> Run<'_, W> {
         let sets = self.sets.as_ref().expect("opened above");
         let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
         let set = sets.open_set(sets.specs(specs), options);
-        let engine = sets.engine().clone();
+        let (engine, looks) = (sets.engine().clone(), sets.looks().clone());
         listing::in_batches(&set, |batch| {
             // Files have more to tell than a store does.
             let is_file =
@@ -203,7 +203,7 @@ impl<W: Write> Run<'_, W> {
             for file in files.iter().flatten() {
                 self.one(file.name.path().expect("it has one"))?;
             }
-            for object in listing::described(&engine, objects) {
+            for object in listing::described(&engine, &looks, objects) {
                 match object {
                     Ok((entry, sleds)) => {
                         let name = entry.name;

@@ -61,14 +61,12 @@ pub(super) fn sizes(
 ) -> impl Iterator<Item = Input> + Send + use<> {
     let set: Set =
         sets.open_set(specs, SetOptions { order: Order::Listed, ..SetOptions::default() });
-    let engine = sets.engine().clone();
+    let (engine, looks) = (sets.engine().clone(), sets.looks().clone());
     set.digest().map(move |entry| {
         let asked = entry.and_then(|entry| match entry.size {
             None if entry.name.path().is_none() => {
-                let stores = engine.stores();
                 let _entered = engine.handle().enter();
-                let store = stores.of(&entry.name)?;
-                Ok(futures::executor::block_on(store.stat(&entry.name))?)
+                Ok(futures::executor::block_on(looks.entry(&entry.name))?)
             }
             _ => Ok(entry),
         });

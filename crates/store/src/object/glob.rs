@@ -13,6 +13,7 @@ use futures::stream::{BoxStream, FuturesUnordered};
 use futures::{FutureExt as _, StreamExt as _, stream};
 
 use super::place::Root;
+use crate::patience::patiently;
 use crate::pattern::Component;
 use crate::{Answer, Entries, Entry, Error, Name, Pattern, Sequence};
 
@@ -76,7 +77,7 @@ pub(super) fn entries(
 ) -> Entries {
     let text = pattern.as_bytes().get(root.text.len() + 1..).unwrap_or_default();
     if !Pattern::is_wild(text) {
-        let found = stream::once(folders.find(plain(&Pattern::unquoted(text))));
+        let found = stream::once(found(folders, plain(&Pattern::unquoted(text))));
         let is_there = |found: &_| !matches!(found, Err(Error::NotFound { .. }));
         return found.filter(move |found| futures::future::ready(is_there(found))).boxed();
     }
@@ -99,6 +100,11 @@ pub(super) fn entries(
         known: 0,
     };
     stream::unfold(walk, |mut walk| async move { Some((walk.next().await?, walk)) }).boxed()
+}
+
+/// What is under a key.
+async fn found(folders: Arc<dyn Folders>, key: String) -> Result<Entry, Error> {
+    patiently(|| folders.find(key.clone())).await
 }
 
 /// A listing that is only this error.
@@ -254,7 +260,7 @@ impl Walk {
     /// Looks for the one object that can match; that its name was put together
     /// does not say that it is there.
     fn look(&self, key: String) -> BoxFuture<'static, Step> {
-        let found = self.folders.find(key).map(|found| match found {
+        let found = found(Arc::clone(&self.folders), key).map(|found| match found {
             Ok(entry) => Step::Found(Box::new(entry)),
             Err(Error::NotFound { .. }) => Step::Ended,
             Err(error) => Step::Failed(error),

@@ -1,0 +1,56 @@
+//! What is under names of which listing does not tell it: asked again while errors pass, and so many at
+//! a time.
+
+use std::sync::Arc;
+
+use nearfirst::{Entry, Error, Name, Stores};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::patience::{Patience, Tries};
+
+/// Requests that are not the engine's.
+#[derive(Debug, Clone)]
+pub(crate) struct Looks {
+    stores: Arc<Stores>,
+    patience: Patience,
+    turns: Arc<Semaphore>,
+}
+
+impl Looks {
+    pub(super) fn new(stores: Arc<Stores>, patience: Patience, at_once: usize) -> Self {
+        Self { stores, patience, turns: Arc::new(Semaphore::new(at_once)) }
+    }
+
+    pub(crate) fn stores(&self) -> &Arc<Stores> {
+        &self.stores
+    }
+
+    /// A turn to make one of these requests.
+    pub(crate) async fn turn(&self) -> SemaphorePermit<'_> {
+        self.turns.acquire().await.expect("nobody closes it")
+    }
+
+    /// What is under this name now.
+    pub(crate) async fn entry(&self, name: &Name) -> Result<Entry, Error> {
+        let store = self.stores.of(name)?;
+        self.patiently(|| store.stat(name)).await
+    }
+
+    /// What `ask` gives in its turn, asked again while it gives errors that pass.
+    pub(super) async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut tries = Tries::default();
+        loop {
+            let turn = self.turn().await;
+            let error = match ask().await {
+                Err(error) => error,
+                found => return found,
+            };
+            drop(turn);
+            let Some(pause) = tries.pause_after(&error, self.patience) else { return Err(error) };
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
