@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::engine::{Engine, Listener};
 use super::unheard::Queries;
+use crate::patience::patiently;
 use crate::{Entry, Error, Name, without_number};
 
 /// Rows without a name that are told of while none has had one: a column of numbers is not gone through.
@@ -122,16 +123,8 @@ where
     usize: ColumnIndex<DB::Row>,
 {
     let options = options?.disable_statement_logging();
-    let connected = timeout(question.answer_max, options.connect()).await;
-    let connected = connected.map_err(|_| question.is_late("not connected"))?;
-    let mut connection = connected.map_err(|error| question.not_connected(&error))?;
     // Before the connection in the order of drops: what it does ends first.
-    let mut listener = Listener::new(&question.queries);
-    let prepared = DB::prepared(&mut connection, &options, &mut listener);
-    let prepared = timeout(question.answer_max, prepared).await;
-    let prepared = prepared.map_err(|_| question.is_late("no answer"))?;
-    prepared.map_err(|error| question.not_connected(&error))?;
-
+    let (mut connection, mut listener) = patiently(|| connected::<DB>(&options, question)).await?;
     // It is the user's own query, on a connection that only reads. It is prepared under a name: one without
     // is forgotten when the driver asks the server about a type that it does not know.
     let text = AssertSqlSafe(std::mem::take(&mut question.text));
@@ -160,6 +153,22 @@ where
     }
     listener.has_heard_all();
     Ok(())
+}
+
+/// A connection that only reads, and who listens to what is asked on it.
+async fn connected<DB: Engine>(
+    options: &DB::Options,
+    question: &Question,
+) -> Result<(DB::Connection, Listener), Error> {
+    let connected = timeout(question.answer_max, options.connect()).await;
+    let connected = connected.map_err(|_| question.is_late("not connected"))?;
+    let mut connection = connected.map_err(|error| question.not_connected(&error))?;
+    let mut listener = Listener::new(&question.queries);
+    let prepared = DB::prepared(&mut connection, options, &mut listener);
+    let prepared = timeout(question.answer_max, prepared).await;
+    let prepared = prepared.map_err(|_| question.is_late("no answer"))?;
+    prepared.map_err(|error| question.not_connected(&error))?;
+    Ok((connection, listener))
 }
 
 /// What a row names; `None` for `NULL` and for a name without a byte.

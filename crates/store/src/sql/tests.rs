@@ -1,7 +1,10 @@
 //! Questions to real databases.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -396,6 +399,35 @@ async fn a_server_that_is_not_there_may_be_asked_again() {
         let device = Sql::new(costs(), ANSWER_MAX).device(&Name::from(&*url));
         assert_eq!(device.to_string(), "sql:127.0.0.1:1");
     }
+}
+
+/// A server of `PostgreSQL` that turns everybody away, by these codes in turn.
+fn turning_away<const N: usize>(codes: [&'static str; N]) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = thread::spawn(move || {
+        for code in codes {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut length = [0; 4];
+            stream.read_exact(&mut length).unwrap();
+            let mut startup = vec![0; u32::from_be_bytes(length) as usize - 4];
+            stream.read_exact(&mut startup).unwrap();
+            let text = format!("SFATAL\0VFATAL\0C{code}\0Mgo away: {code}\0\0");
+            let length = u32::try_from(text.len() + 4).unwrap().to_be_bytes();
+            stream.write_all(&[b"E", &length[..], text.as_bytes()].concat()).unwrap();
+        }
+    });
+    (format!("postgres://me@{address}/db?sslmode=disable"), serving)
+}
+
+#[tokio::test]
+async fn a_server_that_has_no_place_for_a_connection_is_asked_again() {
+    // Too many connections, starting up, and a user that it does not let in.
+    let (url, serving) = turning_away(["53300", "57P03", "28000"]);
+    let answer = answer(&*url, "select 'x'").await;
+    let [Err(Error::Denied { reason, .. })] = &*answer else { panic!("{answer:?}") };
+    assert_eq!(reason, "go away: 28000");
+    serving.join().unwrap();
 }
 
 #[tokio::test]
