@@ -22,6 +22,11 @@ pub(crate) fn waits() -> impl Iterator<Item = Duration> {
     (1..ATTEMPTS).scan(AGAIN, |wait, _| Some(std::mem::replace(wait, *wait * 2)))
 }
 
+/// The wait before a busy server is asked again, which may ask for longer than `wait`.
+pub(crate) fn pause(wait: Duration, retry_after: Option<Duration>) -> Duration {
+    retry_after.unwrap_or(wait).clamp(wait, WAIT_MAX)
+}
+
 /// What `ask` gives, asked again while it gives errors that pass, and not before a busy server wants it.
 pub(crate) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
 where
@@ -29,9 +34,7 @@ where
 {
     for wait in waits() {
         let again = match ask().await {
-            Err(Error::Busy { retry_after, .. }) => {
-                retry_after.unwrap_or(wait).clamp(wait, WAIT_MAX)
-            }
+            Err(Error::Busy { retry_after, .. }) => pause(wait, retry_after),
             Err(error) if error.is_transient() => wait,
             result => return result,
         };
@@ -54,4 +57,17 @@ where
         Some((Err(Error::interrupted(name, reason)), None))
     })
     .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_server_is_left_alone_as_long_as_it_asks_for_but_no_longer_than_a_minute() {
+        let [wait, second, days] = [AGAIN, Duration::from_secs(1), Duration::from_hours(50)];
+        let waits = [None, Some(Duration::ZERO), Some(second), Some(days)];
+        let pauses = waits.map(|retry_after| pause(wait, retry_after));
+        assert_eq!(pauses, [wait, wait, second, WAIT_MAX]);
+    }
 }

@@ -140,7 +140,14 @@ impl Inner {
         // Some services panic at what they do not expect, such as names that are no UTF-8.
         let mut operation = pin!(AssertUnwindSafe(operation).catch_unwind());
         let operation = poll_fn(|context| self.polled(|| operation.as_mut().poll(context)));
-        match tokio::time::timeout(self.answer_max, operation).await {
+        let mut operation = pin!(operation);
+        let answer = loop {
+            match tokio::time::timeout(self.answer_max, &mut operation).await {
+                Err(_) if transport.is_waiting() => {}
+                answer => break answer,
+            }
+        };
+        match answer {
             Ok(Ok(answer)) => answer.map_err(|error| from_opendal(name, &error, transport.said())),
             Ok(Err(_)) => Err(unreadable(name)),
             Err(_) => {

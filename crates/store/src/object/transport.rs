@@ -10,7 +10,7 @@ use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 use super::error::Refusal;
 use super::wire::Wire;
 use crate::exchange::{content_range, fields, unanswered};
-use crate::patience::waits;
+use crate::patience::{pause, waits};
 use crate::{Error, Name};
 
 /// Sends the requests of one operation about one object.
@@ -23,6 +23,7 @@ pub(super) struct Transport {
     said: Arc<Mutex<Option<Said>>>,
     headers: Arc<Mutex<HeaderMap>>,
     is_patient: Arc<AtomicBool>,
+    is_waiting: Arc<AtomicBool>,
 }
 
 /// What stood in the way of the last request.
@@ -45,6 +46,7 @@ impl Transport {
             said: Arc::default(),
             headers: Arc::default(),
             is_patient: Arc::default(),
+            is_waiting: Arc::default(),
         }
     }
 
@@ -77,6 +79,11 @@ impl Transport {
     /// From now on requests that errors which pass keep from being answered are made again.
     pub(super) fn be_patient(&self) {
         self.is_patient.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server is left alone for a while before it is asked again.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Relaxed)
     }
 
     fn remember(&self, said: Option<Said>) {
@@ -145,7 +152,10 @@ impl HttpTransport for Transport {
             if !passes || !self.is_patient.load(Ordering::Relaxed) {
                 return answer;
             }
-            tokio::time::sleep(wait).await;
+            let asked_for = answer.ok().and_then(|it| self.wire.retry_after(it.headers()));
+            self.is_waiting.store(true, Ordering::Relaxed);
+            tokio::time::sleep(pause(wait, asked_for)).await;
+            self.is_waiting.store(false, Ordering::Relaxed);
         }
         self.answer(request).await
     }

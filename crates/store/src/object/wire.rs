@@ -90,6 +90,11 @@ impl Wire {
         answer
     }
 
+    /// When a server asks to be asked again.
+    pub(super) fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {
+        retry_after(headers, &self.clock)
+    }
+
     /// What the server says instead of what it was asked for, and its words.
     pub(super) async fn refusal(&self, answer: reqwest::Response) -> (Refusal, Vec<u8>) {
         let mut refusal = described(answer.status().as_u16(), answer.headers(), &self.clock);

@@ -262,7 +262,8 @@ fn a_page_of_a_listing_is_asked_for_again() {
     };
     server.answer("/storage/v1/b/bucket/o", page("b", ""));
     server.nth(1, page("a", r#""nextPageToken": "more","#));
-    server.nth(2, Answer::status(503));
+    // It wants to be left alone for longer than an answer may take.
+    server.nth(2, Answer::status(503).header("Retry-After", "6"));
     server.nth(3, Answer::hang_up());
     let found: Vec<_> = names(&stores, "gs://bucket/*").into_iter().collect();
     assert_eq!(found, ["gs://bucket/a", "gs://bucket/b"]);
