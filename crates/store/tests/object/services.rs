@@ -39,6 +39,24 @@ fn google_is_asked_for_a_range_with_a_token() {
 }
 
 #[test]
+fn google_is_to_leave_packed_what_is_kept_packed() {
+    let server = Misbehaving::new();
+    let endpoint = server.endpoint();
+    let stores = stores(&[("gcs_endpoint", &endpoint), ("gcs_skip_signature", "true")]);
+    let object = "/storage/v1/b/bucket/o/a.gz";
+    let about = r#"{"size": "10", "etag": "e", "md5Hash": "", "updated": "2026-01-02T03:04:05.678Z",
+        "contentType": "text/plain", "contentEncoding": "gzip"}"#;
+    server.answer(object, Answer::bytes(about));
+    let packed = Answer::bytes("0123456789").etag("e").header("Content-Encoding", "gzip");
+    server.answer(&format!("{object}?alt=media"), packed);
+    assert_eq!(stat(&stores, "gs://bucket/a.gz").unwrap().size, Some(10));
+    // What is told of it is not to come packed.
+    assert_eq!(last(&server, "accept-encoding").1, None);
+    assert_eq!(read(&stores, "gs://bucket/a.gz", 2..5).unwrap(), "234");
+    assert_eq!(last(&server, "accept-encoding").1.as_deref(), Some("gzip"));
+}
+
+#[test]
 fn google_lists_by_prefix() {
     let server = Misbehaving::new();
     let endpoint = server.endpoint();
