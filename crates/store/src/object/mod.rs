@@ -15,6 +15,7 @@
 //!
 //! Storage options ([`crate::StorageOptions`]) come before all of these.
 
+mod cloud;
 mod error;
 mod glob;
 mod place;

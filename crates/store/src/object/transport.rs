@@ -8,7 +8,7 @@ use opendal::{Buffer, ErrorKind, HttpBody, HttpTransport};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
 
 use super::error::Refusal;
-use super::wire::Wire;
+use super::wire::{Wire, passes};
 use crate::exchange::{content_range, fields, unanswered};
 use crate::patience::{pause, waits};
 use crate::{Error, Name};
@@ -113,7 +113,9 @@ impl Transport {
             Ok(answer) => answer,
             Err(error) => {
                 let failed = opendal::Error::new(ErrorKind::Unexpected, error.reason());
-                self.remember(is_ours.then_some(Said::Failed(error)));
+                // Keys that cannot be had for now are not keys that nobody has.
+                let is_told = is_ours || error.is_transient();
+                self.remember(is_told.then_some(Said::Failed(error)));
                 return Err(failed);
             }
         };
@@ -121,9 +123,10 @@ impl Transport {
         if let Some(headers) = plain.headers_mut() {
             headers.clone_from(answer.headers());
         }
+        let is_passing = passes(answer.status());
         let body = if answer.status().as_u16() >= 400 {
             let (refusal, text) = self.wire.refusal(answer).await;
-            self.remember(is_ours.then_some(Said::Refused(refusal)));
+            self.remember((is_ours || is_passing).then_some(Said::Refused(refusal)));
             HttpBody::new(futures::stream::iter([Ok(Buffer::from(text))]), None)
         } else {
             self.remember(None);
@@ -165,9 +168,4 @@ impl HttpTransport for Transport {
         }
         self.answer(request).await
     }
-}
-
-/// Whether what this status stands for may be over when it is asked again.
-fn passes(status: http::StatusCode) -> bool {
-    status == http::StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }

@@ -5,20 +5,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
+use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::redirect::Policy;
 
+use super::cloud::{Cloud, is_of_cloud};
 use super::error::Refusal;
 use crate::exchange::{CONNECT_MAX, IDLE_MAX, answered, retry_after, sent_on, text, unanswered};
 use crate::{Clock, Error, Name};
-
-/// How long an address that only exists inside a cloud may take to answer:
-/// there it does at once, elsewhere packets to it may vanish.
-const METADATA_MAX: Duration = Duration::from_secs(2);
-
-/// How long such an address is not asked again after it gave no answer: every
-/// request would wait for it, one after the other.
-const METADATA_AGAIN: Duration = Duration::from_mins(1);
 
 /// The most of an error's text that is read.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
@@ -32,8 +26,7 @@ pub(super) struct Wire {
     client: reqwest::Client,
     answer_max: Duration,
     clock: Clock,
-    /// When the metadata of a cloud was asked for last, and there was none.
-    no_metadata: Arc<Mutex<Option<Duration>>>,
+    cloud: Arc<Mutex<Cloud>>,
 }
 
 /// Whether a client goes where an answer sends it.
@@ -68,7 +61,7 @@ impl Wire {
             .user_agent(concat!("nearfirst/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Error::refused("", format!("no HTTP client: {error}")))?;
-        Ok(Self { client, answer_max, clock: Clock::real(), no_metadata: Arc::default() })
+        Ok(Self { client, answer_max, clock: Clock::real(), cloud: Arc::default() })
     }
 
     /// The answer, once it begins, whatever its status.
@@ -77,17 +70,15 @@ impl Wire {
         name: &Name,
         request: reqwest::Request,
     ) -> Result<reqwest::Response, Error> {
-        if !is_metadata(request.url()) {
+        if !is_of_cloud(request.url()) {
             return answered(name, self.answer_max, self.client.execute(request), unanswered).await;
         }
-        let last = *self.no_metadata.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_some_and(|last| self.clock.now().saturating_sub(last) < METADATA_AGAIN) {
-            return Err(Error::interrupted(name.clone(), "this machine is in no cloud"));
-        }
-        let answer = answered(name, METADATA_MAX, self.client.execute(request), unanswered).await;
-        let none_at = answer.is_err().then(|| self.clock.now());
-        *self.no_metadata.lock().unwrap_or_else(PoisonError::into_inner) = none_at;
-        answer
+        let known = || self.cloud.lock().unwrap_or_else(PoisonError::into_inner);
+        let none = || Error::refused(name.clone(), "this machine is in no cloud");
+        let limit = known().limit(self.clock.now(), self.answer_max).ok_or_else(none)?;
+        let answer = answered(name, limit, self.client.execute(request), unanswered).await;
+        known().note(answer.is_ok(), self.clock.now());
+        answer.map_err(|error| if *known() == Cloud::Answers { error } else { none() })
     }
 
     /// When a server asks to be asked again.
@@ -135,10 +126,9 @@ impl Wire {
     }
 }
 
-/// Whether a URL is one that hands out keys to machines inside a cloud.
-fn is_metadata(url: &reqwest::Url) -> bool {
-    let hosts = ["169.254.169.254", "169.254.170.2", "[fd00:ec2::254]", "metadata.google.internal"];
-    url.host_str().is_some_and(|host| hosts.contains(&host))
+/// Whether what this status stands for may be over when it is asked again.
+pub(super) fn passes(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }
 
 /// What the head of an answer says of the reasons.

@@ -2,7 +2,7 @@
 //! each case is a child of this test with an environment of its own.
 
 use nearfirst_store::Error;
-use testkit::server::S3;
+use testkit::server::{Answer, Misbehaving, S3};
 use testkit::{Cmd, Dir, cmd, skip_unless};
 
 use crate::{read, stores};
@@ -78,6 +78,22 @@ fn keys_are_found_in_the_files_of_a_profile() {
 }
 
 #[test]
+fn a_server_of_keys_that_fails_for_once_is_asked_again() {
+    skip_unless!(S3::NEEDS);
+    let (s3, keys, home) = (server(), Misbehaving::new(), Dir::new());
+    let (id, secret) = (S3::ACCESS_KEY, S3::SECRET_KEY);
+    let given = format!(
+        r#"{{"AccessKeyId": "{id}", "SecretAccessKey": "{secret}", "Token": "",
+            "Expiration": "2100-01-01T00:00:00Z"}}"#
+    );
+    let (busy, broken) = (Answer::status(503), Answer::hang_up());
+    keys.answers("/keys", [busy, broken, Answer::bytes(given)]);
+    let child = child("credentials::are_not_there_for_now", &home);
+    let child = child.env("AWS_ENDPOINT_URL", s3.endpoint()).env("AWS_REGION", S3::REGION);
+    passes(child.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", keys.url("/keys")));
+}
+
+#[test]
 fn without_keys_a_read_is_denied_with_what_to_do() {
     skip_unless!(S3::NEEDS);
     let s3 = server();
@@ -89,6 +105,17 @@ fn without_keys_a_read_is_denied_with_what_to_do() {
 #[ignore = "runs as a child of other tests"]
 fn reads() {
     assert_eq!(read(&stores(&[]), "s3://bucket/a", 0..9).unwrap(), "text");
+}
+
+#[test]
+#[ignore = "runs as a child of other tests"]
+fn are_not_there_for_now() {
+    let stores = stores(&[]);
+    for _ in 0..2 {
+        let error = read(&stores, "s3://bucket/a", 0..9).unwrap_err();
+        assert!(matches!(error, Error::Interrupted { .. }), "{error}");
+    }
+    assert_eq!(read(&stores, "s3://bucket/a", 0..9).unwrap(), "text");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod answers;
 mod checksum;
+mod keys;
 mod process;
 mod requests;
 mod restore;

@@ -9,10 +9,11 @@ use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqsign_aws_v4::{Credential, RequestSigner};
-use reqsign_core::{Context, HttpSend, OsEnv, Signer};
+use reqsign_core::{Context, ErrorKind, OsEnv, Signer};
 use reqsign_file_read_tokio::TokioFileRead;
 
 use super::super::wire::Wire;
+use super::keys::Keys;
 use super::process::Programs;
 use super::settings::Settings;
 use crate::{Error, Name};
@@ -58,12 +59,13 @@ struct Place {
 impl Place {
     fn new(region: &str, wire: &Wire, settings: &Settings) -> Self {
         let signer = settings.signed.then(|| {
+            let (keys, servers) = Keys::of(settings.credentials(), wire.clone());
             let context = Context::new()
                 .with_env(OsEnv)
                 .with_file_read(TokioFileRead)
                 .with_command_execute(Programs)
-                .with_http_send(CredentialServer(wire.clone()));
-            Signer::new(context, settings.credentials(), RequestSigner::new("s3", region))
+                .with_http_send(servers);
+            Signer::new(context, keys, RequestSigner::new("s3", region))
         });
         Self { region: region.to_owned(), base: settings.base(region), signer }
     }
@@ -186,8 +188,11 @@ fn url(place: &Place, name: &Name, request: &Request<'_>) -> Result<String, Erro
 async fn sign(place: &Place, name: &Name, head: &mut Parts) -> Result<(), Error> {
     let Some(signer) = &place.signer else { return Ok(()) };
     signer.sign(head, None).await.map_err(|error| match error.kind() {
-        reqsign_core::ErrorKind::CredentialInvalid => {
+        ErrorKind::CredentialInvalid => {
             Error::Denied { name: name.clone(), reason: NO_CREDENTIALS.to_owned() }
+        }
+        ErrorKind::Unexpected => {
+            Error::interrupted(name.clone(), format!("no credentials for now: {error}"))
         }
         _ => Error::refused(name.clone(), format!("the request cannot be signed: {error}")),
     })
@@ -197,26 +202,3 @@ async fn sign(place: &Place, name: &Name, head: &mut Parts) -> Result<(), Error>
 const NO_CREDENTIALS: &str = "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
     or AWS_PROFILE and ~/.aws/credentials, or for a public bucket AWS_SKIP_SIGNATURE=true \
     (a profile's credential_process, web identity, container and instance roles were tried too)";
-
-/// Asks the servers that hand out keys.
-#[derive(Debug)]
-struct CredentialServer(Wire);
-
-impl HttpSend for CredentialServer {
-    async fn http_send(
-        &self,
-        request: http::Request<Bytes>,
-    ) -> reqsign_core::Result<http::Response<Bytes>> {
-        let failed = |error: String| reqsign_core::Error::unexpected(error);
-        let name = Name::from("the server of credentials");
-        let request =
-            reqwest::Request::try_from(request).map_err(|error| failed(error.to_string()))?;
-        let answer = self.0.ask(&name, request).await.map_err(|error| failed(error.to_string()))?;
-        let mut plain = http::Response::builder().status(answer.status());
-        if let Some(headers) = plain.headers_mut() {
-            headers.clone_from(answer.headers());
-        }
-        let text = self.0.text(&name, answer).await.map_err(|error| failed(error.to_string()))?;
-        plain.body(text).map_err(|error| failed(error.to_string()))
-    }
-}
