@@ -8,6 +8,8 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 
 use crate::asked::by_beginning;
+#[cfg(any(feature = "object", feature = "web"))]
+use crate::exchange::Hosts;
 use crate::local::Files;
 use crate::patience::{patiently, unless_silent};
 use crate::{
@@ -63,6 +65,8 @@ pub struct Stores {
     files: Arc<dyn Store>,
     bindings: Bindings,
     schemes: HashMap<String, Arc<dyn Store>>,
+    #[cfg(any(feature = "object", feature = "web"))]
+    hosts: Arc<Hosts>,
     #[cfg(feature = "object")]
     objects: crate::object::Objects,
     programs: Arc<crate::Programs>,
@@ -75,12 +79,14 @@ pub struct Stores {
 impl Stores {
     /// With these options, and the costs that local files are located by.
     pub fn new(costs: Arc<Costs>, options: &StoresOptions) -> Self {
+        #[cfg(any(feature = "object", feature = "web"))]
+        let hosts = Arc::new(Hosts::new(options.permissions.private_links));
         Self {
             answer_max: options.answer_max,
             bindings: options.bindings.clone(),
             schemes: options.schemes.clone(),
             #[cfg(feature = "object")]
-            objects: crate::object::Objects::new(options),
+            objects: crate::object::Objects::new(options, Arc::clone(&hosts)),
             programs: Arc::new(crate::Programs::new(
                 options.permissions.programs,
                 Arc::clone(&costs),
@@ -88,7 +94,9 @@ impl Stores {
             #[cfg(feature = "sql")]
             sql: Arc::new(crate::sql::Sql::new(Arc::clone(&costs), options.answer_max)),
             #[cfg(feature = "web")]
-            web: Arc::new(crate::Web::new(options.permissions.private_links, options.answer_max)),
+            web: Arc::new(crate::Web::with(Arc::clone(&hosts), options.answer_max)),
+            #[cfg(any(feature = "object", feature = "web"))]
+            hosts,
             files: Arc::new(Files::new(Arc::clone(&costs))),
             costs,
         }
@@ -171,16 +179,15 @@ impl Stores {
         Ok(unless_silent(name, self.answer_max, reading.bytes))
     }
 
-    /// A name that a list holds: that of a web server may lead no further than the links of its pages.
+    /// A name that a list holds: that of a server, if it has a host and not only a bucket, may lead no
+    /// further than the links of web pages.
     ///
     /// # Errors
     /// [`Error::Refused`], unless [`Permissions::private_links`] are allowed.
     pub fn listed_by(&self, list: &Name, name: Name) -> Result<Name, Error> {
-        #[cfg(feature = "web")]
-        if matches!(list.scheme(), Some("http" | "https")) {
-            self.web.admits(list, &name)?;
-        }
-        #[cfg(not(feature = "web"))]
+        #[cfg(any(feature = "object", feature = "web"))]
+        self.hosts.admits(list, &name)?;
+        #[cfg(not(any(feature = "object", feature = "web")))]
         let _nobody_serves = list;
         Ok(name)
     }

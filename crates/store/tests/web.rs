@@ -497,6 +497,12 @@ async fn behind_a_proxy() {
         matches!(&error, Error::Refused { reason, .. } if reason.contains("private")),
         "{error}"
     );
+    let sly_folder = named("webdav://public.example/sly");
+    let error = stores().of(&sly_folder.name).unwrap().read(&sly_folder, ALL).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Refused { reason, .. } if reason.contains("private")),
+        "{error}"
+    );
     let reading = Web::new(true, ANSWER_MAX).read(&sly, ALL).await.unwrap();
     assert_eq!(reading.bytes.try_collect::<Vec<_>>().await.unwrap().concat(), b"secret");
 }

@@ -1,10 +1,12 @@
 //! What the stores of servers share of HTTP: what an answer's head says, the part of its body that was
-//! asked for, and why there is none.
+//! asked for, and why there is none; which hosts may be connected to, and how far redirects are followed.
 //!
 //! Which requests are made, by which client and under which limits, is each store's own: an object
 //! is asked for by a signed request that goes nowhere else, a page may send us on.
 
 mod body;
+mod network;
+mod redirects;
 mod sent_on;
 mod trouble;
 
@@ -14,9 +16,12 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_RANGE, HeaderMap, HeaderName, RETRY_AFTER};
 
 pub(crate) use self::body::{Cover, covered};
+pub(crate) use self::network::{Hosts, Private, Resolver};
+#[cfg(feature = "object")]
+pub(crate) use self::redirects::anywhere;
+pub(crate) use self::redirects::following;
 use self::sent_on::naming_the_last;
-pub(crate) use self::sent_on::sent_on;
-pub(crate) use self::trouble::{causes, said, unanswered};
+pub(crate) use self::trouble::{said, unanswered};
 use crate::{Clock, Error, Name};
 
 /// How long a connection may take, at most: five lost packets of its handshake.

@@ -10,7 +10,7 @@ tokio::task_local! {
 }
 
 /// Notes that the request under way is sent on; for the policies of clients.
-pub(crate) fn sent_on(to: &Url) {
+pub(super) fn sent_on(to: &Url) {
     // Of other requests nobody asks.
     let _outside = LAST.try_with(|last| last.replace(Some(to.clone())));
 }

@@ -6,6 +6,7 @@ use std::io;
 use rustix::io::Errno;
 
 use super::IDLE_MAX;
+use super::network::Private;
 use crate::{Error, Name, without_number};
 
 /// The error that a request without an answer stands for, or an answer that broke off.
@@ -19,7 +20,9 @@ pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
         Some(host) => host,
         None => "the server",
     };
-    if error.is_redirect() || error.is_builder() {
+    if let Some(private) = causes(error).find_map(|cause| cause.downcast_ref::<Private>()) {
+        Error::refused(name, private.to_string())
+    } else if error.is_redirect() || error.is_builder() {
         Error::refused(name, reason)
     } else if is_out_of_descriptors(error) {
         Error::Busy { name, retry_after: Some(IDLE_MAX), reason }
@@ -77,7 +80,7 @@ pub(crate) fn said(error: &reqwest::Error) -> String {
 }
 
 /// What an error comes from, outermost first.
-pub(crate) fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(error.source(), |&error| inner(error))
 }
 

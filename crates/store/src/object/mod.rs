@@ -29,19 +29,21 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::place::Root;
+use crate::exchange::Hosts;
 use crate::{Error, Name, Store, StoresOptions};
 
 /// The buckets and hosts of a process, each opened once.
 #[derive(Debug)]
 pub(crate) struct Objects {
     options: StoresOptions,
+    hosts: Arc<Hosts>,
     open: Mutex<HashMap<String, Arc<dyn Store>>>,
 }
 
 impl Objects {
     /// Opened by these options.
-    pub(crate) fn new(options: &StoresOptions) -> Self {
-        Self { options: options.clone(), open: Mutex::default() }
+    pub(crate) fn new(options: &StoresOptions, hosts: Arc<Hosts>) -> Self {
+        Self { options: options.clone(), hosts, open: Mutex::default() }
     }
 
     /// The store of an object; `None` of a scheme that is not one of these.
@@ -59,16 +61,18 @@ impl Objects {
             return Ok(Some(Arc::clone(store)));
         }
         let key = root.text.clone();
-        let Some(store) = opened(root, &self.options)? else { return Ok(None) };
+        let Some(store) = self.opened(root)? else { return Ok(None) };
         open.insert(key, Arc::clone(&store));
         Ok(Some(store))
     }
-}
 
-fn opened(root: Root, options: &StoresOptions) -> Result<Option<Arc<dyn Store>>, Error> {
-    let environment = |name: &str| std::env::var(name).ok();
-    Ok(match root.scheme().as_str() {
-        "s3" | "s3a" => Some(Arc::new(s3::Bucket::open(root, options, &environment)?)),
-        _ => remote::Remote::open(root, options, &environment)?.map(|store| Arc::new(store) as _),
-    })
+    fn opened(&self, root: Root) -> Result<Option<Arc<dyn Store>>, Error> {
+        let Self { options, hosts, .. } = self;
+        let environment = |name: &str| std::env::var(name).ok();
+        Ok(match root.scheme().as_str() {
+            "s3" | "s3a" => Some(Arc::new(s3::Bucket::open(root, options, &environment)?)),
+            _ => remote::Remote::open(root, options, &environment, hosts)?
+                .map(|store| Arc::new(store) as _),
+        })
+    }
 }

@@ -21,7 +21,7 @@ use super::s3::Environment;
 use super::services::{self, Kind, Service};
 use super::transport::Transport;
 use super::wire::{Redirects, Wire};
-use crate::exchange::{Cover, covered};
+use crate::exchange::{Cover, Hosts, covered};
 use crate::local::taking_ends;
 use crate::patience::patiently;
 use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Version};
@@ -53,14 +53,20 @@ impl Remote {
         root: Root,
         options: &StoresOptions,
         environment: Environment<'_>,
+        hosts: &Arc<Hosts>,
     ) -> Result<Option<Self>, Error> {
         let Some(service) = services::open(&root, &options.storage, environment)? else {
             return Ok(None);
         };
+        let hosts = Arc::clone(hosts);
+        let redirects = match service.kind {
+            Kind::Cluster => Redirects::Anywhere(hosts),
+            Kind::Web | Kind::Program | Kind::Local | Kind::Other => Redirects::Follow(hosts),
+        };
         Ok(Some(Self(Arc::new(Inner {
             // It is shown, and kept in a file.
             device: Device::new(root.name("").redacted().to_string()),
-            wire: Wire::new(options.answer_max, Redirects::Follow)?,
+            wire: Wire::new(options.answer_max, redirects)?,
             answer_max: options.answer_max,
             pins: service.operator.info().capability().read_with_if_match,
             service,
@@ -256,7 +262,7 @@ impl Inner {
         let headers = transport.headers();
         let skip = match self.service.kind {
             Kind::Web => transport.bytes_before(range.start)?,
-            Kind::Program | Kind::Local | Kind::Other => 0,
+            Kind::Program | Kind::Local | Kind::Cluster | Kind::Other => 0,
         };
         if end == u64::MAX && skip == 0 {
             return Ok(Reading { entry: now, range, bytes: bytes.boxed(), headers });

@@ -51,6 +51,8 @@ pub(super) enum Kind {
     Program,
     /// Keys are paths of this machine.
     Local,
+    /// It sends who reads to the nodes that hold the data.
+    Cluster,
     /// None of these.
     Other,
 }
@@ -156,6 +158,7 @@ pub(super) fn open(
         "webdav" => Kind::Web,
         "sftp" => Kind::Program,
         "fs" => Kind::Local,
+        "webhdfs" => Kind::Cluster,
         _ => Kind::Other,
     };
     let is_flat = matches!(service, "gcs" | "azblob");

@@ -11,7 +11,10 @@ use reqwest::redirect::Policy;
 
 use super::cloud::{Cloud, is_of_cloud};
 use super::error::Refusal;
-use crate::exchange::{CONNECT_MAX, IDLE_MAX, answered, retry_after, sent_on, text, unanswered};
+use crate::exchange::{
+    CONNECT_MAX, Hosts, IDLE_MAX, Resolver, answered, anywhere, following, retry_after, text,
+    unanswered,
+};
 use crate::{Clock, Error, Name};
 
 /// The most of an error's text that is read.
@@ -30,10 +33,13 @@ pub(super) struct Wire {
 }
 
 /// Whether a client goes where an answer sends it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Redirects {
-    /// It does, without its credentials if that is another host.
-    Follow,
+    /// It does, without its credentials if that is another host, but from no public one into a private
+    /// network.
+    Follow(Arc<Hosts>),
+    /// It does so there, too: the nodes that hold the data are where nobody else is to come.
+    Anywhere(Arc<Hosts>),
     /// It does not: a signed request is for one host.
     Refuse,
 }
@@ -51,14 +57,15 @@ impl Wire {
             .no_brotli()
             .no_deflate()
             .no_zstd()
-            .redirect(match redirects {
-                Redirects::Follow => Policy::custom(|attempt| {
-                    sent_on(attempt.url());
-                    Policy::limited(10).redirect(attempt)
-                }),
-                Redirects::Refuse => Policy::none(),
-            })
-            .user_agent(concat!("nearfirst/", env!("CARGO_PKG_VERSION")))
+            .user_agent(concat!("nearfirst/", env!("CARGO_PKG_VERSION")));
+        let client = match redirects {
+            Redirects::Follow(hosts) => {
+                client.dns_resolver(Resolver(Arc::clone(&hosts))).redirect(following(hosts))
+            }
+            Redirects::Anywhere(hosts) => client.dns_resolver(Resolver(hosts)).redirect(anywhere()),
+            Redirects::Refuse => client.redirect(Policy::none()),
+        };
+        let client = client
             .build()
             .map_err(|error| Error::refused("", format!("no HTTP client: {error}")))?;
         Ok(Self { client, answer_max, clock: Clock::real(), cloud: Arc::default() })

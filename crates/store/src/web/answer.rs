@@ -7,8 +7,7 @@ use reqwest::header::{
     CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, LOCATION, TRANSFER_ENCODING,
 };
 
-use super::network::Private;
-use crate::exchange::{causes, date, retry_after, text, unanswered};
+use crate::exchange::{date, retry_after, text};
 use crate::{Clock, Entry, Error, Name, Version};
 
 /// The object as these headers describe it; `size` is that of the whole.
@@ -77,14 +76,6 @@ pub(super) fn failure(
             Some(Error::Refused { name, reason: reason + &to.unwrap_or_default() })
         }
         _ => Some(Error::Refused { name, reason }),
-    }
-}
-
-/// The error that a failed request stands for.
-pub(super) fn broken(name: &Name, error: &reqwest::Error) -> Error {
-    match causes(error).find_map(|cause| cause.downcast_ref::<Private>()) {
-        Some(private) => Error::refused(name.clone(), private.to_string()),
-        None => unanswered(name, error),
     }
 }
 

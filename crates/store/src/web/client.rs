@@ -1,15 +1,10 @@
-//! The clients of all requests of a process, and how they follow redirects.
+//! The clients of all requests of a process.
 
 use std::sync::Arc;
 
-use reqwest::{Client, Url, redirect};
+use reqwest::Client;
 
-use super::network::{Hosts, Private, Resolver};
-use crate::Name;
-use crate::exchange::{CONNECT_MAX, IDLE_MAX, said, sent_on};
-
-/// As browsers and curl follow fewer than 50, and nobody needs more than a few.
-const REDIRECTS_MAX: usize = 10;
+use crate::exchange::{CONNECT_MAX, Hosts, IDLE_MAX, Resolver, following, said};
 
 /// What servers see of us.
 const USER_AGENT: &str =
@@ -45,31 +40,4 @@ pub(super) fn client(bodies: Bodies, hosts: &Arc<Hosts>) -> Result<Client, Strin
         .deflate(decode)
         .build()
         .map_err(|error| said(&error))
-}
-
-fn shown(url: &Url) -> Name {
-    Name::from(url.as_str()).redacted()
-}
-
-/// Up to [`REDIRECTS_MAX`] hops, none from a public server into a private network.
-fn following(hosts: Arc<Hosts>) -> redirect::Policy {
-    redirect::Policy::custom(move |attempt| {
-        let url = attempt.url();
-        if attempt.previous().len() > REDIRECTS_MAX {
-            let text =
-                format!("redirected more than {REDIRECTS_MAX} times, lastly to {}", shown(url));
-            return attempt.error(text);
-        }
-        if attempt.previous().contains(url) {
-            let text = format!("redirected in a circle, back to {}", shown(url));
-            return attempt.error(text);
-        }
-        let from_public = attempt.previous().last().is_some_and(|last| !hosts.is_private(last));
-        if from_public && !hosts.may_link(url) {
-            let host = url.host_str().unwrap_or_default().to_owned();
-            return attempt.error(Private(host));
-        }
-        sent_on(url);
-        attempt.follow()
-    })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::network::{Hosts, Private};
+use crate::exchange::{Hosts, Private};
 use crate::{Error, Name};
 
 /// What the links of a page are resolved against, and which of them may be followed.

@@ -1,15 +1,13 @@
 //! Objects and pages of web servers.
 //!
 //! [`Web`] reads objects by ranges over HTTP and takes pages for sets of
-//! their links. `network.rs` says which hosts may be connected to, `client.rs`
-//! how, `answer.rs` what an answer means,
+//! their links. `client.rs` says how they are connected to, `answer.rs` what an answer means,
 //! `page.rs` and `link.rs` what a page links to.
 
 mod answer;
 mod client;
 mod link;
 mod local;
-mod network;
 mod page;
 
 use std::ops::Range;
@@ -28,12 +26,11 @@ use reqwest::{Client, Method, Response, StatusCode};
 use sled::Device;
 use url::Url;
 
-use self::answer::{broken, condition, content_length, described, failure, is_same};
+use self::answer::{condition, content_length, described, failure, is_same};
 use self::client::Bodies;
 use self::link::Base;
-use self::network::{Hosts, Private};
 use self::page::Opened;
-use crate::exchange::{Cover, answered, content_range, covered, fields, text};
+use crate::exchange::{Cover, Hosts, answered, content_range, covered, fields, text, unanswered};
 use crate::patience::{patiently, unless_silent};
 use crate::{Answer, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
 
@@ -62,8 +59,13 @@ impl Web {
     /// With links of public pages into private networks followed or not, and
     /// the time that an answer may take to begin.
     pub fn new(private_links: bool, answer_max: Duration) -> Self {
+        Self::with(Arc::new(Hosts::new(private_links)), answer_max)
+    }
+
+    /// The same, of what others know of hosts as well.
+    pub(crate) fn with(hosts: Arc<Hosts>, answer_max: Duration) -> Self {
         Self(Arc::new(Servers {
-            hosts: Arc::new(Hosts::new(private_links)),
+            hosts,
             answer_max,
             clock: Clock::real(),
             objects: OnceLock::new(),
@@ -100,37 +102,7 @@ impl Store for Web {
     }
 }
 
-/// Schemes of names that have a host which is connected to.
-const WITH_HOSTS: [&str; 10] =
-    ["http", "https", "webdav", "webdavs", "dav", "davs", "sftp", "hdfs", "webhdfs", "swebhdfs"];
-
 impl Web {
-    /// Whether a list that a server gave may hold this name: by the same rule as a link of its pages.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if not.
-    pub(crate) fn admits(&self, list: &Name, name: &Name) -> Result<(), Error> {
-        let hosts = &self.0.hosts;
-        if hosts.all_allowed() {
-            return Ok(());
-        }
-        let scheme = name.scheme().unwrap_or("file").to_ascii_lowercase();
-        if scheme == "file" {
-            let reason = "a list of a server names a file of this machine, which is not read unless private links are allowed";
-            return Err(Error::refused(name.clone(), reason));
-        }
-        // Of other schemes an address would be taken for a name.
-        let rest = name.url().and_then(|url| url.split_once("://"));
-        let url = rest.and_then(|(_, rest)| Url::parse(&format!("http://{rest}")).ok());
-        match url.filter(|_| WITH_HOSTS.contains(&&*scheme)) {
-            Some(url) if !hosts.is_private(&url_of(list)?) && !hosts.may_link(&url) => {
-                let host = url.host_str().unwrap_or_default().to_owned();
-                Err(Error::refused(name.clone(), Private(host).to_string()))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The links of a page, while it loads.
     fn links(&self, page: &Name, selector: &str) -> Entries {
         let (servers, name) = (Arc::clone(&self.0), page.clone());
@@ -158,7 +130,7 @@ impl Servers {
         headers: HeaderMap,
     ) -> Result<Response, Error> {
         let request = self.client(bodies, name)?.request(method, url_of(name)?).headers(headers);
-        answered(name, self.answer_max, request.send(), broken).await
+        answered(name, self.answer_max, request.send(), unanswered).await
     }
 
     async fn stat(&self, name: &Name) -> Result<Entry, Error> {
@@ -228,7 +200,7 @@ impl Servers {
         let headers = fields(headers);
         let range = cover.range.clone();
         let of = name.clone();
-        let bytes = response.bytes_stream().map_err(move |error| broken(&of, &error));
+        let bytes = response.bytes_stream().map_err(move |error| unanswered(&of, &error));
         let bytes = covered(name.clone(), bytes, cover);
         Ok(Reading { entry: now, range, headers, bytes })
     }
@@ -255,7 +227,7 @@ impl Servers {
         let written_in = charset(kind).and_then(Encoding::for_label_no_replacement);
         let base = Base::of_page(&asked, response.url().clone(), Arc::clone(&self.hosts));
         let of = name.clone();
-        let bytes = response.bytes_stream().map_err(move |error| broken(&of, &error));
+        let bytes = response.bytes_stream().map_err(move |error| unanswered(&of, &error));
         let body = unless_silent(name.clone(), self.answer_max, bytes);
         Ok(Opened { base, written_in, body })
     }
@@ -431,26 +403,6 @@ mod tests {
         ] {
             assert_eq!(unquoted(&Name::from(pattern)), plain.map(Name::from), "{pattern}");
         }
-    }
-
-    #[test]
-    fn a_list_of_a_server_leads_where_its_pages_do() {
-        let admits = |web: &Web, list: &str, name: &str| {
-            web.admits(&Name::from(list), &Name::from(name)).is_ok()
-        };
-        let web = Web::new(false, Duration::from_secs(1));
-        let (public, private) = ("https://h.example/list", "http://10.0.0.1/list");
-        for name in ["/etc/passwd", "a", "file:///a", "FILE:///a"] {
-            assert!(!admits(&web, public, name) && !admits(&web, private, name), "{name}");
-        }
-        for name in ["http://127.0.0.1/", "sftp://me@10.0.0.2:22/a", "WebDAV://printer.local/a"] {
-            assert!(!admits(&web, public, name) && admits(&web, private, name), "{name}");
-        }
-        for name in ["https://o.example/a", "sftp://o.example/a", "s3://local/a", "gs://b/a"] {
-            assert!(admits(&web, public, name) && admits(&web, private, name), "{name}");
-        }
-        let all = Web::new(true, Duration::from_secs(1));
-        assert!(admits(&all, public, "/etc/passwd") && admits(&all, public, "http://10.0.0.1/"));
     }
 
     #[test]

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqwest::dns::{Addrs, Resolve, Resolving};
 use url::{Host, Url};
 
+use crate::{Error, Name};
+
 /// Hosts that are remembered. A page that never ends could name more, which
 /// are then not followed.
 const HOSTS_MAX: usize = 1 << 16;
@@ -22,9 +24,21 @@ const PRIVATE_ENDINGS: [&str; 5] = ["localhost", "local", "internal", "home.arpa
 
 /// What is known of the hosts that a process has heard of.
 #[derive(Debug, Default)]
-pub(super) struct Hosts {
+pub(crate) struct Hosts {
     known: Mutex<HashMap<Box<str>, Known>>,
     all_allowed: bool,
+}
+
+/// Schemes of names that have a host which is connected to.
+const WITH_HOSTS: [&str; 10] =
+    ["http", "https", "webdav", "webdavs", "dav", "davs", "sftp", "hdfs", "webhdfs", "swebhdfs"];
+
+/// The server of a name, if that is a host which is connected to.
+fn server(name: &Name) -> Option<Url> {
+    let scheme = name.scheme()?.to_ascii_lowercase();
+    let (_, rest) = name.url()?.split_once("://").filter(|_| WITH_HOSTS.contains(&&*scheme))?;
+    // Of other schemes an address would be taken for a name.
+    Url::parse(&format!("http://{rest}")).ok()
 }
 
 /// How a host was heard of, and what its name resolved to.
@@ -52,17 +66,17 @@ impl Known {
 
 impl Hosts {
     /// With private addresses allowed to every host, or to those that were told.
-    pub(super) fn new(all_allowed: bool) -> Self {
+    pub(crate) fn new(all_allowed: bool) -> Self {
         Self { known: Mutex::default(), all_allowed }
     }
 
     /// The caller named this URL itself.
-    pub(super) fn told(&self, url: &Url) {
+    pub(crate) fn told(&self, url: &Url) {
         self.note(url, |known| known.by = By::Caller);
     }
 
     /// Whether what answers there is in a private network, as far as is known.
-    pub(super) fn is_private(&self, url: &Url) -> bool {
+    pub(crate) fn is_private(&self, url: &Url) -> bool {
         match url.host() {
             Some(Host::Ipv4(address)) => is_private(address.into()),
             Some(Host::Ipv6(address)) => is_private(address.into()),
@@ -75,14 +89,33 @@ impl Hosts {
     }
 
     /// Whether a public page may name this URL; if so, it is watched when it is resolved.
-    pub(super) fn may_link(&self, url: &Url) -> bool {
+    pub(crate) fn may_link(&self, url: &Url) -> bool {
         self.all_allowed
             || !self.is_private(url) && self.note(url, |known| known.by = known.by.max(By::Page))
     }
 
     /// Whether everything may be linked from everywhere.
-    pub(super) fn all_allowed(&self) -> bool {
+    pub(crate) fn all_allowed(&self) -> bool {
         self.all_allowed
+    }
+
+    /// Whether a list that a server gave may hold this name: by the same rule as a link of its pages.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if not.
+    pub(crate) fn admits(&self, list: &Name, name: &Name) -> Result<(), Error> {
+        let Some(server) = server(list).filter(|_| !self.all_allowed) else { return Ok(()) };
+        if name.scheme().is_none_or(|scheme| scheme.eq_ignore_ascii_case("file")) {
+            let reason = "a list of a server names a file of this machine, which is not read unless private links are allowed";
+            return Err(Error::refused(name.clone(), reason));
+        }
+        match self::server(name) {
+            Some(url) if !self.is_private(&server) && !self.may_link(&url) => {
+                let host = url.host_str().unwrap_or_default().to_owned();
+                Err(Error::refused(name.clone(), Private(host).to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// False if there is no room to note it.
@@ -133,11 +166,11 @@ impl Hosts {
 #[error(
     "{0} is in a private network, which links of public pages and lists are not followed to unless private links are allowed"
 )]
-pub(super) struct Private(pub(super) String);
+pub(crate) struct Private(pub(crate) String);
 
 /// Resolves names by the system, and keeps those in that [`Hosts`] allows.
 #[derive(Debug)]
-pub(super) struct Resolver(pub(super) Arc<Hosts>);
+pub(crate) struct Resolver(pub(crate) Arc<Hosts>);
 
 impl Resolve for Resolver {
     fn resolve(&self, name: reqwest::dns::Name) -> Resolving {
@@ -160,7 +193,7 @@ fn is_private_name(name: &str) -> bool {
 
 /// Whether an address is of this machine, of a network that is not routed
 /// publicly, or of no host at all (IANA's special-purpose registries).
-pub(super) fn is_private(address: IpAddr) -> bool {
+pub(crate) fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_private_v4(address),
         IpAddr::V6(address) => is_private_v6(address),
@@ -265,6 +298,37 @@ mod tests {
             assert!(hosts.may_link(&url(public)), "{public}");
         }
         assert!(Hosts::new(true).may_link(&url("http://127.0.0.1/")));
+    }
+
+    #[test]
+    fn a_list_of_a_server_leads_where_its_pages_do() {
+        let admits = |hosts: &Hosts, list: &str, name: &str| {
+            hosts.admits(&Name::from(list), &Name::from(name)).is_ok()
+        };
+        let hosts = Hosts::new(false);
+        for [public, private] in [
+            ["https://h.example/list", "http://10.0.0.1/list"],
+            ["webdavs://h.example/list", "WebDAV://me@nas.local/list"],
+        ] {
+            for name in ["/etc/passwd", "a", "file:///a", "FILE:///a"] {
+                assert!(!admits(&hosts, public, name) && !admits(&hosts, private, name), "{name}");
+            }
+            for name in ["http://127.0.0.1/", "sftp://me@10.0.0.2:22/a", "WebDAV://printer.local/a"]
+            {
+                assert!(!admits(&hosts, public, name) && admits(&hosts, private, name), "{name}");
+            }
+            for name in ["https://o.example/a", "sftp://o.example/a", "s3://local/a", "gs://b/a"] {
+                assert!(admits(&hosts, public, name) && admits(&hosts, private, name), "{name}");
+            }
+        }
+        for list in ["s3://bucket/list", "gs://bucket/list", "az://box/list", "list"] {
+            assert!(
+                admits(&hosts, list, "a") && admits(&hosts, list, "http://127.0.0.1/"),
+                "{list}"
+            );
+        }
+        let (all, list) = (Hosts::new(true), "https://h.example/list");
+        assert!(admits(&all, list, "/etc/passwd") && admits(&all, list, "http://10.0.0.1/"));
     }
 
     #[test]
