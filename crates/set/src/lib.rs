@@ -45,6 +45,7 @@ mod options;
 mod order;
 mod roster;
 mod set;
+mod source;
 mod spec;
 mod wait;
 

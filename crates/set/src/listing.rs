@@ -240,7 +240,7 @@ impl Wake for Waiting {
 }
 
 /// Calls what may call itself for each of the lists that a list is made of.
-fn with_stack<T>(call: impl FnOnce() -> T) -> T {
+pub(crate) fn with_stack<T>(call: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, call)
 }
 

@@ -16,6 +16,7 @@ use crate::comparing::Comparing;
 use crate::listing::Listing;
 use crate::member::{Member, MemberError};
 use crate::options::{Duplicates, Order, SetOptions};
+use crate::source::Source;
 use crate::wait::wait;
 use crate::{Cursor, Spec, algebra, order};
 
@@ -31,7 +32,7 @@ use crate::{Cursor, Spec, algebra, order};
 pub struct Set {
     engine: Engine,
     options: SetOptions,
-    source: Arc<dyn Fn() -> Entries + Send + Sync>,
+    source: Source,
     listing: Arc<Listing>,
     feed: OnceLock<Feed>,
     taken: Mutex<Vec<u32>>,
@@ -87,7 +88,18 @@ impl Set {
         source: Arc<dyn Fn() -> Entries + Send + Sync>,
         options: SetOptions,
     ) -> Self {
-        let listing = Listing::new(source());
+        let source = Source::new(source);
+        let listing = source.listing();
+        Self::listed_by(engine, source, listing, options)
+    }
+
+    /// With the names of `listing`, and those that `source` gives when it is evaluated anew.
+    fn listed_by(
+        engine: &Engine,
+        source: Source,
+        listing: Arc<Listing>,
+        options: SetOptions,
+    ) -> Self {
         Self {
             engine: engine.clone(),
             options,
@@ -220,19 +232,23 @@ impl Set {
     where
         P: Fn(&Entry) -> bool + Send + Sync + 'static,
     {
-        let (listing, predicate) = (Arc::clone(&self.listing), Arc::new(predicate));
+        let predicate = Arc::new(predicate);
         let clock = self.engine.costs().clock().clone();
-        let source = move || {
+        let chosen = move |of: &Arc<Listing>| {
             let predicate = Arc::clone(&predicate);
-            algebra::subset(&listing, clock.clone(), move |entry| predicate(entry))
+            algebra::subset(of, clock.clone(), move |entry| predicate(entry))
         };
-        Self::from_source(&self.engine, Arc::new(source), self.options.clone())
+        let listing = Listing::new(chosen(&self.listing));
+        let of = self.source.clone();
+        let source = Source::new(Arc::new(move || chosen(&of.listing())));
+        Self::listed_by(&self.engine, source, listing, self.options.clone())
     }
 
     fn made_of(&self, other: &Self, join: fn(&Arc<Listing>, &Arc<Listing>) -> Entries) -> Self {
-        let (left, right) = (Arc::clone(&self.listing), Arc::clone(&other.listing));
-        let source = move || join(&left, &right);
-        Self::from_source(&self.engine, Arc::new(source), self.options.clone())
+        let listing = Listing::new(join(&self.listing, &other.listing));
+        let (left, right) = (self.source.clone(), other.source.clone());
+        let source = Source::new(Arc::new(move || join(&left.listing(), &right.listing())));
+        Self::listed_by(&self.engine, source, listing, self.options.clone())
     }
 
     /// Whether a name is a member; waits for the listing to meet it, or to end.
@@ -353,10 +369,13 @@ impl Set {
         taken.iter().map(|&index| Name::new(known.name(index as usize))).collect()
     }
 
-    /// The same specs evaluated anew: a new set, from the beginning.
+    /// The same specs evaluated anew, those of the sets that it is made of, too: a new set, from the
+    /// beginning.
     #[must_use]
     pub fn rewind(&self) -> Self {
-        Self::from_source(&self.engine, Arc::clone(&self.source), self.options.clone())
+        let source = self.source.clone();
+        let listing = source.listing();
+        Self::listed_by(&self.engine, source, listing, self.options.clone())
     }
 
     /// The engine that brings its members near.

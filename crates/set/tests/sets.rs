@@ -184,6 +184,7 @@ fn sets_of_sets_have_no_depth_that_ends_the_process() {
     assert_eq!(made(|set, _| set.subset(|_| true)).iter().count(), 2);
     assert_eq!(made(|set, all| all.difference(set)).size(), 2);
     drop(deep(DEPTH_UNASKED, Set::union));
+    drop(made(Set::union).rewind());
 }
 
 #[test]
@@ -526,6 +527,33 @@ fn once_a_member_always_a_member_and_rewinding_looks_again() {
     fs::write(folder.path().join("b"), "b").expect("there is room");
     assert_eq!(contents(&set), ["a"]);
     assert_eq!(contents(&set.rewind()), ["a", "b"]);
+}
+
+#[test]
+fn rewinding_looks_again_at_what_a_set_is_made_of() {
+    let folder = folder(&["a1", "b1"]);
+    let engine = engine();
+    let open = |pattern| set(&engine, &folder, pattern, SetOptions::default());
+    let (a, ones) = (open("a*"), open("*1"));
+    let made = [
+        a.union(&ones),
+        a.intersection(&ones),
+        ones.difference(&a),
+        ones.subset(|entry| entry.name.file_name() != b"b1"),
+        ones.subset(|_| true).intersection(&a.union(&ones)),
+    ];
+    let sizes = || made.each_ref().map(Set::size);
+    assert_eq!(sizes(), [2, 1, 1, 1, 2]);
+    for name in ["a2", "a3-1", "c1"] {
+        fs::write(folder.path().join(name), name).expect("there is room");
+    }
+    let anew = made.each_ref().map(|set| contents(&set.rewind()));
+    assert_eq!(anew[0], ["a1", "a2", "a3-1", "b1", "c1"]);
+    assert_eq!(anew[1], ["a1", "a3-1"]);
+    assert_eq!(anew[2], ["b1", "c1"]);
+    assert_eq!(anew[3], ["a1", "a3-1", "c1"]);
+    assert_eq!(anew[4], ["a1", "a3-1", "b1", "c1"]);
+    assert_eq!(sizes(), [2, 1, 1, 1, 2], "what was opened before is as it was");
 }
 
 #[test]
