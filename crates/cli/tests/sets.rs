@@ -178,6 +178,50 @@ fn cat_keeps_the_order_of_the_operands_and_goes_on_after_what_is_missing() {
 }
 
 #[test]
+fn an_order_that_was_taken_is_written_down_and_can_be_taken_again() {
+    let ground = ground();
+    let cat = |args: &[&str]| stdout(&ground.run(&[&["cat"], args].concat()));
+    let specs = ["b.txt", "d/c.txt", "a.txt"];
+    let by_name = "in a.txt\nin b.txt\nin d/c.txt\n";
+    assert_eq!(cat(&[&["--order=name"], &specs[..]].concat()), by_name);
+    assert_eq!(cat(&[&["--ordered", "--order", "name"], &specs[..]].concat()), by_name);
+    let listed = "in b.txt\nin d/c.txt\nin a.txt\n";
+    assert_eq!(cat(&[&["--order=name", "--ordered"], &specs[..]].concat()), listed);
+    ground.create("long.txt", "the longest of all\n");
+    let by_rank = ["--order=rank", "--rank=largest", "a.txt", "d/c.txt", "long.txt"];
+    assert_eq!(cat(&by_rank), "the longest of all\nin d/c.txt\nin a.txt\n");
+    let unranked = ground.run(&["cat", "--order=rank", "a.txt"]);
+    assert_eq!((unranked.status.code(), stdout(&unranked).as_str()), (Some(2), ""));
+
+    cat(&["--record-order=taken", "d/c.txt", "missing", "a.txt"]);
+    assert_eq!(fs::read(ground.path().join("taken")).unwrap(), b"d/c.txt\0a.txt\0");
+    let replayed = "in d/c.txt\nin a.txt\nin b.txt\n";
+    assert_eq!(cat(&["--replay-order=taken", "[ab].txt", "d/*"]), replayed);
+    let each = ["each", "--replay-order=taken", "--record-order=taken", "-j3", "[ab].txt", "d/*"];
+    let each = ground.run(&[&each[..], &["--", "sh", "-c", "cat \"$1\"", "sh"]].concat());
+    assert_eq!(stdout(&each), replayed, "{}", stderr(&each));
+    let all = fs::read(ground.path().join("taken")).unwrap();
+    assert_eq!(all, b"d/c.txt\0a.txt\0b.txt\0", "{}", stderr(&each));
+    ground.create("lines", "b.txt\nd/c.txt\n");
+    assert_eq!(
+        cat(&["--replay-order", "lines", "a.txt", "d/*", "b.txt"]),
+        "in b.txt\nin d/c.txt\nin a.txt\n"
+    );
+
+    for (flag, said) in [
+        ("--replay-order=none", "--replay-order none: No such file or directory"),
+        ("--record-order=none/taken", "--record-order none/taken: No such file or directory"),
+        ("--record-order=/dev/full", "--record-order /dev/full: No space left on device"),
+    ] {
+        for (command, rest) in [("cat", &[][..]), ("each", &["--", "cat"])] {
+            let output = ground.run(&[&[command, flag, "a.txt"], rest].concat());
+            assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{flag}");
+            assert_eq!(stderr(&output), format!("nearfirst {command}: {said}\n"));
+        }
+    }
+}
+
+#[test]
 fn cat_ends_quietly_when_nobody_reads() {
     let ground = Ground::new();
     ground.create("large", vec![b'x'; 8 << 20]);

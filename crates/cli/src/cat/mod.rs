@@ -10,7 +10,8 @@ use nearfirst::{Member, MemberError};
 
 use crate::outcome;
 use crate::sets::decompress::Decompressor;
-use crate::sets::flags::{OrderFlags, SetFlags};
+use crate::sets::flags::SetFlags;
+use crate::sets::order::ReadOrderFlags;
 use crate::sets::{self, Sets, Tally, progress};
 use crate::stdout::Unbuffered;
 
@@ -20,7 +21,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 const LONG_ABOUT: &str = "\
 Write the bytes of objects to stdout, while the next are fetched
 
-Each member comes whole and by itself, in the order of the operands unless --unordered is given. \
+Each member comes whole and by itself, in the order of the operands unless another is asked for. \
 A large one is written while the rest of it is on its way: if that breaks, what was written \
 stays written; how much that is, is said on stderr, and the exit code is 1.
 
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     decompress: bool,
 
     #[command(flatten)]
-    order: OrderFlags,
+    order: ReadOrderFlags,
 
     #[command(flatten)]
     set: SetFlags,
@@ -60,17 +61,22 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(sets) => sets,
         Err(error) => return outcome::cannot_begin(&error),
     };
+    let (options, mut record) = match args.order.begin(true) {
+        Ok(begun) => begun,
+        Err(error) => return outcome::cannot_begin(&error),
+    };
     let specs = sets.specs(&args.specs);
-    let set = Arc::new(sets.set_to_read(specs, args.order.set_options(true)));
+    let set = Arc::new(sets.set_to_read(specs, options));
     let tally = Arc::new(Tally::default());
     let shown = progress::show(&set, &tally);
     let decompressor = args.decompress.then(Decompressor::default);
     let mut out = Unbuffered::lock();
     let mut written = Ok(());
     for member in &*set {
-        let result = member
-            .map_err(Trouble::Member)
-            .and_then(|member| write(member, decompressor.as_ref(), &mut out, &tally));
+        let result = member.map_err(Trouble::Member).and_then(|member| {
+            record.note(member.name()).map_err(Trouble::Record)?;
+            write(member, decompressor.as_ref(), &mut out, &tally)
+        });
         match result {
             Ok(()) => tally.done(),
             Err(Trouble::Member(error)) => {
@@ -87,6 +93,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                 written = Err(error);
                 break;
             }
+            Err(Trouble::Record(error)) => return outcome::cannot_begin(&error),
         }
     }
     drop(shown);
@@ -108,6 +115,8 @@ enum Trouble {
         written: u64,
     },
     Output(io::Error),
+    /// The order cannot be written down any more.
+    Record(anyhow::Error),
 }
 
 impl Trouble {

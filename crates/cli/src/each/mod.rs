@@ -16,11 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use clap::ValueHint;
-use nearfirst::{Member, MemberError, Set};
+use nearfirst::{Member, MemberError, Order, Set};
 use rustix::io::Errno;
 
-use crate::sets::flags::{JobFlags, OrderFlags, SetFlags};
+use crate::sets::flags::{JobFlags, SetFlags};
 use crate::sets::local::Folder;
+use crate::sets::order::{OrderRecord, ReadOrderFlags};
 use crate::sets::{self, Sets, Tally, progress};
 use crate::{human, messages, outcome};
 
@@ -71,7 +72,7 @@ pub(crate) struct Args {
     halt_on_error: bool,
 
     #[command(flatten)]
-    order: OrderFlags,
+    order: ReadOrderFlags,
 
     #[command(flatten)]
     set: SetFlags,
@@ -96,12 +97,16 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(children) => children,
         Err(error) => return outcome::cannot_begin(&error.into()),
     };
+    let (options, record) = match args.order.begin(false) {
+        Ok(begun) => begun,
+        Err(error) => return outcome::cannot_begin(&error),
+    };
+    let is_ordered = options.order != Order::Ready;
     let specs = sets.specs(&args.specs);
-    let set = Arc::new(sets.set_to_read(specs, args.order.set_options(false)));
+    let set = Arc::new(sets.set_to_read(specs, options));
     let tally = Arc::new(Tally::default());
     // Commands that write by themselves would write into the line.
     let shown = (!args.no_group).then(|| progress::show_beside_output(&set, &tally));
-    let is_ordered = args.order.is_ordered(false);
     let each = Each {
         words: Words::new(&args.command),
         halts: args.halt_on_error,
@@ -109,7 +114,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         children,
         printer: Printer::new(is_ordered),
         tally: &tally,
-        next: Mutex::new(0),
+        next: Mutex::new((0, record)),
         stops: AtomicBool::new(false),
         cannot_go_on: AtomicBool::new(false),
         workers: AtomicUsize::new(1),
@@ -132,8 +137,9 @@ struct Each<'a> {
     children: Children,
     printer: Printer,
     tally: &'a Tally,
-    /// The number of the next member: held while it is waited for, so that numbers are in order.
-    next: Mutex<u64>,
+    /// The number of the next member, and where the order is written down: held while it is waited for, so
+    /// that numbers are in order.
+    next: Mutex<(u64, OrderRecord)>,
     /// Nothing more is begun.
     stops: AtomicBool,
     /// The command itself cannot be run, or there is no place for copies.
@@ -179,8 +185,15 @@ impl Each<'_> {
             return None;
         }
         let member = set.next()?;
-        *next += 1;
-        Some((*next - 1, member))
+        let (number, record) = &mut *next;
+        if let Ok(member) = &member
+            && let Err(error) = record.note(member.name())
+        {
+            self.ends(error);
+            return None;
+        }
+        *number += 1;
+        Some((*number - 1, member))
     }
 
     /// Runs the command on a member; returns what it wrote, where that is kept.

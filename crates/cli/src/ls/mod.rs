@@ -11,8 +11,9 @@ use std::process::ExitCode;
 use clap::{ValueEnum, ValueHint};
 use nearfirst::{Entry, Kind, Name, Set, Spec};
 
-use crate::sets::flags::{JobFlags, OrderFlags, SetFlags};
+use crate::sets::flags::{JobFlags, SetFlags};
 use crate::sets::listing::{self, Item};
+use crate::sets::order::OrderFlags;
 use crate::sets::{self, Sets};
 use crate::{human, json, messages, outcome};
 

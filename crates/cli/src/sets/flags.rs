@@ -4,15 +4,15 @@ use std::ffi::OsStr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::bail;
+use clap::Args;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
-use clap::{Args, ValueEnum};
 use nearfirst::{
-    Bindings, EngineOptions, Entry, Kind, Limits, Local, Order, Permissions, Rank, SetOptions,
-    StorageOptions, Stores, StoresOptions,
+    Bindings, EngineOptions, Kind, Limits, Local, Permissions, StorageOptions, Stores,
+    StoresOptions,
 };
 use rustix::fs::{Access, access};
 
@@ -204,65 +204,6 @@ impl JobFlags {
 
     pub(crate) fn jobs(&self) -> usize {
         self.jobs.map_or_else(processors, NonZeroUsize::get)
-    }
-}
-
-/// Which members come first.
-#[derive(Args, Debug, Clone)]
-pub(crate) struct OrderFlags {
-    /// In the order of the operands, and of each as it is listed
-    ///
-    /// What comes later is fetched meanwhile; one slow member holds up all behind it.
-    #[arg(long, overrides_with = "unordered")]
-    ordered: bool,
-
-    /// What is ready first
-    #[arg(long, overrides_with = "ordered")]
-    unordered: bool,
-
-    /// Of what is ready, which first: a hint, never a reason to wait
-    #[arg(long, value_enum, value_name = "WHICH")]
-    rank: Option<RankFlag>,
-}
-
-impl OrderFlags {
-    /// Whether the order of the operands is asked for, or `default` if nothing is.
-    pub(crate) fn is_ordered(&self, default: bool) -> bool {
-        (default || self.ordered) && !self.unordered
-    }
-
-    pub(crate) fn set_options(&self, ordered_by_default: bool) -> SetOptions {
-        let order = if self.is_ordered(ordered_by_default) { Order::Listed } else { Order::Ready };
-        SetOptions { order, rank: self.rank.map(RankFlag::rank), ..SetOptions::default() }
-    }
-}
-
-/// `--rank`.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-enum RankFlag {
-    /// The smallest
-    Smallest,
-    /// The largest
-    Largest,
-    /// The one changed last
-    Newest,
-    /// The one not changed for longest
-    Oldest,
-}
-
-impl RankFlag {
-    fn rank(self) -> Rank {
-        let size = |entry: &Entry| entry.likely_size().unwrap_or(0) as f64;
-        let age = |entry: &Entry| {
-            let since = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-            since.map_or(0.0, |since| since.as_secs_f64())
-        };
-        match self {
-            Self::Smallest => Arc::new(move |entry| -size(entry)),
-            Self::Largest => Arc::new(size),
-            Self::Newest => Arc::new(age),
-            Self::Oldest => Arc::new(move |entry| -age(entry)),
-        }
     }
 }
 

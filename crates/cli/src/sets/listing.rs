@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Engine, Entry, Error, Set, Sled, describe};
+use nearfirst::{Engine, Entries, Entry, Error, Set, Sled, Stores, describe};
 
 use super::Sets;
 use super::looks::Looks;
@@ -72,6 +72,26 @@ pub(crate) fn looked_up(
         }
     });
     several(sets.engine(), asked.collect(), at_once)
+}
+
+/// The same entries with the sizes and times that listing left open, as far as they can be known.
+pub(crate) fn known(stores: Arc<Stores>, entries: Entries) -> Entries {
+    let known = entries.map(move |entry| {
+        let stores = Arc::clone(&stores);
+        async move {
+            let entry = entry?;
+            if entry.likely_size().is_some() && entry.modified.is_some() {
+                return Ok(entry);
+            }
+            let told = match stores.of(&entry.name) {
+                Ok(store) => store.stat(&entry.name).await,
+                Err(error) => Err(error),
+            };
+            // What is wrong with it is told when it is read.
+            Ok(told.unwrap_or(entry))
+        }
+    });
+    known.buffered(ASKED_AT_ONCE).boxed()
 }
 
 /// Entries with where their parts are and what those cost.

@@ -10,6 +10,7 @@ pub(crate) mod interrupt;
 pub(crate) mod listing;
 pub(crate) mod local;
 pub(crate) mod looks;
+pub(crate) mod order;
 pub(crate) mod patience;
 pub(crate) mod progress;
 pub(crate) mod recall;
@@ -188,11 +189,20 @@ impl Sets {
         recall: fn(Recalls, Entries, Turn) -> Entries,
     ) -> Set {
         let set = self.open_set(specs, options.clone());
-        let Some(recalls) = self.recalls.clone() else { return set };
+        let (recalls, is_ranked) = (self.recalls.clone(), options.order == Order::Rank);
+        if recalls.is_none() && !is_ranked {
+            return set;
+        }
         let turn = if options.order == Order::Listed { Turn::Listed } else { Turn::Ready };
+        let stores = Arc::clone(self.engine.stores());
         let source = move || {
-            let entries = set.entries().map(|entry| entry.map_err(|error| error.again()));
-            recall(recalls.clone(), entries.boxed(), turn)
+            let entries = set.entries().map(|entry| entry.map_err(|error| error.again())).boxed();
+            let entries =
+                if is_ranked { listing::known(Arc::clone(&stores), entries) } else { entries };
+            match recalls.clone() {
+                Some(recalls) => recall(recalls, entries, turn),
+                None => entries,
+            }
         };
         Set::from_source(&self.engine, Arc::new(source), options)
     }

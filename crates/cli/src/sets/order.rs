@@ -1,0 +1,185 @@
+//! In what order members come: as flags ask for it, and where it is written down.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use anyhow::anyhow;
+use clap::{Args, ValueEnum, ValueHint};
+use nearfirst::{Entry, Name, Order, Rank, SetOptions};
+use set::Names;
+
+use crate::{human, messages};
+
+/// Which members come first.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct OrderFlags {
+    /// In the order of the operands, and of each as it is listed
+    ///
+    /// What comes later is fetched meanwhile; one slow member holds up all behind it.
+    #[arg(long, overrides_with = "unordered")]
+    ordered: bool,
+
+    /// What is ready first
+    #[arg(long, overrides_with = "ordered")]
+    unordered: bool,
+
+    /// Of what is ready, which first: a hint, never a reason to wait
+    ///
+    /// By what listing tells, which of files of this machine is neither size nor time.
+    #[arg(long, value_enum, value_name = "WHICH")]
+    rank: Option<RankFlag>,
+}
+
+impl OrderFlags {
+    pub(crate) fn set_options(&self, ordered_by_default: bool) -> SetOptions {
+        let is_ordered = (ordered_by_default || self.ordered) && !self.unordered;
+        let order = if is_ordered { Order::Listed } else { Order::Ready };
+        SetOptions { order, rank: self.rank.map(RankFlag::rank), ..SetOptions::default() }
+    }
+}
+
+/// In what order members are read, and where it is written down.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ReadOrderFlags {
+    #[command(flatten)]
+    flags: OrderFlags,
+
+    /// In this order: what is ready first, as listed, by name, or by --rank
+    #[arg(
+        long, value_enum, value_name = "ORDER", requires_if("rank", "rank"),
+        overrides_with_all = ["ordered", "unordered"]
+    )]
+    order: Option<OrderFlag>,
+
+    /// Write the names in the order in which the objects came to FILE
+    ///
+    /// Each as it comes, ended by NUL; those that could not be read are left out. What FILE held is lost.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    record_order: Option<PathBuf>,
+
+    /// In the order of the names in FILE, as --record-order wrote them; then others, as listed
+    ///
+    /// Nothing comes before all names are known. Names end with NUL, or are one a line. The two may name
+    /// the same FILE.
+    #[arg(
+        long, value_name = "FILE", value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["order", "ordered", "unordered", "rank"]
+    )]
+    replay_order: Option<PathBuf>,
+}
+
+impl ReadOrderFlags {
+    /// How a set is opened, and where its order is written down.
+    ///
+    /// # Errors
+    /// An order to be replayed that cannot be read, or a file for one that cannot be made.
+    pub(crate) fn begin(
+        &self,
+        ordered_by_default: bool,
+    ) -> anyhow::Result<(SetOptions, OrderRecord)> {
+        let mut options = self.flags.set_options(ordered_by_default);
+        if let Some(path) = &self.replay_order {
+            let names = recorded(path).map_err(|why| refused("--replay-order", path, &why))?;
+            options.order = Order::Replay(names);
+        } else if let Some(order) = self.order {
+            options.order = order.order();
+        }
+        // Not before it was read: it may be the same file.
+        let open = |path: &PathBuf| match File::create(path) {
+            Ok(file) => Ok((path.clone(), file)),
+            Err(error) => Err(not_recorded(path, &error)),
+        };
+        let record = self.record_order.as_ref().map(open).transpose()?;
+        Ok((options, OrderRecord(record)))
+    }
+}
+
+/// The names of an order that was written down.
+fn recorded(path: &Path) -> Result<Vec<Name>, String> {
+    let bytes = fs::read(path).map_err(|error| messages::reason(&error))?;
+    let mut names = Names::default();
+    let mut order = names.of(&bytes)?;
+    order.extend(names.last());
+    Ok(order)
+}
+
+/// The order in which members come, as it is written down.
+#[derive(Debug)]
+pub(crate) struct OrderRecord(Option<(PathBuf, File)>);
+
+impl OrderRecord {
+    /// A member came.
+    ///
+    /// # Errors
+    /// It cannot be written down.
+    pub(crate) fn note(&mut self, name: &Name) -> anyhow::Result<()> {
+        let Some((path, file)) = &mut self.0 else { return Ok(()) };
+        // In one write: who breaks the run off finds whole names.
+        let line = [name.as_bytes(), b"\0"].concat();
+        file.write_all(&line).map_err(|error| not_recorded(path, &error))
+    }
+}
+
+fn not_recorded(path: &Path, error: &io::Error) -> anyhow::Error {
+    refused("--record-order", path, &messages::reason(error))
+}
+
+fn refused(flag: &str, path: &Path, why: &str) -> anyhow::Error {
+    anyhow!("{flag} {}: {why}", human::name(path))
+}
+
+/// `--order`.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum OrderFlag {
+    /// What is ready first, as --unordered
+    Ready,
+    /// As listed, as --ordered
+    Listed,
+    /// By name, byte by byte: nothing comes before all names are known
+    Name,
+    /// By --rank, then by name: nothing comes before all sizes and times are known
+    Rank,
+}
+
+impl OrderFlag {
+    fn order(self) -> Order {
+        match self {
+            Self::Ready => Order::Ready,
+            Self::Listed => Order::Listed,
+            Self::Name => Order::Name,
+            Self::Rank => Order::Rank,
+        }
+    }
+}
+
+/// `--rank`.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum RankFlag {
+    /// The smallest
+    Smallest,
+    /// The largest
+    Largest,
+    /// The one changed last
+    Newest,
+    /// The one not changed for longest
+    Oldest,
+}
+
+impl RankFlag {
+    fn rank(self) -> Rank {
+        let size = |entry: &Entry| entry.likely_size().unwrap_or(0) as f64;
+        let age = |entry: &Entry| {
+            let since = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            since.map_or(0.0, |since| since.as_secs_f64())
+        };
+        match self {
+            Self::Smallest => Arc::new(move |entry| -size(entry)),
+            Self::Largest => Arc::new(size),
+            Self::Newest => Arc::new(age),
+            Self::Oldest => Arc::new(move |entry| -age(entry)),
+        }
+    }
+}
