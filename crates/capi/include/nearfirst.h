@@ -29,6 +29,10 @@
 // By rank, the highest first, then by name: nothing comes before all names are known.
 #define NF_ORDER_RANK 3
 
+// The names of `replay` first, in that order, then others as they are listed: nothing comes before
+// all names are known.
+#define NF_ORDER_REPLAY 4
+
 // Members of the same name are one: known before anything is fetched.
 #define NF_SAME_NAME 0
 
@@ -136,6 +140,11 @@ struct nf_set_options {
   void *data;
   // Called when `data` is not used any more, also if the set cannot be opened; may be null.
   nf_release release;
+  // With `NF_ORDER_REPLAY`, and only then: the names to come first, as `nf_set_order_taken` told
+  // them; they are copied.
+  const char *const *replay;
+  // How many there are.
+  size_t replay_count;
 };
 
 // A member that was handed out.
@@ -378,8 +387,9 @@ nf_set nf_set_open(const char *spec);
 // option that is none. With `options` null it opens as by default.
 //
 // The caller's part:
-// `specs` are `count` strings that end with a NUL. `rank`, `data` and
-// `release` may be used from any thread until `release` is called.
+// `specs` are `count` strings that end with a NUL, and `replay` as many as it
+// says. `rank`, `data` and `release` may be used from any thread until
+// `release` is called.
 nf_set nf_set_open_with(const char *const *specs,
                         size_t count,
                         const struct nf_set_options *options);
@@ -423,7 +433,20 @@ int nf_set_iterate_member(nf_set set,
 // `buffer` has room for `capacity` bytes; with a capacity of 0 it may be null.
 int64_t nf_set_member_name(nf_set set, int fd, char *buffer, size_t capacity);
 
+// The name of the `index`-th member that was handed out, from 0 on in the order
+// that they were; members that could not be read are left out. What was handed out
+// before the set began anew is forgotten.
+//
+// Writes at most `capacity` bytes, the NUL among them, and returns the length
+// of the whole name without the NUL; 0 past the last so far; -1 with `errno`:
+// `EBADF` (no such set), `EINVAL` (`buffer` is null).
+//
+// The caller's part:
+// `buffer` has room for `capacity` bytes; with a capacity of 0 it may be null.
+int64_t nf_set_order_taken(nf_set set, uint64_t index, char *buffer, size_t capacity);
+
 // Begins `set` anew: its specs are evaluated again, and every member comes again.
+// So are those of the sets that it was made of, which stay as they are.
 //
 // Calls under way go on with the old one; descriptors that it gave stay known. Returns 0, or -1 with `errno` `EBADF`.
 int nf_set_rewind(nf_set set);

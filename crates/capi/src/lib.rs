@@ -48,9 +48,10 @@ pub use picking::{
     NF_NO_RECORDS, PickId, Piece, nf_pick_finish, nf_pick_init, nf_pick_next, nf_pick_refresh,
 };
 pub use sets::{
-    Member, NF_ORDER_LISTED, NF_ORDER_NAME, NF_ORDER_RANK, NF_ORDER_READY, NF_SAME_CONTENT,
-    NF_SAME_NAME, SetId, SetOptions, nf_set_close, nf_set_iterate, nf_set_iterate_member,
-    nf_set_member_name, nf_set_open, nf_set_open_with, nf_set_rewind,
+    Member, NF_ORDER_LISTED, NF_ORDER_NAME, NF_ORDER_RANK, NF_ORDER_READY, NF_ORDER_REPLAY,
+    NF_SAME_CONTENT, NF_SAME_NAME, SetId, SetOptions, nf_set_close, nf_set_iterate,
+    nf_set_iterate_member, nf_set_member_name, nf_set_open, nf_set_open_with, nf_set_order_taken,
+    nf_set_rewind,
 };
 pub use sleds::{
     DeliveryTime, NF_BEST, NF_COLD, NF_FAR, NF_LINEAR, NF_NEAR, NF_UNKNOWN, Sled, Spread,

@@ -23,6 +23,9 @@ pub const NF_ORDER_LISTED: c_int = 1;
 pub const NF_ORDER_NAME: c_int = 2;
 /// By rank, the highest first, then by name: nothing comes before all names are known.
 pub const NF_ORDER_RANK: c_int = 3;
+/// The names of `replay` first, in that order, then others as they are listed: nothing comes before
+/// all names are known.
+pub const NF_ORDER_REPLAY: c_int = 4;
 
 /// Members of the same name are one: known before anything is fetched.
 pub const NF_SAME_NAME: c_int = 0;
@@ -52,6 +55,11 @@ pub struct SetOptions {
     pub data: *mut c_void,
     /// Called when `data` is not used any more, also if the set cannot be opened; may be null.
     pub release: Release,
+    /// With `NF_ORDER_REPLAY`, and only then: the names to come first, as `nf_set_order_taken` told
+    /// them; they are copied.
+    pub replay: *const *const c_char,
+    /// How many there are.
+    pub replay_count: usize,
 }
 
 /// A member that was handed out.
@@ -92,8 +100,9 @@ pub unsafe extern "C" fn nf_set_open(spec: *const c_char) -> SetId {
 /// option that is none. With `options` null it opens as by default.
 ///
 /// # Safety
-/// `specs` are `count` strings that end with a NUL. `rank`, `data` and
-/// `release` may be used from any thread until `release` is called.
+/// `specs` are `count` strings that end with a NUL, and `replay` as many as it
+/// says. `rank`, `data` and `release` may be used from any thread until
+/// `release` is called.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nf_set_open_with(
     specs: *const *const c_char,
@@ -113,7 +122,8 @@ pub unsafe extern "C" fn nf_set_open_with(
         }
         let private_links = options.map_or(Ok(false), private_links)?;
         let options = match (options, data) {
-            (Some(options), Some(data)) => options_of(options, data)?,
+            // SAFETY: the C caller promises the strings of `replay`.
+            (Some(options), Some(data)) => unsafe { options_of(options, data) }?,
             _ => nearfirst::SetOptions::default(),
         };
         open_sets::insert(Set::open(engine(private_links)?, specs, options))
@@ -205,7 +215,33 @@ pub unsafe extern "C" fn nf_set_member_name(
     })
 }
 
+/// The name of the `index`-th member that was handed out, from 0 on in the order
+/// that they were; members that could not be read are left out. What was handed out
+/// before the set began anew is forgotten.
+///
+/// Writes at most `capacity` bytes, the NUL among them, and returns the length
+/// of the whole name without the NUL; 0 past the last so far; -1 with `errno`:
+/// `EBADF` (no such set), `EINVAL` (`buffer` is null).
+///
+/// # Safety
+/// `buffer` has room for `capacity` bytes; with a capacity of 0 it may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nf_set_order_taken(
+    set: SetId,
+    index: u64,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> i64 {
+    answer(-1, || {
+        let at = usize::try_from(index).unwrap_or(usize::MAX);
+        let name = open_sets::get(set)?.set().taken(at).unwrap_or_else(|| Name::from(""));
+        // SAFETY: the C caller promises the room.
+        unsafe { put_text(buffer, "buffer", capacity, name.as_bytes()) }
+    })
+}
+
 /// Begins `set` anew: its specs are evaluated again, and every member comes again.
+/// So are those of the sets that it was made of, which stay as they are.
 ///
 /// Calls under way go on with the old one; descriptors that it gave stay known. Returns 0, or -1 with `errno` `EBADF`.
 #[unsafe(no_mangle)]
@@ -300,6 +336,21 @@ unsafe fn specs_of(specs: *const *const c_char, count: usize) -> Result<Vec<Spec
     each.collect()
 }
 
+/// # Safety
+/// As of [`options_of`].
+unsafe fn replay_of(options: SetOptions) -> Result<Vec<Name>, Failure> {
+    let SetOptions { replay, replay_count, .. } = options;
+    if replay.is_null() && replay_count > 0 {
+        return Err(null("replay"));
+    }
+    let each = (0..replay_count).map(|at| {
+        // SAFETY: below `replay_count`, for which the caller promises strings.
+        let name = unsafe { string(replay.add(at).read_unaligned(), "a name of replay") }?;
+        Ok(Name::new(name.to_bytes()))
+    });
+    each.collect()
+}
+
 fn no_programs(specs: &[Spec]) -> Result<(), Failure> {
     match specs.iter().find(|spec| matches!(spec, Spec::Program { .. })) {
         None => Ok(()),
@@ -323,12 +374,16 @@ fn private_links(options: SetOptions) -> Result<bool, Failure> {
     }
 }
 
-fn options_of(options: SetOptions, data: Data) -> Result<nearfirst::SetOptions, Failure> {
+/// # Safety
+/// `replay` is null or as many strings as `replay_count` says, each null or ended by a NUL.
+unsafe fn options_of(options: SetOptions, data: Data) -> Result<nearfirst::SetOptions, Failure> {
     let order = match options.order {
         NF_ORDER_READY => Order::Ready,
         NF_ORDER_LISTED => Order::Listed,
         NF_ORDER_NAME => Order::Name,
         NF_ORDER_RANK => Order::Rank,
+        // SAFETY: as promised to this function.
+        NF_ORDER_REPLAY => Order::Replay(unsafe { replay_of(options) }?),
         other => {
             let message = format!("{other} is no order: use one of the NF_ORDER_ numbers");
             return Err(Failure::new(libc::EINVAL, message));

@@ -61,7 +61,7 @@ pub struct Turn {
 
 impl Set {
     /// The set of the names that these specs stand for; in the order of the
-    /// specs if [`Order::Listed`] is asked for, else as they become known.
+    /// specs if [`Order::Listed`] or [`Order::Replay`] is asked for, else as they become known.
     pub fn open(
         engine: &Engine,
         specs: impl IntoIterator<Item = Spec>,
@@ -70,7 +70,8 @@ impl Set {
         let specs: Vec<Spec> = specs.into_iter().collect();
         let stores = Arc::clone(engine.stores());
         let base = Path::new("");
-        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if options.order == Order::Listed {
+        let is_in_order = matches!(options.order, Order::Listed | Order::Replay(_));
+        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if is_in_order {
             Arc::new(move || {
                 let stores = Arc::clone(&stores);
                 let each = stream::iter(specs.clone());
@@ -360,6 +361,13 @@ impl Set {
         &self,
     ) -> impl Stream<Item = Result<Entry, Arc<Error>>> + Send + 'static + use<> {
         self.listing.walk().map(|(_, entry)| entry)
+    }
+
+    /// The name delivered at this place, from 0 on, if so many were.
+    pub fn taken(&self, index: usize) -> Option<Name> {
+        let known = self.listing.known();
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.get(index).map(|&index| Name::new(known.name(index as usize)))
     }
 
     /// The names delivered so far, in the order they were: what [`crate::Order::Replay`] takes.

@@ -223,6 +223,37 @@ static void options_are_kept(void) {
     FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "NF_SAME_");
 }
 
+static void an_order_that_was_taken_is_told_and_can_be_taken_again(void) {
+    static const char *const specs[] = {"files/0[0-2].txt"};
+    const char *const order[] = {"files/02.txt", "files/none.txt", "files/00.txt"};
+    struct nf_set_options options = {.order = NF_ORDER_REPLAY, .replay = order, .replay_count = 3};
+    char name[64], little[4];
+    int fd;
+    nf_set set = nf_set_open_with(specs, 1, &options);
+    CHECK(nf_set_order_taken(set, 0, name, sizeof name) == 0 && name[0] == 0);
+    const int expected[] = {2, 0, 1};
+    for (int i = 0; i < 3; i++) {
+        char file[32];
+        CHECK((fd = nf_set_iterate(set)) > 0 && number_in(fd) == expected[i] && close(fd) == 0);
+        sprintf(file, "files/%02d.txt", expected[i]);
+        CHECK(nf_set_order_taken(set, i, name, sizeof name) == 12 && strcmp(name, file) == 0);
+        CHECK(nf_set_order_taken(set, i + 1, name, sizeof name) == 0);
+    }
+    CHECK(nf_set_order_taken(set, 1, little, sizeof little) == 12 && strcmp(little, "fil") == 0);
+    CHECK(nf_set_order_taken(set, 1, NULL, 0) == 12);
+    FAILS(nf_set_order_taken(set, 1, NULL, 8), -1, EINVAL, "buffer is null");
+    CHECK(nf_set_iterate(set) == 0 && nf_set_rewind(set) == 0);
+    CHECK(nf_set_order_taken(set, 0, name, sizeof name) == 0);
+    CHECK((fd = nf_set_iterate(set)) > 0 && number_in(fd) == 2 && close(fd) == 0);
+    CHECK(nf_set_close(set) == 0);
+    FAILS(nf_set_order_taken(set, 0, name, sizeof name), -1, EBADF, "there is no set");
+    struct nf_set_options bad = {.order = NF_ORDER_REPLAY, .replay_count = 1};
+    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "replay is null");
+    const char *const none[] = {NULL};
+    bad.replay = none;
+    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "a name of replay is null");
+}
+
 static void what_is_wrong_is_an_error(void) {
     int bad[] = {0, -1, INT_MIN, INT_MAX, 77}, calls = 0;
     struct nf_member member;
@@ -325,6 +356,7 @@ int main(void) {
     sets_are_made_of_sets();
     digests_have_every_name_once();
     options_are_kept();
+    an_order_that_was_taken_is_told_and_can_be_taken_again();
     what_is_wrong_is_an_error();
     a_descriptor_is_never_zero();
     threads_share_a_set();
