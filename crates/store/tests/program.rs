@@ -152,6 +152,20 @@ async fn a_program_that_hangs_is_ended_with_all_that_it_started() {
     }
 }
 
+#[tokio::test]
+async fn what_a_program_leaves_behind_ends_with_it() {
+    for (script, ending) in [
+        ("sleep 1000 >/dev/null 2>&1 & echo $!", &[][..]),
+        ("(trap '' TERM; exec sleep 1000 >/dev/null 2>&1) & echo $!; exit 3", &["exit status 3"]),
+    ] {
+        let names = listed(run("/", &["sh", "-c", script])).await;
+        let (pid, others) = names.split_first().expect("it printed a name");
+        assert_eq!(others.len(), ending.len(), "{names:?}");
+        assert!(others.iter().zip(ending).all(|(said, told)| said.contains(told)), "{names:?}");
+        until(|| !runs(&pid[1..])).await;
+    }
+}
+
 #[test]
 fn a_program_does_not_outlive_the_runtime() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

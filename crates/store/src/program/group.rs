@@ -2,16 +2,23 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
+};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::runtime::Handle;
 
 /// A program that was asked to end may tidy up so long.
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
+/// A program that has closed its output has ended a moment later, mostly: how long to look away at
+/// first, and at most.
+const LOOKS_AFTER: Duration = Duration::from_millis(1);
+const LOOKS_AFTER_MAX: Duration = Duration::from_millis(50);
 
 /// The groups that were started and did not end.
 #[derive(Debug, Default)]
@@ -23,6 +30,8 @@ pub(super) struct Running {
 #[derive(Debug, Default)]
 struct Groups {
     alive: HashSet<Pid>,
+    /// Those whose leaders have ended: what these left behind was asked to end.
+    left: HashSet<Pid>,
     /// Nothing is started any more.
     closed: bool,
 }
@@ -33,7 +42,18 @@ impl Running {
     }
 
     fn remove(&self, group: Pid) {
-        self.groups().alive.remove(&group);
+        let mut groups = self.groups();
+        groups.alive.remove(&group);
+        groups.left.remove(&group);
+        drop(groups);
+        self.ended.notify_all();
+    }
+
+    fn leave(&self, group: Pid) {
+        let mut groups = self.groups();
+        groups.alive.remove(&group);
+        groups.left.insert(group);
+        drop(groups);
         self.ended.notify_all();
     }
 
@@ -50,7 +70,7 @@ impl Running {
 
 impl Groups {
     fn signal(&self, signal: Signal) {
-        for &group in &self.alive {
+        for &group in self.alive.union(&self.left) {
             // It may have ended this moment.
             kill_process_group(group, signal).ok();
         }
@@ -101,20 +121,34 @@ impl Group {
         [Signal::TTIN, Signal::TTOU].iter().any(|stops| Some(stops.as_raw()) == signal)
     }
 
-    /// How the leader ended, when it does.
+    /// How the leader ended, when it does; what it left behind ends with it.
     pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
-        let Some((child, group)) = &mut self.leader else {
+        let Some((_, leader)) = &self.leader else {
             return Err(io::Error::other("it was waited for before"));
         };
-        let status = child.wait().await;
-        self.running.remove(*group);
-        self.leader = None;
-        status
+        let (leader, mut pause) = (*leader, LOOKS_AFTER);
+        let looks = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        loop {
+            match waitid(WaitId::Pid(leader), looks) {
+                Ok(Some(ended)) => {
+                    self.running.leave(leader);
+                    self.end();
+                    return Ok(status(&ended));
+                }
+                Ok(None) => tokio::time::sleep(pause).await,
+                // Somebody else waited for it: its number may be another's.
+                Err(error) => {
+                    self.running.remove(leader);
+                    self.leader = None;
+                    return Err(error.into());
+                }
+            }
+            pause = (2 * pause).min(LOOKS_AFTER_MAX);
+        }
     }
-}
 
-impl Drop for Group {
-    fn drop(&mut self) {
+    /// Asks all of the group to end, and has those killed that do not.
+    fn end(&mut self) {
         let Some((child, pid)) = self.leader.take() else { return };
         kill_process_group(pid, Signal::TERM).ok();
         let mut doomed = Doomed(Some((child, pid)), Arc::clone(&self.running));
@@ -125,6 +159,19 @@ impl Drop for Group {
                 child.wait().await.ok();
             }
         });
+    }
+}
+
+fn status(ended: &WaitIdStatus) -> ExitStatus {
+    const CORE: i32 = 0x80;
+    let code = ended.exit_status().map(|code| code << 8);
+    let core = if ended.dumped() { CORE } else { 0 };
+    ExitStatus::from_raw(code.or(ended.terminating_signal()).unwrap_or_default() | core)
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

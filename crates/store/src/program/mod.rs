@@ -36,8 +36,8 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// A program runs in its folder, without a shell and without input; what it
 /// complains of goes where our own complaints go. It starts when the first
 /// name is asked for, waits while none is, and is ended with its process
-/// group when the listing is dropped. How it ended, if not well, is the
-/// listing's last item.
+/// group when the listing is dropped; what it leaves behind in that group ends
+/// with it. How it ended, if not well, is the listing's last item.
 #[derive(Debug)]
 pub struct Programs {
     is_allowed: bool,
