@@ -1,5 +1,8 @@
 //! The engines that the sets of this process share: made when the first set is
 //! opened, of the process that made the first call on sets, and of no fork of it.
+//! When that exits, what lists names for its sets is ended.
+
+#![expect(unsafe_code, reason = "a function is registered with the C library")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -7,10 +10,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use nearfirst::{Bindings, Engine, EngineOptions, Permissions, Stores, StoresOptions};
 
 use crate::costs::costs;
-use crate::error::Failure;
+use crate::error::{Failure, answer};
 
 /// The process that made the first call on sets; 0 before it.
 static OWNER: AtomicU32 = AtomicU32::new(0);
+
+static ENGINES: [OnceLock<Engine>; 2] = [const { OnceLock::new() }; 2];
 
 /// Claims sets for this process.
 ///
@@ -37,7 +42,6 @@ pub(crate) fn own() -> Result<(), Failure> {
 /// # Errors
 /// A configuration that cannot be read, or no threads: another call tries again.
 pub(crate) fn engine(private_links: bool) -> Result<&'static Engine, Failure> {
-    static ENGINES: [OnceLock<Engine>; 2] = [const { OnceLock::new() }; 2];
     static MAKING: Mutex<()> = Mutex::new(());
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let place = &ENGINES[usize::from(private_links)];
@@ -50,7 +54,36 @@ pub(crate) fn engine(private_links: bool) -> Result<&'static Engine, Failure> {
         bindings: Bindings::load()?,
         ..StoresOptions::default()
     };
+    at_exit(end_listings)?;
     let stores = Arc::new(Stores::new(Arc::clone(costs()), &options));
     let engine = Engine::new(stores, Arc::clone(costs()), EngineOptions::default())?;
     Ok(place.get_or_init(|| engine))
+}
+
+/// Has a function called when this process exits.
+///
+/// # Errors
+/// `ENOMEM`.
+fn at_exit(function: extern "C" fn()) -> Result<(), Failure> {
+    static REGISTERED: OnceLock<()> = OnceLock::new();
+    if REGISTERED.get().is_some() {
+        return Ok(());
+    }
+    // SAFETY: a function of this library, which the C library calls before it is unloaded.
+    if unsafe { libc::atexit(function) } != 0 {
+        return Err(Failure::new(libc::ENOMEM, "exit handlers: no memory".to_owned()));
+    }
+    REGISTERED.get_or_init(|| ());
+    Ok(())
+}
+
+/// Ends the programs and the queries that list names: nobody lives to drop the listings.
+extern "C" fn end_listings() {
+    // A fork has the handlers of its parent.
+    if OWNER.load(Ordering::Relaxed) == std::process::id() {
+        answer((), || {
+            ENGINES.iter().filter_map(OnceLock::get).for_each(|one| one.stores().end_listings());
+            Ok(())
+        });
+    }
 }

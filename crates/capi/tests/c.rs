@@ -304,6 +304,18 @@ fn sets_have_no_memory_errors() {
 }
 
 #[test]
+fn exit_ends_the_programs_of_sets_that_are_open() {
+    if !is_there("gcc") {
+        return;
+    }
+    let folder = run(&compiled("tests/c/exits.c", Link::Shared), &[], "exits.run");
+    let Some(folder) = folder else { return };
+    let pid = std::fs::read_to_string(folder.join("pid")).expect("the program was started");
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    assert!(stat.as_ref().map_or(true, |stat| stat.contains(") Z ")), "{stat:?}");
+}
+
+#[test]
 fn a_program_has_names_of_its_own_that_are_also_in_the_library() {
     if is_there("gcc") {
         for link in [Link::Static, Link::AllStatic] {
