@@ -71,6 +71,20 @@ fn one_plan_is_told_where_one_is_asked_for() {
 }
 
 #[test]
+fn a_size_that_is_not_told_is_not_taken_for_none() {
+    let ground = Ground::new();
+    let [file] = &objects(&ground.run(&["sleds", "--json", "/proc/version"]))[..] else {
+        panic!("one")
+    };
+    assert!(file["reason"].as_str().unwrap().contains("does not tell its size"), "{file}");
+    let summary = stdout(&ground.run(&["sleds", "-s", "/proc/version"]));
+    assert!(summary.contains("not known"), "{summary}");
+    let found = ground.run(&["find", "/proc/version", "-latency", "0"]);
+    assert_eq!(stdout(&found), "");
+    assert!(stderr(&found).contains("does not tell its size"), "{}", stderr(&found));
+}
+
+#[test]
 fn what_was_asked_is_counted() {
     let ground = Ground::new();
     ground.create("folder/empty", "");
@@ -186,7 +200,8 @@ fn what_has_no_parts_is_named_and_the_rest_is_done() {
     }
     let text = stdout(&output);
     assert!(text.contains("empty: empty\n"), "{text}");
-    assert!(text.contains("/proc/self/stat: empty\n"), "{text}");
+    let untold = "the kernel does not tell its size: it is made as it is read\n";
+    assert!(text.contains(&format!("/proc/self/stat: {untold}")), "{text}");
     assert!(text.contains("full: 1 B\n"), "{text}");
 }
 

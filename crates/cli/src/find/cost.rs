@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use nearfirst::{Device, Name, Plan, Sled};
+use nearfirst::{Device, Name, Plan, Reason, Sled};
 use rustix::fd::{AsFd as _, AsRawFd as _};
 use rustix::fs::{Statx, StatxFlags};
 use rustix::io::Errno;
@@ -147,11 +147,18 @@ impl Costs {
         };
         let reason = located.reason;
         let sleds = costs.describe(located);
+        stats.asked.add(&sleds);
+        if reason == Some(Reason::SizeUntold) {
+            if self.told.insert((String::new(), Reason::SizeUntold.to_string())) {
+                let (path, why) = (quoted(entry.path), Reason::SizeUntold);
+                messages::note(format_args!("{path}: its cost is unknown, as of its like: {why}"));
+            }
+            return Cost::default();
+        }
         let unknown = sleds.iter().find(|sled| sled.estimate.is_none());
         if let Some(sled) = unknown {
             self.tell_unknown(&sled.device, reason, entry.path);
         }
-        stats.asked.add(&sleds);
         Cost::of(&sleds, self.plan)
     }
 
@@ -165,7 +172,7 @@ impl Costs {
     }
 
     /// Says once per device that a cost is unknown, and why.
-    fn tell_unknown(&mut self, device: &Device, reason: Option<nearfirst::Reason>, path: &[u8]) {
+    fn tell_unknown(&mut self, device: &Device, reason: Option<Reason>, path: &[u8]) {
         let why = reason.map_or_else(
             || match Name::from(device.name()).scheme() {
                 None => "it was never measured; `nearfirst calibrate` does".to_owned(),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use nearfirst::{DeliveryTime, Place, Plan, Sled, delivery_time};
+use nearfirst::{DeliveryTime, Place, Plan, Reason, Sled, delivery_time};
 
 use super::picture::Style;
 use super::tree::Tree;
@@ -25,7 +25,8 @@ pub(super) fn file(
     let shares = Shares::of(report.sleds);
     let size = shares.total();
     if size == 0 {
-        return writeln!(out, "{}: empty\n", human::name(report.path));
+        let why = report.reason.map_or_else(|| "empty".to_owned(), |reason| reason.to_string());
+        return writeln!(out, "{}: {why}\n", human::name(report.path));
     }
     writeln!(out, "{}: {}", human::name(report.path), human::bytes(size))?;
     let parts = report.sleds.iter().map(|sled| (sled.place, sled.length));
@@ -51,11 +52,10 @@ pub(super) fn folder(
     let size = tree.shares.total();
     let files = human::counted(tree.files, "file");
     writeln!(out, "{}: {files}, {}", human::name(path), human::bytes(size))?;
-    if size == 0 {
-        return writeln!(out);
+    if size > 0 {
+        writeln!(out, "{}", style.bar(tree.shares.by_place().into_iter(), size))?;
+        writeln!(out, "{}", legend(&tree.shares, style))?;
     }
-    writeln!(out, "{}", style.bar(tree.shares.by_place().into_iter(), size))?;
-    writeln!(out, "{}", legend(&tree.shares, style))?;
     for (reason, files) in &tree.reasons {
         writeln!(out, "{}: {reason}", human::counted(*files, "file"))?;
     }
@@ -63,7 +63,9 @@ pub(super) fn folder(
         let device = human::name(device.name());
         writeln!(out, "{:>12}  {device}", human::bytes(*bytes))?;
     }
-    delivery(out, &[tree.linear, tree.best], args.plan)?;
+    if size > 0 {
+        delivery(out, &[tree.linear, tree.best], args.plan)?;
+    }
     writeln!(out)
 }
 
@@ -85,7 +87,8 @@ pub(super) fn summary(
 ) -> io::Result<()> {
     let size = tree.shares.total();
     let time = if plan == Some(PlanFlag::Linear) { tree.linear } else { tree.best };
-    let (p50, p90) = match time.known() {
+    let is_untold = tree.reasons.iter().any(|(reason, _)| *reason == Reason::SizeUntold);
+    let (p50, p90) = match time.known().filter(|_| !is_untold) {
         Some(known) => (human::seconds(known.p50), human::seconds(known.p90)),
         None => ("not known".to_owned(), String::new()),
     };

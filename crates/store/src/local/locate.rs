@@ -45,6 +45,9 @@ fn whole_extent(size: u64, device: &Device, place: Place) -> Vec<Extent> {
 fn locate_on(file: BorrowedFd<'_>, size: u64, device: &Device, backing: Backing) -> Located {
     let located = |extents, reason| Located { extents, device: Some(device.clone()), reason };
     let near = || located(whole_extent(size, &Device::memory(), Place::Near), None);
+    if size == 0 && backing == Backing::Pseudo {
+        return located(Vec::new(), Some(Reason::SizeUntold));
+    }
     if size == 0 || matches!(backing, Backing::Memory | Backing::Pseudo) {
         return near();
     }

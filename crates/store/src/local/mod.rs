@@ -140,6 +140,8 @@ pub enum Reason {
     Offline,
     /// The kernel refused to say.
     Refused,
+    /// It is made as it is read, as files of `/proc` are, and how long it will be is not told.
+    SizeUntold,
 }
 
 impl fmt::Display for Reason {
@@ -153,6 +155,7 @@ impl fmt::Display for Reason {
             }
             Self::Offline => "it has a size but no blocks: it seems to be offline",
             Self::Refused => "the kernel does not say what is in memory",
+            Self::SizeUntold => "the kernel does not tell its size: it is made as it is read",
         })
     }
 }
