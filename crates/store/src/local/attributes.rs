@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{self as sysfs, AtFlags, FileType, Stat, StatxFlags};
+use rustix::fs::{self as sysfs, AtFlags, FileType, Stat, StatxAttributes, StatxFlags};
 
 use super::{Ground, Kind, Status};
 
@@ -70,6 +70,13 @@ impl Attributes {
             _ => Kind::Stream,
         }
     }
+}
+
+/// Whether a file lies in memory that is its device (DAX), and so never in the page cache.
+pub(super) fn is_dax(file: BorrowedFd<'_>) -> bool {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    sysfs::statx(file, "", flags, StatxFlags::empty())
+        .is_ok_and(|known| known.stx_attributes.contains(StatxAttributes::DAX))
 }
 
 impl From<Stat> for Attributes {

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use rustix::fs::{self as sysfs, AtFlags};
 use sled::{Device, Extent, Place};
 
+use super::attributes::is_dax;
 use super::residency::{Method, ranges_by};
 use super::{Backing, Kind, Located, Reason, Status, residency, sys};
 
@@ -53,6 +54,7 @@ fn locate_on(file: BorrowedFd<'_>, size: u64, device: &Device, backing: Backing)
     }
     let method = match how_to_ask(file, size, backing) {
         Ok(Answer::AllNear) => return near(),
+        Ok(Answer::NoneNear) if is_dax(file) => return near(),
         Ok(Answer::NoneNear) => None,
         Ok(Answer::Ask(method)) => Some(method),
         Err(reason) => {
