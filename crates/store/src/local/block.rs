@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,6 @@ fn device_within(mount: &Mount, mounts: &Mounts, depth: usize) -> Device {
     let source = mount.source.to_string_lossy();
     match mount.backing {
         Backing::Memory | Backing::Pseudo => Device::memory(),
-        Backing::Fuse => Device::new(format!("{}:{source}", mount.fs_type)),
         Backing::Network => {
             let family = if mount.fs_type == "nfs4" { "nfs" } else { &mount.fs_type };
             Device::new(format!("{family}:{source}"))
@@ -35,7 +34,11 @@ fn device_within(mount: &Mount, mounts: &Mounts, depth: usize) -> Device {
                 _ => Device::new(format!("overlay:{}", Vec::from_iter(layers).join("+"))),
             }
         }
-        Backing::Disk | Backing::FarDisk => block_name(mount).map_or_else(
+        // What others give as its source is a name, and theirs to choose.
+        Backing::Fuse if mount.major_minor.0 == 0 => {
+            Device::new(format!("{}:{source}", mount.fs_type))
+        }
+        Backing::Disk | Backing::FarDisk | Backing::Fuse => block_name(mount).map_or_else(
             || Device::new(format!("{}:{source}", mount.fs_type)),
             |name| Device::new(name_of_block(&name, depth)),
         ),
@@ -79,6 +82,8 @@ fn images_of_block(name: &str, depth: usize) -> Vec<PathBuf> {
 /// the file system has an anonymous one (btrfs), by its source.
 fn block_name(mount: &Mount) -> Option<String> {
     let (major, minor) = match mount.major_minor {
+        // Another source is a name, not a path.
+        (0, _) if !mount.source.as_bytes().starts_with(b"/dev/") => return None,
         (0, _) => {
             let node = std::fs::metadata(&mount.source).ok()?;
             if !node.file_type().is_block_device() {
@@ -161,6 +166,17 @@ mod tests {
         assert_eq!(device("1 0 0:9 / /x rw - cifs //h/s rw"), "cifs://h/s");
         assert_eq!(device("1 0 0:9 / /x rw - tmpfs tmpfs rw"), "memory");
         assert_eq!(device("1 0 0:9 / /x rw - zfs pool/data rw"), "zfs:pool/data");
+        assert_eq!(device("1 0 0:9 / /x rw - fuse.x /dev/vda rw"), "fuse.x:/dev/vda");
+    }
+
+    #[test]
+    fn a_program_that_shows_a_disk_is_named_by_the_disk() {
+        let Ok(disks) = std::fs::read_dir("/sys/dev/block") else { return };
+        for disk in disks.flatten() {
+            let numbers = disk.file_name().into_string().expect("numbers");
+            let of = |kind| device(&format!("1 0 {numbers} / /x rw - {kind} /dev/x rw"));
+            assert_eq!(of("fuseblk"), of("ext4"));
+        }
     }
 
     #[test]

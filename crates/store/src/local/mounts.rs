@@ -49,8 +49,8 @@ impl Backing {
             | "binfmt_misc" | "efivarfs" | "nsfs" | "selinuxfs" | "rpc_pipefs" => {
                 Self::Pseudo
             }
-            "fuseblk" => Self::Disk,
-            _ if fs_type == "fuse" || fs_type.starts_with("fuse.") => Self::Fuse,
+            "fuse" | "fuseblk" => Self::Fuse,
+            _ if fs_type.starts_with("fuse.") || fs_type.starts_with("fuseblk.") => Self::Fuse,
             _ => Self::Disk,
         }
     }
@@ -262,7 +262,7 @@ fn unescape(field: &[u8]) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use super::Backing::{Disk, FarDisk, FarOverlay, Network, Overlay};
+    use super::Backing::{Disk, FarDisk, FarOverlay, Fuse, Network, Overlay};
     use super::*;
 
     const TEXT: &[u8] = b"\
@@ -273,6 +273,7 @@ nonsense
 31 21 0:45 / /merged rw - overlay overlay rw,lowerdir=/l1:/l2,upperdir=/u
 32 21 0:46 / /srv rw - nfs4 host:/export rw,vers=4.2
 33 21 0:47 / /srv rw - tmpfs tmpfs rw
+34 21 8:1 / /windows rw - fuseblk /dev/sda1 rw,user_id=0
 ";
 
     #[test]
@@ -288,8 +289,14 @@ nonsense
 
     #[test]
     fn lines_that_make_no_sense_are_passed_over() {
-        assert_eq!(Mounts::parse(TEXT).all().len(), 6);
+        assert_eq!(Mounts::parse(TEXT).all().len(), 7);
         assert_eq!(Mounts::parse(b"\xff\xff\n1 2 3\n").all().len(), 0);
+    }
+
+    #[test]
+    fn a_program_that_shows_a_disk_is_a_program() {
+        let mounts = Mounts::parse(TEXT);
+        assert_eq!(mounts.by_id(34).expect("it is there").backing, Fuse);
     }
 
     #[test]

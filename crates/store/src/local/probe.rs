@@ -282,7 +282,8 @@ fn largest_file(folder: &Path, clock: &Clock, limit: Duration) -> Option<PathBuf
                 // Holes would be measured as memory.
                 && metadata.blocks() * 512 >= metadata.len() / 2
                 && best.as_ref().is_none_or(|(size, _)| metadata.len() > *size)
-                && File::open(entry.path()).is_ok()
+                // Opening it may empty its cache, or recall it.
+                && rustix::fs::access(entry.path(), rustix::fs::Access::READ_OK).is_ok()
             {
                 best = Some((metadata.len(), entry.path()));
             }
