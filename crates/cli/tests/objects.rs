@@ -611,6 +611,16 @@ fn a_server_that_is_busy_for_a_moment_is_asked_again_what_there_is() {
 }
 
 #[test]
+fn of_a_url_that_cannot_be_had_one_error_is_told_about_what_was_typed() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    server.answer("/a", Answer::status(403));
+    let url = server.url("/a");
+    let output = ground.run(&["find", &url]);
+    let told = format!("nearfirst find: {url}: access denied: the server answered 403 Forbidden\n");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(1), told));
+}
+
+#[test]
 fn no_member_is_lost_where_a_server_is_busy_for_a_moment() {
     let (ground, server) = (Ground::new(), Misbehaving::new());
     let folders = ["a", "b", "c"].map(|folder| {

@@ -82,9 +82,12 @@ impl Objects {
         let itself = self.set(Spec::list([name.clone()]));
         let whole = name.as_bytes().len();
         let missing = self.listed(&itself, whole, session);
-        // That nothing is below it says less than that it is not there.
-        let is_missing = |error: &Arc<Error>| matches!(**error, Error::NotFound { .. });
-        let errors = errors.iter().filter(|error| !is_missing(error));
+        // That nothing is below it, or that nobody can be asked for that, says less than what is wrong
+        // with the name itself.
+        let says_little = |error: &Arc<Error>| {
+            matches!(**error, Error::NotFound { .. } | Error::Unsupported { .. })
+        };
+        let errors = errors.iter().filter(|error| !says_little(error));
         // What is told of the name itself first: of the pattern the same is said with more words.
         let told = missing.iter().chain(errors.filter(|_| !name.as_bytes().ends_with(b"://")));
         if session.stats.entries == seen {
