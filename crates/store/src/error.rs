@@ -12,6 +12,8 @@ use crate::Name;
 
 /// What the standard library adds to the reason that the system gives.
 const NUMBER: &str = " (os error ";
+/// What is known of a change: a version, and that it is not there any more.
+const CHANGED: &str = "changed since it was listed, or while it was read";
 /// Of a reason, in bytes of UTF-8; longer ones are cut.
 const REASON_BYTES_MAX: usize = 1000;
 
@@ -87,8 +89,8 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
-    /// It is not the version any more that reading it began with.
-    #[error("{}: changed while it was read", name.redacted())]
+    /// It is not the version any more that was listed, or that reading it began with.
+    #[error("{}: {CHANGED}", name.redacted())]
     Changed {
         /// The object.
         name: Name,
@@ -251,7 +253,7 @@ impl Error {
             Self::NotFound { name } => missing(name).to_owned(),
             Self::Denied { reason, .. } => format!("access denied: {reason}"),
             Self::Busy { reason, .. } => format!("the server is busy: {reason}"),
-            Self::Changed { .. } => "changed while it was read".to_owned(),
+            Self::Changed { .. } => CHANGED.to_owned(),
             Self::Cold { class, .. } => {
                 format!("in cold storage ({class}): it must be restored before it can be read")
             }
