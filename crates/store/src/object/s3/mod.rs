@@ -200,9 +200,7 @@ impl Inner {
             u64::MAX => headers.push(("range", format!("bytes={}-", range.start))),
             end => headers.push(("range", format!("bytes={}-{}", range.start, end - 1))),
         }
-        if let Some(version) = &entry.version {
-            headers.push(("if-match", version.as_str().to_owned()));
-        }
+        headers.extend(condition(&entry));
         let request = Request { headers: &headers, ..self.about(&name) };
         let answer = self.requests.ask(&name, request).await?;
         let told = content_range(answer.headers()).and_then(|(_, size)| size);
@@ -285,8 +283,7 @@ impl Inner {
     /// What is said of an object, or of a part of it, besides its bytes.
     async fn head(&self, entry: &Entry, part: Option<usize>) -> Result<HeaderMap, Error> {
         let mut headers = Vec::from([(MODE, "ENABLED".to_owned())]);
-        let version = entry.version.as_ref();
-        headers.extend(version.map(|version| ("if-match", version.as_str().to_owned())));
+        headers.extend(condition(entry));
         let part = part.map(|number| number.to_string());
         let query: Vec<_> = part.iter().map(|number| ("partNumber", number.as_str())).collect();
         let request = Request {
@@ -361,6 +358,12 @@ impl Inner {
         let key = self.root.key(name);
         Request { method: Method::GET, key, query: &[], headers: &[], body: Bytes::new() }
     }
+}
+
+/// Under which a server answers about this version only; a weak one is no condition, as it matches none.
+fn condition(entry: &Entry) -> Option<(&'static str, String)> {
+    let strong = entry.version.as_ref().filter(|version| !version.as_str().starts_with("W/"))?;
+    Some(("if-match", strong.as_str().to_owned()))
 }
 
 fn no_parts(entry: &Entry) -> Error {
