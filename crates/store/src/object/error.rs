@@ -76,7 +76,7 @@ impl Refusal {
             }
             (404 | 410, _) => Error::NotFound { name },
             (412, _) => Error::Changed { name },
-            (408 | 499 | 500 | 502 | 504, _) | (_, "RequestTimeout" | "InternalError") => {
+            (408 | 499 | 500 | 502..600, _) | (_, "RequestTimeout" | "InternalError") => {
                 Error::interrupted(name, format!("the server failed ({})", self.text()))
             }
             _ => Error::refused(name, format!("the server refused it ({})", self.text())),

@@ -135,7 +135,8 @@ impl Wire {
 
 /// Whether what this status stands for may be over when it is asked again.
 pub(super) fn passes(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+    status == StatusCode::TOO_MANY_REQUESTS
+        || status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
 /// What the head of an answer says of the reasons.

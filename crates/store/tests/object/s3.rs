@@ -244,14 +244,16 @@ fn errors_are_told_apart_by_what_to_do_next() {
     let seven = Some(Duration::from_secs(7));
     assert!(matches!(error(slow), Error::Busy { retry_after, .. } if retry_after == seven));
     assert!(matches!(error(Answer::status(429)), Error::Busy { retry_after: None, .. }));
-    for status in [500, 502, 504] {
+    for status in [500, 502, 504, 520, 599] {
         assert!(matches!(error(Answer::status(status)), Error::Interrupted { .. }), "{status}");
     }
     assert!(matches!(error(Answer::status(403)), Error::Denied { .. }));
     assert!(matches!(error(Answer::status(401)), Error::Denied { .. }));
     assert!(matches!(error(Answer::status(404)), Error::NotFound { .. }));
     assert!(matches!(error(Answer::status(412)), Error::Changed { .. }));
-    assert!(matches!(error(Answer::status(400)), Error::Refused { .. }));
+    for status in [400, 501] {
+        assert!(matches!(error(Answer::status(status)), Error::Refused { .. }), "{status}");
+    }
     assert!(matches!(error(Answer::hang_up()), Error::Interrupted { .. }));
     let elsewhere = Answer::status(301).header("x-amz-bucket-region", "eu-west-9");
     // There it is not, either: that is not followed any further.
@@ -260,6 +262,21 @@ fn errors_are_told_apart_by_what_to_do_next() {
         matches!(&told, Error::Refused { reason, .. } if reason.contains("AWS_REGION=eu-west-9")),
         "{told}"
     );
+}
+
+#[test]
+fn a_weak_version_is_compared_and_not_asked_for() {
+    let (server, stores) = scripted();
+    // By RFC 9110, 13.1.1, no weak one can match.
+    let object = |version: &str| Answer::bytes("text").header("ETag", version);
+    server.answer("/bucket/a", object("W/\"1\"").etag(""));
+    let known = stat(&stores, "s3://bucket/a").unwrap();
+    assert_eq!(read_entry(&stores, &known, 0..4).unwrap(), "text");
+    let last = server.requests().pop().unwrap();
+    assert_eq!((last.method.as_str(), last.header("if-match")), ("GET", None));
+    server.answer("/bucket/a", object("W/\"2\"").etag(""));
+    let changed = read_entry(&stores, &known, 0..4).unwrap_err();
+    assert!(matches!(changed, Error::Changed { .. }), "{changed}");
 }
 
 #[test]
