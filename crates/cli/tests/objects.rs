@@ -322,6 +322,40 @@ fn copies_are_checked_by_the_sums_that_the_server_keeps() {
 }
 
 #[test]
+fn copies_are_checked_by_the_sums_of_google_and_azure() {
+    let (server, ground) = (Misbehaving::new(), Ground::new());
+    let options = ["gcs_endpoint", "azblob_endpoint"]
+        .map(|name| format!("--storage-option={name}={}", server.endpoint()));
+    let unsigned = ["gcs", "azblob"].map(|of| format!("--storage-option={of}_skip_signature=true"));
+    let options: Vec<&str> = options.iter().chain(&unsigned).map(String::as_str).collect();
+    let (google, azure) = ("/storage/v1/b/bucket/o/a?alt=media", "/box/b");
+    let kept = |of: &str, sum: &str| Answer::bytes("123456789").etag("e1").header(of, sum);
+    let listed = r#"{"items": [{"name": "a", "size": "9", "etag": "e1", "md5Hash": "",
+        "updated": "2026-01-02T03:04:05.678Z", "contentType": "x"}]}"#;
+    server.answer("/storage/v1/b/bucket/o", Answer::bytes(listed));
+    server.answer(google, kept("x-goog-hash", "crc32c=4waSgw==,md5=JfnnlDI7RTiF9RgfG2JNCw=="));
+    server.answer(azure, kept("x-ms-blob-content-md5", "JfnnlDI7RTiF9RgfG2JNCw=="));
+    let cp = |to: &str| {
+        let args = ["cp", "--stats", "gs://bucket/*", "az://box/b", to];
+        ground.run(&[&args[..], &options].concat())
+    };
+    let output = cp("to");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("2 checked by their sums, 0 could not be"), "{said}");
+    server.answer(google, kept("x-goog-hash", "crc32c=4waSgg=="));
+    server.answer(azure, kept("x-ms-blob-content-md5", "JfnnlDI7RTiF9RgfG2JNCg=="));
+    let output = cp("again");
+    assert_eq!(output.status.code(), Some(1));
+    for said in [
+        "gs://bucket/a: what came is not what the store has the CRC-32C sum of; nothing was kept",
+        "az://box/b: what came is not what the store has the MD5 sum of; nothing was kept",
+    ] {
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn parts_of_several_lengths_are_asked_about_one_by_one() {
     skip_unless!(S3::NEEDS, S3::SUMS_NEED);
     let logs = Logs::new();

@@ -26,6 +26,8 @@ pub enum Algorithm {
     Crc32c,
     /// CRC-64 of NVM Express.
     Crc64Nvme,
+    /// MD5.
+    Md5,
     /// SHA-1.
     Sha1,
     /// SHA-256.
@@ -38,6 +40,7 @@ impl Algorithm {
         match self {
             Self::Crc32 | Self::Crc32c => 4,
             Self::Crc64Nvme => 8,
+            Self::Md5 => 16,
             Self::Sha1 => 20,
             Self::Sha256 => 32,
         }
@@ -49,6 +52,7 @@ impl Algorithm {
             Self::Crc32 => "CRC-32",
             Self::Crc32c => "CRC-32C",
             Self::Crc64Nvme => "CRC-64/NVME",
+            Self::Md5 => "MD5",
             Self::Sha1 => "SHA-1",
             Self::Sha256 => "SHA-256",
         }

@@ -124,7 +124,7 @@ impl Parts {
 
 /// The tag of an S3 object, if it looks like an MD5 sum: those of objects put in parts end in `-N`.
 fn tag(entry: &Entry) -> Option<[u8; 16]> {
-    if entry.name.scheme() != Some("s3") {
+    if !matches!(entry.name.scheme(), Some("s3" | "s3a")) {
         return None;
     }
     let text = entry.version.as_ref()?.as_str().strip_prefix('"')?.strip_suffix('"')?;
@@ -156,6 +156,7 @@ mod tests {
         let sums = Sums::default();
         let abc = "\"900150983cd24fb0d6963f7d28e17f72\"";
         let mut sum = sums.of_tag(&entry("s3://b/a", abc)).expect("a sum");
+        assert!(sums.of_tag(&entry("s3a://b/a", abc)).is_some());
         sum.add(b"a");
         let mut other = sum.clone();
         sum.add(b"bc");

@@ -42,6 +42,7 @@ impl Digest {
             Algorithm::Crc32 => Self::Crc32(CRC32.digest()),
             Algorithm::Crc32c => Self::Crc32(CRC32C.digest()),
             Algorithm::Crc64Nvme => Self::Crc64(CRC64.digest()),
+            Algorithm::Md5 => Self::md5(),
             Algorithm::Sha1 => Self::Sha1(Sha1::new()),
             Algorithm::Sha256 => Self::Sha256(Sha256::new()),
             _ => return None,
@@ -85,6 +86,7 @@ mod tests {
         assert_eq!(of(Algorithm::Crc32), "cbf43926");
         assert_eq!(of(Algorithm::Crc32c), "e3069283");
         assert_eq!(of(Algorithm::Crc64Nvme), "ae8b14860a799888");
+        assert_eq!(of(Algorithm::Md5), "25f9e794323b453885f5181f1b624d0b");
         assert_eq!(of(Algorithm::Sha1), "f7c3bc1d808e04732adf679965ccc34ca7ae3441");
         assert_eq!(
             of(Algorithm::Sha256),

@@ -22,6 +22,7 @@ mod place;
 mod remote;
 mod s3;
 mod services;
+mod sums;
 mod transport;
 mod wire;
 

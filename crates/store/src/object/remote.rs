@@ -19,12 +19,15 @@ use super::glob::{self, Folders, Page, Pages};
 use super::place::Root;
 use super::s3::Environment;
 use super::services::{self, Kind, Service};
+use super::sums;
 use super::transport::Transport;
 use super::wire::{Redirects, Wire};
 use crate::exchange::{Cover, Hosts, covered};
 use crate::local::taking_ends;
 use crate::patience::patiently;
-use crate::{Answer, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Version};
+use crate::{
+    Answer, Checksum, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Version,
+};
 
 /// Names that are handed on together, of those that a server has sent already.
 const PAGE_NAMES_MAX: usize = 1000;
@@ -61,7 +64,9 @@ impl Remote {
         let hosts = Arc::clone(hosts);
         let redirects = match service.kind {
             Kind::Cluster => Redirects::Anywhere(hosts),
-            Kind::Web | Kind::Program | Kind::Local | Kind::Other => Redirects::Follow(hosts),
+            Kind::Web | Kind::Program | Kind::Local | Kind::Buckets | Kind::Other => {
+                Redirects::Follow(hosts)
+            }
         };
         Ok(Some(Self(Arc::new(Inner {
             // It is shown, and kept in a file.
@@ -96,6 +101,11 @@ impl Store for Remote {
             return stream::once(async { Err(error) }).boxed();
         };
         glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern, *sequence)
+    }
+
+    fn checksum(&self, entry: &Entry) -> Answer<'_, Option<Checksum>> {
+        let entry = entry.clone();
+        async move { self.0.checksum(entry).await }.boxed()
     }
 
     fn file(&self, name: &Name) -> Option<PathBuf> {
@@ -206,6 +216,15 @@ impl Inner {
         self.fetch(entry, range).await
     }
 
+    /// What is told with the first byte. What is asked about without its bytes has fewer sums.
+    async fn checksum(&self, entry: Entry) -> Result<Option<Checksum>, Error> {
+        if self.service.kind != Kind::Buckets || entry.size == Some(0) {
+            return Ok(None);
+        }
+        let first = self.fetch(entry, 0..1).await?;
+        Ok(sums::told(&first.headers))
+    }
+
     /// The object as it is now, if that is what `entry` knows.
     async fn unchanged(&self, entry: &Entry) -> Result<Entry, Error> {
         let now = self.stat(entry.name.clone()).await?;
@@ -262,7 +281,7 @@ impl Inner {
         let headers = transport.headers();
         let skip = match self.service.kind {
             Kind::Web => transport.bytes_before(range.start)?,
-            Kind::Program | Kind::Local | Kind::Cluster | Kind::Other => 0,
+            Kind::Program | Kind::Local | Kind::Cluster | Kind::Buckets | Kind::Other => 0,
         };
         if end == u64::MAX && skip == 0 {
             return Ok(Reading { entry: now, range, bytes: bytes.boxed(), headers });

@@ -53,6 +53,8 @@ pub(super) enum Kind {
     Local,
     /// It sends who reads to the nodes that hold the data.
     Cluster,
+    /// Its objects are in buckets, and have sums.
+    Buckets,
     /// None of these.
     Other,
 }
@@ -159,9 +161,10 @@ pub(super) fn open(
         "sftp" => Kind::Program,
         "fs" => Kind::Local,
         "webhdfs" => Kind::Cluster,
+        "gcs" | "azblob" => Kind::Buckets,
         _ => Kind::Other,
     };
-    let is_flat = matches!(service, "gcs" | "azblob");
+    let is_flat = kind == Kind::Buckets;
     let host = host.unwrap_or_else(|| "".into());
     Ok(Some(Service { operator, host, is_flat, kind, connecting }))
 }

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use nearfirst_store::{Error, Name, Version};
+use nearfirst_store::{Algorithm, Entry, Error, Name, Store as _, Version};
 use testkit::server::{Answer, Link, Misbehaving, WebDav};
 use testkit::skip_unless;
 
-use crate::{listed, names, read, read_entry, stat, stores};
+use crate::{Source as _, listed, names, read, read_entry, run, stat, stores};
 
 /// The values of a header of the last request, and its target.
 fn last(server: &Misbehaving, header: &str) -> (String, Option<String>) {
@@ -54,6 +54,32 @@ fn google_is_to_leave_packed_what_is_kept_packed() {
     assert_eq!(last(&server, "accept-encoding").1, None);
     assert_eq!(read(&stores, "gs://bucket/a.gz", 2..5).unwrap(), "234");
     assert_eq!(last(&server, "accept-encoding").1.as_deref(), Some("gzip"));
+}
+
+#[test]
+fn sums_are_told_with_the_first_byte() {
+    let server = Misbehaving::new();
+    let endpoint = server.endpoint();
+    let stores = stores(&[
+        ("gcs_endpoint", &endpoint),
+        ("gcs_skip_signature", "true"),
+        ("azblob_endpoint", &endpoint),
+        ("azblob_skip_signature", "true"),
+    ]);
+    let sum = |name: &str| {
+        let entry = Entry::named(Name::from(name));
+        let told = run(stores.open(&entry.name).checksum(&entry)).unwrap();
+        told.map(|sum| (sum.algorithm, sum.sum.len(), sum.parts))
+    };
+    let nine = || Answer::bytes("123456789");
+    let google = nine().header("x-goog-hash", "crc32c=4waSgw==");
+    server.answer("/storage/v1/b/bucket/o/a?alt=media", google);
+    assert_eq!(sum("gs://bucket/a"), Some((Algorithm::Crc32c, 4, None)));
+    assert_eq!(last(&server, "range").1.as_deref(), Some("bytes=0-0"));
+    server.answer("/box/a", nine().header("x-ms-blob-content-md5", "JfnnlDI7RTiF9RgfG2JNCw=="));
+    assert_eq!(sum("az://box/a"), Some((Algorithm::Md5, 16, None)));
+    server.answer("/box/a", nine());
+    assert_eq!(sum("az://box/a"), None);
 }
 
 #[test]
