@@ -27,6 +27,8 @@ mkfs.btrfs:btrfs-progs:tests on btrfs
 mksquashfs:squashfs-tools:tests on squashfs
 losetup:mount:tests on loop devices
 setpriv:util-linux:tests as another user
+g++:g++:the test of the C headers in a C++ program
+nm:binutils:tests of what the C library exports
 valgrind:valgrind:the memory check of the C library
 runtest:dejagnu:the tests of GNU findutils
 zsh:zsh:the test of the zsh completions

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use testkit::server::{Answer, Misbehaving, S3};
-use testkit::skip_unless;
+use testkit::{Facility, skip_unless};
 
 /// The exit status of a C test that does not apply to this machine.
 const SKIPPED: i32 = 77;
@@ -28,14 +28,6 @@ fn scratch(name: &str) -> PathBuf {
 
 fn skipped(reason: &str) {
     writeln!(io::stderr().lock(), "skipped: {reason}").expect("standard error is open");
-}
-
-fn is_there(program: &str) -> bool {
-    let there = Command::new(program).arg("--version").output().is_ok();
-    if !there {
-        skipped(&format!("{program} is not installed"));
-    }
-    there
 }
 
 fn done(command: &mut Command) -> Output {
@@ -134,15 +126,12 @@ fn command(program: &Path, wrapper: &[&str], folder: &Path) -> Command {
 }
 
 fn passes(name: &str) {
-    if is_there("gcc") {
-        run(&compiled(&format!("tests/c/{name}.c"), Link::Shared), &[], &format!("{name}.run"));
-    }
+    skip_unless!(Facility::Tool("gcc"));
+    run(&compiled(&format!("tests/c/{name}.c"), Link::Shared), &[], &format!("{name}.run"));
 }
 
 fn passes_under_valgrind(name: &str) {
-    if !is_there("gcc") || !is_there("valgrind") {
-        return;
-    }
+    skip_unless!(Facility::Tool("gcc"), Facility::Tool("valgrind"));
     let program = compiled(&format!("tests/c/{name}.c"), Link::Static);
     run(&program, &VALGRIND, &format!("{name}.valgrind"));
 }
@@ -216,9 +205,7 @@ fn figure_5_has_no_memory_errors() {
 
 #[test]
 fn figure_1_reads_each_file_of_a_set() {
-    if !is_there("gcc") {
-        return;
-    }
+    skip_unless!(Facility::Tool("gcc"));
     let (texts, lines) = contents();
     let folder = files("figure1.files", &texts);
     let set_spec = format!("{}/*.c", folder.display());
@@ -228,10 +215,7 @@ fn figure_1_reads_each_file_of_a_set() {
 
 #[test]
 fn figure_1_reads_each_object_of_a_bucket() {
-    skip_unless!(S3::NEEDS);
-    if !is_there("gcc") {
-        return;
-    }
+    skip_unless!(S3::NEEDS, Facility::Tool("gcc"));
     let (texts, lines) = contents();
     let s3 = S3::new();
     s3.create_bucket("bucket");
@@ -254,9 +238,7 @@ fn web(texts: &[Vec<u8>]) -> (Misbehaving, String) {
 
 #[test]
 fn figure_1_goes_on_after_a_page_that_cannot_be_read() {
-    if !is_there("gcc") {
-        return;
-    }
+    skip_unless!(Facility::Tool("gcc"));
     let (texts, lines) = contents();
     let (server, set_spec) = web(&texts);
     let (read, errors) = figure_1("web", &[], &set_spec, &[]);
@@ -266,9 +248,7 @@ fn figure_1_goes_on_after_a_page_that_cannot_be_read() {
 
 #[test]
 fn private_links_are_followed_where_that_is_allowed() {
-    if !is_there("gcc") {
-        return;
-    }
+    skip_unless!(Facility::Tool("gcc"));
     let folder = files("private_links.files", &[b"near\n".to_vec()]);
     let server = Misbehaving::new();
     let list = format!("{}\n", folder.join("0.c").display());
@@ -279,9 +259,7 @@ fn private_links_are_followed_where_that_is_allowed() {
 
 #[test]
 fn figure_1_has_no_memory_errors() {
-    if !is_there("gcc") || !is_there("valgrind") {
-        return;
-    }
+    skip_unless!(Facility::Tool("gcc"), Facility::Tool("valgrind"));
     let (texts, lines) = contents();
     let folder = files("figure1.valgrind.files", &texts);
     let set_spec = format!("{}/*.c", folder.display());
@@ -305,9 +283,7 @@ fn sets_have_no_memory_errors() {
 
 #[test]
 fn exit_ends_the_programs_of_sets_that_are_open() {
-    if !is_there("gcc") {
-        return;
-    }
+    skip_unless!(Facility::Tool("gcc"));
     let folder = run(&compiled("tests/c/exits.c", Link::Shared), &[], "exits.run");
     let Some(folder) = folder else { return };
     let pid = std::fs::read_to_string(folder.join("pid")).expect("the program was started");
@@ -317,10 +293,9 @@ fn exit_ends_the_programs_of_sets_that_are_open() {
 
 #[test]
 fn a_program_has_names_of_its_own_that_are_also_in_the_library() {
-    if is_there("gcc") {
-        for link in [Link::Static, Link::AllStatic] {
-            run(&compiled("tests/c/own_names.c", link), &[], "own_names.run");
-        }
+    skip_unless!(Facility::Tool("gcc"));
+    for link in [Link::Static, Link::AllStatic] {
+        run(&compiled("tests/c/own_names.c", link), &[], "own_names.run");
     }
 }
 
@@ -356,9 +331,7 @@ fn threads_share_and_do_not_mix() {
 
 #[test]
 fn costs_are_filled_and_told_and_saved() {
-    if !is_there("gcc") {
-        return;
-    }
+    skip_unless!(Facility::Tool("gcc"));
     let folder = run(&compiled("tests/c/costs.c", Link::Shared), &[], "costs.run");
     let Some(folder) = folder else { return };
     let table = std::fs::read_to_string(folder.join("state/devices.toml")).expect("was saved");
@@ -367,9 +340,7 @@ fn costs_are_filled_and_told_and_saved() {
 
 #[test]
 fn the_example_counts_lines_by_pkg_config() {
-    if !is_there("gcc") || !is_there("pkg-config") {
-        return;
-    }
+    skip_unless!(Facility::Tool("gcc"), Facility::Tool("pkg-config"));
     let prefix = installed();
     let folder = scratch("example");
     let flags = Command::new("pkg-config")
@@ -395,9 +366,7 @@ fn the_example_counts_lines_by_pkg_config() {
 
 #[test]
 fn the_headers_are_cpp_too() {
-    if !is_there("g++") {
-        return;
-    }
+    skip_unless!(Facility::Tool("g++"));
     let program = "#include <nearfirst.h>\n#include <sets.h>\n#include <sleds.h>\n\
                    int main() { int offset, nbytes; struct sled one;\n\
                    setClose(setOpen(\"*\"));\n\
@@ -415,9 +384,7 @@ fn the_headers_are_cpp_too() {
 
 #[test]
 fn nothing_but_the_calls_is_exported_under_the_soname() {
-    if !is_there("nm") || !is_there("readelf") {
-        return;
-    }
+    skip_unless!(Facility::Tool("nm"), Facility::Tool("readelf"));
     let library = installed().join("lib/libnearfirst.so");
     let symbols = done(Command::new("nm").args(["-D", "--defined-only"]).arg(&library));
     for line in String::from_utf8_lossy(&symbols.stdout).lines() {
