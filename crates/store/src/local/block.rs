@@ -40,7 +40,7 @@ fn device_within(mount: &Mount, mounts: &Mounts, depth: usize) -> Device {
         }
         Backing::Disk | Backing::FarDisk | Backing::Fuse => block_name(mount).map_or_else(
             || Device::new(format!("{}:{source}", mount.fs_type)),
-            |name| Device::new(name_of_block(&name, depth)),
+            |name| Device::new(Blocks::of_this_machine().device(&name, depth)),
         ),
     }
 }
@@ -64,18 +64,8 @@ fn layer_devices(mount: &Mount, mounts: &Mounts, depth: usize) -> BTreeSet<Strin
 
 /// The files that the block device of a mount is made of.
 pub(super) fn images(mount: &Mount) -> Vec<PathBuf> {
-    block_name(mount).map_or_else(Vec::new, |name| images_of_block(&name, DEPTH_MAX))
-}
-
-fn images_of_block(name: &str, depth: usize) -> Vec<PathBuf> {
-    if depth == 0 {
-        return Vec::new();
-    }
-    if let Some(image) = image_of_loop(name) {
-        return vec![image];
-    }
-    let beneath = partitioned(name).map_or_else(|| slaves(name), |disk| vec![disk]);
-    beneath.iter().flat_map(|name| images_of_block(name, depth - 1)).collect()
+    let blocks = Blocks::of_this_machine();
+    block_name(mount).map_or_else(Vec::new, |name| blocks.images(&name, DEPTH_MAX))
 }
 
 /// The kernel's name for the block device of a mount: by number, or, where
@@ -97,56 +87,81 @@ fn block_name(mount: &Mount) -> Option<String> {
     Some(link.file_name()?.to_str()?.to_owned())
 }
 
-/// The device that the block device `name` really is: through partitions,
-/// loop devices and device-mapper tables over a single disk.
-fn name_of_block(name: &str, depth: usize) -> String {
-    if depth == 0 {
-        return format!("disk:{name}");
-    }
-    if let Some(disk) = partitioned(name) {
-        return name_of_block(&disk, depth - 1);
-    }
-    if let Some(image) = image_of_loop(name) {
-        return format!("loop:{}", image.display());
-    }
-    let beneath: BTreeSet<String> =
-        slaves(name).iter().map(|slave| name_of_block(slave, depth - 1)).collect();
-    match beneath.len() {
-        0 => format!("disk:{name}"),
-        1 => beneath.into_iter().next().expect("it has one"),
-        _ => match std::fs::read_to_string(folder_of(name).join("dm/name")) {
-            Ok(table) => format!("dm:{}", table.trim_end_matches('\n')),
-            Err(_) => format!("md:{name}"),
-        },
+/// What the kernel says of block devices.
+struct Blocks<'a> {
+    /// Where sysfs is.
+    sys: &'a Path,
+}
+
+impl Blocks<'static> {
+    fn of_this_machine() -> Self {
+        Self { sys: Path::new("/sys") }
     }
 }
 
-/// What the kernel says of a block device.
-fn folder_of(name: &str) -> PathBuf {
-    Path::new("/sys/class/block").join(name)
-}
-
-/// The disk that a partition is of.
-fn partitioned(name: &str) -> Option<String> {
-    let folder = folder_of(name);
-    if !folder.join("partition").exists() {
-        return None;
+impl Blocks<'_> {
+    /// The device that the block device `name` really is: through partitions,
+    /// loop devices and device-mapper tables over a single disk.
+    fn device(&self, name: &str, depth: usize) -> String {
+        if depth == 0 {
+            return format!("disk:{name}");
+        }
+        if let Some(disk) = self.partitioned(name) {
+            return self.device(&disk, depth - 1);
+        }
+        if let Some(image) = self.image_of_loop(name) {
+            return format!("loop:{}", image.display());
+        }
+        let beneath: BTreeSet<String> =
+            self.slaves(name).iter().map(|slave| self.device(slave, depth - 1)).collect();
+        match beneath.len() {
+            0 => format!("disk:{name}"),
+            1 => beneath.into_iter().next().expect("it has one"),
+            _ => match std::fs::read_to_string(self.folder(name).join("dm/name")) {
+                Ok(table) => format!("dm:{}", table.trim_end_matches('\n')),
+                Err(_) => format!("md:{name}"),
+            },
+        }
     }
-    let link = std::fs::read_link(&folder).ok()?;
-    Some(link.parent()?.file_name()?.to_str()?.to_owned())
-}
 
-/// The file that a loop device shows.
-fn image_of_loop(name: &str) -> Option<PathBuf> {
-    let mut path = std::fs::read(folder_of(name).join("loop/backing_file")).ok()?;
-    path.pop_if(|byte| *byte == b'\n');
-    Some(PathBuf::from(OsString::from_vec(path)))
-}
+    /// The files that a block device is made of.
+    fn images(&self, name: &str, depth: usize) -> Vec<PathBuf> {
+        if depth == 0 {
+            return Vec::new();
+        }
+        if let Some(image) = self.image_of_loop(name) {
+            return vec![image];
+        }
+        let beneath = self.partitioned(name).map_or_else(|| self.slaves(name), |disk| vec![disk]);
+        beneath.iter().flat_map(|name| self.images(name, depth - 1)).collect()
+    }
 
-/// The block devices that one is made of by a table.
-fn slaves(name: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(folder_of(name).join("slaves")).into_iter().flatten();
-    entries.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.to_owned())).collect()
+    fn folder(&self, name: &str) -> PathBuf {
+        self.sys.join("class/block").join(name)
+    }
+
+    /// The disk that a partition is of.
+    fn partitioned(&self, name: &str) -> Option<String> {
+        let folder = self.folder(name);
+        if !folder.join("partition").exists() {
+            return None;
+        }
+        let link = std::fs::read_link(&folder).ok()?;
+        Some(link.parent()?.file_name()?.to_str()?.to_owned())
+    }
+
+    /// The file that a loop device shows.
+    fn image_of_loop(&self, name: &str) -> Option<PathBuf> {
+        let mut path = std::fs::read(self.folder(name).join("loop/backing_file")).ok()?;
+        path.pop_if(|byte| *byte == b'\n');
+        Some(PathBuf::from(OsString::from_vec(path)))
+    }
+
+    /// The block devices that one is made of by a table.
+    fn slaves(&self, name: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder(name).join("slaves")).into_iter().flatten();
+        entries.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.to_owned())).collect()
+    }
 }
 
 #[cfg(test)]
@@ -193,5 +208,57 @@ mod tests {
                      3 1 0:9 / /m rw - overlay overlay rw,lowerdir=/a:/b,upperdir=/u/d,workdir=/u/w";
         assert_eq!(device(lines), "nfs:h:/e");
         assert_eq!(device("2 1 0:9 / /m rw - overlay o rw,lowerdir=a"), "overlay:o");
+    }
+
+    /// As the kernel lays it out: two disks, one with a partition, tables over one and over both.
+    fn blocks() -> testkit::Dir {
+        let sys = testkit::Dir::new();
+        let device = |name: &str, at: &str| {
+            sys.create_dir(format!("devices/{at}"));
+            sys.create_dir("class/block");
+            let target = format!("../../devices/{at}");
+            std::os::unix::fs::symlink(target, sys.join(format!("class/block/{name}"))).unwrap();
+        };
+        device("sda", "pci/block/sda");
+        device("sda1", "pci/block/sda/sda1");
+        sys.create("devices/pci/block/sda/sda1/partition", "1\n");
+        device("sdb", "pci/block/sdb");
+        device("loop0", "virtual/block/loop0");
+        sys.create("devices/virtual/block/loop0/loop/backing_file", "/a/disk.img\n");
+        for (name, table, slaves) in [
+            ("dm-0", Some("vault"), &["sda1"][..]),
+            ("dm-1", Some("volumes-home"), &["dm-0", "sdb"]),
+            ("dm-2", Some("of-a-file"), &["loop0"]),
+            ("md0", None, &["sda1", "sdb"]),
+        ] {
+            let at = format!("virtual/block/{name}");
+            device(name, &at);
+            if let Some(table) = table {
+                sys.create(format!("devices/{at}/dm/name"), format!("{table}\n"));
+            }
+            for slave in slaves {
+                sys.create_dir(format!("devices/{at}/slaves/{slave}"));
+            }
+        }
+        sys
+    }
+
+    #[test]
+    fn a_block_device_is_the_disk_beneath_it() {
+        let sys = blocks();
+        let blocks = Blocks { sys: sys.path() };
+        for (name, device) in [
+            ("sda", "disk:sda"),
+            ("sda1", "disk:sda"),
+            ("loop0", "loop:/a/disk.img"),
+            ("dm-0", "disk:sda"),
+            ("dm-1", "dm:volumes-home"),
+            ("dm-2", "loop:/a/disk.img"),
+            ("md0", "md:md0"),
+        ] {
+            assert_eq!(blocks.device(name, DEPTH_MAX), device);
+        }
+        assert_eq!(blocks.images("dm-2", DEPTH_MAX), [Path::new("/a/disk.img")]);
+        assert!(blocks.images("dm-1", DEPTH_MAX).is_empty());
     }
 }
