@@ -29,6 +29,7 @@ losetup:mount:tests on loop devices
 setpriv:util-linux:tests as another user
 g++:g++:the test of the C headers in a C++ program
 nm:binutils:tests of what the C library exports
+systemd-analyze:systemd:the test of the units
 valgrind:valgrind:the memory check of the C library
 runtest:dejagnu:the tests of GNU findutils
 zsh:zsh:the test of the zsh completions
