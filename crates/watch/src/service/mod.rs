@@ -5,6 +5,7 @@
 //! what it learns is its user's alone. One that fails takes nobody else's with it.
 
 mod attendant;
+mod folders;
 mod lent;
 mod rights;
 mod signals;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use store::Clock;
 use tree::{Event, Process, User};
 
+use super::folders;
 use super::lent::Lent;
 use super::wire::{Message, put};
 
@@ -196,7 +197,7 @@ impl Users {
     }
 
     fn start(&mut self, user: User, now: Duration) -> io::Result<()> {
-        let folder = folder_of(&self.starting.folder, user)?;
+        let folder = folders::of(&self.starting.folder, user, &self.lent)?;
         let (program, arguments) =
             self.starting.command.split_first().expect("a command has a program");
         let mut command = Command::new(program);
@@ -307,21 +308,6 @@ impl Attendant {
         self.waiting.drain(..written);
         result
     }
-}
-
-/// A user's folder, which nobody else can look into.
-fn folder_of(folder: &Path, user: User) -> io::Result<PathBuf> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-    let own = folder.join(user.0.to_string());
-    match std::fs::DirBuilder::new().mode(0o700).create(&own) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        made => made?,
-    }
-    // The folder above is root's, so that nobody puts a link in the place of this one.
-    if std::fs::symlink_metadata(&own)?.uid() != user.0 {
-        std::os::unix::fs::lchown(&own, Some(user.0), None)?;
-    }
-    Ok(own)
 }
 
 #[cfg(test)]

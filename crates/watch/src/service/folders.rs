@@ -1,0 +1,97 @@
+//! The folders of users' patterns, by their numbers, in that of the service.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, lchown};
+use std::path::{Path, PathBuf};
+
+use tree::User;
+
+use super::lent::Lent;
+
+/// Folders of lent numbers, of which one person may have thousands: beyond it the one that was used longest
+/// ago goes.
+const LENT_FOLDERS_MAX: usize = 256;
+/// Files of a folder that is removed: more than are ever made there.
+const FILES_MAX: usize = 1024;
+
+/// A user's folder, which nobody else can look into; which numbers are lent, the file `lent` tells.
+pub(crate) fn of(folder: &Path, user: User, lent: &Path) -> io::Result<PathBuf> {
+    let own = folder.join(user.0.to_string());
+    if !own.exists() {
+        let lent = Lent::by(lent);
+        if lent.has(user) {
+            make_room(folder, &lent)?;
+        }
+    }
+    match DirBuilder::new().mode(0o700).create(&own) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    // The folder above is root's, so that nobody puts a link in the place of this one.
+    if fs::symlink_metadata(&own)?.uid() != user.0 {
+        lchown(&own, Some(user.0), None)?;
+    }
+    Ok(own)
+}
+
+/// Removes folders of lent numbers, until there is room for another.
+fn make_room(folder: &Path, lent: &Lent) -> io::Result<()> {
+    let of_lent = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        let changed = entry.metadata().ok().filter(|_| lent.has(User(number)))?;
+        // When it was changed last its owner cannot choose.
+        Some(((changed.ctime(), changed.ctime_nsec()), entry.path()))
+    };
+    let mut all: Vec<_> = fs::read_dir(folder)?.flatten().filter_map(of_lent).collect();
+    all.sort_unstable();
+    let mut excess = (all.len() + 1).saturating_sub(LENT_FOLDERS_MAX);
+    for (_, path) in all {
+        if excess == 0 {
+            break;
+        }
+        excess -= usize::from(remove(&path).is_ok());
+    }
+    if excess == 0 { Ok(()) } else { Err(io::Error::other("too many numbers are lent")) }
+}
+
+/// Removes a folder with the files in it; where its user made a folder in it, it stays.
+fn remove(own: &Path) -> io::Result<()> {
+    // The service may change nothing in a folder of another, who could not be stopped from adding to it.
+    lchown(own, Some(0), Some(0))?;
+    fs::set_permissions(own, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(own)?.flatten().take(FILES_MAX) {
+        fs::remove_file(entry.path())?;
+    }
+    fs::remove_dir(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Dir, Facility, skip_unless};
+
+    use super::*;
+
+    #[test]
+    fn of_lent_numbers_no_more_than_so_many_folders_are_kept() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let lent = dir.create("subuid", "somebody:100000:65536\n");
+        let folder = dir.create_dir("trees");
+        let make = |user| of(&folder, User(user), &lent).expect("made");
+        let theirs = make(1000);
+        let odd = make(100_000);
+        dir.create("trees/100000/a/folder", "that it never makes");
+        let number = |number: usize| 100_000 + u32::try_from(number).expect("small");
+        for user in 1..LENT_FOLDERS_MAX {
+            fs::write(make(number(user)).join("trees"), "what was learned").expect("ours");
+        }
+        let kept = || fs::read_dir(&folder).expect("ours").count();
+        assert_eq!(kept(), LENT_FOLDERS_MAX + 1);
+        let last = make(number(LENT_FOLDERS_MAX));
+        make(number(1));
+        assert_eq!(kept(), LENT_FOLDERS_MAX + 1);
+        assert!(theirs.exists() && odd.exists() && last.exists());
+        assert_eq!(make(100_000).metadata().expect("made").uid(), 100_000);
+    }
+}
