@@ -184,6 +184,39 @@ fn a_shell_its_programs_and_what_they_read_are_told_in_order() {
 }
 
 #[test]
+fn file_systems_are_chosen_anew_by_what_their_devices_take() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (disk, other) = (LoopDisk::new(FileSystem::Ext4, 0), LoopDisk::new(FileSystem::Ext4, 0));
+    let path = disk.path().join("file");
+    std::fs::write(&path, "x").expect("the machine allows it");
+    let costs = |of_disk, of_other| {
+        let costs = Costs::load();
+        for (disk, latency_s) in [(&disk, of_disk), (&other, of_other)] {
+            let device = costs.local().stat(disk.path()).expect("it is mounted").device;
+            assert!(costs.table().fill(&device, latency_s, 1e9));
+        }
+        Arc::new(costs)
+    };
+    let (fast, slow) = (50e-6, 8e-3);
+    let mut shell = Shell::new(&other);
+    let mut system = System::new(Scope::default(), costs(fast, slow)).expect("root may");
+    let mut is_told = |system: &mut System| {
+        shell.run(format!("read x < {}", path.display()));
+        let events = shell.told(system);
+        let is_open = |event: &Event| match event {
+            Event::Opened { file, .. } => *file.path == *path.as_os_str().as_bytes(),
+            _ => false,
+        };
+        events.iter().any(is_open)
+    };
+    assert!(!is_told(&mut system));
+    assert!(system.choose_anew(costs(slow, slow)));
+    assert!(is_told(&mut system));
+    assert!(system.choose_anew(costs(fast, slow)));
+    assert!(!is_told(&mut system) && !system.watched().contains(&disk.path().to_owned()));
+}
+
+#[test]
 fn a_thread_that_runs_a_program_does_not_end_its_process() {
     skip_unless!(Facility::Root, Facility::Tool("python3"));
     let tmpfs = Tmpfs::new(1 << 20);

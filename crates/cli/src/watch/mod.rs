@@ -51,7 +51,8 @@ pub(crate) struct Args {
 const NOTES: &str = "\
 Signals:
   SIGTERM, SIGINT  save what was learned, and end
-  SIGHUP           save what was learned
+  SIGHUP           save what was learned, and choose file systems anew, as it is done by itself within \
+  a minute of a new `nearfirst calibrate`
   SIGUSR1          say on stderr what was seen, fetched and gained
 
 Users:

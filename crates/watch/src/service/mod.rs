@@ -18,11 +18,11 @@ use std::io::{self, Write as _};
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use store::Costs;
+use store::{Clock, Costs, Local, TableFiles};
 use tree::Event;
 
 use crate::Source as _;
@@ -38,6 +38,9 @@ pub use attendant::{AttendantOptions, attend};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same while an attendant has to catch up.
 const PATIENCE_BEHIND: Duration = Duration::from_millis(5);
+
+/// How often it is looked whether devices were measured anew.
+const LOOKS_EVERY: Duration = Duration::from_mins(1);
 
 /// How the service is set up.
 #[derive(Debug, Clone)]
@@ -83,6 +86,15 @@ pub enum ServiceError {
     Io(#[from] io::Error),
 }
 
+/// What devices were measured to take, by root's table.
+#[derive(Debug)]
+struct Measured {
+    files: TableFiles,
+    /// When the table was written, if there was one.
+    changed: Option<SystemTime>,
+    looked_at: Duration,
+}
+
 /// What was seen since the service began.
 #[derive(Debug, Default)]
 struct Seen {
@@ -94,7 +106,7 @@ struct Seen {
 
 /// Runs until SIGTERM or SIGINT; messages for people go to `say`, a line each.
 ///
-/// SIGHUP has patterns saved, SIGUSR1 has what was seen and what came of it said.
+/// SIGHUP has patterns saved, and file systems chosen anew by what their devices take; SIGUSR1 has what was seen and what came of it said.
 ///
 /// # Errors
 /// [`ServiceError`]. Whatever happens to one user's attendant is none.
@@ -111,8 +123,9 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let signals = Signals::new()?;
     let folder = options.state.join("trees");
     let _lock = lock(&folder)?;
-    let costs = Arc::new(Costs::load());
-    let clock = costs.clock().clone();
+    let clock = Clock::real();
+    let mut measured = Measured::new(&clock);
+    let costs = measured.costs(&clock);
     for excluded in &options.scope.excluded {
         if let Err(error) = costs.local().stat(excluded) {
             say(format!("--exclude {}: {}", excluded.display(), error.reason()));
@@ -121,11 +134,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let mut system = System::new(options.scope, costs)?;
     system.wake_by(signals.bell()?);
     rights::become_service()?;
-    let watched: Vec<_> = system.watched().iter().map(|path| path.display().to_string()).collect();
-    say(match watched.as_slice() {
-        [] => "watching nothing: no device here is slow; --on PATH names a file system".to_owned(),
-        watched => format!("watching {}", watched.join(" ")),
-    });
+    say(watching(&system));
     let mut users = Users::new(Starting { command: options.attendant, folder });
     let mut seen = Seen::default();
     loop {
@@ -137,6 +146,11 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
             (true, true) => PATIENCE_BEHIND,
             (true, false) => PATIENCE,
         };
+        if (measured.are_anew(clock.now()) || asked.contains(&Asked::Save))
+            && system.choose_anew(measured.costs(&clock))
+        {
+            say(watching(&system));
+        }
         let events = system.next(patience)?;
         seen.add(&events);
         if let Err(error) = users.tell(events, clock.now()) {
@@ -156,6 +170,14 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
             }
             users.flush(clock.now());
         }
+    }
+}
+
+fn watching(system: &System) -> String {
+    let watched: Vec<_> = system.watched().iter().map(|path| path.display().to_string()).collect();
+    match watched.as_slice() {
+        [] => "watching nothing: no device here is slow; --on PATH names a file system".to_owned(),
+        watched => format!("watching {}", watched.join(" ")),
     }
 }
 
@@ -186,6 +208,32 @@ fn lock(folder: &Path) -> Result<File, ServiceError> {
     // For people who ask who holds it; on a full disk they are not told.
     drop(file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())));
     Ok(file)
+}
+
+impl Measured {
+    fn new(clock: &Clock) -> Self {
+        let files = TableFiles::default();
+        Self { changed: changed(files.own()), files, looked_at: clock.now() }
+    }
+
+    /// By the table as it is.
+    fn costs(&self, clock: &Clock) -> Arc<Costs> {
+        Arc::new(Costs::with(Local::default(), self.files.clone(), clock.clone()))
+    }
+
+    /// Whether the table was replaced since this was asked, as far as it was looked.
+    fn are_anew(&mut self, now: Duration) -> bool {
+        if now.saturating_sub(self.looked_at) < LOOKS_EVERY {
+            return false;
+        }
+        self.looked_at = now;
+        let changed = changed(self.files.own());
+        std::mem::replace(&mut self.changed, changed) != changed
+    }
+}
+
+fn changed(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
 }
 
 impl Seen {

@@ -150,6 +150,14 @@ impl Group {
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// Listens to nothing any more; what happened before is still told.
+    pub(crate) fn unmark_all(&self) {
+        let flags = libc::FAN_MARK_FLUSH | libc::FAN_MARK_FILESYSTEM;
+        let (queue, path) = (self.queue.as_raw_fd(), std::ptr::null());
+        // SAFETY: of a flush neither mask nor path is looked at. It fails for none of our descriptors.
+        unsafe { libc::fanotify_mark(queue, flags, 0, libc::AT_FDCWD, path) };
+    }
+
     /// Takes what happened: what one read brings. The records are in order.
     ///
     /// Of a group that tells by descriptors, taking opens the files: on a mount that does not answer

@@ -185,6 +185,23 @@ impl System {
         self.bell = Some(bell);
     }
 
+    /// Chooses the file systems anew that are worth it, by what their devices take; whether these are others.
+    /// If so, what is opened in this moment is not told.
+    pub fn choose_anew(&mut self, costs: Arc<Costs>) -> bool {
+        self.costs = costs;
+        let mounts = Mounts::read().unwrap_or_default();
+        let places = places::places(&self.scope, &self.points, &mounts, &self.costs);
+        let chosen = places.iter().filter(|place| place.ground.what == What::Opens);
+        if !self.scope.on.is_empty() || chosen.map(|place| &place.ground.point).eq(&self.watched) {
+            return false;
+        }
+        for group in std::iter::once(&self.named).chain(&self.described) {
+            group.unmark_all();
+        }
+        drop(self.listen_to_places());
+        true
+    }
+
     /// Listens to what of the scope is mounted now; returns why it cannot listen to the first that it cannot.
     fn listen_to_places(&mut self) -> Option<Error> {
         let mounts = Arc::new(Mounts::read().unwrap_or_default());
