@@ -65,6 +65,9 @@ Limits:
   two processors took 1.07 times as long). In some of them a signal can \
   interrupt the call: a program with a handler without SA_RESTART may see EINTR.
 
+  A program that makes a process group of its own, as `timeout` does, is not that of the terminal: \
+  keys interrupt it, but to read from the terminal is an error (EIO). `timeout --foreground` can.
+
   Files are fetched into the page cache. On a FUSE mount that empties it when a file is opened that \
   would be of no use; where `nearfirst calibrate` has found that out, it is not done.
 
