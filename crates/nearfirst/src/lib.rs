@@ -31,5 +31,5 @@ pub use store::{
     Entry, Error, Fnmatch, Kind, Local, Located, Mount, Mounts, Name, PartLengths, Pattern,
     Permissions, Probe, Progress, Query, Reading, Reason, Recall, Status, StorageOptions, Store,
     Stores, StoresOptions, TableFiles, Tier, Version, Warning, probe_first, probe_memory,
-    without_number,
+    scratch_folder, without_number,
 };

@@ -10,7 +10,7 @@ pub(crate) fn temporary(in_memory: bool) -> io::Result<File> {
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
         return Ok(rustix::fs::memfd_create("nearfirst-member", flags)?.into());
     }
-    tempfile::tempfile()
+    tempfile::tempfile_in(nearfirst::scratch_folder())
 }
 
 /// The same file with a position of its own, at the beginning.

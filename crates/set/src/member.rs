@@ -212,7 +212,8 @@ impl Member {
         } else {
             // That it is the folder which is missing must not pass for the member.
             let no_copy = |error| Error::no_copy(self.entry.name.clone(), &error);
-            tempfile::tempfile().map_err(|error| io::Error::other(Arc::new(no_copy(error))))?
+            tempfile::tempfile_in(store::scratch_folder())
+                .map_err(|error| io::Error::other(Arc::new(no_copy(error))))?
         };
         loop {
             let chunk = self.chunk().map_err(io::Error::from)?;

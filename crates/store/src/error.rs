@@ -170,7 +170,7 @@ impl Error {
 
     /// [`Error::Refused`]: there is no place on this machine for a copy of it, as the system said.
     pub fn no_copy(name: impl Into<Name>, error: &io::Error) -> Self {
-        let folder = std::env::temp_dir();
+        let folder = crate::scratch_folder();
         let reason = io_reason(error);
         Self::refused(name, format!("no copy can be made in {}: {reason}", folder.display()))
     }

@@ -37,6 +37,7 @@ mod pattern;
 mod power;
 mod pressure;
 mod program;
+mod scratch_folder;
 #[cfg(feature = "sql")]
 mod sql;
 mod storage_options;
@@ -66,6 +67,7 @@ pub use pattern::Pattern;
 pub use power::Power;
 pub use pressure::{Pressure, memory_room};
 pub use program::Programs;
+pub use scratch_folder::scratch_folder;
 pub use storage_options::StorageOptions;
 pub use store::{
     Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Sequence, Store,

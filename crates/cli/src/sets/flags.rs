@@ -97,7 +97,9 @@ impl StoreFlags {
 /// How objects that are not on this machine are fetched.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct FetchFlags {
-    /// Where what the budget has no room for goes; the folder for temporary files by default
+    /// Where what the budget has no room for goes; by default the folder for temporary files
+    ///
+    /// That is $TMPDIR, else /tmp, or /var/tmp where /tmp is kept in memory.
     #[arg(long, value_name = "DIR", help_heading = "Fetching")]
     spill: Option<PathBuf>,
 

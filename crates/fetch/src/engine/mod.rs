@@ -51,8 +51,8 @@ const RUNTIME_DESCRIPTORS: usize = 8;
 pub struct EngineOptions {
     /// What it may use, and when it loses patience.
     pub limits: Limits,
-    /// Where bytes go that the budget has no room for; the system's folder for
-    /// temporary files if not said.
+    /// Where bytes go that the budget has no room for; if not said, the folder for
+    /// temporary files, or /var/tmp where that is kept in memory ([`store::scratch_folder`]).
     pub spill_folder: Option<PathBuf>,
 }
 
@@ -119,7 +119,7 @@ impl Engine {
             open_files: Arc::default(),
             stores,
             costs,
-            spill_folder: options.spill_folder.unwrap_or_else(std::env::temp_dir),
+            spill_folder: options.spill_folder.unwrap_or_else(store::scratch_folder),
             handle: handle.clone(),
             runtime: Mutex::new(Some(runtime)),
         });

@@ -1,0 +1,46 @@
+//! Where files are that memory has no room for, and that nobody needs afterwards.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access, statfs};
+
+/// File systems that are kept in memory (`linux/magic.h`): tmpfs and ramfs.
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// The folder that `TMPDIR` names; without it `/tmp`, or `/var/tmp` where `/tmp` is kept in memory, as it
+/// is by default of several distributions.
+pub fn scratch_folder() -> PathBuf {
+    let temporary = env::temp_dir();
+    if env::var_os("TMPDIR").is_some() {
+        return temporary;
+    }
+    on_disk(temporary, Path::new("/var/tmp"))
+}
+
+/// A folder, or another in its place if it is in memory and the other is not.
+fn on_disk(folder: PathBuf, other: &Path) -> PathBuf {
+    let is_in_memory = |path: &Path| statfs(path).map(|about| IN_MEMORY.contains(&about.f_type));
+    let is_usable = || access(other, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    let is_moved = is_in_memory(&folder) == Ok(true) && is_in_memory(other) == Ok(false);
+    if is_moved && is_usable() { other.to_owned() } else { folder }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Dir, Facility, Tmpfs, skip_unless};
+
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_in_memory_does_not_go_there() {
+        skip_unless!(Facility::Root);
+        let (disk, memory, memory_too) = (Dir::new(), Tmpfs::new(1 << 20), Tmpfs::new(1 << 20));
+        let disk = disk.path();
+        let memory = memory.path();
+        assert_eq!(on_disk(memory.to_owned(), disk), disk);
+        assert_eq!(on_disk(disk.to_owned(), memory), disk);
+        assert_eq!(on_disk(memory.to_owned(), memory_too.path()), memory);
+        assert_eq!(on_disk(memory.to_owned(), &disk.join("none")), memory);
+    }
+}
