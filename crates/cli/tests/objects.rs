@@ -322,6 +322,24 @@ fn copies_are_checked_by_the_sums_that_the_server_keeps() {
 }
 
 #[test]
+fn a_small_budget_is_kept_by_who_reads_several_at_a_time() {
+    let (server, ground) = (Misbehaving::new(), Ground::new());
+    for number in 1..=4 {
+        server.answer(&format!("/{number}"), Answer::bytes(testkit::noise(12 << 20, number)));
+    }
+    let names = server.url("/{1,2,3,4}");
+    let args = ["each", "--budget=1M", "-j4", "--stats", &names, "--", "wc", "-c"];
+    let output = ground.run(&args);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    let ahead = said.lines().find_map(|line| line.strip_prefix("nearfirst each: fetched ahead: "));
+    let (most, unit) = ahead.and_then(|ahead| ahead.split_once(' ')).unwrap();
+    let most: f64 = most.parse().unwrap();
+    // Three fifths of it, and a piece each.
+    assert!(unit.starts_with("KiB") || (unit.starts_with("MiB") && most < 2.2), "{said}");
+}
+
+#[test]
 fn copies_are_checked_by_the_sums_of_google_and_azure() {
     let (server, ground) = (Misbehaving::new(), Ground::new());
     let options = ["gcs_endpoint", "azblob_endpoint"]

@@ -25,9 +25,9 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn engine(&self) -> EngineOptions {
-        let defaults = EngineOptions::default().limits;
+        let within = self.budget_bytes.map(|bytes| Limits::default().within(bytes));
+        let defaults = within.unwrap_or_else(|| EngineOptions::default().limits);
         let limits = Limits {
-            budget_bytes: self.budget_bytes.map_or(defaults.budget_bytes, Limits::data_bytes),
             spill_bytes: self.spill_bytes.unwrap_or(defaults.spill_bytes),
             window_max: self.jobs.unwrap_or(defaults.window_max),
             stall: self.stall(),

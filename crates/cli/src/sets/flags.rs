@@ -53,7 +53,8 @@ pub(crate) struct BudgetFlag {
     /// Memory for what is fetched and not read yet: 64M, 2G; 256M by default
     ///
     /// By default no more than a quarter of what this process and its memory group could still have.
-    /// What does not fit goes to disk (--spill), or waits.
+    /// What does not fit goes to disk (--spill), or waits. Each object that is being read may have a
+    /// piece beyond it: a ninth of it, 12M at most and 384K at least.
     #[arg(id = "budget", long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
     pub(crate) bytes: Option<u64>,
 }
@@ -133,9 +134,9 @@ pub(crate) struct FetchFlags {
 impl FetchFlags {
     /// How an engine is to be set up.
     pub(crate) fn options(&self, budget_bytes: Option<u64>) -> EngineOptions {
-        let defaults = EngineOptions::default().limits;
+        let within = budget_bytes.map(|bytes| Limits::default().within(bytes));
+        let defaults = within.unwrap_or_else(|| EngineOptions::default().limits);
         let limits = Limits {
-            budget_bytes: budget_bytes.map_or(defaults.budget_bytes, Limits::data_bytes),
             spill_bytes: self.spill_max.unwrap_or(defaults.spill_bytes),
             window_max: self.window_max.map_or(defaults.window_max, NonZeroU32::get),
             stall: self.stall.unwrap_or(defaults.stall),
@@ -186,7 +187,7 @@ impl FetchFlags {
 
     /// The folder for what is fetched and has no place in memory.
     pub(crate) fn spill_folder(&self) -> PathBuf {
-        self.spill.clone().unwrap_or_else(std::env::temp_dir)
+        self.spill.clone().unwrap_or_else(store::scratch_folder)
     }
 }
 

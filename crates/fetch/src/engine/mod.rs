@@ -60,10 +60,10 @@ impl Default for EngineOptions {
     /// With no more memory than a quarter of what this process could still have: its memory group may
     /// allow it less than a run takes elsewhere.
     fn default() -> Self {
-        let mut limits = Limits::default();
-        if let Some(room) = store::memory_room() {
-            limits.budget_bytes = limits.budget_bytes.min(Limits::data_bytes(room));
-        }
+        let limits = Limits::default();
+        let within = store::memory_room().map(|room| limits.within(room));
+        let limits =
+            within.filter(|less| less.budget_bytes < limits.budget_bytes).unwrap_or(limits);
         Self { limits, spill_folder: None }
     }
 }

@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
+/// So many parts fit in a small budget: each member that is read may have one and a half of them
+/// beyond it.
+const PARTS_FIT: u64 = 8;
+/// Smaller parts would take longer to ask for than to read.
+const PART_BYTES_MIN: u64 = 256 << 10;
+
 /// What the scheduler may use, and when it loses patience.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Bytes that may be fetched or on their way, and not yet read; see [`Limits::data_bytes`].
+    /// Bytes that may be fetched or on their way, and not yet read; see [`Limits::within`].
     pub budget_bytes: u64,
     /// Bytes that may lie on disk because the budget was full; 0: nothing is spilled.
     pub spill_bytes: u64,
@@ -31,12 +37,20 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The same within so much memory: parts are smaller, too, where few would fit.
+    #[must_use]
+    pub fn within(self, memory_bytes: u64) -> Self {
+        let budget_bytes = Self::data_bytes(memory_bytes);
+        let part_bytes = (budget_bytes / PARTS_FIT).max(PART_BYTES_MIN).min(self.part_bytes);
+        Self { budget_bytes, part_bytes, ..self }
+    }
+
     /// The bytes of data that take so much memory.
     ///
     /// Pieces of many sizes that are let go in another order than they came in keep up to half as
     /// much more with the allocator, and buffers of connections besides (`bench/run objects-large`: 1.3; by
     /// hand, of `cat` from a server on the same machine, 1.3 to 1.6).
-    pub fn data_bytes(memory_bytes: u64) -> u64 {
+    fn data_bytes(memory_bytes: u64) -> u64 {
         (memory_bytes / 5 * 3).max(1)
     }
 }
@@ -64,5 +78,21 @@ impl Default for Limits {
             // Hedging the slowest one in twenty costs little and removes most of the tail (Dean & Barroso 2013).
             hedge_percent: 5,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_smaller_where_few_would_fit() {
+        let limits = Limits::default();
+        assert_eq!(limits.within(256 << 20), limits);
+        assert_eq!(limits.within(1 << 40).part_bytes, 8 << 20);
+        let small = limits.within(10 << 20);
+        assert_eq!((small.budget_bytes, small.part_bytes), (6 << 20, 768 << 10));
+        assert_eq!(limits.within(1).part_bytes, 256 << 10);
+        assert_eq!(Limits { part_bytes: 10, ..limits }.within(1).part_bytes, 10);
     }
 }
