@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nearfirst_store::{Algorithm, Entry, Error, Name, Store as _, Version};
+use nearfirst_store::{Algorithm, Entry, Error, Name, Version};
 use testkit::server::{Answer, Link, Misbehaving, WebDav};
 use testkit::skip_unless;
 
