@@ -461,14 +461,13 @@ int nf_set_close(nf_set set);
 //
 // Writes at most `capacity` of them to `array` and returns how many there
 // are, as snprintf does: a call with a capacity of 0 only counts. An empty
-// file has none; one that is offline is `NF_COLD`, and is not recalled. On failure -1 with `errno`: `EBADF`, `EISDIR`, `ESPIPE` (not
-// a regular file), `EINVAL` (`array` is null).
+// file has none; one that is offline is `NF_COLD`, and is not recalled. On
+// failure -1 with `errno`: `EBADF`, `EISDIR`, `ESPIPE` (not a regular file),
+// `EINVAL` (`array` is null).
 //
 // The caller's part:
 // `array` has room for `capacity` sleds; with a capacity of 0 it may be null.
-int64_t nf_sleds_get(int fd,
-                     struct nf_sled *array,
-                     size_t capacity);
+int64_t nf_sleds_get(int fd, struct nf_sled *array, size_t capacity);
 
 // The sleds of the file at `path`; as `nf_sleds_get`.
 //

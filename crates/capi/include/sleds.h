@@ -52,12 +52,9 @@ long sleds_pick_init(int fd, long preferred_size);
 // number of bytes is above that size.
 //
 // Returns the size of a piece, or -1 with `errno`: as `sleds_pick_init`, `EINVAL`
-// too for a separator outside 0 to 255, `EREMOTEIO` if the file is offline and reading would recall
-// it, or what reading the file gave.
-long sleds_pick_init_records(int fd,
-                             long preferred_size,
-                             int record_flag,
-                             int separator);
+// too for a separator outside 0 to 255, `EREMOTEIO` if the file is offline and
+// reading would recall it, or what reading the file gave.
+long sleds_pick_init_records(int fd, long preferred_size, int record_flag, int separator);
 
 // Advises where to read next: each byte of the file once.
 //

@@ -53,8 +53,8 @@ pub extern "C" fn sleds_pick_init(fd: c_int, preferred_size: c_long) -> c_long {
 /// number of bytes is above that size.
 ///
 /// Returns the size of a piece, or -1 with `errno`: as `sleds_pick_init`, `EINVAL`
-/// too for a separator outside 0 to 255, `EREMOTEIO` if the file is offline and reading would recall
-/// it, or what reading the file gave.
+/// too for a separator outside 0 to 255, `EREMOTEIO` if the file is offline and
+/// reading would recall it, or what reading the file gave.
 #[unsafe(no_mangle)]
 pub extern "C" fn sleds_pick_init_records(
     fd: c_int,

@@ -99,8 +99,9 @@ pub struct DeliveryTime {
 ///
 /// Writes at most `capacity` of them to `array` and returns how many there
 /// are, as snprintf does: a call with a capacity of 0 only counts. An empty
-/// file has none; one that is offline is `NF_COLD`, and is not recalled. On failure -1 with `errno`: `EBADF`, `EISDIR`, `ESPIPE` (not
-/// a regular file), `EINVAL` (`array` is null).
+/// file has none; one that is offline is `NF_COLD`, and is not recalled. On
+/// failure -1 with `errno`: `EBADF`, `EISDIR`, `ESPIPE` (not a regular file),
+/// `EINVAL` (`array` is null).
 ///
 /// # Safety
 /// `array` has room for `capacity` sleds; with a capacity of 0 it may be null.

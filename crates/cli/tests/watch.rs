@@ -20,13 +20,13 @@ fn what_a_program_read_is_near_before_it_asks_again() {
     ground.run(&watch, NOBODY);
     assert!(ground.come_near(&watch, NOBODY, 1..FILES), "{}", watch.said());
     let said = watch.end("TERM");
-    let saved = said.lines().filter_map(|line| {
+    let mut saved = said.lines().filter_map(|line| {
         let of = line.split_once(&format!("user {NOBODY}: of "))?.1;
         let (saved, rest) = of.split_once("; about ")?.1.split_once(" s saved, ")?;
         assert!(rest.ends_with(" bytes fetched and not read"), "{line}");
         saved.parse().ok()
     });
-    assert!(saved.last() > Some(0.0), "{said}");
+    assert!(saved.next_back() > Some(0.0), "{said}");
 }
 
 #[test]

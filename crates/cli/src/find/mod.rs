@@ -174,7 +174,7 @@ The exit code is 1 if anything went wrong, otherwise 0.";
 pub(crate) const USAGE_EXIT: u8 = 1;
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    match find(&args) {
+    match find(args) {
         Ok(code) => code,
         Err(message) => {
             for line in message.lines() {

@@ -268,7 +268,9 @@ impl<W: Write> Run<'_, W> {
         };
         let (found, answers): (Vec<_>, Vec<_>) =
             divided(names, NAMES_PER_THREAD_MIN, ask).into_iter().unzip();
-        answers.iter().for_each(|answers| self.answers.merge(answers));
+        for answers in &answers {
+            self.answers.merge(answers);
+        }
         for (name, cost) in names.iter().zip(found.into_iter().flatten()) {
             match cost {
                 None => {}
