@@ -7,6 +7,7 @@
 mod asked;
 mod flags;
 mod held;
+mod input;
 mod large;
 mod listing;
 mod objects;

@@ -12,9 +12,10 @@ use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions, Spec};
 
 use super::asked::SortBy;
 use super::held::{Held, Room};
+use super::input::up_to_error;
 use super::output::{FileOutput, Output};
 use super::print::Outcome;
-use super::search::{Worker, up_to_error};
+use super::search::Worker;
 use super::settings::Settings;
 use super::tree::Run;
 use super::trouble::{Trouble, is_elsewhere};

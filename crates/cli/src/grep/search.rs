@@ -13,13 +13,15 @@ use std::time::Duration;
 use grep::cli::{CommandReaderBuilder, DecompressionReaderBuilder};
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
-use nearfirst::{Clock, Local, Place, fetch};
-use rustix::buffer::spare_capacity;
+use nearfirst::{Clock, Place, fetch};
 use rustix::fs::{Advice, fadvise};
-use rustix::io::retry_on_intr;
 use store::Lingering;
 
 use super::asked::Context;
+use super::input::{
+    BUFFER_BYTES, Counted, Patient, begins_with_mark, ends_a_line_in_mark, read_whole,
+    read_whole_from, up_to_error,
+};
 use super::output::FileOutput;
 use super::pattern::Pattern;
 use super::print::found::Found;
@@ -28,11 +30,6 @@ use super::print::tally::{Stats, Tally};
 use super::print::{Format, Nul, Outcome, Printing, Scope, close};
 use super::settings::Settings;
 use super::walk::{Haystack, printed_path};
-use crate::wary::Wary;
-
-/// The searcher's own buffer: a file up to this size is one read to it, so
-/// that a NUL byte anywhere is known before the first line is looked at.
-const BUFFER_BYTES: usize = 64 * 1024;
 
 /// From this size on, a file is searched in chunks by several threads. Below
 /// it, starting threads costs more than they bring.
@@ -166,7 +163,7 @@ impl<'s> Worker<'s> {
             let mut reader = Patient::open(settings.local(), path, begin)?;
             let search = |reader: &mut dyn Read| self.read(path, nul, stream, reader);
             let outcome = up_to_error(&mut reader, search);
-            let closed = reader.reader.end(|mut reader| reader.close());
+            let closed = reader.end(|mut reader| reader.close());
             let mut outcome = outcome?;
             outcome.failed = outcome.failed.or(closed.err());
             return Ok(Searched::Done(outcome));
@@ -480,7 +477,7 @@ impl<'s> Worker<'s> {
         };
         let mut reader = Patient::open(self.settings.local(), file, begin)?;
         let outcome = self.read(path, nul, stream, &mut reader);
-        let closed = reader.reader.end(|mut reader| reader.close());
+        let closed = reader.end(|mut reader| reader.close());
         let outcome = outcome.map_err(failed)?;
         closed?;
         Ok(outcome)
@@ -493,7 +490,7 @@ impl<'s> Worker<'s> {
         stream: Option<&FileOutput<'_>>,
         reader: &mut dyn Read,
     ) -> io::Result<Outcome> {
-        let mut counted = Counted { reader, bytes: 0 };
+        let mut counted = Counted::new(reader);
         let outcome = self.run(path, nul, stream, Source::Reader(&mut counted));
         self.read_bytes += counted.bytes;
         outcome
@@ -531,38 +528,6 @@ impl<'s> Worker<'s> {
             Engine::Regex(matcher, found) => whole.search(searcher, matcher, found, source, out),
             Engine::Pcre2(matcher, found) => whole.search(searcher, matcher, found, source, out),
         }
-    }
-}
-
-/// Reads what a program makes of a file, as long as the file's mount answers.
-struct Patient<'a, R: Read + Send + 'static> {
-    reader: Wary<'a, R>,
-    /// What a read fills, while none does.
-    space: Vec<u8>,
-}
-
-impl<'a, R: Read + Send + 'static> Patient<'a, R> {
-    fn open(
-        local: &'a Local,
-        path: &'a Path,
-        open: impl FnOnce() -> io::Result<R> + Send + 'static,
-    ) -> io::Result<Self> {
-        Ok(Self { reader: Wary::open(local, path, open)?, space: Vec::new() })
-    }
-}
-
-impl<R: Read + Send + 'static> Read for Patient<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut space = std::mem::take(&mut self.space);
-        let wanted = buffer.len().min(BUFFER_BYTES);
-        space.resize(space.len().max(wanted), 0);
-        let (read, space) = self.reader.call(move |reader| {
-            let read = reader.read(&mut space[..wanted])?;
-            Ok((read, space))
-        })?;
-        buffer[..read].copy_from_slice(&space[..read]);
-        self.space = space;
-        Ok(read)
     }
 }
 
@@ -638,54 +603,6 @@ fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// Has all be searched that a reader gives before it fails, as one of what is damaged does at its end.
-///
-/// # Errors
-/// Of `search`; that of the reader is in the outcome.
-pub(super) fn up_to_error(
-    reader: &mut dyn Read,
-    search: impl FnOnce(&mut dyn Read) -> io::Result<Outcome>,
-) -> io::Result<Outcome> {
-    let mut reader = UpToError { reader, error: None };
-    let outcome = search(&mut reader)?;
-    Ok(Outcome { failed: reader.error, ..outcome })
-}
-
-/// Ends where a reader fails, and keeps the error.
-struct UpToError<'a> {
-    reader: &'a mut dyn Read,
-    error: Option<io::Error>,
-}
-
-impl Read for UpToError<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.error.is_some() {
-            return Ok(0);
-        }
-        match self.reader.read(buffer) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                self.error = Some(error);
-                Ok(0)
-            }
-            read => read,
-        }
-    }
-}
-
-/// Counts what is read.
-struct Counted<'a> {
-    reader: &'a mut dyn Read,
-    bytes: u64,
-}
-
-impl Read for Counted<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        self.bytes += read as u64;
-        Ok(read)
-    }
-}
-
 /// One search of one file, from its first byte to its last.
 struct WholeFile<'a> {
     format: &'a Format,
@@ -731,61 +648,4 @@ impl WholeFile<'_> {
         let stats = Stats { elapsed: elapsed.unwrap_or_default(), ..Stats::default() };
         close(self.format, self.path, self.nul, &tally, stats, printed, out)
     }
-}
-
-/// Reads a file to its end; `size` is what it was said to be.
-fn read_whole(file: &File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
-    buffer.clear();
-    let expected = usize::try_from(size).unwrap_or(usize::MAX);
-    // One byte more, so that the end shows without another call.
-    buffer.try_reserve(expected.saturating_add(1))?;
-    loop {
-        let read = retry_on_intr(|| rustix::io::read(file, spare_capacity(buffer)))?;
-        let has_room = buffer.len() < buffer.capacity();
-        if read == 0 || (buffer.len() == expected && has_room) {
-            return Ok(());
-        }
-        buffer.try_reserve(BUFFER_BYTES)?;
-    }
-}
-
-/// As [`read_whole`], of what is no descriptor: in as few reads as its size allows.
-fn read_whole_from(reader: &mut impl Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
-    let expected = usize::try_from(size).unwrap_or(usize::MAX);
-    buffer.clear();
-    buffer.try_reserve(expected.saturating_add(1))?;
-    buffer.resize(expected + 1, 0);
-    let mut filled = 0;
-    loop {
-        match reader.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                buffer.truncate(filled);
-                return Err(error);
-            }
-        }
-        if filled == buffer.len() {
-            buffer.resize(filled + BUFFER_BYTES, 0);
-        }
-    }
-    buffer.truncate(filled);
-    Ok(())
-}
-
-/// Whether a line ends where ripgrep looks for a mark: what lies there is searched before it is
-/// seen whether the rest is binary.
-fn ends_a_line_in_mark(text: &[u8]) -> bool {
-    text.iter().take(3).any(|&byte| byte == b'\n')
-}
-
-/// Whether text begins with a mark that says how it is encoded.
-pub(super) fn begins_with_mark(text: &[u8]) -> bool {
-    mark(text).is_some()
-}
-
-/// That mark: of UTF-8, or of UTF-16.
-pub(super) fn mark(text: &[u8]) -> Option<&'static [u8]> {
-    [&b"\xEF\xBB\xBF"[..], b"\xFF\xFE", b"\xFE\xFF"].into_iter().find(|mark| text.starts_with(mark))
 }

@@ -8,11 +8,11 @@ use grep::matcher::Matcher;
 use grep::searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use nearfirst::fetch::{self, Source};
 
+use super::super::input::{begins_with_mark, mark};
 use super::super::print::found::{Found, line_end_len};
 use super::super::print::rendered::{QUOTED_BYTES_MIN, Rendered};
 use super::super::print::tally::Tally;
 use super::super::print::{Format, Kind, Nul, Printing, Scope};
-use super::super::search::{begins_with_mark, mark};
 use super::sparse::Stretched;
 use super::upset;
 
