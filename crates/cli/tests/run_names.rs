@@ -197,6 +197,18 @@ fn what_is_read_in_another_root_is_not_taken_for_what_has_its_name_here() {
 }
 
 #[test]
+fn who_could_not_leave_for_another_root_is_still_here() {
+    skip_unless!(Facility::Tool("python3"));
+    let dir = Dir::new();
+    let file = dir.create("file", "inner\n");
+    let text = format!(
+        "import os\ntry: os.chroot('/none')\nexcept OSError: print(open({file:?}).read(), end='')"
+    );
+    let words = ["python3", "-c", &text].map(OsStr::new);
+    assert_eq!(recorded(&file, &words).len(), 1);
+}
+
+#[test]
 fn what_is_read_on_mounts_of_ones_own_is_not_taken_for_what_has_its_name_here() {
     skip_unless!(Facility::Root, Facility::Tool("unshare"), Facility::Tool("python3"));
     let dir = Dir::new();

@@ -40,8 +40,8 @@ pub(super) enum What {
     Runs { program: Option<Vec<u8>>, arguments: Vec<Arc<[u8]>> },
     /// It is about to open a file.
     Opens { whole: Vec<u8>, flags: u32 },
-    /// It is about to change what names mean to it.
-    ChangesRoot,
+    /// Names mean something else to it by now.
+    ChangedRoot,
     /// It has another user's rights by now.
     BecameAnothers,
 }
@@ -55,6 +55,8 @@ pub(super) struct Inbox {
     rests: AtomicBool,
     /// Whether processes are gone of which the listener has not heard.
     are_gone: AtomicBool,
+    /// Whether the observer has heard that calls were lost, and the listener has not.
+    has_forgotten: AtomicBool,
     aside: Arc<Aside>,
     is_closed: AtomicBool,
 }
@@ -70,7 +72,7 @@ impl Call {
                     program.as_ref().map_or(0, Vec::len) + words.sum::<usize>()
                 }
                 What::Opens { whole, .. } => whole.len(),
-                What::Met { .. } | What::ChangesRoot | What::BecameAnothers => 0,
+                What::Met { .. } | What::ChangedRoot | What::BecameAnothers => 0,
             }
     }
 }
@@ -102,6 +104,7 @@ impl Inbox {
             bell,
             rests: AtomicBool::default(),
             are_gone: AtomicBool::default(),
+            has_forgotten: AtomicBool::default(),
             aside: Arc::default(),
             is_closed: AtomicBool::default(),
         })
@@ -146,6 +149,12 @@ impl Inbox {
         let mut state = self.state();
         self.are_gone.store(false, Ordering::Release);
         std::mem::take(&mut state.gone)
+    }
+
+    /// Whether processes that were met may not be known, as calls were lost since this was last asked.
+    pub(super) fn has_forgotten(&self) -> bool {
+        self.has_forgotten.load(Ordering::Acquire)
+            && self.has_forgotten.swap(false, Ordering::AcqRel)
     }
 
     /// Adds calls.
@@ -196,11 +205,15 @@ impl Inbox {
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
-    /// What a thread was about to do it did not do: nothing that it asked for since then counts.
+    /// What a thread was about to do it did not do: nothing that it asked for since then counts. What came to
+    /// light with that does.
     pub(super) fn take_back(&self, thread: u32, since: Duration) {
         let mut state = self.state();
-        while let Some(call) = state.calls.pop_if(|call| call.thread == thread && call.at >= since)
-        {
+        let is_asked = |call: &mut Call| {
+            let is_asked = matches!(call.what, What::Executes { .. } | What::Opens { .. });
+            is_asked && call.thread == thread && call.at >= since
+        };
+        while let Some(call) = state.calls.pop_if(is_asked) {
             state.calls_bytes -= call.bytes();
         }
     }
@@ -212,7 +225,9 @@ impl Inbox {
         let mut state = self.state();
         std::mem::swap(&mut state.calls, calls);
         state.calls_bytes = 0;
-        std::mem::take(&mut state.lost)
+        let lost = std::mem::take(&mut state.lost);
+        self.has_forgotten.fetch_or(lost, Ordering::AcqRel);
+        lost
     }
 
     /// Asks for the bell at the next call; `false` if one is there already.
@@ -263,7 +278,21 @@ mod tests {
             inbox.take_back(1, Duration::ZERO);
         }
         inbox.add([opens(2)].into_iter());
-        assert!(!inbox.take(&mut taken));
+        assert!(inbox.has_forgotten() && !inbox.has_forgotten());
+        assert!(!inbox.take(&mut taken) && !inbox.has_forgotten());
         assert_eq!(taken.len(), 1);
+    }
+
+    #[test]
+    fn a_process_is_known_also_if_what_it_was_met_with_is_taken_back() {
+        let inbox = Inbox::new().expect("a bell");
+        let met = What::Met { parent: 0, end: None, is_elsewhere: false };
+        let opens = What::Opens { whole: b"/a".to_vec(), flags: 0 };
+        let call = |what| Call { at: Duration::ZERO, thread: 1, process: 1, what };
+        inbox.add([met, opens].map(call).into_iter());
+        inbox.take_back(1, Duration::ZERO);
+        let mut taken = Vec::new();
+        inbox.take(&mut taken);
+        assert!(matches!(&*taken, [Call { what: What::Met { .. }, .. }]), "{taken:?}");
     }
 }

@@ -18,8 +18,35 @@ pub(super) struct Remembered {
     threads: Vec<u32>,
     /// Its working folder, while nothing changed it.
     pub(super) folder: Option<Arc<[u8]>>,
-    /// Whether it asked to run another program since.
-    pub(super) executes: bool,
+    /// The thread that asked to run another program, as long as it may still be about to.
+    pub(super) executes: Option<u32>,
+    /// The same of another working folder.
+    pub(super) moves: Option<u32>,
+    /// The same of another root folder or other mounts.
+    pub(super) leaves: Option<u32>,
+}
+
+/// What a process may have done that it asked for earlier.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Done {
+    /// It has run another program, or could not.
+    pub(super) ran: bool,
+    /// Its names may mean something else.
+    pub(super) left: bool,
+}
+
+impl Remembered {
+    /// A thread of this process calls: what it asked for before is done by now, and what one asked for that is
+    /// no more, as all others are once one has run a program.
+    pub(super) fn calls(&mut self, process: u32, thread: u32) -> Done {
+        let is_past = |asker: &mut u32| *asker == thread || !sys::has_thread(process, *asker);
+        if self.moves.take_if(is_past).is_some() {
+            self.folder = None;
+        }
+        let left = self.leaves.is_some();
+        self.leaves.take_if(is_past);
+        Done { ran: self.executes.take_if(is_past).is_some(), left }
+    }
 }
 
 impl Known {
@@ -76,6 +103,26 @@ mod tests {
         assert_eq!((known.process_of(own), known.process_of(thread)), (None, None));
         assert!(known.of(own).is_none());
         assert!(known.meet(own, own), "its number was given to another");
+    }
+
+    #[test]
+    fn what_a_thread_asked_for_is_done_when_it_calls_again_and_not_when_another_does() {
+        let (own, thread) = (process::id(), own_thread());
+        let asked = |asker| Remembered {
+            folder: Some(Arc::from(&b"/"[..])),
+            executes: Some(asker),
+            moves: Some(asker),
+            leaves: Some(asker),
+            ..Remembered::default()
+        };
+        let mut known = asked(thread);
+        assert_eq!(known.calls(own, own), Done { ran: false, left: true });
+        assert!(known.folder.is_some(), "it may be about to move");
+        assert_eq!(known.calls(own, thread), Done { ran: true, left: true });
+        assert!(known.folder.is_none());
+        assert_eq!(known.calls(own, thread), Done::default());
+        let ended = std::thread::spawn(own_thread).join().expect("it ends");
+        assert_eq!(asked(ended).calls(own, own), Done { ran: true, left: true });
     }
 
     #[test]

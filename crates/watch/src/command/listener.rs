@@ -21,7 +21,7 @@ use store::Clock;
 
 use super::filter::{self, Does};
 use super::inbox::{Added, Call, Inbox, What};
-use super::known::Known;
+use super::known::{Done, Known};
 use super::memory::{self, Text};
 use super::parents;
 use super::sys::{self, Slot, Told};
@@ -104,6 +104,9 @@ impl Listener {
     }
 
     fn add(&mut self, told: &Told, at: Duration) -> Added {
+        if self.inbox.has_forgotten() {
+            self.known = Known::default();
+        }
         for process in self.inbox.gone() {
             self.known.forget(process);
         }
@@ -115,14 +118,16 @@ impl Listener {
     }
 
     /// What comes to light with a call: its process, what that runs, and what it asks for.
-    fn seen(&mut self, told: &Told, at: Duration) -> [Option<Call>; 4] {
+    fn seen(&mut self, told: &Told, at: Duration) -> [Option<Call>; 5] {
         let thread = told.pid;
         let (process, met) = match self.known.process_of(thread) {
             Some(process) => (process, None),
             None => self.met(thread),
         };
         let call = |what| Call { at, thread, process, what };
-        let ran = self.known.of(process).is_some_and(|known| std::mem::take(&mut known.executes));
+        let done = self.known.of(process).map(|known| known.calls(process, thread));
+        let Done { ran, left } = done.unwrap_or_default();
+        let left = (left && parents::is_elsewhere(thread)).then_some(What::ChangedRoot);
         let ran =
             ran.then(|| What::Runs { program: link(thread, "exe"), arguments: arguments(thread) });
         let asked = self.asked(told, process);
@@ -132,7 +137,7 @@ impl Listener {
             met.is_none() && (ran.is_some() || matches!(asked, Some(What::Executes { .. })));
         let became =
             (may_have_changed && parents::is_anothers(thread)).then_some(What::BecameAnothers);
-        [met, became, ran, asked].map(|what| what.map(call))
+        [met, left, became, ran, asked].map(|what| what.map(call))
     }
 
     /// Finds the process of a thread that was not seen before.
@@ -153,7 +158,7 @@ impl Listener {
             return (process, None);
         }
         let end = own.or_else(|| open(process));
-        let is_elsewhere = parents::is_elsewhere(process) || parents::is_anothers(process);
+        let is_elsewhere = parents::is_elsewhere(thread) || parents::is_anothers(process);
         (process, Some(What::Met { parent, end, is_elsewhere }))
     }
 
@@ -179,7 +184,7 @@ impl Listener {
             Does::ExecuteAt => self.executes(thread, process, low(first), second),
             Does::ChangeFolder => {
                 if let Some(known) = self.known.of(process) {
-                    known.folder = None;
+                    (known.folder, known.moves) = (None, Some(thread));
                 }
                 None
             }
@@ -187,12 +192,20 @@ impl Listener {
                 self.stand_aside(thread, process, first);
                 None
             }
-            Does::ChangeRoot => Some(What::ChangesRoot),
-            Does::Unshare => enters_mounts(low(first)).then_some(What::ChangesRoot),
+            Does::ChangeRoot => self.leaves(thread, process),
+            Does::Unshare if enters_mounts(low(first)) => self.leaves(thread, process),
             // Without a kind it is whatever the descriptor stands for.
-            Does::Enter if low(second) == 0 => Some(What::ChangesRoot),
-            Does::Enter => enters_mounts(low(second)).then_some(What::ChangesRoot),
+            Does::Enter if low(second) == 0 || enters_mounts(low(second)) => {
+                self.leaves(thread, process)
+            }
+            Does::Unshare | Does::Enter => None,
         }
+    }
+
+    /// Whether it could leave is asked when it calls again.
+    fn leaves(&mut self, thread: u32, process: u32) -> Option<What> {
+        self.known.of(process)?.leaves = Some(thread);
+        None
     }
 
     /// With how its name is looked up, as `openat2` has it.
@@ -237,7 +250,7 @@ impl Listener {
     fn executes(&mut self, thread: u32, process: u32, at: u32, name: u64) -> Option<What> {
         let name = memory::string(thread, name, &mut self.text)?;
         if let Some(known) = self.known.of(process) {
-            known.executes = true;
+            known.executes = Some(thread);
         }
         let whole = if name.is_empty() {
             link(thread, &format!("fd/{at}"))?

@@ -206,7 +206,7 @@ impl Observer {
                 self.settle_last(process, events);
                 self.runs(process, program, arguments, events);
             }
-            What::ChangesRoot => seen.is_elsewhere = true,
+            What::ChangedRoot => seen.is_elsewhere = true,
             What::BecameAnothers => {
                 self.settle_last(process, events);
                 self.processes.entry(process).and_modify(|seen| seen.is_elsewhere = true);
@@ -225,6 +225,11 @@ impl Observer {
         is_elsewhere: bool,
         events: &mut Vec<(Duration, Event)>,
     ) {
+        // It was met before calls were lost.
+        if let Some(seen) = self.processes.get_mut(&number) {
+            seen.is_elsewhere |= is_elsewhere;
+            return;
+        }
         if let Some(end) = &end {
             let token = epoll::EventData::new_u64(number.into());
             // Without it the process is taken to live on, which costs some memory.
@@ -513,6 +518,17 @@ mod tests {
             }));
         }
         assert_eq!(exited, [1, 0]);
+    }
+
+    #[test]
+    fn who_is_met_again_is_the_same() {
+        let mut command = begin();
+        let mut observer = observer(command.id());
+        observer.inbox.add([met(&command, 0), met(&command, 0)].into_iter());
+        let events = observer.next(Duration::ZERO).expect("seen");
+        assert!(matches!(&*events, [(_, Event::Found { .. })]), "{events:?}");
+        command.kill().expect("ours");
+        command.wait().expect("ended");
     }
 
     #[test]

@@ -22,13 +22,13 @@ pub(super) fn nearest(number: u32, is_known: impl Fn(u32) -> bool) -> Option<u32
     None
 }
 
-/// Whether a process has another root folder than we, or other mounts: then its names mean
-/// something else. One that is gone is not.
+/// Whether a thread has another root folder than we, or other mounts: then its names mean
+/// something else. Of one of whom that is not told it is taken to be so.
 pub(super) fn is_elsewhere(number: u32) -> bool {
     static OWN: OnceLock<[Option<Vec<u8>>; 2]> = OnceLock::new();
     let of = |number| ["root", "ns/mnt"].map(|name| link(number, name));
     let own = OWN.get_or_init(|| of(std::process::id()));
-    of(number).iter().zip(own).any(|(theirs, own)| theirs.is_some() && theirs != own)
+    of(number) != *own
 }
 
 /// Whether the kernel judges what a process may open by another user's rights than ours. One that is
@@ -72,5 +72,8 @@ mod tests {
         assert_eq!(nearest(own, |number| number == parent), Some(parent));
         assert_eq!(nearest(own, |_| false), None);
         assert!(!is_elsewhere(parent));
+        let mut child = Command::new("true").spawn().expect("it is there");
+        child.wait().expect("ended");
+        assert!(is_elsewhere(child.id()), "nobody tells");
     }
 }
