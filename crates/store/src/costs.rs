@@ -224,8 +224,8 @@ impl Costs {
     /// # Errors
     /// [`Error::Refused`] of what is no regular file, unopened, of one that somebody holds a lease on,
     /// of another user's that was not read since it was written, and of a file on a FUSE mount that
-    /// is known to empty a file's cache at every open; [`Error::Offline`]; [`Error::Io`];
-    /// [`Error::Stalled`].
+    /// is known to empty a file's cache at every open; [`Error::Offline`], also of what may be a stub where
+    /// none are known of; [`Error::Io`]; [`Error::Stalled`].
     pub fn open_harmless(&self, path: &Path) -> Result<(File, Status), Error> {
         let (status, handle) = self.local.look(path)?;
         let status = self.regular(path, status)?;
@@ -236,6 +236,9 @@ impl Costs {
             && self.table().keeps_cache(&status.device) == Some(false)
         {
             return Err(Error::refused(path, "opening it would empty its cache"));
+        }
+        if self.may_be_stub(&status) {
+            return Err(Error::Offline { path: path.to_owned(), size: status.size });
         }
         self.is_free(path, &handle)?;
         let file = self.local.reopen_unseen(path, &status, &handle)?;
@@ -258,6 +261,14 @@ impl Costs {
 
     fn seems_offline(&self, entry: &Status) -> bool {
         is_stub(entry) && seems_offline(entry, &self.table())
+    }
+
+    /// Whether a file may be a stub also where none are known of. One that is none has nothing on its device: it is
+    /// a hole, or so small that it lies with its attributes. Many programs behind FUSE tell of no blocks at all.
+    fn may_be_stub(&self, entry: &Status) -> bool {
+        is_stub(entry)
+            && !matches!(entry.backing, Backing::Memory | Backing::Fuse)
+            && self.table().has_stubs(&entry.device) != Some(false)
     }
 
     /// A status, if it is a regular file's whose data is here.

@@ -427,6 +427,34 @@ fn a_stub_is_cold_and_not_opened() {
 }
 
 #[test]
+fn what_may_be_a_stub_is_not_opened_on_a_guess() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Loop,
+        Facility::FileSystem("ext4"),
+        Facility::Tool("mkfs.ext4"),
+    );
+    let (disk, memory) = (LoopDisk::new(FileSystem::Ext4, 16 * MIB), Tmpfs::new(MIB));
+    let hole = |folder: &Path| {
+        let path = folder.join("hole");
+        File::create(&path).and_then(|file| file.set_len(MIB)).expect("created");
+        path
+    };
+    let (stub, in_memory) = (hole(disk.path()), hole(memory.path()));
+    let sound = disk.path().join("sound");
+    fs::write(&sound, "text").expect("written");
+    let costs = costs(Duration::from_secs(5));
+    assert!(matches!(costs.open_harmless(&stub), Err(Error::Offline { size: MIB, .. })));
+    costs.open_regular(&stub).expect("who asks for it may have it");
+    for path in [&in_memory, &sound] {
+        costs.open_harmless(path).expect("nothing is recalled by it");
+    }
+    let text = format!("version = 1\n[device.{:?}]\nhas_stubs = false\n", device(&stub));
+    costs.table().merge(DeviceTable::from_toml(&text).expect("a table"));
+    costs.open_harmless(&stub).expect("it is known to be none");
+}
+
+#[test]
 fn holes_cost_nothing_however_large() {
     let folder = Dir::new();
     let path = folder.create_sparse("hole", 1 << 40);
