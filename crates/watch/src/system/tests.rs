@@ -1,0 +1,190 @@
+//! Of whom is told what was opened while rights change, and what programs that are gone ran.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+use testkit::{Facility, Tmpfs, skip_unless};
+
+use super::fanotify::Deeds;
+use super::*;
+use crate::descriptors::tests::are_at_most;
+
+const ROOT: User = User(0);
+const USER: User = User(65534);
+
+/// A program that runs as long as it is looked at, and was there before.
+struct Running(Child);
+
+impl Running {
+    fn of(user: User) -> Self {
+        let mut command = Command::new("sleep");
+        Self(command.arg("1000").uid(user.0).spawn().expect("the machine allows it"))
+    }
+
+    fn pid(&self) -> Pid {
+        self.0.id().cast_signed()
+    }
+
+    fn opened(&self, path: &Path) -> Open {
+        let path = path.as_os_str().as_bytes().into();
+        let file = tree::File { path, identity: None, size: None };
+        Open { pid: self.pid(), deeds: Deeds::from_mask(libc::FAN_OPEN), file }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn system(on: &Tmpfs) -> System {
+    let scope = Scope { on: vec![on.path().to_owned()], excluded: Vec::new() };
+    System::new(scope, Arc::new(Costs::load())).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn tell(system: &mut System, changes: &[Change], opens: Vec<Open>) -> Vec<Event> {
+    let changes = changes.to_vec();
+    let emptied = Seen { opens_emptied: true, changes_emptied: true, ..Seen::default() };
+    system.tell(Seen { changes, opens, ..emptied }, Duration::ZERO)
+}
+
+/// Files that everybody and that root alone may know of.
+fn files(on: &Tmpfs) -> [PathBuf; 2] {
+    let allow = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    allow(on.path(), 0o755);
+    [("open", 0o644), ("secret", 0o600)].map(|(name, mode)| {
+        let path = on.path().join(name);
+        std::fs::write(&path, "x").expect("the machine allows it");
+        allow(&path, mode);
+        path
+    })
+}
+
+#[test]
+fn more_opens_than_may_be_open_at_a_time_are_all_told() {
+    skip_unless!(Facility::Root);
+    let test = "system::tests::more_opens_than_may_be_open_at_a_time_are_all_told";
+    if !are_at_most(512, test) {
+        return;
+    }
+    let tmpfs = Tmpfs::new(8 << 20);
+    for number in 0..2000 {
+        std::fs::write(tmpfs.path().join(format!("f{number}")), "x").expect("ours");
+    }
+    // It was there before: of what a process starts itself, its source tells nothing.
+    let script = "read go; for file in f*; do read x < $file; done";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).current_dir(tmpfs.path()).stdin(Stdio::piped());
+    let mut reader = command.spawn().expect("the machine allows it");
+    let mut system = system(&Tmpfs::new(1 << 20));
+    let described = Group::new(Telling::Descriptor).expect("the machine allows it");
+    described.mark(tmpfs.path(), What::Opens).expect("the machine allows it");
+    system.described = Some(described);
+    drop(reader.stdin.take());
+    reader.wait().expect("it ends");
+    let seen = system.look().expect("the queues can be read");
+    let is_there = |open: &&Open| open.pid == reader.id().cast_signed();
+    assert_eq!((seen.lost, seen.opens.iter().filter(is_there).count()), (false, 2000));
+}
+
+fn opens(events: &[Event]) -> usize {
+    events.iter().filter(|event| matches!(event, Event::Opened { .. })).count()
+}
+
+#[test]
+fn the_child_of_one_who_was_not_known_yet_and_is_a_user_now_is_still_roots() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(1 << 20);
+    let (parent, child) = (Running::of(USER), Running::of(ROOT));
+    let mut system = system(&tmpfs);
+    let changes = [
+        Change::Forked { parent: parent.pid(), child: child.pid() },
+        Change::BecameUser { pid: parent.pid(), user: USER.0 },
+    ];
+    let events = tell(&mut system, &changes, Vec::new());
+    let known = |of: &Running| system.processes.get(of.pid()).map(|known| known.user);
+    assert_eq!((known(&parent), known(&child)), (Some(USER), Some(ROOT)));
+    assert!(!events.iter().any(|event| matches!(event, Event::Forked { .. })), "{events:?}");
+}
+
+#[test]
+fn the_child_of_one_who_was_not_known_yet_is_its_child_if_both_are_one_users() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(1 << 20);
+    let (parent, child) = (Running::of(USER), Running::of(USER));
+    let mut system = system(&tmpfs);
+    let forked = Change::Forked { parent: parent.pid(), child: child.pid() };
+    let events = tell(&mut system, &[forked], Vec::new());
+    assert!(matches!(*events, [Event::Found { .. }, Event::Forked { .. }]), "{events:?}");
+}
+
+#[test]
+fn what_one_who_was_not_known_yet_may_have_opened_as_root_is_not_told_as_a_users() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(1 << 20);
+    let [open, secret] = files(&tmpfs);
+    let program = Running::of(USER);
+    let mut system = system(&tmpfs);
+    let mut told = |opened: &[&PathBuf]| {
+        let taken = opened.iter().map(|path| program.opened(path)).collect();
+        opens(&tell(&mut system, &[], taken))
+    };
+    assert_eq!(told(&[&secret, &open]), 1);
+    // What was opened until its user was asked for is taken by the next look.
+    assert_eq!(told(&[&secret, &open]), 1);
+    assert_eq!(told(&[&secret, &open]), 2);
+}
+
+#[test]
+fn what_the_child_of_one_who_was_not_known_yet_may_have_opened_as_root_is_not_told_as_a_users() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(1 << 20);
+    let [open, secret] = files(&tmpfs);
+    let (parent, child) = (Running::of(USER), Running::of(USER));
+    let mut system = system(&tmpfs);
+    let forked = Change::Forked { parent: parent.pid(), child: child.pid() };
+    let taken = vec![child.opened(&secret), child.opened(&open)];
+    assert_eq!(opens(&tell(&mut system, &[forked], taken)), 1);
+}
+
+fn loaded(paths: &[&str]) -> Vec<Open> {
+    let open = |path: &&str| Open {
+        pid: 7,
+        deeds: Deeds::from_mask(libc::FAN_OPEN_EXEC),
+        file: tree::File { path: path.as_bytes().into(), identity: None, size: None },
+    };
+    paths.iter().map(open).collect()
+}
+
+fn arguments(words: &str) -> Vec<Arc<[u8]>> {
+    words.split(' ').map(|word| word.as_bytes().into()).collect()
+}
+
+#[test]
+fn a_script_called_by_a_relative_name_was_called_from_where_it_lies() {
+    let loaded = loaded(&["/p/bin/run", "/bin/sh", "/lib/ld.so"]);
+    let folder = |words| folder_by(&loaded, &arguments(words)).map(|folder| folder.to_vec());
+    assert_eq!(folder("/bin/sh ./bin/run x"), Some(b"/p".to_vec()));
+    assert_eq!(folder("/bin/sh -e run"), Some(b"/p/bin".to_vec()));
+    assert_eq!(folder("/bin/sh /p/bin/run"), None);
+    assert_eq!(folder("/bin/sh"), None);
+}
+
+#[test]
+fn a_program_that_is_gone_is_known_by_what_was_loaded_for_it() {
+    let of = |paths: &[&str]| {
+        let (program, arguments) = program_of(loaded(paths)).expect("something was loaded");
+        let arguments: Vec<_> = arguments.iter().map(|argument| argument.to_vec()).collect();
+        (program.path.to_vec(), arguments)
+    };
+    let script = of(&["/s", "/bin/sh", "/lib/ld.so"]);
+    assert_eq!(script, (b"/bin/sh".to_vec(), vec![b"sh".to_vec(), b"/s".to_vec()]));
+    assert_eq!(of(&["/bin/cc", "/lib/ld.so"]).0, b"/bin/cc");
+    assert_eq!(of(&["/bin/static"]).0, b"/bin/static");
+    assert!(program_of(Vec::new()).is_none());
+}
