@@ -58,7 +58,7 @@ mod tests {
 
     fn add(dir: &Dir, supply: &str, said: &[(&str, &str)]) {
         for (name, what) in said {
-            dir.create(&format!("{supply}/{name}"), format!("{what}\n"));
+            dir.create(format!("{supply}/{name}"), format!("{what}\n"));
         }
     }
 

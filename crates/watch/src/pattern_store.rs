@@ -352,7 +352,9 @@ impl Held {
                 patterns = learned(patterns, &seen, options);
             }
         }
-        asked.iter().for_each(|(_, what)| what.apply(&mut patterns));
+        for (_, what) in &asked {
+            what.apply(&mut patterns);
+        }
         self.save(&patterns)?;
         seen.into_iter().for_each(remove);
         self.has_forgotten(asked);
@@ -362,10 +364,12 @@ impl Held {
     /// What others asked to be forgotten, and the files that say so.
     pub(crate) fn asked(&self) -> Vec<(OsString, Forget)> {
         let read = |name: OsString| {
-            let (bytes, _) = self.folder.read(&name, ASKED_BYTES_MAX).ok()?;
-            Some((name, Forget::decode(&bytes)))
+            let bytes = self.folder.read(&name, ASKED_BYTES_MAX);
+            // What cannot be read names nothing.
+            let nothing = |_| Forget::Programs(Vec::new());
+            (name, bytes.map_or_else(nothing, |(bytes, _)| Forget::decode(&bytes)))
         };
-        files(&self.folder, Kind::Forget).into_iter().filter_map(read).collect()
+        files(&self.folder, Kind::Forget).into_iter().map(read).collect()
     }
 
     /// Lets go of what was asked: it is forgotten.

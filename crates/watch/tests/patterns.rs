@@ -230,6 +230,7 @@ fn what_is_asked_to_be_forgotten_is_forgotten_by_who_holds_the_patterns_next() {
     let patterns = held.absorb(patterns, &Options::default()).expect("writable");
     assert_eq!((known(&patterns), asked.is_there()), (vec!["/bin/two".to_owned()], false));
     dir.create("trees.broken", "what no learner wrote");
+    dir.create_sparse("trees.forget.1-1", 5 << 20);
     let asked = store.ask_to_forget(&Forget::All).expect("writable");
     let patterns = held.absorb(patterns, &Options::default()).expect("writable");
     assert!(known(&patterns).is_empty() && known(&held.load().expect("saved").0).is_empty());

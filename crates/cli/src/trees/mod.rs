@@ -268,10 +268,9 @@ fn keeping() -> Options {
 fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
     // What was not saved yet is forgotten, too.
     say_unknown(&store.load().0, &what.programs);
-    let asked = store.ask_to_forget(&match what.all {
-        true => Forgotten::All,
-        false => Forgotten::Programs(what.programs.clone()),
-    })?;
+    let forgotten =
+        if what.all { Forgotten::All } else { Forgotten::Programs(what.programs.clone()) };
+    let asked = store.ask_to_forget(&forgotten)?;
     let clock = Clock::real();
     let until = clock.now() + ASKED_FOR;
     while asked.is_there() {
@@ -282,7 +281,7 @@ fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
         // It may have ended without looking.
         if let Some(held) = store.hold(LOOKS_EVERY, &clock)? {
             let absorbed = held.load().and_then(|(saved, _)| held.absorb(saved, &keeping()));
-            absorbed.map(drop).unwrap_or_else(messages::error);
+            absorbed.map_or_else(messages::error, drop);
             return Ok(());
         }
     }

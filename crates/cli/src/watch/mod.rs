@@ -20,7 +20,8 @@ use crate::messages;
 ///
 /// By default it listens to the file systems on devices that take 200 µs or more to answer, by
 /// what `nearfirst calibrate` measured, and to those whose devices were never measured; not to
-/// memory, and to FUSE only where opening a file does not empty its cache.
+/// memory, and to FUSE only where opening a file does not empty its cache. What is measured while it
+/// runs counts within a minute.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = NOTES)]
 pub(crate) struct Args {
@@ -51,8 +52,7 @@ pub(crate) struct Args {
 const NOTES: &str = "\
 Signals:
   SIGTERM, SIGINT  save what was learned, and end
-  SIGHUP           save what was learned, and choose file systems anew, as it is done by itself within \
-  a minute of a new `nearfirst calibrate`
+  SIGHUP           save what was learned, and choose file systems anew
   SIGUSR1          say on stderr what was seen, fetched and gained
 
 Users:
