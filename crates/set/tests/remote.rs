@@ -143,6 +143,7 @@ fn where_the_disk_of_what_spills_is_full_every_member_comes_whole_all_the_same()
     let set = set(&engine, names.iter().map(|name| server.url(name)));
     let members: Vec<Member> = set.iter().map(|member| member.expect("it can be read")).collect();
     assert_eq!(members.len(), 20);
+    assert_eq!(engine.spill_failure().as_deref(), Some("No space left on device"));
     for member in members {
         let number: u64 =
             String::from_utf8_lossy(member.name().file_name()).parse().expect("a number");

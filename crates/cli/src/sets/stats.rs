@@ -45,4 +45,7 @@ pub(crate) fn say(engine: &Engine, tally: &Tally) {
         human::bytes(budget.peak),
         human::bytes(budget.spilled_total),
     ));
+    if let Some(why) = engine.spill_failure() {
+        messages::note(format_args!("the disk would not take more of it: {why}"));
+    }
 }

@@ -161,6 +161,11 @@ impl Engine {
         place.is_some_and(|(device, _)| devices::has_head(&device, &self.0.costs))
     }
 
+    /// Why the spill folder did not take what was to go there, if it did not, lastly.
+    pub fn spill_failure(&self) -> Option<String> {
+        lock(&self.0.state).spill_failure.clone()
+    }
+
     /// What is in flight, near and waited for.
     pub fn snapshot(&self) -> Snapshot {
         lock(&self.0.state).scheduler.snapshot()

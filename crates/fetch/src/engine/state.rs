@@ -16,6 +16,7 @@ use super::item::{Item, Source};
 use crate::scheduler::{
     Action, Aim, AttemptId, Cause, Delivery, Event, Limits, MemberId, NumberMap, Scheduler, SetId,
 };
+use crate::sync::lock;
 
 pub(crate) struct State {
     pub(crate) scheduler: Scheduler,
@@ -29,6 +30,7 @@ pub(crate) struct State {
     timer: Arc<Notify>,
     wakes_at: Option<Duration>,
     stall: Duration,
+    pub(crate) spill_failure: Option<String>,
 }
 
 /// A set that is open.
@@ -95,6 +97,7 @@ impl State {
             timer,
             wakes_at: None,
             stall: limits.stall,
+            spill_failure: None,
         }
     }
 
@@ -225,7 +228,10 @@ impl Inner {
         drop(self.handle.spawn_blocking(move || {
             let event = match item.buffer.spill(&engine.spill_folder) {
                 (bytes, Ok(())) => Event::Spilled { member, bytes },
-                (bytes, Err(_)) => Event::SpillFailed { member, bytes },
+                (bytes, Err(error)) => {
+                    lock(&engine.state).spill_failure = Some(store::without_number(error));
+                    Event::SpillFailed { member, bytes }
+                }
             };
             engine.post([event]);
         }));
