@@ -359,12 +359,15 @@ fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_user
     for name in ["open", "secret/a"] {
         std::fs::write(tmpfs.path().join(name), "x").expect("ours");
     }
-    for name in ["capable", "setgid"] {
-        std::fs::copy("/bin/cat", tmpfs.path().join(name)).expect("ours");
+    let programs = [("cat", "capable"), ("cat", "setgid"), ("cat", "secret/cat"), ("env", "runs")];
+    for (program, name) in programs {
+        let program = testkit::program(program).expect("it is there");
+        std::fs::copy(program, tmpfs.path().join(name)).expect("ours");
     }
     allow("", 0, 0o777);
     allow("secret", GROUP, 0o750);
     allow("setgid", GROUP, 0o2755);
+    allow("runs", GROUP, 0o2755);
     allow("capable", 0, 0o755);
     let setcap = testkit::program("setcap").expect("it is there");
     let mut made = Command::new(setcap);
@@ -381,18 +384,25 @@ fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_user
         if !is_looked_at {
             until("it has run", || done.exists());
         }
-        let opens = shell.opened(&mut system);
+        let events = shell.told(&mut system);
+        let opens = shell.opens(&events);
         for path in [fifo, done] {
             std::fs::remove_file(path).expect("ours");
         }
         let mut read = names(&opens).into_iter().map(str::to_owned).collect::<Vec<_>>();
         read.retain(|name| ["secret/a", "open"].contains(&name.as_str()));
-        read
+        let runs_secret = events.iter().any(|event| match event {
+            Event::Executed { program, .. } => program.path.ends_with(b"/secret/cat"),
+            _ => false,
+        });
+        (read, runs_secret)
     };
     for is_looked_at in [true, false] {
-        assert_eq!(read_by("cat", is_looked_at), ["secret/a", "open"], "{is_looked_at}");
-        for program in ["./setgid", "./capable"] {
-            assert_eq!(read_by(program, is_looked_at), ["open"], "{program}, {is_looked_at}");
+        let all = ["secret/a", "open"].map(str::to_owned).to_vec();
+        assert_eq!(read_by("secret/cat", is_looked_at), (all, true), "{is_looked_at}");
+        for program in ["./setgid", "./capable", "./runs secret/cat"] {
+            let open = vec!["open".to_owned()];
+            assert_eq!(read_by(program, is_looked_at), (open, false), "{program} {is_looked_at}");
         }
     }
 }

@@ -524,7 +524,14 @@ impl System {
                 None => return false,
             },
         };
-        events.push(Event::Executed { process, program, arguments, folder });
+        // What it opens is then told as if it ran its former program.
+        let is_secret = self
+            .processes
+            .get(pid)
+            .is_some_and(|known| known.exceeds && self.is_closed_to(known.user, &program.path));
+        if !is_secret {
+            events.push(Event::Executed { process, program, arguments, folder });
+        }
         true
     }
 
@@ -532,11 +539,14 @@ impl System {
     /// that one may know of; root may know of all. The process is known.
     fn is_secret(&self, open: &Open) -> bool {
         let Some(known) = self.processes.get(open.pid) else { return true };
-        if !known.exceeds && !self.turned.has(open.pid) {
-            return false;
-        }
-        let path = Path::new(OsStr::from_bytes(&open.file.path));
-        known.user != User(0) && !(self.may_ask(path) && opens::is_open_to(known.user, path))
+        (known.exceeds || self.turned.has(open.pid))
+            && self.is_closed_to(known.user, &open.file.path)
+    }
+
+    /// Whether a user may not know of a file.
+    fn is_closed_to(&self, user: User, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        user != User(0) && !(self.may_ask(path) && opens::is_open_to(user, path))
     }
 
     /// Whether a file may be asked about: a mount that may not answer is not.
