@@ -154,7 +154,12 @@ fn version(controller: &str) -> Option<Version> {
     }
     let known = fs::read_to_string(root.join("cgroup.controllers")).ok()?;
     let name = second_name(controller);
-    known.split_whitespace().any(|known| known == name).then_some(Version::Two)
+    if !known.split_whitespace().any(|known| known == name) {
+        return None;
+    }
+    // In a container it may be known, and not to be had.
+    let given = fs::write(root.join("cgroup.subtree_control"), format!("+{name}"));
+    given.is_ok().then_some(Version::Two)
 }
 
 fn second_name(controller: &str) -> &str {
@@ -180,11 +185,6 @@ impl Group {
             Version::Two => PathBuf::from(ROOT),
         };
         let group = Self { path: above.join(name), version };
-        if let Version::Two = version {
-            let control = above.join("cgroup.subtree_control");
-            let given = format!("+{}", second_name(controller));
-            fs::write(&control, given).unwrap_or_else(|e| panic!("{}: {e}", control.display()));
-        }
         fs::create_dir(&group.path).unwrap_or_else(|e| panic!("{}: {e}", group.path.display()));
         group
     }
