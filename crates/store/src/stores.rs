@@ -179,8 +179,8 @@ impl Stores {
         Ok(unless_silent(name, self.answer_max, reading.bytes))
     }
 
-    /// A name that a list holds: that of a server, if it has a host and not only a bucket, may lead no
-    /// further than the links of web pages.
+    /// A name that a list holds: that of a server, if it has a host and not only a bucket, may lead
+    /// no further than the links of web pages.
     ///
     /// # Errors
     /// [`Error::Refused`], unless [`Permissions::private_links`] are allowed.

@@ -82,8 +82,8 @@ impl Objects {
         let itself = self.set(Spec::list([name.clone()]));
         let whole = name.as_bytes().len();
         let missing = self.listed(&itself, whole, session);
-        // That nothing is below it, or that nobody can be asked for that, says less than what is wrong
-        // with the name itself.
+        // That nothing is below it, or that nobody can be asked for that, says less than what is
+        // wrong with the name itself.
         let says_little = |error: &Arc<Error>| {
             matches!(**error, Error::NotFound { .. } | Error::Unsupported { .. })
         };

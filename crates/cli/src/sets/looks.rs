@@ -1,5 +1,5 @@
-//! What is under names of which listing does not tell it: asked again while errors pass, and so many at
-//! a time.
+//! What is under names of which listing does not tell it: asked again while errors pass, and so
+//! many at a time.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! What the stores of servers share of HTTP: what an answer's head says, the part of its body that was
-//! asked for, and why there is none; which hosts may be connected to, and how far redirects are followed.
+//! asked for, and why there is none; which hosts may be connected to, and how far redirects are
+//! followed.
 //!
 //! Which requests are made, by which client and under which limits, is each store's own: an object
 //! is asked for by a signed request that goes nowhere else, a page may send us on.

@@ -99,7 +99,7 @@ impl Hosts {
         self.all_allowed
     }
 
-    /// Whether a list that a server gave may hold this name: by the same rule as a link of its pages.
+    /// Whether a list that a server gave may hold this name: by the same rule as a link of a page.
     ///
     /// # Errors
     /// [`Error::Refused`] if not.

@@ -25,7 +25,8 @@ pub(super) enum Cloud {
 }
 
 impl Cloud {
-    /// How long an answer is waited for, where others may take `answer_max`; `None`: it is not asked.
+    /// How long an answer is waited for, where others may take `answer_max`; `None`: it is not
+    /// asked.
     pub(super) fn limit(self, now: Duration, answer_max: Duration) -> Option<Duration> {
         match self {
             Self::SilentAt(last) if now.saturating_sub(last) < ASKED_AGAIN => None,

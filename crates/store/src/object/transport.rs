@@ -103,8 +103,8 @@ impl Transport {
         }
         let mut request = reqwest::Request::try_from(request.map(|body| body.to_bytes()))
             .map_err(|error| opendal::Error::new(ErrorKind::Unexpected, error.to_string()))?;
-        // The bytes of an object at Google's, who unpacks those that are kept packed for everybody else,
-        // and then knows neither lengths nor ranges.
+        // The bytes of an object at Google's, who unpacks those that are kept packed for everybody
+        // else, and then knows neither lengths nor ranges.
         if is_ours && uri.query().is_some_and(|query| query.split('&').any(|it| it == "alt=media"))
         {
             request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));

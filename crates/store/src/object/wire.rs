@@ -35,8 +35,8 @@ pub(super) struct Wire {
 /// Whether a client goes where an answer sends it.
 #[derive(Debug)]
 pub(super) enum Redirects {
-    /// It does, without its credentials if that is another host, but from no public one into a private
-    /// network.
+    /// It does, without its credentials if that is another host, but from no public one into a
+    /// private network.
     Follow(Arc<Hosts>),
     /// It does so there, too: the nodes that hold the data are where nobody else is to come.
     Anywhere(Arc<Hosts>),

@@ -360,7 +360,7 @@ impl Inner {
     }
 }
 
-/// Under which a server answers about this version only; a weak one is no condition, as it matches none.
+/// Under which a server answers about this version only; a weak one matches none, and is none.
 fn condition(entry: &Entry) -> Option<(&'static str, String)> {
     let strong = entry.version.as_ref().filter(|version| !version.as_str().starts_with("W/"))?;
     Some(("if-match", strong.as_str().to_owned()))
