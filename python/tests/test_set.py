@@ -112,6 +112,10 @@ def test_a_rewound_set_begins_anew(folder: Path) -> None:
     (folder / "d.txt").touch()
     assert len(members) == 3
     assert len([member.name for member in members.rewind()]) == 4
+    made = nearfirst.open(f"{folder}/*.txt") & nearfirst.open(f"{folder}/[ae]*")
+    assert names(made) == ["a.txt"]
+    (folder / "e.txt").touch()
+    assert names(made.rewind()) == ["a.txt", "e.txt"]
 
 
 def test_orders(folder: Path) -> None:
