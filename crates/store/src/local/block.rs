@@ -217,7 +217,8 @@ mod tests {
             sys.create_dir(format!("devices/{at}"));
             sys.create_dir("class/block");
             let target = format!("../../devices/{at}");
-            std::os::unix::fs::symlink(target, sys.join(format!("class/block/{name}"))).unwrap();
+            std::os::unix::fs::symlink(target, sys.join(format!("class/block/{name}")))
+                .expect("linked");
         };
         device("sda", "pci/block/sda");
         device("sda1", "pci/block/sda/sda1");
