@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::listener::status;
@@ -154,6 +155,10 @@ impl Reporter {
     /// As [`Reporter::tell`], of the command, if that runs.
     fn tell_of(&self, line: &Line, command: Option<Pid>) {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who is stopped reads nothing: what it is told may take all the room, and with it what has it go on.
+        if !has_room(&stream) {
+            Sent::by_observers(libc::SIGCONT).send(self.waiter);
+        }
         // Who waited may have been killed; the command's programs go on all the same, and its number may
         // be another's.
         let is_there = stream.write_all(line.text().as_bytes()).is_ok();
@@ -183,6 +188,12 @@ impl Reporter {
     }
 }
 
+/// Whether a stream has room to spare: to the kernel, where three quarters are free.
+fn has_room(stream: &UnixStream) -> bool {
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)) != Ok(0)
+}
+
 /// Whether a process is stopped, or is about to be by a signal that has come to it.
 fn stops(process: Pid) -> bool {
     let status = status(process.as_raw_nonzero().get().unsigned_abs());
@@ -208,7 +219,29 @@ pub(super) fn is_stopped(process: Pid) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::thread;
+
+    use rustix::process::{Signal, kill_process};
+    use testkit::until;
+
     use super::*;
+
+    #[test]
+    fn who_is_stopped_goes_on_before_there_is_no_more_room_to_tell_it() {
+        let mut waiter = Command::new("sleep").arg("1000").spawn().expect("it is there");
+        let pid = Pid::from_child(&waiter);
+        let (stream, mut told) = UnixStream::pair().expect("the machine allows it");
+        let reporter = Reporter::new(stream, pid);
+        kill_process(pid, Signal::STOP).expect("ours");
+        until("it has stopped", || is_stopped(pid) == Some(true));
+        let tells = thread::spawn(move || (0..5000).for_each(|_| reporter.say("something")));
+        until("it goes on", || is_stopped(pid) == Some(false));
+        io::copy(&mut told, &mut io::sink()).expect("it can be read");
+        tells.join().expect("all is told");
+        waiter.kill().expect("ours");
+        waiter.wait().expect("ours");
+    }
 
     #[test]
     fn every_line_is_understood_as_it_was_meant() {
