@@ -148,6 +148,21 @@ fn the_services_folder_is_told_from_a_users() {
 }
 
 #[test]
+fn what_the_service_learned_of_ones_own_programs_is_found() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let (state, dir) = (Dir::new(), Dir::new());
+    let script = script(&dir, "known", "true");
+    nearfirst(&state, &["run", "--"]).arg(&script).run().succeeds();
+    let text = "mount -t tmpfs none /var/lib && mkdir -p /var/lib/nearfirst/trees && \
+                cp -r \"$0\" /var/lib/nearfirst/trees/0 && exec \"$@\" trees --service --json";
+    let shown = cmd("unshare", ["-m", "sh", "-c", text]).arg(state.path());
+    let shown = shown.arg(env!("CARGO_BIN_EXE_nearfirst")).env("NEARFIRST_STATE", dir.path()).run();
+    assert!(shown.succeeds().text().contains("/known\""), "{}", shown.text());
+    let both = nearfirst(&state, &["trees", "--service", "--state", "x"]).run();
+    both.ends_with(2).complains("cannot be used with");
+}
+
+#[test]
 fn a_program_is_shown_and_forgotten_by_its_name_with_all_that_it_was_told() {
     let (dir, state) = (Dir::new(), Dir::new());
     dir.create("read", "text");

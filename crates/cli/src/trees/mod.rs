@@ -173,10 +173,10 @@ fn list(told: &Told) -> io::Result<()> {
     } else if !programs.is_empty() {
         text::table(&mut out, &programs)?;
     } else if !messages::any() {
-        messages::note(
-            "nothing is learned yet: `nearfirst run -- CMD` learns what CMD reads; --service shows what the service \
-             learned",
-        );
+        messages::note("nothing is learned yet: `nearfirst run -- CMD` learns what CMD reads");
+        if told.patterns.named().is_none() {
+            messages::note("what the service has learned of your programs, --service shows");
+        }
     }
     out.flush()
 }

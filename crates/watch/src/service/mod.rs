@@ -106,7 +106,8 @@ struct Seen {
 
 /// Runs until SIGTERM or SIGINT; messages for people go to `say`, a line each.
 ///
-/// SIGHUP has patterns saved, and file systems chosen anew by what their devices take; SIGUSR1 has what was seen and what came of it said.
+/// SIGHUP has patterns saved, and file systems chosen anew by what their devices take; SIGUSR1 has what
+/// was seen and what came of it said.
 ///
 /// # Errors
 /// [`ServiceError`]. Whatever happens to one user's attendant is none.
