@@ -46,7 +46,11 @@ fn is_on_battery(folder: &Path) -> bool {
     let (batteries, others): (Vec<_>, Vec<_>) = supplies
         .filter(|supply| !says(supply, "scope", "Device"))
         .partition(|supply| says(supply, "type", "Battery"));
-    !others.iter().any(|supply| says(supply, "online", "1"))
+    // Of USB, other numbers than 1 say how it gives power.
+    let gives = |supply: &PathBuf| {
+        fs::read_to_string(supply.join("online")).is_ok_and(|said| said.trim() != "0")
+    };
+    !others.iter().any(gives)
         && batteries.iter().any(|battery| says(battery, "status", "Discharging"))
 }
 
@@ -77,6 +81,8 @@ mod tests {
         assert!(is_on_battery());
         add(&dir, "AC", &[("online", "1")]);
         assert!(!is_on_battery(), "a weak charger");
+        add(&dir, "AC", &[("type", "USB"), ("online", "2")]);
+        assert!(!is_on_battery(), "one that is told what to give");
     }
 
     #[test]
