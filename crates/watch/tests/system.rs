@@ -343,8 +343,9 @@ fn what_root_opened_before_it_became_a_user_is_not_told_as_that_users() {
     assert!(told.is_empty(), "{} files", told.len());
 }
 
-/// A group.
+/// A group that nobody is a member of, and that of the user with this number.
 const GROUP: u32 = 4242;
+const USERS_GROUP: u32 = 65534;
 
 #[test]
 fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_users() {
@@ -355,55 +356,85 @@ fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_user
         std::os::unix::fs::chown(&path, Some(0), Some(group)).expect("ours");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("ours");
     };
-    std::fs::create_dir(tmpfs.path().join("secret")).expect("ours");
-    for name in ["open", "secret/a"] {
+    for folder in ["secret", "own"] {
+        std::fs::create_dir(tmpfs.path().join(folder)).expect("ours");
+    }
+    for name in ["open", "secret/a", "own/a"] {
         std::fs::write(tmpfs.path().join(name), "x").expect("ours");
     }
-    let programs = [("cat", "capable"), ("cat", "setgid"), ("cat", "secret/cat"), ("env", "runs")];
+    let programs = [
+        ("cat", "capable"),
+        ("cat", "setgid"),
+        ("cat", "secret/cat"),
+        ("cat", "own/cat"),
+        ("env", "runs"),
+        ("xargs", "starts"),
+        ("setpriv", "becomes"),
+    ];
     for (program, name) in programs {
         let program = testkit::program(program).expect("it is there");
         std::fs::copy(program, tmpfs.path().join(name)).expect("ours");
     }
     allow("", 0, 0o777);
     allow("secret", GROUP, 0o750);
-    allow("setgid", GROUP, 0o2755);
-    allow("runs", GROUP, 0o2755);
+    allow("own", USERS_GROUP, 0o750);
+    for name in ["setgid", "runs", "starts", "becomes"] {
+        allow(name, GROUP, 0o2755);
+    }
     allow("capable", 0, 0o755);
     let setcap = testkit::program("setcap").expect("it is there");
     let mut made = Command::new(setcap);
     made.arg("cap_dac_read_search+ep").arg(tmpfs.path().join("capable"));
     assert!(made.status().expect("the machine allows it").success());
+    let user = ["--reuid=65534", "--regid=65534"];
+    let mut shell = Shell::as_user(&tmpfs, &[user[0], user[1], "--clear-groups"]);
+    // What one session is a member of, its user need not be.
     let group = format!("--groups={GROUP}");
-    let mut shell = Shell::as_user(&tmpfs, &["--reuid=65534", "--regid=65534", &group]);
+    let mut session = Shell::as_user(&tmpfs, &[user[0], user[1], &group]);
     let mut system = system(&tmpfs);
-    shell.told(&mut system);
-    let mut read_by = |program: &str, is_looked_at: bool| {
+    let read_by = |shell: &mut Shell, system: &mut System, command: &str, is_looked_at: bool| {
         let (fifo, done) = (tmpfs.path().join("fifo"), tmpfs.path().join("done"));
         let ends = if is_looked_at { "fifo & sleep 0.3; : > fifo; wait" } else { "" };
-        shell.run(format!("mkfifo fifo; {program} secret/a open {ends}; : > done"));
+        shell.run(format!("mkfifo fifo; {command} {ends}; : > done"));
         if !is_looked_at {
             until("it has run", || done.exists());
         }
-        let events = shell.told(&mut system);
+        let events = shell.told(system);
         let opens = shell.opens(&events);
         for path in [fifo, done] {
             std::fs::remove_file(path).expect("ours");
         }
         let mut read = names(&opens).into_iter().map(str::to_owned).collect::<Vec<_>>();
-        read.retain(|name| ["secret/a", "open"].contains(&name.as_str()));
-        let runs_secret = events.iter().any(|event| match event {
-            Event::Executed { program, .. } => program.path.ends_with(b"/secret/cat"),
+        read.retain(|name| ["secret/a", "own/a", "open"].contains(&name.as_str()));
+        let runs = |event: &Event, name: &[u8]| match event {
+            Event::Executed { program, .. } => program.path.ends_with(name),
             _ => false,
-        });
-        (read, runs_secret)
+        };
+        let runs = [&b"/secret/cat"[..], b"/own/cat"]
+            .map(|name| events.iter().any(|event| runs(event, name)));
+        (read, runs)
     };
+    until("the groups of the user are known", || {
+        read_by(&mut shell, &mut system, "cat own/a", false).0 == ["own/a"]
+    });
+    let open = vec!["open".to_owned()];
     for is_looked_at in [true, false] {
-        let all = ["secret/a", "open"].map(str::to_owned).to_vec();
-        assert_eq!(read_by("secret/cat", is_looked_at), (all, true), "{is_looked_at}");
-        for program in ["./setgid", "./capable", "./runs secret/cat"] {
-            let open = vec!["open".to_owned()];
-            assert_eq!(read_by(program, is_looked_at), (open, false), "{program} {is_looked_at}");
+        let (read, runs) = read_by(&mut shell, &mut system, "own/cat own/a open", is_looked_at);
+        assert_eq!((read.join(" "), runs), ("own/a open".to_owned(), [false, true]));
+        for program in [
+            "./setgid",
+            "./capable",
+            "./runs secret/cat",
+            "echo | ./starts cat",
+            "./becomes --regid=4242 --keep-groups cat",
+        ] {
+            let command = format!("{program} secret/a open");
+            let told = read_by(&mut shell, &mut system, &command, is_looked_at);
+            assert_eq!(told, (open.clone(), [false; 2]), "{program} {is_looked_at}");
         }
+        let command = "secret/cat secret/a open";
+        let told = read_by(&mut session, &mut system, command, is_looked_at);
+        assert_eq!(told, (open.clone(), [false; 2]), "{is_looked_at}");
     }
 }
 

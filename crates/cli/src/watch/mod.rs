@@ -69,9 +69,10 @@ Limits:
 
   Of programs in containers, those files are seen that have a name outside, too. How a file is \
   opened is not told: one that is opened to be written is taken for one that is read until it is \
-  closed, unless it is new or empty. Of a program that may read more than its user, by a group \
-  (setgid) or by capabilities, no files are learned but those that are open to that user as their \
-  owner or to everybody.
+  closed, unless it is new or empty. Of a program that may read more than its user, by capabilities \
+  or by a group that its user is not a member of (setgid, sg), no files are learned but those that \
+  are open to that user as their owner or to everybody; threads with rights of their own are not \
+  told apart.
 
 Exit codes:
   0  it was told to end

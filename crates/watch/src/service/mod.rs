@@ -7,7 +7,7 @@
 mod attendant;
 mod folders;
 mod lent;
-mod rights;
+pub(crate) mod rights;
 mod signals;
 mod users;
 mod wire;

@@ -84,7 +84,8 @@ pub(crate) fn become_user(user: User) -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
-fn groups_of(user: User) -> (u32, Vec<u32>) {
+/// A user's first group, and all of them, by the user database, which may ask a server.
+pub(crate) fn groups_of(user: User) -> (u32, Vec<u32>) {
     let Some(entry) = uzers::get_user_by_uid(user.0) else { return (NO_GROUP, Vec::new()) };
     let group = entry.primary_group_id();
     let groups = uzers::get_user_groups(entry.name(), group).unwrap_or_default();

@@ -28,10 +28,10 @@ pub(crate) enum Change {
         pid: Pid,
         user: u32,
     },
-    /// Its group changed; whether the effective one is the real one, and no other's.
+    /// One of its groups changed; the real and the effective one.
     BecameGroup {
         pid: Pid,
-        is_own: bool,
+        groups: [u32; 2],
     },
     /// Its first thread ended: it ended itself, unless another thread goes on, or runs a program in
     /// its place.
@@ -201,8 +201,8 @@ fn change(message: &[u8]) -> Option<Change> {
         }
         GID => {
             let (thread, process) = (pid(0)?, pid(1)?);
-            let is_own = data(2)? == data(3)?;
-            (thread == process).then_some(Change::BecameGroup { pid: process, is_own })
+            let groups = [data(2)?, data(3)?];
+            (thread == process).then_some(Change::BecameGroup { pid: process, groups })
         }
         EXIT => {
             let (thread, pid) = (pid(0)?, pid(1)?);
@@ -240,10 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_another_where_the_effective_one_is_not_the_real_one() {
-        let became = |group| change(&message(GID, &[5, 5, 1000, group]));
-        assert_eq!(became(1000), Some(Change::BecameGroup { pid: 5, is_own: true }));
-        assert_eq!(became(42), Some(Change::BecameGroup { pid: 5, is_own: false }));
+    fn groups_are_the_real_and_the_effective_one() {
+        let became = change(&message(GID, &[5, 5, 1000, 42]));
+        assert_eq!(became, Some(Change::BecameGroup { pid: 5, groups: [1000, 42] }));
         assert_eq!(change(&message(GID, &[6, 5, 1000, 42])), None);
     }
 

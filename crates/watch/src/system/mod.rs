@@ -7,6 +7,7 @@
 mod apart;
 mod connector;
 mod fanotify;
+mod groups;
 mod opens;
 mod order;
 mod places;
@@ -15,6 +16,7 @@ mod processes;
 mod tests;
 mod turned;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -33,6 +35,7 @@ use crate::Source;
 use apart::Apart;
 use connector::{Change, Connector, Pid};
 use fanotify::{FileSystemId, Group, Record, Telling, What};
+use groups::Groups;
 use opens::{Batch, Open, Resolver};
 use order::{Step, ordered};
 use places::Place;
@@ -120,6 +123,7 @@ pub struct System {
     /// What was opened to be run by programs that are not told yet.
     loading: Vec<Open>,
     turned: Turned,
+    groups: Groups,
     /// Whether the last look gave opens.
     is_lively: bool,
 }
@@ -134,6 +138,15 @@ struct Seen {
     opens_emptied: bool,
     /// No change that did is.
     changes_emptied: bool,
+}
+
+/// What is known after a look of the rights of those whose program or groups changed.
+#[derive(Debug, Default)]
+struct Since {
+    /// Of those that are still there.
+    rights: HashMap<Pid, Rights>,
+    /// Whose program gave capabilities.
+    capable: HashSet<Pid>,
 }
 
 impl System {
@@ -168,6 +181,7 @@ impl System {
             unnamed: Vec::new(),
             loading: Vec::new(),
             turned: Turned::default(),
+            groups: Groups::default(),
             is_lively: false,
         };
         system.processes.add(std::process::id().cast_signed(), Rights::of(User(0)), true);
@@ -371,7 +385,7 @@ impl System {
         let changes: Vec<Change> = unnamed.chain(seen.changes).collect();
         let mut opens = std::mem::take(&mut self.loading);
         opens.extend(seen.opens);
-        let exceeding = self.exceeding(&changes, &opens);
+        let since = self.rights_since(&changes, &opens);
         for step in ordered(&changes, opens, &mut self.loading) {
             match step {
                 Step::Changed(Change::Forked { parent, child }) => {
@@ -380,13 +394,13 @@ impl System {
                 Step::Changed(Change::BecameUser { pid, user }) => {
                     self.became(pid, User(user), &mut events);
                 }
-                Step::Changed(Change::BecameGroup { pid, .. }) => {
-                    self.has_rights(pid, exceeding.contains(&pid));
+                Step::Changed(Change::BecameGroup { pid, groups }) => {
+                    self.has_rights(pid, &since, &groups);
                 }
                 Step::Executed { pid, loaded } => {
                     let running = if ended.contains(&pid) { None } else { processes::running(pid) };
                     let is_named = self.executed(pid, running, loaded, &mut events);
-                    self.has_rights(pid, exceeding.contains(&pid));
+                    self.has_rights(pid, &since, &[]);
                     let is_late = late > 0;
                     late = late.saturating_sub(1);
                     if !(is_named || is_late && seen.opens_emptied) {
@@ -419,44 +433,56 @@ impl System {
     }
 
     fn found(&mut self, pid: Pid, rights: Rights, events: &mut Vec<Event>) -> Process {
+        let user = rights.user;
+        self.groups.meet(user);
         let process = self.processes.add(pid, rights, false);
-        events.push(Event::Found { process, user: rights.user });
+        events.push(Event::Found { process, user });
         process
     }
 
-    fn has_rights(&mut self, pid: Pid, exceeds: bool) {
-        if let Some(known) = self.processes.get_mut(pid) {
-            known.exceeds = exceeds;
+    /// What its rights are after a change of program or groups. Who is gone has what it had, and what the
+    /// change gave it.
+    fn has_rights(&mut self, pid: Pid, since: &Since, groups: &[u32]) {
+        let Some(known) = self.processes.get_mut(pid) else { return };
+        if let Some(rights) = since.rights.get(&pid) {
+            known.rights = Rights { user: known.rights.user, ..rights.clone() };
         }
+        known.rights.add_groups(groups);
+        known.rights.has_more |= since.capable.contains(&pid);
     }
 
-    /// Which of those whose program or group changed may open what their users may not. All of them that
-    /// do, or did, may have done it before the change and after.
-    fn exceeding(&mut self, changes: &[Change], opens: &[Open]) -> HashSet<Pid> {
-        let gives = |open: &&Open| {
-            let path = Path::new(OsStr::from_bytes(&open.file.path));
-            open.deeds.executed() && self.may_ask(path) && opens::gives_capabilities(path)
-        };
+    /// Looks at those whose program or groups changed. All of them that may open what their users may not, or
+    /// might, may have done it before the change and after.
+    fn rights_since(&mut self, changes: &[Change], opens: &[Open]) -> Since {
         // Of a program that has ended before anyone looked its file tells.
-        let mut exceeding: HashSet<Pid> = opens.iter().filter(gives).map(|open| open.pid).collect();
+        let capable = opens.iter().filter(|open| open.gives_capabilities).map(|open| open.pid);
+        let mut since = Since { capable: capable.collect(), ..Since::default() };
         for change in changes {
-            let (pid, is_own) = match *change {
-                Change::Executed { pid } => (pid, true),
-                Change::BecameGroup { pid, is_own } => (pid, is_own),
+            let pid = match *change {
+                Change::Executed { pid } => pid,
+                Change::BecameGroup { pid, .. } => {
+                    self.turned.met(pid);
+                    pid
+                }
                 _ => continue,
             };
-            let did = self.processes.get(pid).is_some_and(|known| known.exceeds);
-            if !is_own || processes::rights(pid).map_or(did, |rights| rights.exceeds) {
-                exceeding.insert(pid);
-            }
-            if did {
-                self.turned.met(pid);
+            if let Entry::Vacant(entry) = since.rights.entry(pid) {
+                let rights = processes::rights(pid);
+                let had = self.processes.get(pid).map(|known| &known.rights);
+                if had.into_iter().chain(&rights).any(|rights| self.exceeds(rights)) {
+                    self.turned.met(pid);
+                }
+                rights.map(|rights| entry.insert(rights));
             }
         }
-        for pid in &exceeding {
-            self.turned.met(*pid);
-        }
-        exceeding
+        since.capable.iter().for_each(|pid| self.turned.met(*pid));
+        since
+    }
+
+    /// Whether who has these rights may open what its user may not; root may open all.
+    fn exceeds(&self, rights: &Rights) -> bool {
+        let Rights { user, groups, has_more } = rights;
+        *user != User(0) && (*has_more || !self.groups.has(*user, groups))
     }
 
     fn forked(&mut self, parent: Pid, child: Pid, events: &mut Vec<Event>) {
@@ -471,10 +497,10 @@ impl System {
             return;
         }
         let Some(of) = self.process(parent, events) else { return };
-        let known = self.processes.get(parent).expect("it was just found");
-        let parents = Rights { user: known.user, exceeds: known.exceeds };
+        let parents = self.processes.get(parent).expect("it was just found").rights.clone();
+        let user = parents.user;
         let rights = self.rights_of_child(parent, child, parents);
-        if rights.user != parents.user {
+        if rights.user != user {
             self.found(child, rights, events);
             return;
         }
@@ -494,12 +520,12 @@ impl System {
 
     fn became(&mut self, pid: Pid, user: User, events: &mut Vec<Event>) {
         let Some(known) = self.processes.get(pid) else { return };
-        if known.is_ours || known.user == user {
+        if known.is_ours || known.rights.user == user {
             return;
         }
         self.exited(pid, events);
-        let exceeds = processes::rights(pid).is_none_or(|rights| rights.exceeds);
-        self.found(pid, Rights { user, exceeds }, events);
+        let rights = processes::rights(pid).unwrap_or_else(|| Rights::unknown(user));
+        self.found(pid, Rights { user, ..rights }, events);
     }
 
     /// A process that has ended already tells nothing of what it ran: what was loaded for it does.
@@ -525,25 +551,21 @@ impl System {
             },
         };
         // What it opens is then told as if it ran its former program.
-        let is_secret = self
-            .processes
-            .get(pid)
-            .is_some_and(|known| known.exceeds && self.is_closed_to(known.user, &program.path));
-        if !is_secret {
+        if ![&program.path, &folder].into_iter().any(|path| self.is_secret(pid, path)) {
             events.push(Event::Executed { process, program, arguments, folder });
         }
         true
     }
 
-    /// Whether it may have been opened by rights that its process's user has not, and is nothing that
-    /// that one may know of; root may know of all. The process is known.
-    fn is_secret(&self, open: &Open) -> bool {
-        let Some(known) = self.processes.get(open.pid) else { return true };
-        (known.exceeds || self.turned.has(open.pid))
-            && self.is_closed_to(known.user, &open.file.path)
+    /// Whether a path may have been reached by rights that the process's user has not, and is nothing that
+    /// that one may know of. The process is known.
+    fn is_secret(&self, pid: Pid, path: &[u8]) -> bool {
+        let Some(known) = self.processes.get(pid) else { return true };
+        (self.exceeds(&known.rights) || self.turned.has(pid))
+            && self.is_closed_to(known.rights.user, path)
     }
 
-    /// Whether a user may not know of a file.
+    /// Whether a user may not know of a file; root may know of all.
     fn is_closed_to(&self, user: User, path: &[u8]) -> bool {
         let path = Path::new(OsStr::from_bytes(path));
         user != User(0) && !(self.may_ask(path) && opens::is_open_to(user, path))
@@ -557,7 +579,7 @@ impl System {
     fn opened(&mut self, open: Open, events: &mut Vec<Event>) {
         // Whose it is has to be asked once: the answer may change.
         let Some(process) = self.process(open.pid, events) else { return };
-        if self.is_secret(&open) {
+        if self.is_secret(open.pid, &open.file.path) {
             return;
         }
         let access = open.access();

@@ -21,6 +21,8 @@ pub(crate) struct Open {
     pub(crate) pid: Pid,
     pub(crate) deeds: Deeds,
     pub(crate) file: tree::File,
+    /// Whether who runs it has capabilities by it, if it was opened to be run.
+    pub(crate) gives_capabilities: bool,
 }
 
 impl Open {
@@ -85,19 +87,21 @@ impl Resolver {
     /// The file of a record; `None` if it is gone, has no path here, or is no regular file.
     pub(crate) fn resolve(&self, record: Record, batch: &mut Batch) -> Option<Open> {
         let Record { pid, deeds, at } = record;
-        let file = match at {
-            Where::Open(file) => self.open_file(&file)?,
+        let (file, gives_capabilities) = match at {
+            Where::Open(file) => (self.open_file(&file)?, deeds.executed() && gives(&file, None)),
             Where::Named { file_system, folder, name } => {
                 let ground = self.grounds.get(&file_system)?;
                 if ground.what == What::Programs && !deeds.executed() {
                     return None;
                 }
-                named_file(ground, (file_system, folder, &name), batch)?
+                let folder = batch.folder(ground, file_system, folder)?;
+                let file = named_file(folder, &name)?;
+                (file, deeds.executed() && gives(&folder.file, Some(&name)))
             }
         };
         let path = Path::new(OsStr::from_bytes(&file.path));
         let is_excluded = self.excluded.iter().any(|excluded| path.starts_with(excluded));
-        (!is_excluded).then_some(Open { pid, deeds, file })
+        (!is_excluded).then_some(Open { pid, deeds, file, gives_capabilities })
     }
 
     fn open_file(&self, file: &OwnedFd) -> Option<tree::File> {
@@ -112,12 +116,7 @@ impl Resolver {
     }
 }
 
-fn named_file(
-    ground: &Ground,
-    (file_system, folder, name): (FileSystemId, Handle, &[u8]),
-    batch: &mut Batch,
-) -> Option<tree::File> {
-    let folder = batch.folder(ground, file_system, folder)?;
+fn named_file(folder: &Folder, name: &[u8]) -> Option<tree::File> {
     let mut path = Vec::with_capacity(folder.path.len() + 1 + name.len());
     path.extend(folder.path.strip_suffix(b"/").unwrap_or(&folder.path));
     path.push(b'/');
@@ -179,9 +178,20 @@ pub(crate) fn is_open_to(user: User, path: &Path) -> bool {
         && folders.all(|folder| allows(folder, (Mode::XUSR, Mode::XOTH)))
 }
 
-/// Whether who runs a file has capabilities by it.
-pub(crate) fn gives_capabilities(path: &Path) -> bool {
-    sysfs::lgetxattr_query(path, "security.capability").is_ok()
+/// Whether who runs a file, by its name in an open folder or open itself, has capabilities by it. By its
+/// path another might be found by then, on a mount that does not answer.
+fn gives(at: &OwnedFd, name: Option<&[u8]>) -> bool {
+    let mut path = format!("/proc/self/fd/{}", at.as_raw_fd()).into_bytes();
+    let attribute = "security.capability";
+    let asked = match name {
+        Some(name) => {
+            path.push(b'/');
+            path.extend(name);
+            sysfs::lgetxattr_query(path, attribute)
+        }
+        None => sysfs::getxattr_query(path, attribute),
+    };
+    asked.is_ok()
 }
 
 /// The path of an open file.

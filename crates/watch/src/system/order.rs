@@ -160,7 +160,8 @@ mod tests {
         let mask = if path.starts_with("run:") { libc::FAN_OPEN_EXEC } else { 0 };
         let deeds = Deeds::from_mask(mask | libc::FAN_OPEN);
         let path = path.trim_start_matches("run:").as_bytes().into();
-        Open { pid, deeds, file: tree::File { path, identity: None, size: None } }
+        let file = tree::File { path, identity: None, size: None };
+        Open { pid, deeds, file, gives_capabilities: false }
     }
 
     /// The steps as text: `7!ld` is an exec of 7 that loaded `ld`.

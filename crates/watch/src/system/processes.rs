@@ -20,10 +20,7 @@ const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) process: Process,
-    pub(crate) user: User,
-    /// Whether it may open what its user, if that is not root, may not: by another group, or by
-    /// capabilities.
-    pub(crate) exceeds: bool,
+    pub(crate) rights: Rights,
     /// Whether nothing is told of it and of what comes of it: ourselves.
     pub(crate) is_ours: bool,
 }
@@ -36,17 +33,30 @@ pub(crate) struct Processes {
 }
 
 /// By whose rights a process opens files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rights {
     /// The effective user.
     pub(crate) user: User,
-    /// As [`Known::exceeds`].
-    pub(crate) exceeds: bool,
+    /// All its groups: those that are permitted only can be made to count.
+    pub(crate) groups: Arc<[u32]>,
+    /// Whether it may open files by more than user and groups: by capabilities, or nobody knows.
+    pub(crate) has_more: bool,
 }
 
 impl Rights {
     pub(crate) fn of(user: User) -> Self {
-        Self { user, exceeds: false }
+        Self { user, groups: Arc::default(), has_more: false }
+    }
+
+    /// Those of whom nobody could ask.
+    pub(crate) fn unknown(user: User) -> Self {
+        Self { has_more: true, ..Self::of(user) }
+    }
+
+    pub(crate) fn add_groups(&mut self, groups: &[u32]) {
+        if groups.iter().any(|group| !self.groups.contains(group)) {
+            self.groups = self.groups.iter().chain(groups).copied().collect();
+        }
     }
 }
 
@@ -71,8 +81,7 @@ impl Processes {
     pub(crate) fn add(&mut self, pid: Pid, rights: Rights, is_ours: bool) -> Process {
         let process = Process(self.given);
         self.given += 1;
-        let Rights { user, exceeds } = rights;
-        self.known.insert(pid, Known { process, user, exceeds, is_ours });
+        self.known.insert(pid, Known { process, rights, is_ours });
         process
     }
 
@@ -113,13 +122,12 @@ fn is_alive_by(status: &str, pid: Pid) -> bool {
 
 fn parse_rights(status: &str) -> Option<Rights> {
     let user = words(status, "Uid:").nth(1)?.parse().ok().map(User)?;
-    let mut groups = words(status, "Gid:");
-    let has_anothers_group = groups.next() != groups.next();
+    let groups = words(status, "Gid:").chain(words(status, "Groups:"));
+    let groups = groups.map(str::parse).collect::<Result<_, _>>().ok()?;
     // Those that are permitted only can be made to count, and nobody tells of that.
-    let has_capabilities =
+    let has_more =
         words(status, "CapPrm:").next().is_some_and(|bits| bits.bytes().any(|bit| bit != b'0'));
-    let exceeds = user != User(0) && (has_anothers_group || has_capabilities);
-    Some(Rights { user, exceeds })
+    Some(Rights { user, groups, has_more })
 }
 
 /// What a process runs; `None` if it is gone, or its program is.
@@ -172,19 +180,19 @@ mod tests {
     #[test]
     fn the_effective_user_is_the_second_of_four() {
         let status = "Name:\tx\nUid:\t1000\t0\t1000\t1000\nGid:\t5\t5\t5\t5\n";
-        assert_eq!(parse_rights(status), Some(Rights::of(User(0))));
+        assert_eq!(parse_rights(status).map(|rights| rights.user), Some(User(0)));
         assert_eq!(parse_rights("Name:\tx\n"), None);
     }
 
     #[test]
-    fn another_group_and_capabilities_are_rights_that_a_user_has_not() {
-        let exceeds = |group, capabilities| {
-            let (users, groups) = ("7\t7\t7\t7", format!("5\t{group}\t5\t5"));
-            let status = format!("Uid:\t{users}\nGid:\t{groups}\nCapPrm:\t{capabilities}\n");
-            parse_rights(&status).is_some_and(|rights| rights.exceeds)
+    fn groups_of_all_kinds_and_capabilities_are_rights() {
+        let status = |capabilities| {
+            format!("Uid:\t7\t7\t7\t7\nGid:\t1\t2\t3\t4\nGroups:\t5 6 \nCapPrm:\t{capabilities}\n")
         };
-        assert!(!exceeds(5, "0000000000000000"));
-        assert!(exceeds(42, "0000000000000000") && exceeds(5, "0000000000000004"));
+        let rights = |capabilities| parse_rights(&status(capabilities)).expect("whole");
+        let few = rights("0000000000000000");
+        assert_eq!((&*few.groups, few.has_more), (&[1, 2, 3, 4, 5, 6][..], false));
+        assert!(rights("0000000000000004").has_more);
     }
 
     #[test]

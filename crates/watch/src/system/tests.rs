@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use testkit::{Facility, Tmpfs, skip_unless};
+use testkit::{Facility, Tmpfs, skip_unless, until};
 
 use super::fanotify::Deeds;
 use super::*;
@@ -19,7 +19,8 @@ struct Running(Child);
 impl Running {
     fn of(user: User) -> Self {
         let mut command = Command::new("sleep");
-        Self(command.arg("1000").uid(user.0).spawn().expect("the machine allows it"))
+        command.arg("1000").uid(user.0).gid(user.0);
+        Self(command.spawn().expect("the machine allows it"))
     }
 
     fn pid(&self) -> Pid {
@@ -29,7 +30,8 @@ impl Running {
     fn opened(&self, path: &Path) -> Open {
         let path = path.as_os_str().as_bytes().into();
         let file = tree::File { path, identity: None, size: None };
-        Open { pid: self.pid(), deeds: Deeds::from_mask(libc::FAN_OPEN), file }
+        let deeds = Deeds::from_mask(libc::FAN_OPEN);
+        Open { pid: self.pid(), deeds, file, gives_capabilities: false }
     }
 }
 
@@ -107,7 +109,7 @@ fn the_child_of_one_who_was_not_known_yet_and_is_a_user_now_is_still_roots() {
         Change::BecameUser { pid: parent.pid(), user: USER.0 },
     ];
     let events = tell(&mut system, &changes, Vec::new());
-    let known = |of: &Running| system.processes.get(of.pid()).map(|known| known.user);
+    let known = |of: &Running| system.processes.get(of.pid()).map(|known| known.rights.user);
     assert_eq!((known(&parent), known(&child)), (Some(USER), Some(ROOT)));
     assert!(!events.iter().any(|event| matches!(event, Event::Forked { .. })), "{events:?}");
 }
@@ -130,6 +132,10 @@ fn what_one_who_was_not_known_yet_may_have_opened_as_root_is_not_told_as_a_users
     let [open, secret] = files(&tmpfs);
     let program = Running::of(USER);
     let mut system = system(&tmpfs);
+    until("the groups of the user are known", || {
+        system.groups.meet(USER);
+        system.groups.has(USER, &[USER.0])
+    });
     let mut told = |opened: &[&PathBuf]| {
         let taken = opened.iter().map(|path| program.opened(path)).collect();
         opens(&tell(&mut system, &[], taken))
@@ -157,6 +163,7 @@ fn loaded(paths: &[&str]) -> Vec<Open> {
         pid: 7,
         deeds: Deeds::from_mask(libc::FAN_OPEN_EXEC),
         file: tree::File { path: path.as_bytes().into(), identity: None, size: None },
+        gives_capabilities: false,
     };
     paths.iter().map(open).collect()
 }

@@ -29,7 +29,7 @@ impl Turned {
     pub(crate) fn look(&mut self, changes: &[Change], processes: &Processes) {
         let turns = |change: &Change| match *change {
             Change::BecameUser { pid, user } => {
-                processes.get(pid).is_none_or(|known| known.user.0 != user).then_some(pid)
+                processes.get(pid).is_none_or(|known| known.rights.user.0 != user).then_some(pid)
             }
             _ => None,
         };
