@@ -1,11 +1,14 @@
 //! What was learned, for people to look at and to have forgotten.
 
+use std::collections::{HashMap, HashSet};
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::account::Account;
 use crate::event::{Access, User};
 use crate::names::{Name, Names};
+use crate::numbered::NumberSet;
 use crate::ours::{Pattern, is_template};
 use crate::paper::{AccessTree, Node};
 use crate::patterns::{Habits, Patterns};
@@ -92,14 +95,8 @@ impl Patterns {
     /// those that are known by what others of their path have in common.
     pub fn named(&self, wanted: &[u8]) -> Vec<Listed> {
         let programs = self.programs();
-        let last = |path: &[u8]| path.rsplit(|&byte| byte == b'/').next() == Some(wanted);
-        let of = |fits: &dyn Fn(&Listed) -> bool| {
-            programs.iter().filter(|listed| fits(listed)).cloned().collect::<Vec<_>>()
-        };
-        let mut found = of(&|listed| *listed.name == *wanted || listed.program() == wanted);
-        if found.is_empty() {
-            found = of(&|listed| last(&listed.name) || last(listed.program()));
-        }
+        let called = Called::of(&programs);
+        let mut found: Vec<Listed> = called.by(wanted).iter().map(|&of| of.clone()).collect();
         found.sort_by_key(|listed| listed.account.runs == 0);
         found
     }
@@ -136,10 +133,54 @@ impl Patterns {
         }
     }
 
-    /// Forgets a program, and the files that no other had to do with; whether it was known.
-    pub fn forget(&mut self, user: User, program: &[u8]) -> bool {
-        let Some(habits) = self.users.get_mut(&user) else { return false };
-        habits.names.find(program).is_some_and(|name| habits.forget(name))
+    /// Forgets programs, which are called as in [`Patterns::named`], and the files that no other had to do
+    /// with; what of this was no program's name.
+    pub fn forget<'a>(&mut self, wanted: impl IntoIterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
+        let programs = self.programs();
+        let called = Called::of(&programs);
+        let wanted: HashSet<&[u8]> = wanted.into_iter().collect();
+        let (known, mut unknown): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|wanted| !called.by(wanted).is_empty());
+        let mut names: HashMap<User, NumberSet<Name>> = HashMap::new();
+        for listed in known.into_iter().flat_map(|wanted| called.by(wanted)) {
+            let habits = self.users.get(&listed.user);
+            let name = habits.and_then(|habits| habits.names.find(&listed.name));
+            names.entry(listed.user).or_default().extend(name);
+        }
+        for (user, names) in names {
+            self.users.entry(user).and_modify(|habits| habits.forget(&names));
+        }
+        unknown.sort_unstable();
+        unknown
+    }
+}
+
+/// Programs by what they may be called: their names and paths, or else the last parts of these.
+#[derive(Default)]
+struct Called<'a> {
+    whole: HashMap<&'a [u8], Vec<&'a Listed>>,
+    last: HashMap<&'a [u8], Vec<&'a Listed>>,
+}
+
+impl<'a> Called<'a> {
+    fn of(programs: &'a [Listed]) -> Self {
+        let mut called = Self::default();
+        for listed in programs {
+            for name in [&listed.name, listed.program()] {
+                let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+                for (by, name) in [(&mut called.whole, name), (&mut called.last, last)] {
+                    let of = by.entry(name).or_default();
+                    if !of.last().is_some_and(|of| ptr::eq(*of, listed)) {
+                        of.push(listed);
+                    }
+                }
+            }
+        }
+        called
+    }
+
+    fn by(&self, wanted: &[u8]) -> &[&'a Listed] {
+        self.whole.get(wanted).or_else(|| self.last.get(wanted)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -302,8 +343,9 @@ mod tests {
     #[test]
     fn what_is_forgotten_is_not_listed() {
         let mut patterns = learned(Matching::Ours);
-        assert!(patterns.forget(User(7), b"/bin/cc"));
-        assert!(!patterns.forget(User(7), b"/bin/cc"));
+        let wanted = [&b"cc"[..], b"none", b"cc", b"/bin/cc"];
+        assert_eq!(patterns.forget(wanted), [&b"none"[..]]);
+        assert_eq!(patterns.forget(wanted), [&b"/bin/cc"[..], b"cc", b"none"]);
         assert!(patterns.programs().iter().all(|listed| &*listed.name != b"/bin/cc"));
         assert_eq!(patterns.tree(User(7), b"/bin/cc"), None);
         // What only it read is not even named any more.

@@ -146,17 +146,16 @@ impl Habits {
         }
     }
 
-    /// Forgets a program, and the files that only it had to do with; whether it was known.
-    pub(crate) fn forget(&mut self, program: Name) -> bool {
-        let was_known = self.programs.remove(&program).is_some();
-        self.memory.retain(|known| known != program);
+    /// Forgets programs, and the files that only these had to do with.
+    pub(crate) fn forget(&mut self, programs: &NumberSet<Name>) {
+        self.programs.retain(|program, _| !programs.contains(program));
+        self.memory.retain(|known| !programs.contains(&known));
         let mut kept = vec![false; self.names.len()];
         let mut keep = |name: Name| kept[name.0 as usize] = true;
         self.names_of_programs(&mut keep);
         self.memory.names_of_programs(&mut keep);
         self.memory.retain_files(|file| kept[file.0 as usize]);
         self.names.sweep(&kept);
-        was_known
     }
 
     /// Forgets what is known of files that no pattern has, but those that are `held`: what followed

@@ -34,8 +34,13 @@ const ASKS_EVERY: Duration = Duration::from_millis(5);
 const LEFT_FILES_MAX: usize = 64;
 /// Their bytes, likewise: some seconds of learning.
 const LEFT_BYTES_MAX: u64 = 64 << 20;
-/// A request to forget names no more programs than a command line can.
-const ASKED_BYTES_MAX: u64 = 4 << 20;
+/// Requests to forget that wait at a time, and the bytes of one, which names no more programs than a command
+/// line can.
+const ASKED_FILES_MAX: usize = 64;
+const ASKED_BYTES_MAX: usize = 4 << 20;
+/// How they begin.
+const ASKED_ALL: &[u8] = b"all\n";
+const ASKED_PROGRAMS: &[u8] = b"programs\n";
 /// Who has not written on what it leaves for so long was killed.
 const PART_ENDS: Duration = Duration::from_hours(1);
 
@@ -73,31 +78,31 @@ pub enum Forget {
 }
 
 impl Forget {
-    /// As a file has it: each name with a NUL behind it; for all, nothing.
+    /// As a file has it: of which kind it is, and each name with a NUL behind it.
     fn encode(&self) -> Vec<u8> {
-        let Self::Programs(names) = self else { return Vec::new() };
-        names.iter().flat_map(|name| name.as_bytes().iter().chain(&[0])).copied().collect()
+        let Self::Programs(names) = self else { return ASKED_ALL.to_vec() };
+        let names = names.iter().flat_map(|name| name.as_bytes().iter().chain(&[0]));
+        ASKED_PROGRAMS.iter().chain(names).copied().collect()
     }
 
-    fn decode(bytes: &[u8]) -> Self {
-        if bytes.is_empty() {
-            return Self::All;
+    /// `None` of what nobody asked for so.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes == ASKED_ALL {
+            return Some(Self::All);
         }
-        let names = bytes.strip_suffix(&[0]).unwrap_or(bytes).split(|&byte| byte == 0);
-        Self::Programs(names.map(|name| OsString::from_vec(name.to_vec())).collect())
+        let names = bytes.strip_prefix(ASKED_PROGRAMS)?.split_inclusive(|&byte| byte == 0);
+        let name = |name: &[u8]| Some(OsString::from_vec(name.strip_suffix(&[0])?.to_vec()));
+        names.map(name).collect::<Option<_>>().map(Self::Programs)
     }
 
-    /// Forgets it.
-    pub fn apply(&self, patterns: &mut Patterns) {
+    /// Forgets it; which of its names are no program's.
+    pub fn apply(&self, patterns: &mut Patterns) -> Vec<&OsStr> {
         let Self::Programs(names) = self else {
             *patterns = Patterns::default();
-            return;
+            return Vec::new();
         };
-        for listed in
-            names.iter().flat_map(|name| patterns.named(name.as_bytes())).collect::<Vec<_>>()
-        {
-            patterns.forget(listed.user, &listed.name);
-        }
+        let unknown = patterns.forget(names.iter().map(|name| name.as_bytes()));
+        unknown.into_iter().map(OsStr::from_bytes).collect()
     }
 }
 
@@ -211,11 +216,18 @@ impl PatternStore {
     /// it saves.
     ///
     /// # Errors
-    /// The system's; then it is not forgotten.
+    /// The system's, or that too much is asked for; then it is not forgotten.
     pub fn ask_to_forget(&self, what: &Forget) -> io::Result<Left> {
-        let folder = StateFolder::open(&self.folder)?;
+        let (folder, bytes) = (StateFolder::open(&self.folder)?, what.encode());
+        if bytes.len() > ASKED_BYTES_MAX {
+            return Err(io::Error::other("too many programs to be forgotten at a time"));
+        }
+        if files(&folder, Kind::Forget).len() >= ASKED_FILES_MAX {
+            let what = format!("{ASKED_FILES_MAX} requests to forget wait already");
+            return Err(io::Error::other(what));
+        }
         let name = own_name(FORGET);
-        write_whole(&folder, &name, &what.encode())?;
+        write_whole(&folder, &name, &bytes)?;
         Ok(Left { folder, name })
     }
 }
@@ -231,6 +243,11 @@ impl Left {
     /// Whether it is still there.
     pub fn is_there(&self) -> bool {
         self.folder.metadata(&self.name).is_ok()
+    }
+
+    /// Takes it back; whether it was still there.
+    pub fn take_back(self) -> bool {
+        self.folder.remove(&self.name).is_ok()
     }
 }
 
@@ -341,10 +358,7 @@ impl Held {
             written.is_ok_and(|at| at + PART_ENDS < SystemTime::UNIX_EPOCH + Clock::real().unix())
         };
         files(&self.folder, Kind::PartLeft).into_iter().filter(is_old).for_each(remove);
-        let (seen, asked) = (files(&self.folder, Kind::Seen), self.asked());
-        if seen.is_empty() && asked.is_empty() {
-            return Ok(patterns);
-        }
+        let seen = files(&self.folder, Kind::Seen);
         let mut patterns = patterns;
         for name in &seen {
             // What cannot be read was damaged by who left it, and is of no use to anybody.
@@ -352,36 +366,54 @@ impl Held {
                 patterns = learned(patterns, &seen, options);
             }
         }
-        for (_, what) in &asked {
+        let mut asked = Vec::new();
+        while let Some((name, what)) = self.next_asked(&asked) {
             what.apply(&mut patterns);
+            self.has_forgotten(name, &what, &mut asked);
+        }
+        if seen.is_empty() && asked.is_empty() {
+            return Ok(patterns);
         }
         self.save(&patterns)?;
         seen.into_iter().for_each(remove);
-        self.has_forgotten(asked);
+        self.let_go(&mut asked);
         Ok(patterns)
     }
 
-    /// What others asked to be forgotten, and the files that say so.
-    pub(crate) fn asked(&self) -> Vec<(OsString, Forget)> {
-        let read = |name: OsString| {
-            let bytes = self.folder.read(&name, ASKED_BYTES_MAX);
-            // What cannot be read names nothing.
-            let nothing = |_| Forget::Programs(Vec::new());
-            (name, bytes.map_or_else(nothing, |(bytes, _)| Forget::decode(&bytes)))
-        };
-        files(&self.folder, Kind::Forget).into_iter().map(read).collect()
+    /// The first request to forget beside these, and its file. What nobody can read as one is removed.
+    pub(crate) fn next_asked(&self, beside: &[OsString]) -> Option<(OsString, Forget)> {
+        let names = files(&self.folder, Kind::Forget).into_iter();
+        let mut others = names.filter(|name| !beside.contains(name));
+        others.find_map(|name| {
+            let read = self.folder.read(&name, ASKED_BYTES_MAX as u64).ok();
+            match read.and_then(|(bytes, _)| Forget::decode(&bytes)) {
+                Some(what) if beside.len() < ASKED_FILES_MAX => Some((name, what)),
+                Some(_) => None,
+                None => {
+                    drop(self.folder.remove(name));
+                    None
+                }
+            }
+        })
     }
 
-    /// Lets go of what was asked: it is forgotten.
-    pub(crate) fn has_forgotten(&self, asked: Vec<(OsString, Forget)>) {
-        for (name, what) in asked {
-            if what == Forget::All {
-                let others = [Kind::Seen, Kind::Broken].into_iter();
-                let others = others.flat_map(|kind| files(&self.folder, kind));
-                others.for_each(|name| drop(self.folder.remove(name)));
+    /// Keeps a request that is forgotten among those that are let go of once the patterns are saved. Where
+    /// all is, the patterns are removed, which takes no room on the disk, and so are these requests.
+    pub(crate) fn has_forgotten(&self, name: OsString, what: &Forget, asked: &mut Vec<OsString>) {
+        asked.push(name);
+        if *what == Forget::All {
+            let beside = [Kind::Seen, Kind::Broken].into_iter();
+            let beside = beside.flat_map(|kind| files(&self.folder, kind));
+            beside.chain([TREES.into()]).for_each(|name| drop(self.folder.remove(name)));
+            if self.is_still(&Version(None)) {
+                self.let_go(asked);
             }
-            drop(self.folder.remove(name));
         }
+    }
+
+    /// Lets go of requests: what they ask for is forgotten.
+    pub(crate) fn let_go(&self, asked: &mut Vec<OsString>) {
+        asked.drain(..).for_each(|name| drop(self.folder.remove(name)));
     }
 
     /// Forgets everything: the patterns, what others saw and left, and what was set aside.

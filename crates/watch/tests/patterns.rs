@@ -235,5 +235,61 @@ fn what_is_asked_to_be_forgotten_is_forgotten_by_who_holds_the_patterns_next() {
     let patterns = held.absorb(patterns, &Options::default()).expect("writable");
     assert!(known(&patterns).is_empty() && known(&held.load().expect("saved").0).is_empty());
     assert!(!asked.is_there());
-    assert_eq!(files(&dir), ["trees", "trees.lock"]);
+    assert_eq!(files(&dir), ["trees.lock"]);
+}
+
+#[test]
+fn what_is_asked_to_be_forgotten_is_asked_for_until_it_is_saved_and_all_takes_no_room() {
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    held.save(&Patterns::default()).expect("writable");
+    // A folder in the place of what is written.
+    fs::create_dir(dir.join(format!("trees.{}.part", std::process::id()))).expect("ours");
+    let absorb = || held.absorb(Patterns::default(), &Options::default());
+    let some = store.ask_to_forget(&Forget::Programs(vec!["one".into()])).expect("writable");
+    absorb().expect_err("it cannot be saved");
+    assert!(some.is_there());
+    let all = store.ask_to_forget(&Forget::All).expect("writable");
+    absorb().expect("nothing is to be saved");
+    assert!(!some.is_there() && !all.is_there() && !store.path().exists());
+}
+
+#[test]
+fn what_is_no_request_is_removed_and_forgets_nothing() {
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    held.save(&Patterns::default()).expect("writable");
+    let saved = fs::metadata(store.path()).expect("saved").ino();
+    for (at, text) in ["", "all", "one\0", "programs\none"].iter().enumerate() {
+        dir.create(format!("trees.forget.{at}-1"), text);
+    }
+    // It cannot be removed so, and must not keep others from being heard.
+    fs::create_dir(dir.join("trees.forget.0-0")).expect("ours");
+    let absorb = || held.absorb(Patterns::default(), &Options::default()).expect("writable");
+    absorb();
+    assert_eq!(files(&dir), ["trees", "trees.forget.0-0", "trees.lock"]);
+    assert_eq!(fs::metadata(store.path()).expect("there").ino(), saved, "nothing was to be saved");
+    let none = store.ask_to_forget(&Forget::Programs(Vec::new())).expect("writable");
+    absorb();
+    assert!(!none.is_there() && store.path().exists());
+}
+
+#[test]
+fn requests_to_forget_are_bounded() {
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    let refused = |what: &Forget| store.ask_to_forget(what).expect_err("too much").to_string();
+    let name = "n".repeat(2 << 20);
+    let many = Forget::Programs(vec![name.clone().into(), name.into()]);
+    assert!(refused(&many).contains("too many programs"));
+    for _ in 0..64 {
+        store.ask_to_forget(&Forget::All).expect("writable");
+    }
+    assert!(refused(&Forget::All).contains("64 requests to forget wait already"));
+    assert_eq!(files(&dir).len(), 64);
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    held.absorb(Patterns::default(), &Options::default()).expect("writable");
+    assert_eq!(files(&dir), ["trees.lock"]);
 }

@@ -3,6 +3,7 @@
 //!
 //! It reads what it is told from a pipe, and ends with it.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -81,6 +82,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         driver: Driver::new(carrier),
         held,
         looked_at: costs.clock().now(),
+        forgotten: Vec::new(),
         saved_at: costs.clock().now(),
         save_took: Duration::ZERO,
         is_said: false,
@@ -113,6 +115,8 @@ struct Attendant {
     held: Held,
     /// When it was looked last whether something is to be forgotten.
     looked_at: Duration,
+    /// The requests for what is forgotten, but still saved.
+    forgotten: Vec<OsString>,
     saved_at: Duration,
     save_took: Duration,
     /// Runs that had ended by then: with these come most changes of patterns, and the others are saved with
@@ -156,22 +160,23 @@ impl Attendant {
 
     fn is_to_save(&self, now: Duration) -> bool {
         let every = SAVE_EVERY.max(SAVE_SHARE * self.save_took);
-        now.saturating_sub(self.saved_at) >= every && self.runs() != self.saved_runs
+        let is_anew = self.runs() != self.saved_runs || !self.forgotten.is_empty();
+        now.saturating_sub(self.saved_at) >= every && is_anew
     }
 
     /// Forgets what others asked to be forgotten.
     fn forget(&mut self, say: &mut dyn FnMut(String)) {
-        let asked = self.held.asked();
-        if asked.is_empty() {
-            return;
+        let mut is_asked = false;
+        while let Some((name, what)) = self.held.next_asked(&self.forgotten) {
+            is_asked = true;
+            self.driver.carrier_mut().give_up();
+            self.learner.forget(|patterns| drop(what.apply(patterns)));
+            self.held.has_forgotten(name, &what, &mut self.forgotten);
         }
-        self.driver.carrier_mut().give_up();
-        let forget = |patterns: &mut _| asked.iter().for_each(|(_, what)| what.apply(patterns));
-        self.learner.forget(forget);
-        self.before = self.learner.patterns().account();
-        self.save(say);
-        // What could not be saved is forgotten with the next that is.
-        self.held.has_forgotten(asked);
+        if is_asked {
+            self.before = self.learner.patterns().account();
+            self.save(say);
+        }
     }
 
     fn save(&mut self, say: &mut dyn FnMut(String)) {
@@ -180,7 +185,10 @@ impl Attendant {
         self.saved_at = self.driver.carrier().clock().now();
         self.save_took = self.saved_at.saturating_sub(began);
         match saved {
-            Ok(()) => (self.saved_runs, self.is_said) = (runs, false),
+            Ok(()) => {
+                (self.saved_runs, self.is_said) = (runs, false);
+                self.held.let_go(&mut self.forgotten);
+            }
             Err(warning) if !self.is_said => {
                 self.is_said = true;
                 say(warning.to_string());
@@ -315,28 +323,32 @@ mod tests {
     use tree::{Access, File, Patterns, Process};
 
     use super::*;
+    use crate::Forget;
 
-    #[test]
-    fn what_is_learned_is_saved_once_a_run_has_ended_and_not_before_that_is_worth_it() {
-        let (dir, costs) = (Dir::new(), Arc::new(Costs::load()));
-        let store = PatternStore::at(dir.path());
-        let held = store.hold(HELD_FOR, costs.clock()).expect("writable").expect("ours");
+    /// One who attends to root, and keeps patterns in this folder.
+    fn attendant(dir: &Dir) -> Attendant {
+        let costs = Arc::new(Costs::load());
+        let held = PatternStore::at(dir.path()).hold(HELD_FOR, costs.clock());
         let carrier = Carrier::new(Arc::clone(&costs), CarrierOptions::default());
-        let mut attendant = Attendant {
+        Attendant {
             user: User(0),
             dry_run: false,
             before: Account::default(),
             learner: Learner::new(Options::default(), Patterns::default()),
             parts: Parts::new(Arc::clone(&costs)),
             driver: Driver::new(carrier),
-            held,
+            held: held.expect("writable").expect("ours"),
             looked_at: Duration::ZERO,
+            forgotten: Vec::new(),
             saved_at: Duration::ZERO,
             save_took: Duration::ZERO,
             saved_runs: 0,
             is_said: false,
-        };
-        let process = Process(1);
+        }
+    }
+
+    /// Has it learn of a program, which still runs.
+    fn learn(attendant: &mut Attendant, process: Process) {
         let file = |path: &[u8]| File { path: path.into(), identity: None, size: None };
         let (program, folder) = (file(b"/bin/reads"), b"/"[..].into());
         let events = [
@@ -347,6 +359,14 @@ mod tests {
         for event in events {
             attendant.learner.on(event, Duration::ZERO);
         }
+    }
+
+    #[test]
+    fn what_is_learned_is_saved_once_a_run_has_ended_and_not_before_that_is_worth_it() {
+        let dir = Dir::new();
+        let mut attendant = attendant(&dir);
+        let process = Process(1);
+        learn(&mut attendant, process);
         assert!(!attendant.is_to_save(2 * SAVE_EVERY), "it still runs");
         attendant.learner.on(Event::Exited { process }, Duration::ZERO);
         assert!(!attendant.is_to_save(SAVE_EVERY / 2) && attendant.is_to_save(SAVE_EVERY));
@@ -356,6 +376,34 @@ mod tests {
                 && attendant.is_to_save(SAVE_SHARE * attendant.save_took)
         );
         attendant.save(&mut |said| panic!("{said}"));
-        assert!(store.path().exists() && !attendant.is_to_save(Duration::MAX));
+        assert!(dir.join("trees").exists() && !attendant.is_to_save(Duration::MAX));
+    }
+
+    #[test]
+    fn what_is_forgotten_and_cannot_be_saved_stays_asked_for_until_it_is() {
+        let dir = Dir::new();
+        let mut attendant = attendant(&dir);
+        learn(&mut attendant, Process(1));
+        attendant.learner.on(Event::Exited { process: Process(1) }, Duration::ZERO);
+        let mut quiet = |said| panic!("{said}");
+        attendant.save(&mut quiet);
+        // A folder in the place of what is written.
+        let part = dir.join(format!("trees.{}.part", std::process::id()));
+        std::fs::create_dir(&part).expect("ours");
+        let store = PatternStore::at(dir.path());
+        let asked = store.ask_to_forget(&Forget::Programs(vec!["reads".into()])).expect("written");
+        let mut said = Vec::new();
+        attendant.forget(&mut |line| said.push(line));
+        assert!(asked.is_there() && said.len() == 1, "{said:?}");
+        assert!(attendant.learner.patterns().programs().is_empty());
+        // It is forgotten once, and not again at each look.
+        learn(&mut attendant, Process(2));
+        attendant.forget(&mut quiet);
+        attendant.learner.on(Event::Exited { process: Process(2) }, Duration::ZERO);
+        assert_eq!(attendant.learner.patterns().programs().len(), 1);
+        std::fs::remove_dir(part).expect("ours");
+        assert!(attendant.is_to_save(Duration::MAX));
+        attendant.save(&mut quiet);
+        assert!(!asked.is_there() && attendant.forgotten.is_empty());
     }
 }
