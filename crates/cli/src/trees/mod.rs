@@ -114,6 +114,12 @@ struct Forget {
     programs: Vec<OsString>,
 }
 
+impl Forget {
+    fn forgotten(&self) -> Forgotten {
+        if self.all { Forgotten::All } else { Forgotten::Programs(self.programs.clone()) }
+    }
+}
+
 /// How long a run that saves its patterns is waited for, and then who holds them for longer, as the service.
 const HELD_FOR: Duration = Duration::from_millis(500);
 const ASKED_FOR: Duration = Duration::from_secs(10);
@@ -226,14 +232,17 @@ fn forget(what: &Forget) {
         messages::error(format_args!("{}: {}", store.path().display(), messages::reason(&error)));
     };
     match store.hold(HELD_FOR, &Clock::real()) {
-        Ok(Some(held)) if what.all => held.forget().unwrap_or_else(messages::error),
-        Ok(Some(held)) => forget_programs(&held, &what.programs),
+        Ok(Some(held)) => forget_held(&held, what),
         Ok(None) => ask_to_forget(&store, what).unwrap_or_else(failed),
         Err(error) => failed(error),
     }
 }
 
-fn forget_programs(held: &Held, programs: &[OsString]) {
+fn forget_held(held: &Held, what: &Forget) {
+    if what.all {
+        held.forget().unwrap_or_else(messages::error);
+        return;
+    }
     let (patterns, warning) = match held.load() {
         Ok(loaded) => loaded,
         Err(warning) => {
@@ -252,8 +261,7 @@ fn forget_programs(held: &Held, programs: &[OsString]) {
             return;
         }
     };
-    say_unknown(&patterns, programs);
-    Forgotten::Programs(programs.to_vec()).apply(&mut patterns);
+    what.forgotten().apply(&mut patterns).into_iter().for_each(unknown);
     if let Err(warning) = held.save(&patterns) {
         messages::error(warning);
     }
@@ -266,31 +274,34 @@ fn keeping() -> Options {
 
 /// Has who holds the patterns forget, the service or a run that saves, and waits until it has.
 fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
-    // What was not saved yet is forgotten, too.
-    say_unknown(&store.load().0, &what.programs);
-    let forgotten =
-        if what.all { Forgotten::All } else { Forgotten::Programs(what.programs.clone()) };
+    let forgotten = what.forgotten();
+    let (mut saved, warning) = store.load();
+    if let Some(warning) = warning {
+        messages::error(warning);
+    }
+    for program in forgotten.apply(&mut saved) {
+        let program = human::name(program);
+        messages::note(format_args!(
+            "{program}: nothing was saved of it; what was not, is forgotten"
+        ));
+    }
     let asked = store.ask_to_forget(&forgotten)?;
     let clock = Clock::real();
     let until = clock.now() + ASKED_FOR;
     while asked.is_there() {
         if clock.now() >= until {
-            messages::note("the process that holds the patterns has not forgotten yet; it will");
-            return Ok(());
+            let text = "who holds the patterns has not forgotten yet; it will before it saves";
+            return Err(io::Error::other(text));
         }
         // It may have ended without looking.
         if let Some(held) = store.hold(LOOKS_EVERY, &clock)? {
-            let absorbed = held.load().and_then(|(saved, _)| held.absorb(saved, &keeping()));
-            absorbed.map_or_else(messages::error, drop);
+            if asked.take_back() {
+                forget_held(&held, what);
+            }
             return Ok(());
         }
     }
     Ok(())
-}
-
-fn say_unknown(patterns: &Patterns, programs: &[OsString]) {
-    let is_unknown = |program: &&OsString| patterns.named(program.as_bytes()).is_empty();
-    programs.iter().filter(is_unknown).for_each(|program| unknown(program));
 }
 
 fn unknown(program: &OsStr) {
