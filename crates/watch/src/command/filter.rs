@@ -34,7 +34,8 @@ const ARGUMENTS_AT: u32 = 16;
 /// Opened for its name or its entries only: nothing is read.
 const NOT_READ: u32 = (libc::O_DIRECTORY | libc::O_PATH).cast_unsigned();
 
-/// What of a number of x86 says that its caller counts in 32 bits (x32). No number needs it otherwise.
+/// What of a number of x86-64 says that its caller counts in 32 bits (x32).
+#[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
 /// What a call that is told does, by which its arguments are understood.
@@ -68,6 +69,8 @@ impl Does {
 struct Architecture {
     /// As the kernel has it (`AUDIT_ARCH_`).
     name: u32,
+    /// Bits of a number that do not say which call it is.
+    ignored: u32,
     told: &'static [(libc::c_long, Does)],
 }
 
@@ -100,10 +103,12 @@ const ARCHITECTURES: [Architecture; 2] = {
         (libc::SYS_setns, Enter),
     ];
     #[cfg(target_arch = "x86_64")]
-    let (own_name, of_32_bits) = (
+    let (name, ignored, of_32_bits) = (
         0xc000_003e,
+        X32,
         Architecture {
             name: 0x4000_0003,
+            ignored: 0,
             told: &[
                 (295, OpenAt),
                 (5, Open),
@@ -123,10 +128,12 @@ const ARCHITECTURES: [Architecture; 2] = {
         },
     );
     #[cfg(target_arch = "aarch64")]
-    let (own_name, of_32_bits) = (
+    let (name, ignored, of_32_bits) = (
         0xc000_00b7,
+        0,
         Architecture {
             name: 0x4000_0028,
+            ignored: 0,
             told: &[
                 (322, OpenAt),
                 (5, Open),
@@ -144,33 +151,35 @@ const ARCHITECTURES: [Architecture; 2] = {
             ],
         },
     );
-    [Architecture { name: own_name, told: own }, of_32_bits]
+    [Architecture { name, ignored, told: own }, of_32_bits]
 };
 
 /// What a told call does, by the architecture it came from and its number there.
 pub(super) fn does(architecture: u32, number: libc::c_int) -> Option<Does> {
     let of = ARCHITECTURES.iter().find(|of| of.name == architecture)?;
-    let number = libc::c_long::from(number.cast_unsigned() & !X32);
+    let number = libc::c_long::from(number.cast_unsigned() & !of.ignored);
     of.told.iter().find(|(told, _)| *told == number).map(|(_, does)| *does)
 }
 
 /// The filter: tells of what is to be told of each of [`ARCHITECTURES`], and lets pass everything else.
 pub(super) fn program() -> Vec<Instruction> {
     let mut program = vec![load(ARCHITECTURE_AT)];
-    for Architecture { name, told } in ARCHITECTURES {
-        let tells = tells_of(told);
+    for of in ARCHITECTURES {
+        let tells = tells_of(&of);
         let if_false = u8::try_from(tells.len()).expect("few calls are told");
-        program.push(Instruction { code: JUMP_IF_EQUAL, if_true: 0, if_false, value: name });
+        program.push(Instruction { code: JUMP_IF_EQUAL, if_true: 0, if_false, value: of.name });
         program.extend(tells);
     }
     program.push(returns(libc::SECCOMP_RET_ALLOW));
     program
 }
 
-fn tells_of(told: &[(libc::c_long, Does)]) -> Vec<Instruction> {
-    let bits = Instruction { code: AND, if_true: 0, if_false: 0, value: !X32 };
-    let mut program = vec![load(NUMBER_AT), bits];
-    for &(number, does) in told {
+fn tells_of(of: &Architecture) -> Vec<Instruction> {
+    let mut program = vec![load(NUMBER_AT)];
+    if of.ignored != 0 {
+        program.push(Instruction { code: AND, if_true: 0, if_false: 0, value: !of.ignored });
+    }
+    for &(number, does) in of.told {
         let value = u32::try_from(number).expect("numbers of system calls are small");
         let Some(argument) = does.flags_at() else {
             program.push(Instruction { code: JUMP_IF_EQUAL, if_true: 0, if_false: 1, value });
@@ -239,9 +248,9 @@ mod tests {
 
     #[test]
     fn what_opens_and_runs_is_told_of_every_kind_of_program() {
-        for Architecture { name, told } in ARCHITECTURES {
+        for Architecture { name, ignored, told } in ARCHITECTURES {
             for &(number, what) in told {
-                for number in [number, number | libc::c_long::from(X32)] {
+                for number in [number, number | libc::c_long::from(ignored)] {
                     assert!(is_told(name, number, [0; 6]), "{name:x} {number}");
                     let number = libc::c_int::try_from(number).expect("small");
                     assert_eq!(does(name, number), Some(what), "{name:x} {number}");
@@ -252,7 +261,7 @@ mod tests {
 
     #[test]
     fn folders_and_bare_names_pass() {
-        for Architecture { name, told } in ARCHITECTURES {
+        for Architecture { name, told, .. } in ARCHITECTURES {
             let by_name = |(_, does): &&(libc::c_long, Does)| *does == Does::OpenAt;
             let (number, _) = told.iter().find(by_name).expect("it is told");
             let open = |flags: i32| is_told(name, *number, [0, 0, flags.cast_unsigned(), 0, 0, 0]);
