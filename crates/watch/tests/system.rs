@@ -391,6 +391,7 @@ fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_user
     // What one session is a member of, its user need not be.
     let group = format!("--groups={GROUP}");
     let mut session = Shell::as_user(&tmpfs, &[user[0], user[1], &group]);
+    let mut root = Shell::new(&tmpfs);
     let mut system = system(&tmpfs);
     let read_by = |shell: &mut Shell, system: &mut System, command: &str, is_looked_at: bool| {
         let (fifo, done) = (tmpfs.path().join("fifo"), tmpfs.path().join("done"));
@@ -432,9 +433,12 @@ fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_user
             let told = read_by(&mut shell, &mut system, &command, is_looked_at);
             assert_eq!(told, (open.clone(), [false; 2]), "{program} {is_looked_at}");
         }
-        let command = "secret/cat secret/a open";
-        let told = read_by(&mut session, &mut system, command, is_looked_at);
+        let reads = "secret/cat secret/a open";
+        let told = read_by(&mut session, &mut system, reads, is_looked_at);
         assert_eq!(told, (open.clone(), [false; 2]), "{is_looked_at}");
+        let becomes = format!("setpriv {} --regid={GROUP} --clear-groups {reads}", user[0]);
+        let told = read_by(&mut root, &mut system, &becomes, is_looked_at);
+        assert_eq!(told, (open.clone(), [false; 2]), "root {is_looked_at}");
     }
 }
 
