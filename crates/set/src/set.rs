@@ -16,7 +16,7 @@ use crate::comparing::Comparing;
 use crate::listing::Listing;
 use crate::member::{Member, MemberError};
 use crate::options::{Duplicates, Order, SetOptions};
-use crate::source::Source;
+use crate::source::{Anew, Source};
 use crate::wait::wait;
 use crate::{Cursor, Spec, algebra, order};
 
@@ -89,8 +89,8 @@ impl Set {
         source: Arc<dyn Fn() -> Entries + Send + Sync>,
         options: SetOptions,
     ) -> Self {
-        let source = Source::new(source);
-        let listing = source.listing();
+        let source = Source::new(Arc::new(move |_| source()));
+        let listing = source.listing(&mut Anew::default());
         Self::listed_by(engine, source, listing, options)
     }
 
@@ -241,14 +241,15 @@ impl Set {
         };
         let listing = Listing::new(chosen(&self.listing));
         let of = self.source.clone();
-        let source = Source::new(Arc::new(move || chosen(&of.listing())));
+        let source = Source::new(Arc::new(move |anew| chosen(&of.listing(anew))));
         Self::listed_by(&self.engine, source, listing, self.options.clone())
     }
 
     fn made_of(&self, other: &Self, join: fn(&Arc<Listing>, &Arc<Listing>) -> Entries) -> Self {
         let listing = Listing::new(join(&self.listing, &other.listing));
         let (left, right) = (self.source.clone(), other.source.clone());
-        let source = Source::new(Arc::new(move || join(&left.listing(), &right.listing())));
+        let source =
+            Source::new(Arc::new(move |anew| join(&left.listing(anew), &right.listing(anew))));
         Self::listed_by(&self.engine, source, listing, self.options.clone())
     }
 
@@ -377,12 +378,12 @@ impl Set {
         taken.iter().map(|&index| Name::new(known.name(index as usize))).collect()
     }
 
-    /// The same specs evaluated anew, those of the sets that it is made of, too: a new set, from the
-    /// beginning.
+    /// The same specs evaluated anew, those of the sets that it is made of, too, each once: a new set,
+    /// from the beginning.
     #[must_use]
     pub fn rewind(&self) -> Self {
         let source = self.source.clone();
-        let listing = source.listing();
+        let listing = source.listing(&mut Anew::default());
         Self::listed_by(&self.engine, source, listing, self.options.clone())
     }
 

@@ -557,6 +557,24 @@ fn rewinding_looks_again_at_what_a_set_is_made_of() {
 }
 
 #[test]
+fn rewinding_looks_once_at_what_a_set_is_made_of_several_times() {
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&looks);
+    let growing = move || {
+        let look = counted.fetch_add(1, Ordering::Relaxed);
+        stream::iter([Ok(Entry::named(Name::from(&*look.to_string())))]).boxed()
+    };
+    let own = Set::from_source(&engine(), Arc::new(growing), SetOptions::default());
+    let mut diamonds = own.subset(|_| true);
+    for _ in 0..20 {
+        diamonds = diamonds.intersection(&own).union(&diamonds.difference(&own));
+    }
+    let rewound = diamonds.rewind();
+    assert_eq!((rewound.size(), looks.load(Ordering::Relaxed)), (1, 2));
+    assert_eq!(rewound.difference(&rewound).rewind().size(), 0);
+}
+
+#[test]
 fn what_cannot_be_read_is_delivered_as_an_error_that_names_it() {
     let folder = folder(&["good"]);
     fs::create_dir(folder.path().join("folder")).expect("there is room");
