@@ -146,7 +146,7 @@ impl Inner {
         (operator.with_context(OperationContext::from_parts(sender, executor)), transport)
     }
 
-    /// What an operation gives, in time.
+    /// What an operation gives, in time: the limit begins anew with each of its requests.
     async fn answered<T>(
         &self,
         name: &Name,
@@ -158,8 +158,9 @@ impl Inner {
         let operation = poll_fn(|context| self.polled(|| operation.as_mut().poll(context)));
         let mut operation = pin!(operation);
         let answer = loop {
+            let begun = transport.begun();
             match tokio::time::timeout(self.answer_max, &mut operation).await {
-                Err(_) if transport.is_waiting() => {}
+                Err(_) if transport.is_waiting() || transport.begun() > begun => {}
                 answer => break answer,
             }
         };

@@ -1,6 +1,6 @@
 //! The HTTP of one operation of `OpenDAL`: over our own wire, and remembering what the server said.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::TryStreamExt as _;
@@ -24,6 +24,7 @@ pub(super) struct Transport {
     headers: Arc<Mutex<HeaderMap>>,
     is_patient: Arc<AtomicBool>,
     is_waiting: Arc<AtomicBool>,
+    begun: Arc<AtomicU64>,
 }
 
 /// What stood in the way of the last request.
@@ -47,6 +48,7 @@ impl Transport {
             headers: Arc::default(),
             is_patient: Arc::default(),
             is_waiting: Arc::default(),
+            begun: Arc::default(),
         }
     }
 
@@ -86,6 +88,11 @@ impl Transport {
         self.is_waiting.load(Ordering::Relaxed)
     }
 
+    /// How many requests were begun, each of which is answered in time or fails.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
     fn remember(&self, said: Option<Said>) {
         *self.said.lock().unwrap_or_else(PoisonError::into_inner) = said;
     }
@@ -109,6 +116,7 @@ impl Transport {
         {
             request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
+        self.begun.fetch_add(1, Ordering::Relaxed);
         let answer = match self.wire.ask(&self.name, request).await {
             Ok(answer) => answer,
             Err(error) => {

@@ -306,9 +306,11 @@ fn a_page_of_a_listing_is_asked_for_again() {
     };
     server.answer("/storage/v1/b/bucket/o", page("b", ""));
     server.nth(1, page("a", r#""nextPageToken": "more","#));
-    // It wants to be left alone for longer than an answer may take.
+    // It wants to be left alone for longer than an answer may take, or nearly.
     server.nth(2, Answer::status(503).header("Retry-After", "6"));
-    server.nth(3, Answer::hang_up());
+    server.nth(3, Answer::status(503).header("Retry-After", "4"));
+    server.nth(4, page("b", "").delayed(Duration::from_mins(1)));
+    server.nth(5, Answer::hang_up());
     let found: Vec<_> = names(&stores, "gs://bucket/*").into_iter().collect();
     assert_eq!(found, ["gs://bucket/a", "gs://bucket/b"]);
 }
