@@ -52,7 +52,7 @@ impl Transport {
         }
     }
 
-    /// What stood in the way of the last request to the server, if anything did.
+    /// What stood in the way of the last request to the server, if anything did, or of its keys for now.
     pub(super) fn said(&self) -> Option<Said> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -93,8 +93,8 @@ impl Transport {
         self.begun.load(Ordering::Relaxed)
     }
 
-    fn remember(&self, said: Option<Said>) {
-        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = said;
+    fn remember(&self, said: Said) {
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
     }
 
     async fn answer(
@@ -122,8 +122,9 @@ impl Transport {
             Err(error) => {
                 let failed = opendal::Error::new(ErrorKind::Unexpected, error.reason());
                 // Keys that cannot be had for now are not keys that nobody has.
-                let is_told = is_ours || error.is_transient();
-                self.remember(is_told.then_some(Said::Failed(error)));
+                if is_ours || error.is_transient() {
+                    self.remember(Said::Failed(error));
+                }
                 return Err(failed);
             }
         };
@@ -134,10 +135,14 @@ impl Transport {
         let is_passing = passes(answer.status());
         let body = if answer.status().as_u16() >= 400 {
             let (refusal, text) = self.wire.refusal(answer).await;
-            self.remember((is_ours || is_passing).then_some(Said::Refused(refusal)));
+            if is_ours || is_passing {
+                self.remember(Said::Refused(refusal));
+            }
             HttpBody::new(futures::stream::iter([Ok(Buffer::from(text))]), None)
         } else {
-            self.remember(None);
+            if is_ours {
+                drop(self.said());
+            }
             *self.headers.lock().unwrap_or_else(PoisonError::into_inner) = answer.headers().clone();
             let length = answer.headers().get(CONTENT_LENGTH).filter(|_| !is_head);
             let length = length.and_then(|text| text.to_str().ok()?.parse().ok());

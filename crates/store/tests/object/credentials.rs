@@ -102,6 +102,23 @@ fn without_keys_a_read_is_denied_with_what_to_do() {
 }
 
 #[test]
+fn a_server_of_google_keys_that_fails_for_now_is_told_of_though_another_has_none() {
+    let (keys, home) = (Misbehaving::new(), Dir::new());
+    keys.answer("/token", Answer::status(503));
+    let host = format!("localhost:{}", keys.address().port());
+    let account = format!(
+        r#"{{"type": "external_account", "audience": "a", "subject_token_type": "t",
+            "token_url": "http://{host}/token", "credential_source": {{"file": "{}", "format": {{"type": "text"}}}}}}"#,
+        home.create("token", "text").display()
+    );
+    let child = child("credentials::of_google_are_not_there_for_now", &home);
+    let child = child.env("GOOGLE_APPLICATION_CREDENTIALS", home.create("account", account));
+    passes(child.env("GCE_METADATA_HOST", host));
+    assert_eq!(keys.counts("/token").requests, 1);
+    assert!(keys.total().requests > 1);
+}
+
+#[test]
 #[ignore = "runs as a child of other tests"]
 fn reads() {
     assert_eq!(read(&stores(&[]), "s3://bucket/a", 0..9).unwrap(), "text");
@@ -127,4 +144,12 @@ fn is_denied() {
         reason.contains("AWS_ACCESS_KEY_ID") && reason.contains("AWS_SKIP_SIGNATURE"),
         "{reason}"
     );
+}
+
+#[test]
+#[ignore = "runs as a child of other tests"]
+fn of_google_are_not_there_for_now() {
+    let stores = stores(&[("gcs_endpoint", "http://127.0.0.1:1")]);
+    let busy = read(&stores, "gs://bucket/a", 0..9).unwrap_err();
+    assert!(matches!(busy, Error::Busy { .. }), "{busy}");
 }
