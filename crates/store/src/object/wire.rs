@@ -47,17 +47,7 @@ pub(super) enum Redirects {
 impl Wire {
     /// Limited to `answer_max` until an answer begins.
     pub(super) fn new(answer_max: Duration, redirects: Redirects) -> Result<Self, Error> {
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT_MAX.min(answer_max))
-            .pool_idle_timeout(IDLE_MAX)
-            // HTTP/2 would put all transfers into one connection, and so into one congestion window.
-            .http1_only()
-            // Objects are what was stored: nothing is unpacked on the way.
-            .no_gzip()
-            .no_brotli()
-            .no_deflate()
-            .no_zstd()
-            .user_agent(concat!("nearfirst/", env!("CARGO_PKG_VERSION")));
+        let client = client(answer_max);
         let client = match redirects {
             Redirects::Follow(hosts) => {
                 client.dns_resolver(Resolver(Arc::clone(&hosts))).redirect(following(hosts))
@@ -65,9 +55,7 @@ impl Wire {
             Redirects::Anywhere(hosts) => client.dns_resolver(Resolver(hosts)).redirect(anywhere()),
             Redirects::Refuse => client.redirect(Policy::none()),
         };
-        let client = client
-            .build()
-            .map_err(|error| Error::refused("", format!("no HTTP client: {error}")))?;
+        let client = built(client)?;
         Ok(Self { client, answer_max, clock: Clock::real(), cloud: Arc::default() })
     }
 
@@ -83,7 +71,10 @@ impl Wire {
         let known = || self.cloud.lock().unwrap_or_else(PoisonError::into_inner);
         let none = || Error::refused(name.clone(), "this machine is in no cloud");
         let limit = known().limit(self.clock.now(), self.answer_max).ok_or_else(none)?;
-        let answer = answered(name, limit, self.client.execute(request), unanswered).await;
+        // A proxy is elsewhere, and answers that it has not reached it. It is asked too rarely for its
+        // connections to be kept.
+        let direct = built(client(limit).no_proxy())?;
+        let answer = answered(name, limit, direct.execute(request), unanswered).await;
         known().note(answer.is_ok(), self.clock.now());
         answer.map_err(|error| if *known() == Cloud::Answers { error } else { none() })
     }
@@ -131,6 +122,24 @@ impl Wire {
         }
         Ok(text.freeze())
     }
+}
+
+fn client(answer_max: Duration) -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_MAX.min(answer_max))
+        .pool_idle_timeout(IDLE_MAX)
+        // HTTP/2 would put all transfers into one connection, and so into one congestion window.
+        .http1_only()
+        // Objects are what was stored: nothing is unpacked on the way.
+        .no_gzip()
+        .no_brotli()
+        .no_deflate()
+        .no_zstd()
+        .user_agent(concat!("nearfirst/", env!("CARGO_PKG_VERSION")))
+}
+
+fn built(client: reqwest::ClientBuilder) -> Result<reqwest::Client, Error> {
+    client.build().map_err(|error| Error::refused("", format!("no HTTP client: {error}")))
 }
 
 /// Whether what this status stands for may be over when it is asked again.

@@ -119,6 +119,16 @@ fn a_server_of_google_keys_that_fails_for_now_is_told_of_though_another_has_none
 }
 
 #[test]
+fn a_proxy_is_not_asked_for_the_keys_of_a_cloud() {
+    let (proxy, home) = (Misbehaving::new(), Dir::new());
+    proxy.every_nth(1, Answer::status(503));
+    let child = child("credentials::asks_for_keys", &home).without_env("AWS_EC2_METADATA_DISABLED");
+    let child = child.without_env("no_proxy").without_env("NO_PROXY");
+    passes(child.env("http_proxy", proxy.endpoint()));
+    assert_eq!(proxy.total().requests, 0);
+}
+
+#[test]
 #[ignore = "runs as a child of other tests"]
 fn reads() {
     assert_eq!(read(&stores(&[]), "s3://bucket/a", 0..9).unwrap(), "text");
@@ -152,4 +162,11 @@ fn of_google_are_not_there_for_now() {
     let stores = stores(&[("gcs_endpoint", "http://127.0.0.1:1")]);
     let busy = read(&stores, "gs://bucket/a", 0..9).unwrap_err();
     assert!(matches!(busy, Error::Busy { .. }), "{busy}");
+}
+
+#[test]
+#[ignore = "runs as a child of other tests"]
+fn asks_for_keys() {
+    // Whether it finds some depends on where this runs.
+    drop(read(&stores(&[("region", S3::REGION)]), "s3://bucket/a", 0..9));
 }
