@@ -35,11 +35,14 @@ impl Keys {
 impl ProvideCredential for Keys {
     type Credential = Credential;
 
-    /// The signer asks for keys once at a time.
+    /// The signer asks for keys once at a time. What only this makes an error that may be tried again
+    /// is that there are none for now.
     async fn provide_credential(&self, context: &Context) -> Result<Option<Credential>> {
         drop(self.trouble());
         match self.chain.provide_credential(context).await? {
-            None => self.trouble().map_or(Ok(None), |why| Err(Error::unexpected(why))),
+            None => self
+                .trouble()
+                .map_or(Ok(None), |why| Err(Error::unexpected(why).set_retryable(true))),
             found => Ok(found),
         }
     }

@@ -187,18 +187,36 @@ fn url(place: &Place, name: &Name, request: &Request<'_>) -> Result<String, Erro
 
 async fn sign(place: &Place, name: &Name, head: &mut Parts) -> Result<(), Error> {
     let Some(signer) = &place.signer else { return Ok(()) };
-    signer.sign(head, None).await.map_err(|error| match error.kind() {
+    signer.sign(head, None).await.map_err(|error| unsigned(name, &error))
+}
+
+fn unsigned(name: &Name, error: &reqsign_core::Error) -> Error {
+    match error.kind() {
         ErrorKind::CredentialInvalid => {
             Error::Denied { name: name.clone(), reason: NO_CREDENTIALS.to_owned() }
         }
-        ErrorKind::Unexpected => {
+        _ if error.is_retryable() => {
             Error::interrupted(name.clone(), format!("no credentials for now: {error}"))
         }
         _ => Error::refused(name.clone(), format!("the request cannot be signed: {error}")),
-    })
+    }
 }
 
 /// What to do where there are no keys.
 const NO_CREDENTIALS: &str = "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
     or AWS_PROFILE and ~/.aws/credentials, or for a public bucket AWS_SKIP_SIGNATURE=true \
     (a profile's credential_process, web identity, container and instance roles were tried too)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_signed_is_not_tried_again_unless_keys_may_come() {
+        let (name, error) =
+            (Name::from("s3://bucket/a"), reqsign_core::Error::unexpected("a header"));
+        assert!(matches!(unsigned(&name, &error), Error::Refused { .. }));
+        let passing = unsigned(&name, &error.set_retryable(true));
+        assert!(matches!(passing, Error::Interrupted { .. }));
+    }
+}
