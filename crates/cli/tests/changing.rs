@@ -59,16 +59,18 @@ fn truncate(path: &Path) {
 #[test]
 fn a_file_that_is_truncated_while_it_is_read_is_an_error_and_no_crash() {
     skip_unless!(Facility::Root, Facility::Loop, Facility::Fuse, Facility::Tool("mkfs.ext4"));
-    let ways: [(&[&str], i32, &str); 5] = [
+    let ways: [(&[&str], i32, &str); 6] = [
         (&["wc", "-l"], 1, "truncated while being read"),
         (&["wc"], 1, "truncated while being read"),
         (&["grep", "-c", "e"], 2, "truncated while being read"),
         (&["grep", "-c", "no such line"], 2, "truncated while being read"),
+        (&["grep", "-U", "-a", "-v", "no such line"], 2, "truncated while being read"),
         (&["cat"], 1, "changed since it was listed, or while it was read"),
     ];
     for (args, code, reason) in ways {
         let (output, _) = changed_while(args, truncate);
         output.ends_with(code).complains(&format!("text: {reason}"));
+        assert!(!output.stdout().contains(&0), "{args:?} shows what is not in the file");
     }
 }
 

@@ -42,4 +42,4 @@ mod view;
 pub use apart::bounded;
 pub use error::Error;
 pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, scan};
-pub use view::view;
+pub use view::{view, view_by_parts};

@@ -24,6 +24,19 @@ pub fn view<T>(
     range: &Range<u64>,
     look: impl FnOnce(&[u8]) -> T,
 ) -> Result<T, Error> {
+    view_by_parts(source, range, |bytes, _| look(bytes))
+}
+
+/// As [`view`], for a `look` that hands on what it has seen before it has seen all: it asks before
+/// whether the bytes that it saw were the file's.
+///
+/// # Errors
+/// As [`view`].
+pub fn view_by_parts<T>(
+    source: &Source<'_>,
+    range: &Range<u64>,
+    look: impl FnOnce(&[u8], &(dyn Fn() -> bool + Sync)) -> T,
+) -> Result<T, Error> {
     let failed = |error| short_or_failed(source, range.end, range.start, error);
     let status = source.costs.local().status(source.file).map_err(failed)?;
     let may_stall = status.backing.may_stall();
@@ -32,15 +45,17 @@ pub fn view<T>(
         let bytes = zeros(range.end - range.start);
         let mut bytes = bytes.map_err(failed)?;
         near.read_exact_at(&mut bytes, range.start).map_err(failed)?;
-        return Ok(look(&bytes));
+        return Ok(look(&bytes, &|| true));
     };
     if may_stall {
         near.hold(&mapping, range).map_err(failed)?;
     }
-    let seen = panic::catch_unwind(AssertUnwindSafe(|| look(mapping.bytes(range))));
-    let status = source.costs.local().status(source.file);
-    let is_whole = status.is_ok_and(|status| status.size >= range.end);
-    if !mapping.is_sound() || !is_whole {
+    let is_sound = || {
+        let status = source.costs.local().status(source.file);
+        mapping.is_sound() && status.is_ok_and(|status| status.size >= range.end)
+    };
+    let seen = panic::catch_unwind(AssertUnwindSafe(|| look(mapping.bytes(range), &is_sound)));
+    if !is_sound() {
         return Err(shrunk(source, range.end));
     }
     Ok(seen.unwrap_or_else(|panic| panic::resume_unwind(panic)))
@@ -83,8 +98,10 @@ mod tests {
     fn a_file_that_shrinks_under_the_look_is_an_error() {
         let (file, costs) = (file_of(&vec![7; 1 << 16]), Costs::load());
         let source = Source { file: &file, path: Path::new("x"), costs: &costs };
-        let seen = view(&source, &(0..1 << 16), |bytes| {
+        let seen = view_by_parts(&source, &(0..1 << 16), |bytes, is_sound| {
+            assert!(is_sound());
             file.set_len(10).expect("shortened");
+            assert!(!is_sound());
             bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>()
         });
         assert!(matches!(seen, Err(Error::Truncated { found: 10, .. })), "{seen:?}");

@@ -1,7 +1,7 @@
 //! Standard output, shared by the threads of a run.
 
-use std::cell::Cell;
 use std::io::{self, IsTerminal as _};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::held::Held;
@@ -57,55 +57,66 @@ impl Output {
 }
 
 /// The output of one file, piece by piece.
-#[derive(Debug)]
 pub(super) struct FileOutput<'a> {
     to: Destination<'a>,
-    printed_bytes: Cell<u64>,
+    printed_bytes: AtomicU64,
 }
 
-#[derive(Debug)]
 enum Destination<'a> {
     Stdout(&'a Output),
     /// Its turn has not come.
     Held(&'a Held<'a>),
+    /// What the file was searched in may cease to be the file.
+    Sound(&'a FileOutput<'a>, &'a (dyn Fn() -> bool + Sync)),
 }
 
 impl<'a> FileOutput<'a> {
     pub(super) fn new(output: &'a Output) -> FileOutput<'a> {
-        FileOutput { to: Destination::Stdout(output), printed_bytes: Cell::new(0) }
+        FileOutput { to: Destination::Stdout(output), printed_bytes: AtomicU64::new(0) }
     }
 
     /// Output that waits for its turn.
     pub(super) fn held(held: &'a Held<'a>) -> FileOutput<'a> {
-        FileOutput { to: Destination::Held(held), printed_bytes: Cell::new(0) }
+        FileOutput { to: Destination::Held(held), printed_bytes: AtomicU64::new(0) }
+    }
+
+    /// The same output, of which nothing leaves once what was searched `is_sound` no more.
+    pub(super) fn while_sound(&'a self, is_sound: &'a (dyn Fn() -> bool + Sync)) -> FileOutput<'a> {
+        FileOutput { to: Destination::Sound(self, is_sound), printed_bytes: AtomicU64::new(0) }
     }
 
     pub(super) fn printed_bytes(&self) -> u64 {
-        self.printed_bytes.get()
+        self.printed_bytes.load(Ordering::Relaxed)
     }
 
     /// Whether `gathered` bytes are to be written now.
     pub(super) fn is_due(&self, gathered: usize) -> bool {
-        let by_line = matches!(self.to, Destination::Stdout(output) if output.by_line);
+        let by_line = match self.to {
+            Destination::Stdout(output) => output.by_line,
+            Destination::Held(_) => false,
+            Destination::Sound(through, _) => return through.is_due(gathered),
+        };
         by_line || gathered >= BLOCK_BYTES
     }
 
     /// Writes the next piece.
     ///
     /// # Errors
-    /// Those of standard output, a closed pipe among them; those of keeping it.
+    /// Those of standard output, a closed pipe among them; those of keeping it; that it is not sound.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
         match self.to {
-            Destination::Stdout(output) if self.printed_bytes.get() == 0 => {
+            Destination::Stdout(output) if self.printed_bytes() == 0 => {
                 output.write_file(bytes)?;
             }
             Destination::Stdout(output) => output.write_more(bytes)?,
             Destination::Held(held) => held.write(bytes)?,
+            Destination::Sound(through, is_sound) if is_sound() => through.write(bytes)?,
+            Destination::Sound(..) => return Err(io::Error::other("changed while being read")),
         }
-        self.printed_bytes.set(self.printed_bytes.get() + bytes.len() as u64);
+        self.printed_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 }

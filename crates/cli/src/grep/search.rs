@@ -274,10 +274,16 @@ impl<'s> Worker<'s> {
             return self.read(path, nul, stream, reader).map(Searched::Done);
         }
         if manner == Manner::Slice && size >= MAPPED_BYTES_MIN && patient.is_none() {
+            // The time that a search takes would tell little, and asking is little beside it.
+            if watch.is_some() && !settings.costs().local().is_wholly_near(&*file, size) {
+                self.wary_files = WARY_FILES;
+            }
             self.read_bytes += size;
             let source = fetch::Source { file: &file, path, costs: settings.costs() };
-            let search = |text: &[u8]| self.search_text(path, nul, stream, text, manner);
-            let outcome = fetch::view(&source, &(0..size), search);
+            let outcome = fetch::view_by_parts(&source, &(0..size), |text, is_sound| {
+                let sound = stream.map(|stream| stream.while_sound(is_sound));
+                self.search_text(path, nul, sound.as_ref(), text, manner)
+            });
             let outcome = outcome.map_err(|error| io::Error::other(error.reason()))?;
             return outcome.map(Searched::Done);
         }
