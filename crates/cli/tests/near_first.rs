@@ -582,6 +582,11 @@ fn an_offline_file_is_left_alone_and_the_rest_is_done() {
     assert_eq!((slow.stats().file("stub").opens, slow.stats().file("alive").opens > 0), (0, true));
     let told = nearfirst(&state, ["sleds"]).arg(&stub).run();
     assert!(told.text().contains("offline"), "{}", told.text());
+    // A hole that lies elsewhere is none, though a name there leads to it.
+    let elsewhere = Dir::new();
+    let link = slow.path().join("link");
+    std::os::unix::fs::symlink(elsewhere.create_sparse("hole", MIB), &link).expect("a link");
+    nearfirst(&state, ["grep", "-c", "needle"]).arg(&link).run().ends_with(1);
 }
 
 /// The name of the device mounted on `mount`, from `devices --json`.

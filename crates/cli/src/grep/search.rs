@@ -13,7 +13,7 @@ use std::time::Duration;
 use grep::cli::{CommandReaderBuilder, DecompressionReaderBuilder};
 use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
-use nearfirst::{Clock, Place, fetch};
+use nearfirst::{Clock, Error, Place, fetch};
 use rustix::fs::{Advice, fadvise};
 use store::Lingering;
 
@@ -243,11 +243,10 @@ impl<'s> Worker<'s> {
                 self.buffer = text;
                 return outcome.map(Searched::Done);
             }
-            Met::Stub(size) => return Err(offline(size)),
         };
         let (is_regular, size) = (metadata.is_file(), metadata.len());
         if may_be_stub(&metadata) && settings.costs().is_offline(&*file) {
-            return Err(offline(size));
+            return Err(failed(&Error::Offline { path: path.to_owned(), size }));
         }
         // A file by itself is worth several threads there.
         let is_alone_and_may_stall = may_stall && haystack.is_named();
@@ -309,44 +308,49 @@ impl<'s> Worker<'s> {
         let path = haystack.path();
         let reads = !haystack.is_named() && !self.is_large(1);
         let however_far = patience == Patience::Now || self.wary_files == 0;
-        let (of, reach) = (path.to_owned(), Arc::clone(&settings.reach));
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let has_stubs = settings.costs().may_have_stubs(path);
-        let meet = move || -> io::Result<Met> {
-            if has_stubs {
+        let mut has_stubs = settings.costs().may_have_stubs(path);
+        loop {
+            let (of, reach) = (path.to_owned(), Arc::clone(&settings.reach));
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let meet = move || -> io::Result<Option<Met>> {
                 // Opening alone may recall it.
-                let metadata = std::fs::metadata(&of)?;
-                if may_be_stub(&metadata) {
-                    return Ok(Met::Stub(metadata.len()));
+                if has_stubs && may_be_stub(&std::fs::metadata(&of)?) {
+                    return Ok(None);
                 }
+                let (file, metadata) = open(&of)?;
+                let size = metadata.len();
+                // One without blocks may be a stub.
+                let is_small =
+                    metadata.is_file() && metadata.blocks() > 0 && size < BUFFER_BYTES as u64;
+                let is_read =
+                    reads && is_small && (however_far || reach.local().is_wholly_near(&file, size));
+                if !is_read {
+                    return Ok(Some(Met::Open(file, metadata)));
+                }
+                read_whole(&file, size, &mut buffer)?;
+                Ok(Some(Met::Read(buffer, metadata)))
+            };
+            let met = settings.local().while_answered(path, meet);
+            let Some(met) = met.map_err(|dead| failed(&dead))?? else {
+                // It may lie elsewhere than its name.
+                settings.costs().is_here(path).map_err(|error| failed(&error))?;
+                has_stubs = false;
+                continue;
+            };
+            if matches!(met, Met::Read(..)) && !however_far {
+                self.wary_files -= 1;
             }
-            let (file, metadata) = open(&of)?;
-            let size = metadata.len();
-            // One without blocks may be a stub.
-            let is_small =
-                metadata.is_file() && metadata.blocks() > 0 && size < BUFFER_BYTES as u64;
-            if !(reads && is_small) || !(however_far || reach.local().is_wholly_near(&file, size)) {
-                return Ok(Met::Open(file, metadata));
-            }
-            read_whole(&file, size, &mut buffer)?;
-            Ok(Met::Read(buffer, metadata))
-        };
-        let met = settings.local().while_answered(path, meet);
-        let met = met.map_err(|dead| io::Error::other(dead.reason()))??;
-        if matches!(met, Met::Read(..)) && !however_far {
-            self.wary_files -= 1;
+            return Ok(met);
         }
-        Ok(met)
     }
 
     /// That a program which is to read a file recalls nothing.
     fn is_here(&self, path: &Path) -> io::Result<()> {
         let of = path.to_owned();
         let met = self.settings.local().while_answered(path, move || std::fs::metadata(of));
-        let metadata = met.map_err(|dead| io::Error::other(dead.reason()))??;
+        let metadata = met.map_err(|dead| failed(&dead))??;
         if may_be_stub(&metadata) {
-            let here = self.settings.costs().is_here(path);
-            here.map_err(|error| io::Error::other(error.reason()))?;
+            self.settings.costs().is_here(path).map_err(|error| failed(&error))?;
         }
         Ok(())
     }
@@ -542,8 +546,6 @@ enum Met {
     Open(File, Metadata),
     /// It is closed again.
     Read(Vec<u8>, Metadata),
-    /// It was not opened: it is offline, with so many bytes.
-    Stub(u64),
 }
 
 impl Met {
@@ -599,8 +601,8 @@ fn may_be_stub(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.len() > 0 && metadata.blocks() == 0
 }
 
-fn offline(size: u64) -> io::Error {
-    io::Error::other(format!("offline: reading it would recall {size} bytes"))
+fn failed(error: &Error) -> io::Error {
+    io::Error::other(error.reason())
 }
 
 fn open(path: &Path) -> io::Result<(File, Metadata)> {
