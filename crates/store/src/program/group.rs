@@ -32,6 +32,8 @@ struct Groups {
     alive: HashSet<Pid>,
     /// Those whose leaders have ended: what these left behind was asked to end.
     left: HashSet<Pid>,
+    /// How many are being started, which may take for ever.
+    starting: usize,
     /// Nothing is started any more.
     closed: bool,
 }
@@ -62,9 +64,14 @@ impl Running {
         let mut groups = self.groups();
         groups.closed = true;
         groups.signal(Signal::TERM);
-        let waited =
-            self.ended.wait_timeout_while(groups, ENDS_WITHIN, |groups| !groups.alive.is_empty());
-        waited.unwrap_or_else(PoisonError::into_inner).0.signal(Signal::KILL);
+        let (mut waited, mut pause) = (Duration::ZERO, LOOKS_AFTER);
+        while groups.are_alive() && waited < ENDS_WITHIN {
+            let changed = self.ended.wait_timeout_while(groups, pause, |groups| !groups.is_over());
+            groups = changed.unwrap_or_else(PoisonError::into_inner).0;
+            waited += pause;
+            pause = (2 * pause).min(LOOKS_AFTER_MAX);
+        }
+        groups.signal(Signal::KILL);
     }
 }
 
@@ -75,6 +82,32 @@ impl Groups {
             kill_process_group(group, signal).ok();
         }
     }
+
+    fn is_over(&self) -> bool {
+        self.starting == 0 && self.alive.is_empty()
+    }
+
+    /// Whether leaders live or begin to, as far as can be seen: nobody may be there to tell of their ends.
+    fn are_alive(&mut self) -> bool {
+        for leader in self.alive.clone() {
+            match has_ended(leader) {
+                Ok(None) => continue,
+                Ok(Some(_)) => self.left.insert(leader),
+                // Somebody waited for it: its number may be another's.
+                Err(_) => false,
+            };
+            self.alive.remove(&leader);
+        }
+        !self.is_over()
+    }
+}
+
+/// How a child has ended, if it has; it is not waited for.
+fn has_ended(child: Pid) -> rustix::io::Result<Option<WaitIdStatus>> {
+    waitid(
+        WaitId::Pid(child),
+        WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
+    )
 }
 
 /// The process group of a child that leads one.
@@ -101,15 +134,23 @@ impl Group {
         if groups.closed {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        // Held until its group is known, so that none escapes.
-        let mut child = command.process_group(0).spawn()?;
-        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        groups.alive.extend(pid);
+        groups.starting += 1;
         drop(groups);
+        let child = command.process_group(0).spawn();
+        let pid = child.as_ref().ok().and_then(Child::id);
+        let pid = pid.and_then(|id| Pid::from_raw(id.cast_signed()));
+        let mut groups = running.groups();
+        groups.starting -= 1;
+        groups.alive.extend(pid);
+        let closed = groups.closed;
+        drop(groups);
+        running.ended.notify_all();
+        let mut child = child?;
         let printed = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let leader = pid.map(|pid| (child, pid));
         let group = Self { leader, runtime: Handle::current(), running: Arc::clone(running) };
-        Ok((group, printed))
+        // So that none escapes: it ends as this is dropped.
+        if closed { Err(io::ErrorKind::Interrupted.into()) } else { Ok((group, printed)) }
     }
 
     /// Whether it is stopped because it is in the background of a terminal and would read from it.
@@ -127,9 +168,8 @@ impl Group {
             return Err(io::Error::other("it was waited for before"));
         };
         let (leader, mut pause) = (*leader, LOOKS_AFTER);
-        let looks = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         loop {
-            match waitid(WaitId::Pid(leader), looks) {
+            match has_ended(leader) {
                 Ok(Some(ended)) => {
                     self.running.leave(leader);
                     self.end();
@@ -190,5 +230,34 @@ impl Doomed {
 impl Drop for Doomed {
     fn drop(&mut self) {
         drop(self.kill());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    #[test]
+    fn what_ended_is_seen_though_nobody_tells_of_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let running = Arc::default();
+        let _entered = runtime.enter();
+        let mut command = Command::new("sleep");
+        command.arg("600").stdout(Stdio::piped());
+        let group = Group::start(&mut command, &running).expect("started");
+        running.end_all();
+        assert!(running.groups().alive.is_empty());
+        drop(group);
+    }
+
+    #[test]
+    fn who_ends_all_does_not_wait_for_ever_for_one_that_is_being_started() {
+        let running = Running::default();
+        running.groups().starting = 1;
+        running.end_all();
+        assert!(running.groups().closed);
     }
 }
