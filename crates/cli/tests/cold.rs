@@ -101,6 +101,11 @@ fn restored_members_are_waited_for_in_the_order_of_their_listing() {
     let days =
         cold["restored_until_unix_s"].as_f64().unwrap() - cold["modified_unix_s"].as_f64().unwrap();
     assert!((2.5..3.5).contains(&(days / 86_400.0)), "{days}");
+    // What an order does not name comes as it is listed.
+    let archive = Archive::new();
+    let output =
+        archive.run(&["cat", "--recall", "--wait", "--replay-order=/dev/null", "s3://archive/*"]);
+    assert_eq!(stdout(&output), "cold text\nwarm text\n", "{}", stderr(&output));
 }
 
 #[test]

@@ -35,6 +35,13 @@ pub enum Order {
     Replay(Vec<Name>),
 }
 
+impl Order {
+    /// Whether the order in which members are listed matters.
+    pub fn is_as_listed(&self) -> bool {
+        matches!(self, Self::Listed | Self::Replay(_))
+    }
+}
+
 /// What makes two members one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Duplicates {

@@ -70,8 +70,7 @@ impl Set {
         let specs: Vec<Spec> = specs.into_iter().collect();
         let stores = Arc::clone(engine.stores());
         let base = Path::new("");
-        let is_in_order = matches!(options.order, Order::Listed | Order::Replay(_));
-        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if is_in_order {
+        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if options.order.is_as_listed() {
             Arc::new(move || {
                 let stores = Arc::clone(&stores);
                 let each = stream::iter(specs.clone());

@@ -193,7 +193,7 @@ impl Sets {
         if recalls.is_none() && !is_ranked {
             return set;
         }
-        let turn = if options.order == Order::Listed { Turn::Listed } else { Turn::Ready };
+        let turn = if options.order.is_as_listed() { Turn::Listed } else { Turn::Ready };
         let stores = Arc::clone(self.engine.stores());
         let source = move || {
             let entries = set.entries().map(|entry| entry.map_err(|error| error.again())).boxed();
