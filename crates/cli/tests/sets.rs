@@ -222,6 +222,16 @@ fn an_order_that_was_taken_is_written_down_and_can_be_taken_again() {
 }
 
 #[test]
+fn what_a_rank_needs_is_asked_again_while_errors_pass() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    server.answer("/a", Answer::bytes("a\n"));
+    server.answers("/b", [Answer::status(503), Answer::bytes("longer\n")]);
+    let names = server.url("/{a,b}");
+    let output = ground.run(&["cat", "--order=rank", "--rank=largest", &names]);
+    assert_eq!(stdout(&output), "longer\na\n", "{}", stderr(&output));
+}
+
+#[test]
 fn cat_ends_quietly_when_nobody_reads() {
     let ground = Ground::new();
     ground.create("large", vec![b'x'; 8 << 20]);

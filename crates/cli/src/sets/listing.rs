@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Engine, Entries, Entry, Error, Set, Sled, Stores, describe};
+use nearfirst::{Engine, Entries, Entry, Error, Rank, Set, Sled, describe};
 
 use super::Sets;
 use super::looks::Looks;
@@ -74,21 +74,17 @@ pub(crate) fn looked_up(
     several(sets.engine(), asked.collect(), at_once)
 }
 
-/// The same entries with the sizes and times that listing left open, as far as they can be known.
-pub(crate) fn known(stores: Arc<Stores>, entries: Entries) -> Entries {
+/// The same entries with what listing left open, where `rank` can make no number of what it told.
+pub(crate) fn known(looks: Looks, rank: Rank, entries: Entries) -> Entries {
     let known = entries.map(move |entry| {
-        let stores = Arc::clone(&stores);
+        let (looks, rank) = (looks.clone(), Arc::clone(&rank));
         async move {
             let entry = entry?;
-            if entry.likely_size().is_some() && entry.modified.is_some() {
+            if !rank(&entry).is_nan() {
                 return Ok(entry);
             }
-            let told = match stores.of(&entry.name) {
-                Ok(store) => store.stat(&entry.name).await,
-                Err(error) => Err(error),
-            };
             // What is wrong with it is told when it is read.
-            Ok(told.unwrap_or(entry))
+            Ok(looks.entry(&entry.name).await.unwrap_or(entry))
         }
     });
     known.buffered(ASKED_AT_ONCE).boxed()

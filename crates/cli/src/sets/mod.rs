@@ -189,16 +189,19 @@ impl Sets {
         recall: fn(Recalls, Entries, Turn) -> Entries,
     ) -> Set {
         let set = self.open_set(specs, options.clone());
-        let (recalls, is_ranked) = (self.recalls.clone(), options.order == Order::Rank);
-        if recalls.is_none() && !is_ranked {
+        let recalls = self.recalls.clone();
+        let rank = options.rank.clone().filter(|_| options.order == Order::Rank);
+        if recalls.is_none() && rank.is_none() {
             return set;
         }
         let turn = if options.order.is_as_listed() { Turn::Listed } else { Turn::Ready };
-        let stores = Arc::clone(self.engine.stores());
+        let looks = self.looks.clone();
         let source = move || {
             let entries = set.entries().map(|entry| entry.map_err(|error| error.again())).boxed();
-            let entries =
-                if is_ranked { listing::known(Arc::clone(&stores), entries) } else { entries };
+            let entries = match &rank {
+                Some(rank) => listing::known(looks.clone(), Arc::clone(rank), entries),
+                None => entries,
+            };
             match recalls.clone() {
                 Some(recalls) => recall(recalls, entries, turn),
                 None => entries,

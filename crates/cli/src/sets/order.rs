@@ -169,11 +169,12 @@ enum RankFlag {
 }
 
 impl RankFlag {
+    /// What is not known is no number.
     fn rank(self) -> Rank {
-        let size = |entry: &Entry| entry.likely_size().unwrap_or(0) as f64;
+        let size = |entry: &Entry| entry.likely_size().map_or(f64::NAN, |bytes| bytes as f64);
         let age = |entry: &Entry| {
-            let since = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-            since.map_or(0.0, |since| since.as_secs_f64())
+            let since = entry.modified.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default());
+            since.map_or(f64::NAN, |since| since.as_secs_f64())
         };
         match self {
             Self::Smallest => Arc::new(move |entry| -size(entry)),
