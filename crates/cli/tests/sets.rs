@@ -219,6 +219,26 @@ fn an_order_that_was_taken_is_written_down_and_can_be_taken_again() {
             assert_eq!(stderr(&output), format!("nearfirst {command}: {said}\n"));
         }
     }
+    let output = ground.run(&["cat", "--stats", "--record-order=/dev/full", "a.txt"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("0 members read, 0 failed"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_order_that_was_written_down_is_not_lost_by_a_run_that_comes_to_nothing() {
+    let ground = ground();
+    let kept = || fs::read_to_string(ground.path().join("taken")).unwrap();
+    ground.create("taken", "b.txt\0a.txt\0");
+    let again = ["cat", "--replay-order=taken", "--record-order=taken", "missing"];
+    assert_eq!(ground.run(&again).status.code(), Some(1));
+    assert_eq!(kept(), "b.txt\0a.txt\0");
+    std::os::unix::fs::symlink("taken", ground.path().join("link")).unwrap();
+    for list in ["@taken", "@link"] {
+        let output = ground.run(&["cat", "--record-order=taken", list]);
+        let said = "nearfirst cat: --record-order taken: names are read from this file\n";
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(2), said));
+        assert_eq!(kept(), "b.txt\0a.txt\0");
+    }
 }
 
 #[test]

@@ -61,17 +61,18 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(sets) => sets,
         Err(error) => return outcome::cannot_begin(&error),
     };
-    let (options, mut record) = match args.order.begin(true) {
+    let specs = sets.specs(&args.specs);
+    let (options, mut record) = match args.order.begin(true, sets.engine().costs().local(), &specs)
+    {
         Ok(begun) => begun,
         Err(error) => return outcome::cannot_begin(&error),
     };
-    let specs = sets.specs(&args.specs);
     let set = Arc::new(sets.set_to_read(specs, options));
     let tally = Arc::new(Tally::default());
     let shown = progress::show(&set, &tally);
     let decompressor = args.decompress.then(Decompressor::default);
     let mut out = Unbuffered::lock();
-    let mut written = Ok(());
+    let (mut written, mut unrecorded) = (Ok(()), None);
     for member in &*set {
         let result = member.map_err(Trouble::Member).and_then(|member| {
             record.note(member.name()).map_err(Trouble::Record)?;
@@ -93,14 +94,18 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                 written = Err(error);
                 break;
             }
-            Err(Trouble::Record(error)) => return outcome::cannot_begin(&error),
+            Err(Trouble::Record(error)) => {
+                unrecorded = Some(error);
+                break;
+            }
         }
     }
     drop(shown);
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);
     }
-    outcome::exit_code(written.and_then(|()| out.flush()))
+    let code = outcome::exit_code(written.and_then(|()| out.flush()));
+    unrecorded.map_or(code, |error| outcome::cannot_begin(&error))
 }
 
 /// What ended a member's output: the member, or whoever reads it.

@@ -97,12 +97,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(children) => children,
         Err(error) => return outcome::cannot_begin(&error.into()),
     };
-    let (options, record) = match args.order.begin(false) {
+    let specs = sets.specs(&args.specs);
+    let (options, record) = match args.order.begin(false, sets.engine().costs().local(), &specs) {
         Ok(begun) => begun,
         Err(error) => return outcome::cannot_begin(&error),
     };
     let is_ordered = options.order != Order::Ready;
-    let specs = sets.specs(&args.specs);
     let set = Arc::new(sets.set_to_read(specs, options));
     let tally = Arc::new(Tally::default());
     // Commands that write by themselves would write into the line.

@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum, ValueHint};
-use nearfirst::{Entry, Name, Order, Rank, SetOptions};
+use nearfirst::{Entry, ListSource, Local, Name, Order, Rank, SetOptions, Spec};
 use set::Names;
 
 use crate::{human, messages};
@@ -56,7 +57,8 @@ pub(crate) struct ReadOrderFlags {
 
     /// Write the names in the order in which the objects came to FILE
     ///
-    /// Each as it comes, ended by NUL; those that could not be read are left out. What FILE held is lost.
+    /// Each as it comes, before all of it is read, ended by NUL; what does not come is left out. With the
+    /// first, what FILE held is lost.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     record_order: Option<PathBuf>,
 
@@ -75,10 +77,13 @@ impl ReadOrderFlags {
     /// How a set is opened, and where its order is written down.
     ///
     /// # Errors
-    /// An order to be replayed that cannot be read, or a file for one that cannot be made.
+    /// An order to be replayed that cannot be read, or a file for one that cannot be made, or that is one of
+    /// the lists that `specs` are read from.
     pub(crate) fn begin(
         &self,
         ordered_by_default: bool,
+        local: &Local,
+        specs: &[Spec],
     ) -> anyhow::Result<(SetOptions, OrderRecord)> {
         let mut options = self.flags.set_options(ordered_by_default);
         if let Some(path) = &self.replay_order {
@@ -87,13 +92,9 @@ impl ReadOrderFlags {
         } else if let Some(order) = self.order {
             options.order = order.order();
         }
-        // Not before it was read: it may be the same file.
-        let open = |path: &PathBuf| match File::create(path) {
-            Ok(file) => Ok((path.clone(), file)),
-            Err(error) => Err(not_recorded(path, &error)),
-        };
-        let record = self.record_order.as_ref().map(open).transpose()?;
-        Ok((options, OrderRecord(record)))
+        let Some(path) = &self.record_order else { return Ok((options, OrderRecord(None))) };
+        let record = Record::open(path, local, specs).map_err(|why| not_recorded(path, &why))?;
+        Ok((options, OrderRecord(Some(record))))
     }
 }
 
@@ -108,7 +109,44 @@ fn recorded(path: &Path) -> Result<Vec<Name>, String> {
 
 /// The order in which members come, as it is written down.
 #[derive(Debug)]
-pub(crate) struct OrderRecord(Option<(PathBuf, File)>);
+pub(crate) struct OrderRecord(Option<Record>);
+
+#[derive(Debug)]
+struct Record {
+    path: PathBuf,
+    file: File,
+    /// Whether it holds what it held before.
+    is_old: bool,
+}
+
+impl Record {
+    fn open(path: &Path, local: &Local, specs: &[Spec]) -> io::Result<Self> {
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        let metadata = file.metadata()?;
+        let lists = specs.iter().filter_map(|spec| match spec {
+            Spec::ListFile(ListSource::Object(list)) => list.path(),
+            _ => None,
+        });
+        for list in lists {
+            let of = list.to_owned();
+            let list = local.while_answered(list, move || fs::metadata(of));
+            // What is wrong with a list is told when it is read.
+            let Ok(Ok(list)) = list else { continue };
+            if (list.dev(), list.ino()) == (metadata.dev(), metadata.ino()) {
+                return Err(io::Error::other("names are read from this file"));
+            }
+        }
+        Ok(Self { path: path.to_owned(), file, is_old: metadata.is_file() })
+    }
+
+    fn write(&mut self, name: &Name) -> io::Result<()> {
+        if std::mem::take(&mut self.is_old) {
+            self.file.set_len(0)?;
+        }
+        // In one write: who breaks the run off finds whole names.
+        self.file.write_all(&[name.as_bytes(), b"\0"].concat())
+    }
+}
 
 impl OrderRecord {
     /// A member came.
@@ -116,10 +154,8 @@ impl OrderRecord {
     /// # Errors
     /// It cannot be written down.
     pub(crate) fn note(&mut self, name: &Name) -> anyhow::Result<()> {
-        let Some((path, file)) = &mut self.0 else { return Ok(()) };
-        // In one write: who breaks the run off finds whole names.
-        let line = [name.as_bytes(), b"\0"].concat();
-        file.write_all(&line).map_err(|error| not_recorded(path, &error))
+        let Some(record) = &mut self.0 else { return Ok(()) };
+        record.write(name).map_err(|error| not_recorded(&record.path, &error))
     }
 }
 
