@@ -42,8 +42,9 @@ pub(crate) fn own() -> Result<(), Failure> {
 /// # Errors
 /// A configuration that cannot be read, or no threads: another call tries again.
 pub(crate) fn engine(private_links: bool) -> Result<&'static Engine, Failure> {
-    static MAKING: Mutex<()> = Mutex::new(());
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Held while one is made.
+    static IS_ENDED_AT_EXIT: Mutex<bool> = Mutex::new(false);
+    let mut is_ended_at_exit = IS_ENDED_AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner);
     let place = &ENGINES[usize::from(private_links)];
     if let Some(engine) = place.get() {
         return Ok(engine);
@@ -54,7 +55,10 @@ pub(crate) fn engine(private_links: bool) -> Result<&'static Engine, Failure> {
         bindings: Bindings::load()?,
         ..StoresOptions::default()
     };
-    at_exit(end_listings)?;
+    if !*is_ended_at_exit {
+        at_exit(end_listings)?;
+        *is_ended_at_exit = true;
+    }
     let stores = Arc::new(Stores::new(Arc::clone(costs()), &options));
     let engine = Engine::new(stores, Arc::clone(costs()), EngineOptions::default())?;
     Ok(place.get_or_init(|| engine))
@@ -65,15 +69,10 @@ pub(crate) fn engine(private_links: bool) -> Result<&'static Engine, Failure> {
 /// # Errors
 /// `ENOMEM`.
 fn at_exit(function: extern "C" fn()) -> Result<(), Failure> {
-    static REGISTERED: OnceLock<()> = OnceLock::new();
-    if REGISTERED.get().is_some() {
-        return Ok(());
-    }
     // SAFETY: a function of this library, which the C library calls before it is unloaded.
     if unsafe { libc::atexit(function) } != 0 {
         return Err(Failure::new(libc::ENOMEM, "exit handlers: no memory".to_owned()));
     }
-    REGISTERED.get_or_init(|| ());
     Ok(())
 }
 
