@@ -141,6 +141,24 @@ def test_an_object_of_a_server_has_sleds() -> None:
         nearfirst.sleds("mine://box/none", stores=stores)
 
 
+class Flaky(Objects):
+    """Is out of reach when it is asked for the first time."""
+
+    asks = 0
+
+    def stat(self, name: str) -> nearfirst.Entry:
+        self.asks += 1
+        if self.asks == 1:
+            raise ConnectionResetError(name)
+        return super().stat(name)
+
+
+def test_an_object_is_asked_about_again_while_errors_pass() -> None:
+    store = Flaky({"a": bytes(1000)})
+    (sled,) = nearfirst.sleds("mine://box/a", stores={"mine": store})
+    assert (sled.length, store.asks) == (1000, 2)
+
+
 def test_a_member_has_a_cost(file: Path) -> None:
     members = nearfirst.open(
         str(file), "mine://box/a", stores={"mine": Objects({"a": bytes(1000)})}

@@ -30,6 +30,6 @@ pub use store::{
     Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,
     Entry, Error, Fnmatch, Kind, Local, Located, Mount, Mounts, Name, PartLengths, Pattern,
     Permissions, Probe, Progress, Query, Reading, Reason, Recall, Status, StorageOptions, Store,
-    Stores, StoresOptions, TableFiles, Tier, Version, Warning, probe_first, probe_memory,
-    scratch_folder, without_number,
+    Stores, StoresOptions, TableFiles, Tier, Version, Warning, patiently, probe_first,
+    probe_memory, scratch_folder, without_number,
 };

@@ -174,7 +174,8 @@ fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirs
     let (shared, _kept) = Shared::with(py, options, asked.stores)?;
     let engine = shared.engine()?;
     let found = async {
-        let entry = engine.stores().of(&name)?.stat(&name).await?;
+        let store = engine.stores().of(&name)?;
+        let entry = nearfirst::patiently(|| store.stat(&name)).await?;
         of_entry(engine, &entry).await
     };
     wait(py, engine, || Ok(()), found)?.map_err(|error| error::of(py, &name, &error))

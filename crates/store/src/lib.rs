@@ -63,6 +63,7 @@ pub use local::{
 };
 pub use name::Name;
 pub use own_folder::own_folder;
+pub use patience::patiently;
 pub use pattern::Pattern;
 pub use power::Power;
 pub use pressure::{Pressure, memory_room};

@@ -28,7 +28,12 @@ pub(crate) fn pause(wait: Duration, retry_after: Option<Duration>) -> Duration {
 }
 
 /// What `ask` gives, asked again while it gives errors that pass, and not before a busy server wants it.
-pub(crate) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+///
+/// For a task of a runtime of Tokio's.
+///
+/// # Errors
+/// The last of `ask`.
+pub async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
