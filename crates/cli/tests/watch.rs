@@ -181,7 +181,7 @@ fn who_attends_to_a_user_is_not_put_before_that_users_programs() {
     let (ground, state) = (Ground::new(), state());
     let plain = command(ground.disk.path(), &state);
     let mut nice = Command::new("nice");
-    nice.args(["-n", "-5"]).arg(plain.get_program()).args(plain.get_args());
+    nice.args(["-n", "-20"]).arg(plain.get_program()).args(plain.get_args());
     nice.env("NEARFIRST_STATE", state.path());
     let watch = Watch::start_by(nice, &state, &[]);
     let mut cat = Command::new("cat");
@@ -191,7 +191,9 @@ fn who_attends_to_a_user_is_not_put_before_that_users_programs() {
     let niceness = |of| rustix::process::getpriority_process(Some(of)).expect("it lives");
     let attendant = watch.attendant(NOBODY).expect("it attends");
     let service = rustix::process::Pid::from_child(&watch.child);
-    assert_eq!((niceness(service), niceness(attendant)), (-5, 0));
+    // However the test itself is put: it goes before others, and the attendant does not.
+    assert!(niceness(service) < 0);
+    assert_eq!(niceness(attendant), 0);
     watch.end("TERM");
 }
 
