@@ -223,6 +223,7 @@ pub fn attend(
         record.write(&seen, costs.clock(), reporter);
     }
     if let Some(store) = store {
+        learner.keep_within_memory();
         let (patterns, learning) = (learner.patterns(), &options.learning);
         let learned = Learned { patterns, version, before: programs, seen, learning };
         keep(store, learned, &costs, reporter);

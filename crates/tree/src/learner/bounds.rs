@@ -76,6 +76,11 @@ impl Learner {
         self.bound(littered);
     }
 
+    /// The same at once: before what is known is saved, of which a run that is over now may have held much.
+    pub fn keep_within_memory(&mut self) {
+        self.bound(false);
+    }
+
     /// The same as files are read: a run may last for days.
     pub(super) fn bound_courses(&mut self, user: User) {
         let due = |foresight: &Foresight| foresight.reads().is_multiple_of(READS_BETWEEN_LOOKS);

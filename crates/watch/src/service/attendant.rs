@@ -181,6 +181,7 @@ impl Attendant {
 
     fn save(&mut self, say: &mut dyn FnMut(String)) {
         let (began, runs) = (self.driver.carrier().clock().now(), self.runs());
+        self.learner.keep_within_memory();
         let saved = self.held.save(self.learner.patterns());
         self.saved_at = self.driver.carrier().clock().now();
         self.save_took = self.saved_at.saturating_sub(began);
