@@ -242,13 +242,18 @@ pub struct Left {
 impl Left {
     /// Whether it is still there.
     pub fn is_there(&self) -> bool {
-        self.folder.metadata(&self.name).is_ok()
+        !is_gone(&self.folder.metadata(&self.name))
     }
 
     /// Takes it back; whether it was still there.
     pub fn take_back(self) -> bool {
-        self.folder.remove(&self.name).is_ok()
+        !is_gone(&self.folder.remove(&self.name))
     }
+}
+
+/// Whether an answer about a file is that there is none; another error says nothing.
+fn is_gone<T>(answer: &io::Result<T>) -> bool {
+    matches!(answer, Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
 /// A name that nobody else gives a file.
@@ -385,11 +390,14 @@ impl Held {
         let names = files(&self.folder, Kind::Forget).into_iter();
         let mut others = names.filter(|name| !beside.contains(name));
         others.find_map(|name| {
-            let read = self.folder.read(&name, ASKED_BYTES_MAX as u64).ok();
-            match read.and_then(|(bytes, _)| Forget::decode(&bytes)) {
-                Some(what) if beside.len() < ASKED_FILES_MAX => Some((name, what)),
-                Some(_) => None,
-                None => {
+            let read = self.folder.read(&name, ASKED_BYTES_MAX as u64);
+            match read.map(|(bytes, _)| Forget::decode(&bytes)) {
+                Ok(Some(what)) => (beside.len() < ASKED_FILES_MAX).then_some((name, what)),
+                // It may be read at the next look.
+                Err(error) if error.raw_os_error().is_some_and(|error| error != libc::ELOOP) => {
+                    None
+                }
+                Ok(None) | Err(_) => {
                     drop(self.folder.remove(name));
                     None
                 }
@@ -405,15 +413,19 @@ impl Held {
             let beside = [Kind::Seen, Kind::Broken].into_iter();
             let beside = beside.flat_map(|kind| files(&self.folder, kind));
             beside.chain([TREES.into()]).for_each(|name| drop(self.folder.remove(name)));
-            if self.is_still(&Version(None)) {
+            if is_gone(&self.folder.metadata(TREES)) {
                 self.let_go(asked);
             }
         }
     }
 
-    /// Lets go of requests: what they ask for is forgotten.
+    /// Lets go of requests: what they ask for is forgotten. Those stay that cannot be removed, and are not
+    /// heeded again.
     pub(crate) fn let_go(&self, asked: &mut Vec<OsString>) {
-        asked.drain(..).for_each(|name| drop(self.folder.remove(name)));
+        asked.retain(|name| {
+            let removed = self.folder.remove(name);
+            removed.is_err() && !is_gone(&removed)
+        });
     }
 
     /// Forgets everything: the patterns, what others saw and left, and what was set aside.

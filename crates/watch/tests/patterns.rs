@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use nearfirst_watch::{Forget, PatternStore};
@@ -274,6 +275,28 @@ fn what_is_no_request_is_removed_and_forgets_nothing() {
     let none = store.ask_to_forget(&Forget::Programs(Vec::new())).expect("writable");
     absorb();
     assert!(!none.is_there() && store.path().exists());
+}
+
+#[test]
+fn a_request_that_cannot_be_removed_is_heeded_once_and_holds_up_nothing() {
+    skip_unless!(Facility::Root, Facility::Tool("chattr"));
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    let asked = store.ask_to_forget(&Forget::All).expect("writable");
+    let request = files(&dir).into_iter().find(|name| name.contains("forget")).expect("asked");
+    let is_kept = |flag: &str| {
+        let mut chattr = Command::new(testkit::program("chattr").expect("it is there"));
+        chattr.arg(flag).arg(dir.join(&request)).status().is_ok_and(|status| status.success())
+    };
+    // Not every file system has such a flag.
+    if is_kept("+i") {
+        held.absorb(Patterns::default(), &Options::default()).expect("writable");
+        assert!(asked.is_there());
+        assert!(is_kept("-i"));
+        held.absorb(Patterns::default(), &Options::default()).expect("writable");
+        assert!(!asked.is_there());
+    }
 }
 
 #[test]

@@ -407,8 +407,13 @@ fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_user
         }
         let mut read = names(&opens).into_iter().map(str::to_owned).collect::<Vec<_>>();
         read.retain(|name| ["secret/a", "own/a", "open"].contains(&name.as_str()));
+        // Root may know what it was about to run as it became the user.
+        let became = |process| events.contains(&Event::Found { process, user: User(65534) });
+        let is_users = |process| !command.starts_with("setpriv") || became(process);
         let runs = |event: &Event, name: &[u8]| match event {
-            Event::Executed { program, .. } => program.path.ends_with(name),
+            Event::Executed { process, program, .. } => {
+                program.path.ends_with(name) && is_users(*process)
+            }
             _ => false,
         };
         let runs = [&b"/secret/cat"[..], b"/own/cat"]

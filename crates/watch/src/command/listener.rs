@@ -288,6 +288,10 @@ fn below_root(name: &[u8]) -> Option<&[u8]> {
 /// The working folder of a process.
 fn folder(known: &mut Known, thread: u32, process: u32) -> Option<Arc<[u8]>> {
     let known = known.of(process)?;
+    if known.moves.is_some() {
+        // It may be the former still: it is asked for again once who moves has gone on.
+        return link(thread, "cwd").map(Arc::from);
+    }
     if known.folder.is_none() {
         known.folder = link(thread, "cwd").map(Arc::from);
     }

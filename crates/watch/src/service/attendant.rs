@@ -83,6 +83,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         held,
         looked_at: costs.clock().now(),
         forgotten: Vec::new(),
+        stuck: 0,
         saved_at: costs.clock().now(),
         save_took: Duration::ZERO,
         is_said: false,
@@ -117,6 +118,8 @@ struct Attendant {
     looked_at: Duration,
     /// The requests for what is forgotten, but still saved.
     forgotten: Vec<OsString>,
+    /// How many of them could not be removed once it was saved.
+    stuck: usize,
     saved_at: Duration,
     save_took: Duration,
     /// Runs that had ended by then: with these come most changes of patterns, and the others are saved with
@@ -160,7 +163,7 @@ impl Attendant {
 
     fn is_to_save(&self, now: Duration) -> bool {
         let every = SAVE_EVERY.max(SAVE_SHARE * self.save_took);
-        let is_anew = self.runs() != self.saved_runs || !self.forgotten.is_empty();
+        let is_anew = self.runs() != self.saved_runs || self.forgotten.len() > self.stuck;
         now.saturating_sub(self.saved_at) >= every && is_anew
     }
 
@@ -189,6 +192,7 @@ impl Attendant {
             Ok(()) => {
                 (self.saved_runs, self.is_said) = (runs, false);
                 self.held.let_go(&mut self.forgotten);
+                self.stuck = self.forgotten.len();
             }
             Err(warning) if !self.is_said => {
                 self.is_said = true;
@@ -341,6 +345,7 @@ mod tests {
             held: held.expect("writable").expect("ours"),
             looked_at: Duration::ZERO,
             forgotten: Vec::new(),
+            stuck: 0,
             saved_at: Duration::ZERO,
             save_took: Duration::ZERO,
             saved_runs: 0,

@@ -70,7 +70,7 @@ pub(crate) fn become_service() -> io::Result<()> {
 /// # Errors
 /// The system's, unless it is root that asks.
 pub(crate) fn become_user(user: User) -> io::Result<()> {
-    let (group, groups) = groups_of(user);
+    let (group, groups) = groups_of(user).unwrap_or((NO_GROUP, Vec::new()));
     let groups: Vec<_> = groups.into_iter().map(Gid::from_raw).collect();
     let (uid, gid) = (Uid::from_raw(user.0), Gid::from_raw(group));
     set_keep_capabilities(true)?;
@@ -84,12 +84,13 @@ pub(crate) fn become_user(user: User) -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
-/// A user's first group, and all of them, by the user database, which may ask a server.
-pub(crate) fn groups_of(user: User) -> (u32, Vec<u32>) {
-    let Some(entry) = uzers::get_user_by_uid(user.0) else { return (NO_GROUP, Vec::new()) };
+/// A user's first group, and all of them, by the user database, which may ask a server; `None` of who is
+/// not in it, or if it has no answer.
+pub(crate) fn groups_of(user: User) -> Option<(u32, Vec<u32>)> {
+    let entry = uzers::get_user_by_uid(user.0)?;
     let group = entry.primary_group_id();
     let groups = uzers::get_user_groups(entry.name(), group).unwrap_or_default();
-    (group, groups.iter().map(uzers::Group::gid).collect())
+    Some((group, groups.iter().map(uzers::Group::gid).collect()))
 }
 
 /// Keeps these rights, of those that there are, and makes all others unattainable.

@@ -2,7 +2,6 @@
 //! may be told to a user's attendant, which has not got them.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,7 +12,8 @@ use crate::service::rights::groups_of;
 
 /// Users whose groups are kept: who has many numbers must not fill memory.
 const USERS_MAX: usize = 1024;
-/// Users that wait to be asked about; the others are asked about when they are met again.
+/// Users that wait to be asked about; the others, and those of whom the database knows nothing, are asked
+/// about when they are met again.
 const WAITING_MAX: usize = 64;
 
 type Known = Arc<Mutex<HashMap<User, Option<Vec<u32>>>>>;
@@ -21,7 +21,7 @@ type Known = Arc<Mutex<HashMap<User, Option<Vec<u32>>>>>;
 /// What is known of them. A thread of its own asks: the user database may lie on a server.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    /// `None` until there is an answer.
+    /// `None` until there is an answer; no groups of who is not in the database.
     known: Known,
     /// Made for the first user, when the rights of this process are what they will be.
     asks: Option<SyncSender<User>>,
@@ -39,13 +39,16 @@ impl Groups {
             asks
         });
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= USERS_MAX {
-            known.clear();
+        if known.len() >= USERS_MAX && !known.contains_key(&user) {
+            // Numbers that are lent, of which somebody may have many, are in no database.
+            known.retain(|_, groups| groups.as_ref().is_none_or(|groups| !groups.is_empty()));
+            if known.len() >= USERS_MAX {
+                known.clear();
+            }
         }
-        if let Entry::Vacant(entry) = known.entry(user)
-            && asks.try_send(user).is_ok()
-        {
-            entry.insert(None);
+        let is_open = known.get(&user).is_none_or(|it| it.as_ref().is_some_and(Vec::is_empty));
+        if is_open && asks.try_send(user).is_ok() {
+            known.entry(user).or_insert(None);
         }
     }
 
@@ -53,14 +56,16 @@ impl Groups {
     pub(crate) fn has(&self, user: User, groups: &[u32]) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let own = known.get(&user).and_then(Option::as_ref);
-        own.is_some_and(|own| groups.iter().all(|group| own.contains(group)))
+        own.is_some_and(|own| !own.is_empty() && groups.iter().all(|group| own.contains(group)))
     }
 }
 
 fn answer(asked: &Receiver<User>, known: &Known) {
     for user in asked {
-        let (group, mut groups) = groups_of(user);
-        groups.push(group);
+        let groups = groups_of(user).map_or_else(Vec::new, |(group, mut groups)| {
+            groups.push(group);
+            groups
+        });
         known.lock().unwrap_or_else(PoisonError::into_inner).insert(user, Some(groups));
     }
 }

@@ -107,6 +107,8 @@ pub struct System {
     apart: HashMap<PathBuf, Apart>,
     resolver: Resolver,
     watched: Vec<PathBuf>,
+    /// These, and those that could not be listened to.
+    chosen: Vec<PathBuf>,
     mount_table: Option<File>,
     bell: Option<OwnedFd>,
     processes: Processes,
@@ -171,6 +173,7 @@ impl System {
             described: None,
             apart: HashMap::new(),
             watched: Vec::new(),
+            chosen: Vec::new(),
             mount_table: File::open("/proc/self/mountinfo").ok(),
             bell: None,
             processes: Processes::default(),
@@ -207,8 +210,7 @@ impl System {
         self.costs = costs;
         let mounts = Mounts::read().unwrap_or_default();
         let places = places::places(&self.scope, &self.points, &mounts, &self.costs);
-        let chosen = places.iter().filter(|place| place.ground.what == What::Opens);
-        if !self.scope.on.is_empty() || chosen.map(|place| &place.ground.point).eq(&self.watched) {
+        if !self.scope.on.is_empty() || chosen(&places).eq(&self.chosen) {
             return false;
         }
         for group in std::iter::once(&self.named).chain(&self.described) {
@@ -226,6 +228,7 @@ impl System {
         self.resolver.mounts = mounts;
         self.resolver.grounds.clear();
         self.watched.clear();
+        self.chosen = chosen(&places).cloned().collect();
         self.apart.retain(|point, apart| {
             !apart.has_failed() && places.iter().any(|place| place.ground.point == *point)
         });
@@ -590,6 +593,12 @@ impl System {
         let Some(known) = self.processes.remove(pid).filter(|known| !known.is_ours) else { return };
         events.push(Event::Exited { process: known.process });
     }
+}
+
+/// Where the file systems are mounted that are to be listened to.
+fn chosen(places: &[Place]) -> impl Iterator<Item = &PathBuf> {
+    let opens = places.iter().filter(|place| place.ground.what == What::Opens);
+    opens.map(|place| &place.ground.point)
 }
 
 impl Source for System {

@@ -125,6 +125,14 @@ fn the_child_of_one_who_was_not_known_yet_is_its_child_if_both_are_one_users() {
     assert!(matches!(*events, [Event::Found { .. }, Event::Forked { .. }]), "{events:?}");
 }
 
+/// Until then the rights of the user's programs are not known to be the user's.
+fn knows_groups(system: &mut System) {
+    until("the groups of the user are known", || {
+        system.groups.meet(USER);
+        system.groups.has(USER, &[USER.0])
+    });
+}
+
 #[test]
 fn what_one_who_was_not_known_yet_may_have_opened_as_root_is_not_told_as_a_users() {
     skip_unless!(Facility::Root);
@@ -132,10 +140,7 @@ fn what_one_who_was_not_known_yet_may_have_opened_as_root_is_not_told_as_a_users
     let [open, secret] = files(&tmpfs);
     let program = Running::of(USER);
     let mut system = system(&tmpfs);
-    until("the groups of the user are known", || {
-        system.groups.meet(USER);
-        system.groups.has(USER, &[USER.0])
-    });
+    knows_groups(&mut system);
     let mut told = |opened: &[&PathBuf]| {
         let taken = opened.iter().map(|path| program.opened(path)).collect();
         opens(&tell(&mut system, &[], taken))
@@ -153,6 +158,7 @@ fn what_the_child_of_one_who_was_not_known_yet_may_have_opened_as_root_is_not_to
     let [open, secret] = files(&tmpfs);
     let (parent, child) = (Running::of(USER), Running::of(USER));
     let mut system = system(&tmpfs);
+    knows_groups(&mut system);
     let forked = Change::Forked { parent: parent.pid(), child: child.pid() };
     let taken = vec![child.opened(&secret), child.opened(&open)];
     assert_eq!(opens(&tell(&mut system, &[forked], taken)), 1);
