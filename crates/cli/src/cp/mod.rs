@@ -48,9 +48,9 @@ A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst
 The same command again goes on where that ends, if the object is still the same (what comes in one \
 request, up to 8 MiB, is begun anew). Once the disk is full, nothing more is fetched. Nothing is \
 replaced unless --force or --update says so. Lengths are checked, and sums where S3, Google or \
-Azure keep them: MD5 in an ETag, x-amz-checksum-*, x-goog-hash, Content-MD5. A copy has the time of its object; of a file of this \
-machine it has the permissions, too, else those of the file that it replaces, in both cases less \
-those that the umask takes.
+Azure keep them: MD5 in an ETag, x-amz-checksum-*, x-goog-hash, Content-MD5. A copy has the time \
+of its object; of a file of this machine it has the permissions, too, else those of the file that \
+it replaces, in both cases less those that the umask takes.
 
 Examples:
   nearfirst cp 's3://logs/2026/**/*.gz' logs/

@@ -73,7 +73,7 @@ impl Wire {
         let limit = known().limit(self.clock.now(), self.answer_max).ok_or_else(none)?;
         // A proxy is elsewhere, and answers that it has not reached it. It is asked too rarely for its
         // connections to be kept.
-        let direct = built(client(limit).no_proxy())?;
+        let direct = built(client(limit).no_proxy().redirect(Policy::none()))?;
         let answer = answered(name, limit, direct.execute(request), unanswered).await;
         known().note(answer.is_ok(), self.clock.now());
         answer.map_err(|error| if *known() == Cloud::Answers { error } else { none() })
