@@ -35,6 +35,8 @@ int main(int argc, char **argv) {
     execute(fd);
     close(fd);
     }
+    /* It is over, and not only this call: what is no set has no members either. */
+    CHECK(nf_set_iterate(s) == 0);
     setClose(s);
 
     CHECK(members > 0);
