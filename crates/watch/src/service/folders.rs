@@ -9,9 +9,9 @@ use tree::User;
 
 use super::lent::Lent;
 
-/// Folders of lent numbers, of which one person may have thousands: beyond it the one that was used longest
-/// ago goes.
-const LENT_FOLDERS_MAX: usize = 256;
+/// Folders of numbers lent to one user, who may have thousands: beyond it the one of these that was used
+/// longest ago goes.
+const LENT_FOLDERS_MAX: usize = 64;
 /// Files of a folder that is removed: more than are ever made there.
 const FILES_MAX: usize = 1024;
 
@@ -20,8 +20,8 @@ pub(crate) fn of(folder: &Path, user: User, lent: &Path) -> io::Result<PathBuf> 
     let own = folder.join(user.0.to_string());
     if !own.exists() {
         let lent = Lent::by(lent);
-        if lent.has(user) {
-            make_room(folder, &lent)?;
+        if let Some(to) = lent.to(user) {
+            make_room(folder, &lent, to)?;
         }
     }
     match DirBuilder::new().mode(0o700).create(&own) {
@@ -35,11 +35,12 @@ pub(crate) fn of(folder: &Path, user: User, lent: &Path) -> io::Result<PathBuf> 
     Ok(own)
 }
 
-/// Removes folders of lent numbers, until there is room for another.
-fn make_room(folder: &Path, lent: &Lent) -> io::Result<()> {
+/// Removes folders of numbers that are lent to one user, until there is room for another.
+fn make_room(folder: &Path, lent: &Lent, to: &str) -> io::Result<()> {
     let of_lent = |entry: fs::DirEntry| {
         let number = entry.file_name().to_str()?.parse().ok()?;
-        let changed = entry.metadata().ok().filter(|_| lent.has(User(number)))?;
+        let is_theirs = lent.to(User(number)) == Some(to);
+        let changed = entry.metadata().ok().filter(|_| is_theirs)?;
         // When it was changed last its owner cannot choose.
         Some(((changed.ctime(), changed.ctime_nsec()), entry.path()))
     };
@@ -52,7 +53,11 @@ fn make_room(folder: &Path, lent: &Lent) -> io::Result<()> {
         }
         excess -= usize::from(remove(&path).is_ok());
     }
-    if excess == 0 { Ok(()) } else { Err(io::Error::other("too many numbers are lent")) }
+    if excess == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("too many of the numbers lent to {to} run programs")))
+    }
 }
 
 /// Removes a folder with the files in it; where its user made a folder in it, it stays.
@@ -73,13 +78,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_lent_numbers_no_more_than_so_many_folders_are_kept() {
+    fn of_numbers_lent_to_one_no_more_than_so_many_folders_are_kept() {
         skip_unless!(Facility::Root);
         let dir = Dir::new();
-        let lent = dir.create("subuid", "somebody:100000:65536\n");
+        let lent = dir.create("subuid", "me:100000:65536\nyou:200000:1\n");
         let folder = dir.create_dir("trees");
         let make = |user| of(&folder, User(user), &lent).expect("made");
-        let theirs = make(1000);
+        let others = [make(1000), make(200_000)];
         let odd = make(100_000);
         dir.create("trees/100000/a/folder", "that it never makes");
         let number = |number: usize| 100_000 + u32::try_from(number).expect("small");
@@ -87,11 +92,11 @@ mod tests {
             fs::write(make(number(user)).join("trees"), "what was learned").expect("ours");
         }
         let kept = || fs::read_dir(&folder).expect("ours").count();
-        assert_eq!(kept(), LENT_FOLDERS_MAX + 1);
+        assert_eq!(kept(), LENT_FOLDERS_MAX + 2);
         let last = make(number(LENT_FOLDERS_MAX));
         make(number(1));
-        assert_eq!(kept(), LENT_FOLDERS_MAX + 1);
-        assert!(theirs.exists() && odd.exists() && last.exists());
+        assert_eq!(kept(), LENT_FOLDERS_MAX + 2);
+        assert!(others.iter().all(|other| other.exists()) && odd.exists() && last.exists());
         assert_eq!(make(100_000).metadata().expect("made").uid(), 100_000);
     }
 }

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use tree::User;
 
-/// Ranges of such numbers.
+/// Ranges of such numbers, each with the user it is lent to, as the file has that one.
 #[derive(Debug)]
-pub(crate) struct Lent(Vec<Range<u64>>);
+pub(crate) struct Lent(Vec<(String, Range<u64>)>);
 
 impl Lent {
     /// By a file of the form of `/etc/subuid`; without one nobody's are. What only a server knows of,
@@ -20,16 +20,18 @@ impl Lent {
 
     fn parse(text: &str) -> Self {
         let range = |line: &str| {
-            let mut fields = line.trim().rsplit(':');
+            let mut fields = line.trim().rsplitn(3, ':');
             let count: u64 = fields.next()?.parse().ok()?;
             let first: u64 = fields.next()?.parse().ok()?;
-            Some(first..first.saturating_add(count))
+            Some((fields.next()?.to_owned(), first..first.saturating_add(count)))
         };
         Self(text.lines().filter_map(range).collect())
     }
 
-    pub(crate) fn has(&self, user: User) -> bool {
-        self.0.iter().any(|range| range.contains(&user.0.into()))
+    /// Whom a number is lent to, if it is.
+    pub(crate) fn to(&self, number: User) -> Option<&str> {
+        let lent = self.0.iter().find(|(_, range)| range.contains(&number.0.into()));
+        lent.map(|(to, _)| &**to)
     }
 }
 
@@ -40,9 +42,10 @@ mod tests {
     #[test]
     fn numbers_that_are_lent_are_in_a_range_of_a_user() {
         let lent = Lent::parse("# users\nme:100000:65536\n\n1000:300000:1\nno:such\n");
-        let has = |number| lent.has(User(number));
-        assert!(has(100_000) && has(165_535) && has(300_000));
-        assert!(!has(1000) && !has(99_999) && !has(165_536) && !has(300_001) && !has(0));
-        assert!(!Lent::by(Path::new("/no/such/file")).has(User(100_000)));
+        let to = |number| lent.to(User(number));
+        assert_eq!([100_000, 165_535].map(to), [Some("me"); 2]);
+        assert_eq!(to(300_000), Some("1000"));
+        assert_eq!([1000, 99_999, 165_536, 300_001, 0].map(to), [None; 5]);
+        assert_eq!(Lent::by(Path::new("/no/such/file")).to(User(100_000)), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Whose is what happens, and who is told: an attendant for each user whose programs do something.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
@@ -20,7 +21,7 @@ use super::lent::Lent;
 use super::wire::{Message, put};
 
 /// Attendants at a time: beyond it the one that was idle for longest ends, if it was idle for a while, or if its
-/// user's number is lent and the other's is not.
+/// user's number is lent and the other's is not, or to one who has fewer.
 const ATTENDANTS_MAX: usize = 32;
 /// Who was told something since is not ended for another user, who would be ended for the next.
 const SPARED: Duration = Duration::from_secs(30);
@@ -180,16 +181,18 @@ impl Users {
             return true;
         }
         let lent = Lent::by(&self.lent);
-        let is_lent = lent.has(user);
-        let others = self.attendants.iter().map(|(user, it)| (lent.has(*user), it.active, *user));
-        let others = others.filter(|(is_others_lent, ..)| *is_others_lent || !is_lent);
-        // Of lent numbers first.
-        let Some((is_others_lent, active, other)) =
-            others.min_by_key(|(is_others_lent, active, _)| (!is_others_lent, *active))
-        else {
-            return false;
+        let have =
+            |to: Option<&str>| self.attendants.keys().filter(|user| lent.to(**user) == to).count();
+        let to = lent.to(user);
+        let others = self.attendants.iter().map(|(user, it)| (lent.to(*user), it.active, *user));
+        let others = others.filter(|(others, ..)| others.is_some() || to.is_none());
+        // Of lent numbers first, and of these one of who has most.
+        let rank = |&(to, active, _): &(Option<&str>, Duration, User)| {
+            (to.is_none(), Reverse(have(to)), active)
         };
-        let gives_way = is_others_lent && !is_lent || now.saturating_sub(active) >= SPARED;
+        let Some((others, active, other)) = others.min_by_key(rank) else { return false };
+        let has_less = to.is_none() || have(to) + 1 < have(others);
+        let gives_way = others.is_some() && has_less || now.saturating_sub(active) >= SPARED;
         if gives_way {
             self.end_one(other);
         }
@@ -331,12 +334,14 @@ mod tests {
         // Attends to nothing, until its pipe is closed.
         let command = ["sh", "-c", "cat > /dev/null"].map(OsString::from).to_vec();
         let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
-        users.lent = dir.create("subuid", "somebody:100000:65536\n");
+        users.lent = dir.create("subuid", "me:100000:65536\nyou:200000:65536\n");
         let lent = 100_000..100_000 + u32::try_from(ATTENDANTS_MAX).expect("few");
         for second in [0, 29] {
             assert!(lent.clone().all(|user| begins(&mut users, user, second)));
         }
-        assert!(!begins(&mut users, 165_535, 29), "one lent number spares another");
+        assert!(!begins(&mut users, 165_535, 29), "one of mine spares another");
+        let yours = (200_000..200_032).filter(|&user| begins(&mut users, user, 29)).count();
+        assert_eq!(yours, ATTENDANTS_MAX / 2, "who has fewer comes before who has more");
         assert!(begins(&mut users, 1000, 29), "and gives way to what is not lent");
         let all_lent = lent.clone().filter(|&user| begins(&mut users, user, 200)).count();
         assert!(
