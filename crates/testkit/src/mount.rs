@@ -70,7 +70,7 @@ pub struct LoopDisk {
     slow: Option<slowfs::Mount>,
     device: PathBuf,
     mountpoint: PathBuf,
-    _dir: Dir,
+    dir: Dir,
 }
 
 impl LoopDisk {
@@ -96,6 +96,17 @@ impl LoopDisk {
         Self::attach(dir, file_system.name(), MountFlags::NOATIME, options)
     }
 
+    /// A disk with a copy of another's ext4, as a snapshot is: with the same UUID.
+    #[track_caller]
+    pub fn copy_of(other: &Self) -> Self {
+        let mounted = fs::File::open(&other.mountpoint).unwrap_or_else(|e| panic!("{e}"));
+        rustix::fs::syncfs(mounted).unwrap_or_else(|e| panic!("{e}"));
+        let dir = Dir::new();
+        let image = dir.create_dir("image").join("disk.img");
+        fs::copy(other.dir.join("image/disk.img"), image).unwrap_or_else(|e| panic!("{e}"));
+        Self::attach(dir, FileSystem::Ext4.name(), MountFlags::NOATIME, None)
+    }
+
     /// A read-only squashfs with the content of `source`.
     #[track_caller]
     pub fn squashfs(source: impl AsRef<Path>) -> Self {
@@ -118,7 +129,7 @@ impl LoopDisk {
         let attach = ["-f", "--show", "--direct-io=on"].map(OsString::from);
         let device = PathBuf::from(tool("losetup", attach.into_iter().chain([image.into()])));
         let mountpoint = dir.create_dir("mnt");
-        let disk = Self { slow, device, mountpoint, _dir: dir };
+        let disk = Self { slow, device, mountpoint, dir };
         rustix::mount::mount(&disk.device, &disk.mountpoint, name, flags, None)
             .unwrap_or_else(|e| panic!("mount {} {name}: {e}", disk.device.display()));
         disk

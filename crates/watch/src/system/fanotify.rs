@@ -2,7 +2,8 @@
 //!
 //! A group tells the folder and name of what was opened, by a handle of the folder: nothing is opened
 //! for it, and nothing that waits in its queue keeps a mount busy. Where the file system gives no
-//! such handles (FUSE, overlayfs, btrfs subvolumes), it tells by a descriptor of the file.
+//! such handles (FUSE, overlayfs, btrfs subvolumes), or has the id of another (a copy or a snapshot
+//! of ext4), it tells by a descriptor of the file.
 
 #![expect(unsafe_code, reason = "fanotify and open_by_handle_at have no safe form")]
 
@@ -136,13 +137,22 @@ impl Group {
     /// # Errors
     /// The system's: `ENODEV`, `EXDEV` or `EOPNOTSUPP` where it cannot tell by [`Telling::Name`].
     pub(crate) fn mark(&self, path: &Path, what: What) -> io::Result<()> {
+        self.change_mark(libc::FAN_MARK_ADD, path, what)
+    }
+
+    /// Listens to the file system that `path` lies on no more, if it did.
+    pub(crate) fn unmark(&self, path: &Path) {
+        drop(self.change_mark(libc::FAN_MARK_REMOVE, path, What::Opens));
+    }
+
+    fn change_mark(&self, change: u32, path: &Path, what: What) -> io::Result<()> {
         let mask = match (what, self.telling) {
             (What::Programs, _) => libc::FAN_OPEN_EXEC,
             (What::Opens, Telling::Descriptor) => OPENS,
             (What::Opens, Telling::Name) => OPENS | libc::FAN_CREATE,
         };
         let path = CString::new(path.as_os_str().as_bytes())?;
-        let flags = libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM;
+        let flags = change | libc::FAN_MARK_FILESYSTEM;
         let queue = self.queue.as_raw_fd();
         // SAFETY: the path ends with NUL and lives across the call.
         let done =

@@ -36,7 +36,7 @@ use apart::Apart;
 use connector::{Change, Connector, Pid};
 use fanotify::{FileSystemId, Group, Record, Telling, What};
 use groups::Groups;
-use opens::{Batch, Open, Resolver};
+use opens::{Batch, Ground, Open, Resolver};
 use order::{Step, ordered};
 use places::Place;
 use processes::{Processes, Rights, Running};
@@ -102,7 +102,7 @@ pub struct System {
     costs: Arc<Costs>,
     connector: Connector,
     named: Group,
-    /// For file systems that give no handles; made for the first of them.
+    /// For file systems that give no handles, or whose id is another's; made for the first of them.
     described: Option<Group>,
     apart: HashMap<PathBuf, Apart>,
     resolver: Resolver,
@@ -254,18 +254,28 @@ impl System {
             }
             return Ok(());
         }
-        match self.named.mark(&ground.point, ground.what) {
-            Ok(()) => {}
+        match self.listen_by_name(&ground) {
             Err(_) if ground.what == What::Opens => {
                 if self.described.is_none() {
                     self.described = Some(Group::new(Telling::Descriptor)?);
                 }
                 let described = self.described.as_ref().expect("just made");
-                return described.mark(&ground.point, ground.what);
+                described.mark(&ground.point, ground.what)
             }
-            Err(error) => return Err(error),
+            marked => marked,
         }
-        self.resolver.grounds.insert(file_system_id(&ground.point)?, ground);
+    }
+
+    fn listen_by_name(&mut self, ground: &Ground) -> io::Result<()> {
+        let id = file_system_id(&ground.point)?;
+        if self.resolver.grounds.contains_key(&id) {
+            // What happens on a copy of a file system would be taken to happen on the other.
+            self.named.unmark(&ground.point);
+            return Err(io::ErrorKind::CrossesDevices.into());
+        }
+        self.named.mark(&ground.point, ground.what)?;
+        self.described.iter().for_each(|described| described.unmark(&ground.point));
+        self.resolver.grounds.insert(id, ground.clone());
         Ok(())
     }
 

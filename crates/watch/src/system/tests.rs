@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use testkit::{Facility, Tmpfs, skip_unless, until};
+use testkit::{Facility, FileSystem, LoopDisk, Tmpfs, skip_unless, until};
 
 use super::fanotify::Deeds;
 use super::*;
@@ -92,6 +92,34 @@ fn more_opens_than_may_be_open_at_a_time_are_all_told() {
     let seen = system.look().expect("the queues can be read");
     let is_there = |open: &&Open| open.pid == reader.id().cast_signed();
     assert_eq!((seen.lost, seen.opens.iter().filter(is_there).count()), (false, 2000));
+}
+
+#[test]
+fn a_copy_of_a_file_system_is_not_taken_for_it() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let disk = LoopDisk::new(FileSystem::Ext4, 0);
+    for name in ["a", "b"] {
+        std::fs::write(disk.path().join(name), "x").expect("the machine allows it");
+    }
+    let copy = LoopDisk::copy_of(&disk);
+    let files = [disk.path().join("a"), copy.path().join("b")];
+    let mut command = Command::new("sh");
+    command.args(["-c", "read go; read x < \"$0\"; read x < \"$1\""]).args(&files);
+    let mut reader = command.stdin(Stdio::piped()).spawn().expect("the machine allows it");
+    let on = [&copy, &disk].map(|disk| disk.path().to_owned());
+    let scope = Scope { on: on.to_vec(), excluded: Vec::new() };
+    let mut system = System::new(scope, Arc::new(Costs::load())).expect("root may");
+    // What was found first may be found last when something else is mounted.
+    system.points.reverse();
+    assert!(system.listen_to_places().is_none());
+    drop(reader.stdin.take());
+    reader.wait().expect("it ends");
+    let seen = system.look().expect("the queues can be read");
+    let path = |open: Open| PathBuf::from(OsStr::from_bytes(&open.file.path));
+    let its = seen.opens.into_iter().filter(|open| open.pid == reader.id().cast_signed());
+    let opened: Vec<_> =
+        its.map(path).filter(|path| on.iter().any(|on| path.starts_with(on))).collect();
+    assert_eq!(opened, files);
 }
 
 fn opens(events: &[Event]) -> usize {
