@@ -16,7 +16,6 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use store::Clock;
 
 use super::filter::{self, Does};
@@ -142,13 +141,9 @@ impl Listener {
 
     /// Finds the process of a thread that was not seen before.
     fn met(&mut self, thread: u32) -> (u32, Option<What>) {
-        let open = |number| {
-            let pid = i32::try_from(number).ok().and_then(Pid::from_raw)?;
-            pidfd_open(pid, PidfdFlags::empty()).ok()
-        };
         // Only the first thread of a process has a descriptor that stands for that.
-        let own = open(thread);
-        let told = own.as_ref().and_then(sys::parent).map(|parent| (thread, parent));
+        let own = parents::open(thread);
+        let told = own.as_ref().and_then(sys::info).map(|info| (thread, info.parent));
         let (process, parent) = told.unwrap_or_else(|| {
             let status = status(thread);
             let process = field(&status, "Tgid:").unwrap_or(thread);
@@ -157,7 +152,7 @@ impl Listener {
         if !self.known.meet(thread, process) {
             return (process, None);
         }
-        let end = own.or_else(|| open(process));
+        let end = own.or_else(|| parents::open(process));
         let is_elsewhere = parents::is_elsewhere(thread) || parents::is_anothers(process);
         (process, Some(What::Met { parent, end, is_elsewhere }))
     }
@@ -400,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_parent_is_the_same_by_a_descriptor_where_that_tells() {
-        let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).expect("opened");
-        assert!(sys::parent(&own).is_none_or(|parent| parent == parent_id()));
+        let own = parents::open(std::process::id()).expect("opened");
+        assert!(sys::info(&own).is_none_or(|info| info.parent == parent_id()));
     }
 }

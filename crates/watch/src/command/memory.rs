@@ -22,8 +22,9 @@ pub(super) struct Text {
     pages: Pages,
 }
 
-/// Page tables kept open: to open one costs as much as to answer a call.
-const TABLES: usize = 8;
+/// Page tables kept open: to open one costs as much as to answer a call, and two programs at work whose
+/// numbers share a place would have it opened for each.
+const TABLES: usize = 32;
 /// Bytes read first: most names are shorter.
 const FIRST_BYTES: usize = 256;
 /// Memory comes and ends in pages of this size or of a multiple.

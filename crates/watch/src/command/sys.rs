@@ -85,31 +85,35 @@ fn install(filter: &[Instruction], flags: libc::c_ulong) -> io::Result<OwnedFd> 
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The kernel's `struct pidfd_info`, as long as it was at first.
+/// What the kernel tells of a process: its `struct pidfd_info`, as long as it was at first.
 #[repr(C)]
 #[derive(Default)]
-struct Info {
-    asked: u64,
+pub(super) struct Info {
+    told: u64,
     group: u64,
     thread: u32,
     process: u32,
-    parent: u32,
-    others: [u32; 9],
+    /// The number of its parent.
+    pub(super) parent: u32,
+    others: [u32; 6],
+    /// By whose rights it opens files.
+    pub(super) file_user: u32,
+    more: [u32; 2],
 }
 
 /// The kernel's `PIDFD_GET_INFO` (Linux 6.13).
 const GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
-/// Its `PIDFD_INFO_PID`: numbers of processes.
-const NUMBERS: u64 = 1;
+/// Its `PIDFD_INFO_PID` and `PIDFD_INFO_CREDS`: numbers of processes, and of users.
+const NUMBERS: u64 = 1 | 2;
 
-/// The number of the parent of the process that a descriptor stands for; `None` where the kernel
-/// does not tell, or if it has ended.
-pub(super) fn parent(process: &OwnedFd) -> Option<u32> {
-    let mut info = Info { asked: NUMBERS, ..Info::default() };
+/// What is told of the process that a descriptor stands for; `None` where the kernel does not tell, or if
+/// it has ended.
+pub(super) fn info(process: &OwnedFd) -> Option<Info> {
+    let mut info = Info { told: NUMBERS, ..Info::default() };
     // SAFETY: the kernel reads and writes one `struct pidfd_info` of the size that is part of the
     // request's number.
     let result = unsafe { libc::ioctl(process.as_raw_fd(), GET_INFO, &raw mut info) };
-    (result == 0).then_some(info.parent)
+    (result == 0 && info.told & NUMBERS == NUMBERS).then_some(info)
 }
 
 /// Whether a process has a thread of this number.
