@@ -58,7 +58,7 @@ Limits:
   container runtimes) cannot do so under `nearfirst run`, nor can one that locks itself in by their \
   strict mode, and one that traces by them (proot, strace --seccomp-bpf) sees nothing. Whoever kills \
   all of this program's processes at once (killall -9) takes the command's right to open files. What \
-  a program opens by io_uring is not seen.
+  a program opens by io_uring is not seen, but by `nearfirst watch`.
 
   Each open of a file and each start of a program takes some microseconds longer, and one waits for \
   another: where all files are in memory already, that is all that comes of it (a build of C sources by \
