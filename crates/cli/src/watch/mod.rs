@@ -61,7 +61,7 @@ Users:
   folder of state, which nobody else can look into; `nearfirst trees --service` shows it to that \
   user, and `nearfirst trees forget --service` has it forget. No more than 32 users are attended to \
   at a time; one whose programs do nothing for a while gives way to another, and one whose number is \
-  lent to a user, for containers, to all whose numbers are not.
+  lent to a user, for containers, to all whose numbers are not, and to that of a user who has fewer.
 
 Limits:
   Of a program that ends within the moment that the service needs to look at it, what it was called \
