@@ -148,6 +148,21 @@ fn the_services_folder_is_told_from_a_users() {
 }
 
 #[test]
+fn of_patterns_that_cannot_be_read_that_alone_is_said() {
+    let state = Dir::new();
+    state.create("trees", "garbage");
+    let trace = state.create("trace", "nearfirst-trace 1\n");
+    for what in [&["list"][..], &["show", "make"], &["stats"], &["stats", "--json"], &["replay"]] {
+        let told = nearfirst(&state, &[&["trees"], what].concat());
+        let told = told.arg("--state").arg(state.path());
+        let told = if what == ["replay"] { told.arg(&trace) } else { told };
+        let output = told.run();
+        output.ends_with(1).complains("no patterns of nearfirst").prints("");
+        assert_eq!(output.stderr().lines().count(), 1, "{}", output.stderr());
+    }
+}
+
+#[test]
 fn what_the_service_learned_of_ones_own_programs_is_found() {
     skip_unless!(Facility::Root, Facility::Tool("unshare"));
     let (state, dir) = (Dir::new(), Dir::new());

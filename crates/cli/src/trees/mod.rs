@@ -162,23 +162,23 @@ fn store(patterns: &Folder) -> Option<PatternStore> {
     store
 }
 
-fn load(patterns: &Folder) -> Patterns {
-    let Some(store) = store(patterns) else { return Patterns::default() };
-    let (patterns, warning) = store.load();
-    if let Some(warning) = warning {
-        messages::error(warning);
-    }
-    patterns
+/// What is saved; `None` if it cannot be read, which is said: of that nothing is known.
+fn load(patterns: &Folder) -> Option<Patterns> {
+    let (patterns, warning) = store(patterns)?.load();
+    let Some(warning) = warning else { return Some(patterns) };
+    messages::error(warning);
+    None
 }
 
 fn list(told: &Told) -> io::Result<()> {
-    let programs = load(&told.patterns).programs();
+    let Some(patterns) = load(&told.patterns) else { return Ok(()) };
+    let programs = patterns.programs();
     let mut out = BufWriter::new(io::stdout().lock());
     if told.json {
         programs.iter().try_for_each(|listed| json::line(&mut out, &record::program(listed)))?;
     } else if !programs.is_empty() {
         text::table(&mut out, &programs)?;
-    } else if !messages::any() {
+    } else {
         messages::note("nothing is learned yet: `nearfirst run -- CMD` learns what CMD reads");
         if told.patterns.named().is_none() {
             messages::note("what the service has learned of your programs, --service shows");
@@ -188,7 +188,7 @@ fn list(told: &Told) -> io::Result<()> {
 }
 
 fn stats(told: &Told) -> io::Result<()> {
-    let patterns = load(&told.patterns);
+    let Some(patterns) = load(&told.patterns) else { return Ok(()) };
     let (programs, account) = (patterns.programs().len(), patterns.account());
     let mut out = BufWriter::new(io::stdout().lock());
     if told.json {
@@ -200,7 +200,7 @@ fn stats(told: &Told) -> io::Result<()> {
 }
 
 fn show(what: &Show) -> io::Result<()> {
-    let patterns = load(&what.told.patterns);
+    let Some(patterns) = load(&what.told.patterns) else { return Ok(()) };
     let found = patterns.named(what.program.as_bytes());
     if found.is_empty() {
         unknown(&what.program);

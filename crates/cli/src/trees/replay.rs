@@ -102,8 +102,11 @@ struct Record<'a> {
 /// Plays traces and writes what each predictor came to.
 pub(super) fn run(args: &Args) -> io::Result<()> {
     let Told { json: as_json, ref patterns } = args.told;
-    let known =
-        if patterns.named().is_some() { super::load(patterns) } else { Patterns::default() };
+    let known = match patterns.named() {
+        Some(_) => super::load(patterns),
+        None => Some(Patterns::default()),
+    };
+    let Some(known) = known else { return Ok(()) };
     let mut predictors: Vec<_> =
         args.by.iter().map(|&by| (by, by.predictor(known.clone()))).collect();
     let options = Options {
