@@ -1,6 +1,6 @@
 //! Which file systems are listened to: those whose reads are worth waiting less for.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::makedev;
@@ -71,29 +71,38 @@ pub(crate) fn places(
 ) -> Vec<Place> {
     let is_excluded =
         |mount: &&Mount| scope.excluded.iter().any(|excluded| mount.point.starts_with(excluded));
+    let reached = reached(mounts);
     let chosen: Vec<&Mount> = if points.is_empty() {
         let table = costs.table();
         let is_worth = |mount: &&Mount| {
             is_worth(mount, &costs.local().device_of(mount), &table) && !is_excluded(mount)
         };
-        mounts.all().iter().filter(is_worth).collect()
+        reached.iter().copied().filter(is_worth).collect()
     } else {
-        let at = |point: &PathBuf| mounts.all().iter().rfind(|mount| mount.point == *point);
+        let at = |point: &PathBuf| reached.iter().copied().find(|mount| mount.point == *point);
         points.iter().filter_map(at).collect()
     };
     let has_programs = |mount: &&Mount| mount.backing == Backing::Disk && !is_excluded(mount);
-    let others = mounts.all().iter().filter(has_programs).map(|mount| (mount, What::Programs));
+    let others = reached.iter().copied().filter(has_programs).map(|mount| (mount, What::Programs));
     let all = chosen.into_iter().map(|mount| (mount, What::Opens)).chain(others);
     let mut seen = HashSet::new();
     let firsts = all.filter(|(mount, _)| seen.insert(mount.major_minor));
-    firsts.map(|(mount, what)| place(mount, what, mounts)).collect()
+    firsts.map(|(mount, what)| place(mount, what, &reached)).collect()
+}
+
+/// The mounts that their points lead to: of those at the same point the last covers the others.
+fn reached(mounts: &Mounts) -> Vec<&Mount> {
+    let last: HashMap<&Path, u64> =
+        mounts.all().iter().map(|mount| (&*mount.point, mount.id)).collect();
+    let is_last = |mount: &&Mount| last.get(&*mount.point) == Some(&mount.id);
+    mounts.all().iter().filter(is_last).collect()
 }
 
 /// Names files by a mount that shows all of the file system, if there is one.
-fn place(mount: &Mount, what: What, mounts: &Mounts) -> Place {
+fn place(mount: &Mount, what: What, reached: &[&Mount]) -> Place {
     let is_whole = |mount: &&Mount| mount.root == Path::new("/");
     let is_same = |other: &&Mount| other.major_minor == mount.major_minor;
-    let best = mounts.all().iter().filter(is_same).find(is_whole).unwrap_or(mount);
+    let best = reached.iter().copied().filter(is_same).find(is_whole).unwrap_or(mount);
     let best = if is_whole(&mount) { mount } else { best };
     let (major, minor) = best.major_minor;
     let ground = Ground {
@@ -159,6 +168,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_system_is_listened_to_where_nothing_covers_it() {
+        let text =
+            b"21 1 254:1 / /a rw - ext4 /dev/vdb rw\n22 1 254:1 / /b rw - ext4 /dev/vdb rw\n\
+                     23 1 254:2 / /a rw - ext4 /dev/vdc rw\n";
+        let found = places(&Scope::default(), &[], &Mounts::parse(text), &Costs::load());
+        let found: Vec<_> =
+            found.iter().map(|place| (place.ground.point.to_str(), place.ground.device)).collect();
+        assert_eq!(found, [(Some("/b"), makedev(254, 1)), (Some("/a"), makedev(254, 2))]);
+    }
+
+    #[test]
     fn fuse_is_worth_it_where_opening_keeps_what_is_near() {
         let mut table = DeviceTable::default();
         let device = Device::new("fuse.sshfs:host");
@@ -172,7 +192,7 @@ mod tests {
         let text = b"21 1 254:0 /home /srv rw - ext4 /dev/vda rw\n22 1 254:0 / /all rw - ext4 /dev/vda rw\n\
                      23 1 254:1 /x /part rw - ext4 /dev/vdb rw\n";
         let mounts = Mounts::parse(text);
-        let point = |at: usize| place(&mounts.all()[at], What::Opens, &mounts).ground;
+        let point = |at: usize| place(&mounts.all()[at], What::Opens, &reached(&mounts)).ground;
         assert_eq!((&*point(0).point, point(0).is_whole), (Path::new("/all"), true));
         assert_eq!((&*point(2).point, point(2).is_whole), (Path::new("/part"), false));
     }
