@@ -77,6 +77,11 @@ impl Learner {
         &self.patterns
     }
 
+    /// The same, of one that is told nothing more.
+    pub fn into_patterns(self) -> Patterns {
+        self.patterns
+    }
+
     /// What came of predictions while nobody fetched ([`Options::fetches`]): files that were read are
     /// late, or in time where they were said to be near.
     pub fn untried(&self) -> Account {

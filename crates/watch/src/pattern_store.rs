@@ -455,7 +455,7 @@ pub(crate) fn learned(patterns: Patterns, seen: &[u8], options: &Options) -> Pat
     let mut learner = Learner::new(options.clone(), patterns);
     drop(trace::each(seen, |at, event| drop(learner.on(event, at))));
     learner.keep_within_memory();
-    learner.patterns().clone()
+    learner.into_patterns()
 }
 
 /// What is saved, and which it is. Where nothing is, no patterns.

@@ -224,7 +224,7 @@ pub fn attend(
     }
     if let Some(store) = store {
         learner.keep_within_memory();
-        let (patterns, learning) = (learner.patterns(), &options.learning);
+        let (patterns, learning) = (learner.into_patterns(), &options.learning);
         let learned = Learned { patterns, version, before: programs, seen, learning };
         keep(store, learned, &costs, reporter);
     }
@@ -268,7 +268,7 @@ fn accounts(patterns: &Patterns) -> Accounts {
 
 /// What was learned of a run.
 struct Learned<'a> {
-    patterns: &'a Patterns,
+    patterns: Patterns,
     /// What it was learned on top of, if that could be read.
     version: Option<Version>,
     /// What had come of its programs' predictions then.
@@ -308,7 +308,7 @@ fn save(
     let patterns = if version.is_some_and(|version| held.is_still(&version)) {
         // Patterns take much memory while they are written.
         drop(seen);
-        patterns.clone()
+        patterns
     } else {
         let (saved, warning) = match held.load() {
             Ok(loaded) => loaded,
@@ -326,7 +326,7 @@ fn save(
         let others = accounts(&saved);
         let mut both = learned(saved, seen.trace.text().as_bytes(), learning);
         // What would be predicted by now was not, and nothing came of it.
-        for (program, account) in accounts(patterns) {
+        for (program, account) in accounts(&patterns) {
             let mut sum = others.get(&program).copied().unwrap_or_default();
             sum += account.since(&before.get(&program).copied().unwrap_or_default());
             both.set_account(program.0, &program.1, sum);
