@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nearfirst import _nearfirst
@@ -96,7 +97,7 @@ def open(  # noqa: A001, PLR0913
         _options(storage_options),
         errors == "yield",
         _stores(stores),
-        None if stall is None else _seconds("stall", stall),
+        None if stall is None else seconds_of("stall", stall),
     )
 
 
@@ -158,7 +159,10 @@ def _spill(spill: int | str | os.PathLike[str] | None) -> tuple[int | None, str 
     if spill is None:
         return None, None
     if isinstance(spill, str | os.PathLike):
-        return None, os.fspath(spill)
+        folder = os.fspath(spill)
+        if not (Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+            raise ValueError(f"spill is no folder that can be written to: {folder!r}")
+        return None, folder
     if not isinstance(spill, Integral):
         raise TypeError(f"spill is a whole number or a path, not {type(spill).__name__}")
     return _count("spill", spill, 0), None
@@ -181,7 +185,8 @@ def _flag(what: str, flag: bool) -> bool:  # noqa: FBT001 - it is what is looked
     return flag
 
 
-def _seconds(what: str, seconds: float) -> float:
+def seconds_of(what: str, seconds: float) -> float:
+    """Check that an argument is a number of seconds to wait."""
     if isinstance(seconds, bool) or not isinstance(seconds, Real):
         raise TypeError(f"{what} is a number of seconds, not {type(seconds).__name__}")
     if not 0 < seconds <= _SECONDS_MAX:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Literal
 
 from nearfirst import _nearfirst
-from nearfirst._open import asking
+from nearfirst._open import asking, seconds_of
 from nearfirst.errors import NearfirstError
 
 if TYPE_CHECKING:
@@ -124,15 +124,18 @@ def calibrate(
     Args:
         paths: Folders, or files of a megabyte or more, on the devices. Without any, memory and
             all devices behind mounts, but for those that cannot be measured.
-        seconds: To spend on a device, at the most; a few reads are made in any case.
+        seconds: To spend on a device, at the most, more than 0; a few reads are made in any case.
         save: Whether to write it down in the device table of this user, or of the
             system if this is root.
 
     Raises:
         NearfirstError: A device that was asked for cannot be measured.
         OSError: The table cannot be written.
+        TypeError: Arguments of a wrong type.
+        ValueError: Seconds out of range.
     """
-    return _nearfirst.calibrate([os.fspath(path) for path in paths], float(seconds), bool(save))
+    names = [os.fspath(path) for path in paths]
+    return _nearfirst.calibrate(names, seconds_of("seconds", seconds), bool(save))
 
 
 def _cost(name: str) -> tuple[int, float] | None:

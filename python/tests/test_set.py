@@ -403,6 +403,9 @@ def test_entries_are_pickled(folder: Path) -> None:
 def test_what_spill_takes_is_said() -> None:
     with pytest.raises(TypeError, match="a whole number or a path, not bytes"):
         nearfirst.open("x", spill=b"/tmp")  # type: ignore[arg-type]
+    for name in ("/none", __file__):
+        with pytest.raises(ValueError, match=f"spill is no folder .* '{name}'"):
+            nearfirst.open("x", spill=name)
 
 
 class BytesPath:

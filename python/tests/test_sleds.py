@@ -185,8 +185,9 @@ def test_devices_are_measured(tmp_path: Path) -> None:
         nearfirst.calibrate(small, seconds=0.01, save=False)
     with pytest.raises(nearfirst.NotFound):
         nearfirst.calibrate(f"{file}.none")
-    with pytest.raises(ValueError, match="seconds"):
-        nearfirst.calibrate(file, seconds=-1)
+    for seconds in (-1, 0, float("nan")):
+        with pytest.raises(ValueError, match=f"seconds is more than 0 .* not {seconds}"):
+            nearfirst.calibrate(file, seconds=seconds)
 
 
 class Page(HTMLParser):
