@@ -32,7 +32,7 @@ pub(crate) fn start(
 }
 
 /// Where in `$PATH` the program is that is named without a folder.
-fn found(program: &OsStr) -> Option<PathBuf> {
+pub(crate) fn found(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return None;
     }

@@ -118,7 +118,7 @@ fn what_is_no_trace_is_said_and_the_others_are_played() {
     output.complains("absent: No such file or directory");
     assert_eq!(output.text().lines().count(), 2, "{}", output.text());
     let imported = nearfirst(&state, &["trees", "import"]).arg(&none).run();
-    imported.ends_with(1).complains("strace").prints("");
+    imported.ends_with(1).complains("none: nothing in it is output of `strace").prints("");
 }
 
 #[test]
@@ -197,6 +197,11 @@ fn a_program_is_shown_and_forgotten_by_its_name_with_all_that_it_was_told() {
     assert_eq!(names(&["trees", "show", "--json", "make"]), both, "what ran comes first");
     assert_eq!(names(&["trees", "show", "--json", &path]), both);
     assert_eq!(names(&["trees", "show", "--json", &both[0]]), both[..1]);
-    nearfirst(&state, &["trees", "forget", "make"]).run().succeeds();
+    let link = dir.join("gmake");
+    std::os::unix::fs::symlink(&make, &link).expect("linked");
+    assert_eq!(names(&["trees", "show", "--json", &link.display().to_string()]), both);
+    let shown = nearfirst(&state, &["trees", "show", "--json", "gmake"]);
+    assert_eq!(rows(&shown.env("PATH", dir.path()).run()).len(), 2);
+    nearfirst(&state, &["trees", "forget", "gmake"]).env("PATH", dir.path()).run().succeeds();
     assert!(names(&["trees", "list", "--json"]).is_empty());
 }

@@ -18,6 +18,7 @@ use nearfirst::Clock;
 use tree::{Options, Patterns};
 use watch::{Forget as Forgotten, Held, PATTERN_BYTES_MAX, PatternStore};
 
+use crate::program::found;
 use crate::{human, json, messages, outcome};
 
 /// Show what `nearfirst run` and the service have learned of programs
@@ -96,7 +97,7 @@ struct Show {
     #[command(flatten)]
     told: Told,
 
-    /// The program: as `nearfirst trees` names it, its path, or the last part of that
+    /// The program: as `nearfirst trees` names it, its path, the last part of that, or a link to it
     program: OsString,
 }
 
@@ -109,14 +110,18 @@ struct Forget {
     #[command(flatten)]
     patterns: Folder,
 
-    /// The programs: as `nearfirst trees` names them, their paths, or the last parts of those
+    /// The programs: as `nearfirst trees` names them, their paths, the last parts of those, or links
+    /// to them
     #[arg(required_unless_present = "all", value_name = "PROGRAM")]
     programs: Vec<OsString>,
 }
 
 impl Forget {
-    fn forgotten(&self) -> Forgotten {
-        if self.all { Forgotten::All } else { Forgotten::Programs(self.programs.clone()) }
+    fn forgotten(&self, patterns: &Patterns) -> Forgotten {
+        if self.all {
+            return Forgotten::All;
+        }
+        Forgotten::Programs(self.programs.iter().map(|named| meant(patterns, named)).collect())
     }
 }
 
@@ -201,7 +206,7 @@ fn stats(told: &Told) -> io::Result<()> {
 
 fn show(what: &Show) -> io::Result<()> {
     let Some(patterns) = load(&what.told.patterns) else { return Ok(()) };
-    let found = patterns.named(what.program.as_bytes());
+    let found = patterns.named(meant(&patterns, &what.program).as_bytes());
     if found.is_empty() {
         unknown(&what.program);
         return Ok(());
@@ -261,7 +266,7 @@ fn forget_held(held: &Held, what: &Forget) {
             return;
         }
     };
-    what.forgotten().apply(&mut patterns).into_iter().for_each(unknown);
+    what.forgotten(&patterns).apply(&mut patterns).into_iter().for_each(unknown);
     if let Err(warning) = held.save(&patterns) {
         messages::error(warning);
     }
@@ -274,11 +279,11 @@ fn keeping() -> Options {
 
 /// Has who holds the patterns forget, the service or a run that saves, and waits until it has.
 fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
-    let forgotten = what.forgotten();
     let (mut saved, warning) = store.load();
     if let Some(warning) = warning {
         messages::error(warning);
     }
+    let forgotten = what.forgotten(&saved);
     for program in forgotten.apply(&mut saved) {
         let program = human::name(program);
         messages::note(format_args!(
@@ -302,6 +307,18 @@ fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// As whom the patterns know a program: what is not known by its name may be a link to what is, as
+/// `sh` and `cc` are.
+fn meant(patterns: &Patterns, program: &OsStr) -> OsString {
+    if patterns.named(program.as_bytes()).is_empty() {
+        let path = found(program).unwrap_or_else(|| program.into());
+        if let Ok(target) = fs::canonicalize(path) {
+            return target.into();
+        }
+    }
+    program.to_owned()
 }
 
 fn unknown(program: &OsStr) {

@@ -44,7 +44,8 @@ pub(super) fn import(args: &Args) -> io::Result<()> {
     };
     let trace = translated(&bytes, &args.folder);
     if trace.events.is_empty() {
-        messages::error("nothing in it is output of `strace -f -ttt`");
+        let name = human::name(name);
+        messages::error(format_args!("{name}: nothing in it is output of `strace -f -ttt`"));
         return Ok(());
     }
     let mut out = io::stdout().lock();
