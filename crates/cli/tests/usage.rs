@@ -266,6 +266,7 @@ fn help_that_cannot_be_written_is_an_error() {
     for (words, code) in [
         (&["wc", "--help"][..], 1),
         (&["find", "--help"], 1),
+        (&["find", "-version"], 1),
         (&["grep", "--version"], 2),
         (&["cat", "--help"], 2),
     ] {

@@ -278,8 +278,12 @@ fn help() -> String {
 
 fn show(text: &str) -> ExitCode {
     match writeln!(io::stdout().lock(), "{text}") {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+        // Who closed the output has read enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            messages::error(format_args!("write error: {}", messages::reason(&error)));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
     }
 }
 
