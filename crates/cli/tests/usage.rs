@@ -241,6 +241,25 @@ fn a_number_of_jobs_that_is_none_is_told_what_it_should_be() {
 }
 
 #[test]
+fn no_more_threads_are_started_than_are_of_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&from).unwrap();
+    for name in ["a", "b"] {
+        std::fs::write(from.join(name), "text\n").unwrap();
+    }
+    let [from, to] = [&from, &to].map(|path| path.to_str().unwrap());
+    for words in [
+        &["grep", "-j200000", "-c", "text", from][..],
+        &["grep", "--jobs=200000", "-c", "text", from],
+        &["cp", "-j200000", &format!("{from}/*"), to],
+    ] {
+        let Said { code, stderr, .. } = run(words);
+        assert_eq!(code, Some(0), "{words:?}: {stderr}");
+    }
+}
+
+#[test]
 fn what_is_no_command_is_refused_by_the_program() {
     refuses(&["nearfirst", "no-such-command"], 2, "nearfirst: unrecognized subcommand");
     refuses(&["nearfirst", "--no-such-flag"], 2, "nearfirst: unexpected argument");

@@ -21,7 +21,7 @@ use clap::ValueHint;
 use nearfirst::{Error, Kind, Local, Name, Order, Set, SetOptions, Spec};
 
 use crate::divide::together;
-use crate::flags::{count, processors};
+use crate::flags::{THREADS_MAX, count, processors};
 use crate::sets::flags::SetFlags;
 use crate::sets::recall::{Recalls, Turn};
 use crate::sets::{self, Sets, Tally, progress};
@@ -98,8 +98,8 @@ pub(crate) struct Args {
     #[arg(short, long)]
     verbose: bool,
 
-    /// Files written at a time; by default one per processor, and at least 8, since they wait for the
-    /// disk
+    /// Files written at a time, 256 at most; by default one per processor, and at least 8, since they
+    /// wait for the disk
     #[arg(short, long, value_name = "N", value_parser = count::<NonZeroUsize>)]
     jobs: Option<NonZeroUsize>,
 
@@ -205,7 +205,7 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     let copier =
         Copier::new(sets.engine(), plan, &tally, args.verbose, args.set.fetching.patience());
     let jobs = args.jobs.map_or_else(|| processors().max(JOBS_MIN), NonZeroUsize::get);
-    together(jobs, || copier.work(&set));
+    together(jobs.min(THREADS_MAX), || copier.work(&set));
     drop(shown);
     copier.say_if_full();
     if args.set.stats {

@@ -22,7 +22,7 @@ use super::print::{Format, Kind, Nul};
 use super::trouble::Trouble;
 use super::walk::Haystack;
 use crate::asking::AskFlags;
-use crate::flags::{PlanFlag, ReadFlags};
+use crate::flags::{PlanFlag, ReadFlags, THREADS_MAX};
 use crate::reach::Reach;
 use crate::sets;
 use crate::sets::flags::{FetchFlags, StoreFlags};
@@ -200,7 +200,7 @@ impl Settings {
             possible.then(|| pattern::compile(&asked, &patterns, nul_is_text)).transpose()?;
         let says_reading = search && stats;
         let stats = search && (stats || asked.mode == Mode::Json);
-        let jobs = asked.threads.unwrap_or_else(|| read.threads());
+        let jobs = asked.threads.map_or_else(|| read.threads(), |threads| threads.min(THREADS_MAX));
         let threads = if asked.sort.is_some() || paths.is_one_file { 1 } else { jobs };
         let format = format(&asked, &paths, terminal, stats);
         let named_files =
