@@ -260,6 +260,18 @@ fn no_more_threads_are_started_than_are_of_use() {
 }
 
 #[test]
+fn a_folder_is_told_how_to_name_what_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let copy = folder.path().join("copy");
+    for words in [&["cat", path][..], &["cp", path, copy.to_str().unwrap()]] {
+        let starts =
+            format!("{}: {path}: Is a directory; 'FOLDER/**' is all files below", words[0]);
+        refuses(words, 1, &starts);
+    }
+}
+
+#[test]
 fn what_is_no_command_is_refused_by_the_program() {
     refuses(&["nearfirst", "no-such-command"], 2, "nearfirst: unrecognized subcommand");
     refuses(&["nearfirst", "--no-such-flag"], 2, "nearfirst: unexpected argument");

@@ -18,6 +18,7 @@ mod stats;
 mod tally;
 
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -284,6 +285,9 @@ pub(crate) fn complain(error: &MemberError) {
 pub(crate) fn reason(cause: &Error) -> String {
     match cause {
         Error::Cold { .. } => format!("{}: --recall asks for that", cause.reason()),
+        Error::Io { source, .. } if source.kind() == ErrorKind::IsADirectory => {
+            format!("{}; 'FOLDER/**' is all files below one", cause.reason())
+        }
         _ => cause.reason(),
     }
 }
