@@ -74,6 +74,11 @@ fn compressed_logs_of_a_bucket_are_searched_in_the_order_of_their_listing() {
     assert_eq!(stderr(&output), "nearfirst grep: s3://logs/none.gz: not found\n");
     let output = logs.run(&["grep", "--files", "s3://logs/2026/*"]);
     assert_eq!(stdout(&output).lines().count(), 3);
+    for folder in ["s3://logs/2026", "s3://logs/2026/"] {
+        let output = logs.run(&["cat", folder]);
+        let expected = "not found; what is below it is s3://logs/2026/**";
+        assert_eq!(stderr(&output), format!("nearfirst cat: {folder}: {expected}\n"));
+    }
 }
 
 #[test]

@@ -285,11 +285,24 @@ pub(crate) fn complain(error: &MemberError) {
 pub(crate) fn reason(cause: &Error) -> String {
     match cause {
         Error::Cold { .. } => format!("{}: --recall asks for that", cause.reason()),
+        Error::NotFound { name } if may_be_folder(name) => {
+            let below = shown(name);
+            format!("{}; what is below it is {}/**", cause.reason(), below.trim_end_matches('/'))
+        }
         Error::Io { source, .. } if source.kind() == ErrorKind::IsADirectory => {
             format!("{}; 'FOLDER/**' is all files below one", cause.reason())
         }
         _ => cause.reason(),
     }
+}
+
+/// Whether a name of a bucket's object, which is not there, may have been meant for a folder.
+fn may_be_folder(name: &Name) -> bool {
+    let text = name.as_bytes();
+    let text = text.strip_suffix(b"/").unwrap_or(text);
+    name.scheme().is_some_and(|scheme| ["s3", "gs", "az"].contains(&scheme))
+        && !text.iter().any(|byte| b"*?[{\\".contains(byte))
+        && !text.rsplit(|&byte| byte == b'/').next().is_some_and(|last| last.contains(&b'.'))
 }
 
 /// Says what is wrong with an object; the exit code remembers it.
