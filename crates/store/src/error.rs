@@ -42,7 +42,7 @@ pub enum Error {
         limit: Duration,
     },
     /// Reading it would recall it from a cold tier; it was not opened.
-    #[error("{}: offline: reading it would recall {size} bytes", path.display())]
+    #[error("{}: {}", path.display(), offline(*size))]
     Offline {
         /// The file.
         path: PathBuf,
@@ -243,7 +243,7 @@ impl Error {
                 mount.display(),
                 limit.as_secs_f32()
             ),
-            Self::Offline { size, .. } => format!("offline: reading it would recall {size} bytes"),
+            Self::Offline { size, .. } => offline(*size),
             Self::NothingToRead { bytes_min, .. } => {
                 format!(
                     "no file of at least {} MiB to read, and none may be made here; name a larger file or a folder that may be written",
@@ -299,6 +299,12 @@ fn io_again(error: &io::Error) -> io::Error {
 pub fn io_reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(NUMBER).map_or(text.as_str(), |(reason, _)| reason).to_owned()
+}
+
+fn offline(size: u64) -> String {
+    format!(
+        "offline: reading it would recall {size} bytes; another program, such as cat, does that"
+    )
 }
 
 /// What is said of something that is not there: of this machine, as the system says it.

@@ -29,7 +29,8 @@ pub(crate) struct RecallFlags {
     ///
     /// The store charges for it, and it takes minutes to days: how long is said of each object,
     /// which is an error of this run unless --wait is given. `--storage-option restore_tier=Bulk`
-    /// (or Expedited) asks for a slower and cheaper (or faster) one.
+    /// (or Expedited) asks for a slower and cheaper (or faster) one. Files of this machine that are
+    /// offline are not asked for: another program that reads them has them recalled.
     #[arg(
         long, value_name = "DAYS", num_args = 0..=1, require_equals = true,
         default_missing_value = "", value_parser = days, help_heading = "Cold storage"
