@@ -172,7 +172,7 @@ fn understood(arguments: &[OsString], by_link: bool, named: Option<Defined>) -> 
     match understood {
         Ok(command) => sets::interrupt::settled(run(command)),
         Err(error) if error.use_stderr() => {
-            let error = with_apt_tips(error, named.is_some_and(|(name, _)| name == "grep"));
+            let error = with_apt_tips(error, named.map_or("", |(name, _)| name));
             match error.to_string().strip_prefix("error: ") {
                 Some(text) => messages::error(text.trim_end()),
                 // The help, for a command line without a command.
@@ -199,9 +199,18 @@ fn show(asked: &clap::Error) -> io::Result<()> {
     }
 }
 
-/// With what there is for a flag of other greps; and without the tip to use a flag that begins with
+/// What a command has for a flag of other programs.
+fn instead_of(command: &str, flag: &str) -> Option<&'static str> {
+    match command {
+        "grep" => grep::instead_of(flag),
+        "ls" | "cat" | "cp" | "each" => sets::flags::instead_of(flag),
+        _ => None,
+    }
+}
+
+/// With what there is for a flag of other programs; and without the tip to use a flag that begins with
 /// another letter: whoever errs in the first one meant none of ours.
-fn with_apt_tips(mut error: clap::Error, of_grep: bool) -> clap::Error {
+fn with_apt_tips(mut error: clap::Error, command: &str) -> clap::Error {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -209,7 +218,7 @@ fn with_apt_tips(mut error: clap::Error, of_grep: bool) -> clap::Error {
     let (given, tip) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg));
     let initial = |flag: &str| flag.trim_start_matches('-').chars().next();
     let is_far = tip.is_some_and(|tip| given.and_then(initial) != initial(tip));
-    let instead = given.filter(|_| of_grep).and_then(grep::instead_of);
+    let instead = given.and_then(|flag| instead_of(command, flag));
     if is_far || instead.is_some() {
         error.remove(ContextKind::SuggestedArg);
         // It shows that flag.

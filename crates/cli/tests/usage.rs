@@ -145,6 +145,13 @@ fn what_is_missing_or_wrong_is_what_is_named() {
         let starts = format!("grep: unexpected argument '{name}' found\n\n  tip: {tip}");
         refuses(&["grep", flag, "a", "b"], 2, &starts);
     }
+    for command in ["ls", "cat", "cp", "each"] {
+        for flag in ["-r", "-R", "--recursive"] {
+            let tip = "folders need no flag; 'FOLDER/**' is all files below one";
+            let starts = format!("{command}: unexpected argument '{flag}' found\n\n  tip: {tip}");
+            refuses(&[command, flag, "a", "b"], 2, &starts);
+        }
+    }
     for flag in ["--inclde=*.c", "--recursve"] {
         let Said { stderr, .. } = run(&["grep", flag, "a", "b"]);
         let is_refused = ["--include'", "--recursive"].iter().any(|tip| stderr.contains(tip));

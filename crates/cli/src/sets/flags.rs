@@ -257,6 +257,12 @@ impl TypedValueParser for StorageOption {
     }
 }
 
+/// What there is for a flag of other programs.
+pub(crate) fn instead_of(flag: &str) -> Option<&'static str> {
+    let goes_into_folders = ["-r", "-R", "--recursive"].contains(&flag);
+    goes_into_folders.then_some("folders need no flag; 'FOLDER/**' is all files below one")
+}
+
 fn option(given: &OsStr) -> Result<(String, String), String> {
     let text = given.to_str().ok_or("the value is not UTF-8")?;
     let (name, value) = text
