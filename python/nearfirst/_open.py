@@ -82,6 +82,8 @@ def open(  # noqa: A001, PLR0913
     if rank is not None and not callable(rank):
         raise TypeError(f"rank is a function of an entry, not {type(rank).__name__}")
     word, replay = _order(order)
+    if word == "rank" and rank is None:
+        raise ValueError("order='rank' is an order by rank, and none is given")
     spill_bytes, spill_folder = _spill(spill)
     return _nearfirst.open(
         [_spec(spec) for spec in specs],

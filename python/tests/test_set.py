@@ -352,6 +352,7 @@ def test_a_closed_set_says_so(folder: Path) -> None:
         (["x"], {"jobs": 0}, ValueError),
         (["x"], {"jobs": 1 << 32}, OverflowError),
         (["x"], {"jobs": True}, TypeError),
+        (["x"], {"order": "rank"}, ValueError),
         (["x"], {"rank": 3}, TypeError),
         (["x"], {"storage_options": 3}, TypeError),
         (["x"], {"storage_options": {3: "x"}}, TypeError),
