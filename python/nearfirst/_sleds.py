@@ -41,6 +41,8 @@ def sleds(
 
     Of an object of a server its store is asked; `storage_options` and `stores` are
     those of `open`. What a server takes is known once something was read from it.
+    What is not a regular file has no sleds, nor has one whose size the kernel does
+    not tell (`/proc`).
 
     Raises:
         NearfirstError: It cannot be asked about.
@@ -57,6 +59,8 @@ def delivery_time(
     stores: Mapping[str, Store | AbstractFileSystem] | None = None,
 ) -> DeliveryTime:
     """Estimate how long reading a whole object takes, near first or in file order.
+
+    Of what has no sleds that is 0 s: what is in a folder does not count.
 
     Raises:
         NearfirstError: It cannot be asked about.
