@@ -158,6 +158,11 @@ fn what_is_missing_or_wrong_is_what_is_named() {
         assert!(!is_refused, "{stderr}");
     }
     refuses(&["grep", "-q", "a", "none"], 2, "grep: none: No such file or directory\n");
+    // As of a variable that is not set: neither a price nor a wait without end is meant.
+    let days = "cat: invalid value '' for '--recall[=<DAYS>]': a number of days above 0";
+    refuses(&["cat", "--recall=", "a"], 2, days);
+    let limit = "cat: invalid value '' for '--wait[=<SECONDS>]': a number of seconds above 0";
+    refuses(&["cat", "--recall", "--wait=", "a"], 2, limit);
     let number = "cat: invalid value '0' for '--attempts <N>': a whole number above 0";
     refuses(&["cat", "--attempts=0", "a"], 2, number);
     let Said { stderr, .. } = run(&["cat", "--ordred", "a"]);

@@ -22,6 +22,9 @@ const LOOK_FIRST: Duration = Duration::from_secs(1);
 /// How long the last look may take: it begins when the time to wait is over.
 const LOOK_LAST_MAX: Duration = Duration::from_secs(10);
 
+/// A value that no word of a command line can have.
+const UNSAID: &str = "\0";
+
 /// Cold tiers: what is to be done about objects on them.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct RecallFlags {
@@ -33,14 +36,14 @@ pub(crate) struct RecallFlags {
     /// offline are not asked for: another program that reads them has them recalled.
     #[arg(
         long, value_name = "DAYS", num_args = 0..=1, require_equals = true,
-        default_missing_value = "", value_parser = days, help_heading = "Cold storage"
+        default_missing_value = UNSAID, value_parser = days, help_heading = "Cold storage"
     )]
     recall: Option<Days>,
 
     /// Wait until it is restored, for so many seconds at most; as long as it takes by default
     #[arg(
         long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
-        default_missing_value = "", value_parser = limit, requires = "recall",
+        default_missing_value = UNSAID, value_parser = limit, requires = "recall",
         help_heading = "Cold storage"
     )]
     wait: Option<Limit>,
@@ -57,7 +60,7 @@ struct Limit(Option<Duration>);
 fn days(text: &str) -> Result<Days, String> {
     let wrong = || "a number of days above 0".to_owned();
     match text {
-        "" => Ok(Days(None)),
+        UNSAID => Ok(Days(None)),
         _ => text
             .parse()
             .ok()
@@ -68,7 +71,7 @@ fn days(text: &str) -> Result<Days, String> {
 }
 
 fn limit(text: &str) -> Result<Limit, String> {
-    if text.is_empty() { Ok(Limit(None)) } else { seconds(text).map(|limit| Limit(Some(limit))) }
+    if text == UNSAID { Ok(Limit(None)) } else { seconds(text).map(|limit| Limit(Some(limit))) }
 }
 
 impl RecallFlags {
