@@ -52,17 +52,20 @@ pub(super) struct Page {
     pub(super) folders: Vec<String>,
     /// The same of links to folders.
     pub(super) links: Vec<String>,
+    /// What has no content to read: pipes, devices, sockets, and links to such.
+    pub(super) others: Vec<Entry>,
 }
 
 impl Page {
     fn len(&self) -> usize {
-        self.entries.len() + self.folders.len() + self.links.len()
+        self.entries.len() + self.folders.len() + self.links.len() + self.others.len()
     }
 
     fn add(&mut self, other: Self) {
         self.entries.extend(other.entries);
         self.folders.extend(other.folders);
         self.links.extend(other.links);
+        self.others.extend(other.others);
     }
 }
 
@@ -327,7 +330,10 @@ impl Walk {
     /// What of a page is a match, or on the way to some, in order.
     fn matching(&self, page: Page, listing: &Listing) -> Vec<Item> {
         let is_one = |entry: &Entry| self.pattern.matches(self.root.key(&entry.name).as_bytes());
-        let names = page.entries.into_iter().filter(is_one).map(Item::Name);
+        // Nobody named them who asks for all below a folder.
+        let are_named = !self.pattern.is_all_below();
+        let others = page.others.into_iter().filter(|_| are_named);
+        let names = page.entries.into_iter().chain(others).filter(is_one).map(Item::Name);
         let components = self.pattern.components();
         let component = &components[listing.part];
         let stays = matches!(component, Component::AnyFolders { .. });

@@ -491,7 +491,10 @@ impl Names {
         while let Some((path, link, found)) = asked.next().await {
             match found {
                 Ok(found) if found.is_dir() => page.links.push(format!("{path}/")),
-                Ok(found) => page.entries.push(store.entry(store.root.name(&path), &found)),
+                Ok(found) => {
+                    let kept = if found.is_file() { &mut page.entries } else { &mut page.others };
+                    kept.push(store.entry(store.root.name(&path), &found));
+                }
                 Err(error) if error.is_transient() => self.failed = Some(error),
                 // It leads nowhere, or where this user may not look: who reads it is told.
                 Err(_) => page.entries.push(store.entry(store.root.name(&path), &link)),

@@ -156,6 +156,7 @@ fn files_by_url_conform() {
     let stores = stores(&[]);
     conforms(&stores, &put, &at);
     links_are_followed(&dir, &put, &at);
+    what_is_no_file_is_not_opened(&dir, &at);
     let name = Name::from(at("d/a.txt"));
     assert_eq!(open(&stores, &at("")).file(&name), Some(dir.join("d/a.txt")));
 }
@@ -308,7 +309,7 @@ fn what_connects_can_be_ended() {
     }
 }
 
-/// A pipe would be waited for.
+/// A pipe would be waited for. Nobody names it who asks for all below a folder.
 fn what_is_no_file_is_not_opened(shown: &Dir, at: &dyn Fn(&str) -> String) {
     cmd("mkfifo", [shown.join("l/pipe")]).run().succeeds();
     symlink("/dev/zero", shown.join("l/zero")).unwrap();
@@ -319,6 +320,9 @@ fn what_is_no_file_is_not_opened(shown: &Dir, at: &dyn Fn(&str) -> String) {
             assert_eq!(refused.reason(), "not a regular file", "{refused}");
         }
     }
+    let below = names(&stores(&[]), &at("l/**"));
+    assert!(!below.contains(&at("l/pipe")) && !below.contains(&at("l/zero")), "{below:?}");
+    assert!(below.contains(&at("l/none")), "{below:?}");
 }
 
 /// The client cannot read it, and breaks its connection at it; one listing may have done so to another.
