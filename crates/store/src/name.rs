@@ -57,7 +57,8 @@ impl Name {
     }
 
     /// To be shown: without the password that a URL may hold, in front of its
-    /// host or as a parameter; also where URLs are alternatives in braces.
+    /// host or as a parameter, and without what signs it or stands for a login; also where URLs are
+    /// alternatives in braces.
     ///
     /// What may be of a password is not shown, though that leaves out the host: `u:a@b/c@d` may be the
     /// object `/c@d` of `b`, or `d` with the password `a@b/c`.
@@ -195,7 +196,8 @@ fn last_login_end(rest: &[u8]) -> Option<usize> {
     ends().find(before_host).or_else(|| ends().next())
 }
 
-/// Without the values of parameters that are passwords, wherever they stand.
+/// Without the values of parameters that are passwords, wherever they stand, and of those of a query
+/// that let in whoever has them.
 fn without_secrets(mut url: &[u8]) -> Vec<u8> {
     let mut shown = Vec::new();
     while let Some(value) = secret_value(url) {
@@ -222,7 +224,18 @@ fn secret_value(url: &[u8]) -> Option<usize> {
         let at = url.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name));
         at.map(|at| at + name.len())
     };
-    NAMES.iter().filter_map(after).min()
+    let signature = (0..url.len()).find(|&at| url[at] == b'=' && is_signature(&url[..at]));
+    NAMES.iter().filter_map(after).chain(signature.map(|at| at + 1)).min()
+}
+
+/// Whether what ends here is the name of a parameter of a query, as `X-Amz-Signature`, `sig` and
+/// `access_token` are: elsewhere it may be of a key, as of a partition.
+fn is_signature(url: &[u8]) -> bool {
+    const ENDS: [&[u8]; 5] = [b"signature", b"credential", b"token", b"secret", b"api_key"];
+    let before = url.iter().rposition(|byte| b"/?#&".contains(byte));
+    let is_of_key = before.is_some_and(|at| url[at] == b'/');
+    let name = url[before.map_or(0, |at| at + 1)..].to_ascii_lowercase();
+    !is_of_key && (name == b"sig" || ENDS.iter().any(|end| name.ends_with(end)))
 }
 
 /// The scheme of what looks like a URL.
@@ -359,6 +372,17 @@ mod tests {
             ("webdav://u:p@{h,i}/a", "webdav://u@{h,i}/a"),
             ("{http://h/?pwd=p,http://h/?pwd=q&a}", "{http://h/?pwd=,http://h/?pwd=&a}"),
             ("a/{b:c@d,e}", "a/{b:c@d,e}"),
+            (
+                "https://b.s3.amazonaws.com/k?X-Amz-Credential=A%2F1&X-Amz-Date=2&x-amz-signature=f0",
+                "https://b.s3.amazonaws.com/k?X-Amz-Credential=&X-Amz-Date=2&x-amz-signature=",
+            ),
+            ("https://h/k?X-Amz-Security-Token=a=&b=c", "https://h/k?X-Amz-Security-Token=&b=c"),
+            ("https://a.net/c/b?sv=1&sig=a%3D&se=2", "https://a.net/c/b?sv=1&sig=&se=2"),
+            ("http://h/a?access_token=x@y#token=z", "http://h/a?access_token="),
+            ("http://u:p@h/a?b=c&access_token=x@y", "http://u@…"),
+            ("https://h/a?design=b&orig=c", "https://h/a?design=b&orig=c"),
+            ("s3://b/token=a/sig=b/c", "s3://b/token=a/sig=b/c"),
+            ("{http://h/?sig=p,http://h/?sig=q&a}", "{http://h/?sig=,http://h/?sig=&a}"),
         ] {
             let redacted = Name::from(name).redacted();
             assert_eq!(redacted, Name::from(shown), "{name}");

@@ -43,6 +43,7 @@ fn followed(attempt: redirect::Attempt<'_>) -> redirect::Action {
     attempt.follow()
 }
 
-fn shown(url: &Url) -> Name {
+/// A URL for people.
+pub(super) fn shown(url: &Url) -> Name {
     Name::from(url.as_str()).redacted()
 }

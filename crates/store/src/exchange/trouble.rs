@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::IDLE_MAX;
 use super::network::Private;
+use super::redirects::shown;
 use crate::{Error, Name, without_number};
 
 /// The error that a request without an answer stands for, or an answer that broke off.
@@ -76,7 +77,11 @@ fn is_nonsense(error: &reqwest::Error, reason: &str) -> bool {
 
 /// The innermost reason of an error of the client, which wraps it in what it was doing.
 pub(crate) fn said(error: &reqwest::Error) -> String {
-    causes(error).last().map_or_else(|| error.to_string(), without_number)
+    let own = || match error.url() {
+        Some(url) => error.to_string().replace(url.as_str(), &shown(url).to_string()),
+        None => error.to_string(),
+    };
+    causes(error).last().map_or_else(own, without_number)
 }
 
 /// What an error comes from, outermost first.

@@ -71,7 +71,7 @@ pub(super) fn failure(
         408 | 425 | 500..600 => Some(Error::Interrupted { name, reason }),
         // What can be followed has been.
         300..=399 => {
-            let to = text(headers, &LOCATION);
+            let to = text(headers, &LOCATION).map(|to| Name::from(to).redacted());
             let to = to.map(|to| format!(", and sends on to {to}, where it cannot be followed"));
             Some(Error::Refused { name, reason: reason + &to.unwrap_or_default() })
         }
