@@ -239,6 +239,14 @@ impl Wake for Waiting {
     }
 }
 
+/// Who is woken may be a list, of which nothing else is left, and so on.
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let wakers = std::mem::take(&mut *lock(&self.0));
+        with_stack(|| drop(wakers));
+    }
+}
+
 /// Calls what may call itself for each of the lists that a list is made of.
 pub(crate) fn with_stack<T>(call: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, call)
@@ -275,5 +283,22 @@ fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 impl std::fmt::Debug for Listing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Listing").field("known", &self.known().len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_that_wait_for_one_another_end_together_at_any_depth() {
+        const DEPTH: usize = 100_000;
+        let mut waits = Waker::noop().clone();
+        for _ in 0..DEPTH {
+            let list = Arc::<Waiting>::default();
+            list.add(&waits);
+            waits = Waker::from(list);
+        }
+        drop(waits);
     }
 }
