@@ -1,4 +1,5 @@
-//! Output that waits for its turn: in memory as far as there is room, then in a file.
+//! Output that waits for its turn: in memory as far as there is room, then in a file. Where there is
+//! none, either, its search waits.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -6,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::output::FileOutput;
+use super::output::{FileOutput, Output};
 use super::trouble::elsewhere;
 
 /// Bytes that come back from a file at a time.
@@ -40,6 +41,7 @@ impl Room {
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     room: &'a Room,
+    output: &'a Output,
     kept: Mutex<Kept>,
 }
 
@@ -48,19 +50,38 @@ struct Kept {
     bytes: Vec<u8>,
     /// An unlinked file, with what comes after them.
     spill: Option<File>,
+    /// Bytes of it: behind them may be what it had no room for.
+    spilled: u64,
+    /// Whether its turn has come: what is written is not kept any more.
+    has_turn: bool,
 }
 
 impl<'a> Held<'a> {
-    pub(super) fn new(room: &'a Room) -> Self {
-        Self { room, kept: Mutex::default() }
+    pub(super) fn new(room: &'a Room, output: &'a Output) -> Self {
+        Self { room, output, kept: Mutex::default() }
     }
 
-    /// Keeps the next piece.
+    /// Keeps the next piece. Without room for it, all is written when `turn` has come, which waits for
+    /// that and says whether it did.
     ///
     /// # Errors
-    /// Those of the file: no room there, either.
-    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Those of the file: no room there, either, and no turn; those of standard output.
+    pub(super) fn write(&self, bytes: &[u8], turn: &dyn Fn() -> bool) -> io::Result<()> {
         let kept = &mut *self.kept();
+        if kept.has_turn {
+            return self.output.write_more(bytes);
+        }
+        let Err(error) = self.keep(kept, bytes) else { return Ok(()) };
+        if !turn() {
+            return Err(error);
+        }
+        kept.has_turn = true;
+        let output = FileOutput::new(self.output);
+        self.leave_kept(kept, &output)?;
+        output.write(bytes)
+    }
+
+    fn keep(&self, kept: &mut Kept, bytes: &[u8]) -> io::Result<()> {
         if kept.spill.is_none() && self.room.take(bytes.len()) {
             kept.bytes.extend_from_slice(bytes);
             return Ok(());
@@ -72,18 +93,26 @@ impl<'a> Held<'a> {
                 none.insert(file.map_err(|error| self.of_spill(error))?)
             }
         };
-        spill.write_all(bytes).map_err(|error| self.of_spill(error))
+        spill.write_all(bytes).map_err(|error| self.of_spill(error))?;
+        kept.spilled += bytes.len() as u64;
+        Ok(())
     }
 
-    /// Writes it all, now that its turn has come.
+    /// Writes all that is kept, now that its turn has come.
     ///
     /// # Errors
     /// Those of the file and of standard output; a closed pipe among them.
-    pub(super) fn leave(&self, output: &FileOutput<'_>) -> io::Result<()> {
-        let kept = &mut *self.kept();
-        output.write(&kept.bytes)?;
-        let Some(spill) = &mut kept.spill else { return Ok(()) };
+    pub(super) fn leave(&self) -> io::Result<()> {
+        self.leave_kept(&mut self.kept(), &FileOutput::new(self.output))
+    }
+
+    fn leave_kept(&self, kept: &mut Kept, output: &FileOutput<'_>) -> io::Result<()> {
+        let bytes = std::mem::take(&mut kept.bytes);
+        self.room.give_back(bytes.len());
+        output.write(&bytes)?;
+        let Some(mut spill) = kept.spill.take() else { return Ok(()) };
         spill.rewind().map_err(|error| self.of_spill(error))?;
+        let mut spill = spill.take(kept.spilled);
         let mut block = vec![0; BLOCK_BYTES];
         loop {
             match spill.read(&mut block).map_err(|error| self.of_spill(error))? {
@@ -118,14 +147,16 @@ mod tests {
     #[test]
     fn what_finds_no_room_goes_to_a_file_and_room_comes_back() {
         let room = Room::new(10, std::env::temp_dir());
-        let (first, second) = (Held::new(&room), Held::new(&room));
-        first.write(b"12345").expect("kept");
-        second.write(b"1234567").expect("kept");
-        first.write(b"678").expect("kept");
+        let output = Output::new(None, None);
+        let (first, second) = (Held::new(&room, &output), Held::new(&room, &output));
+        let write = |held: &Held<'_>, bytes: &[u8]| held.write(bytes, &|| false).expect("kept");
+        write(&first, b"12345");
+        write(&second, b"1234567");
+        write(&first, b"678");
         assert!(first.kept().spill.is_none() && second.kept().spill.is_some());
         drop(first);
         assert_eq!(room.left.load(Ordering::Relaxed), 10);
-        second.write(b"89").expect("kept");
+        write(&second, b"89");
         assert_eq!(second.kept().bytes, b"", "what comes later stays behind it");
     }
 }

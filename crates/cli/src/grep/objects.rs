@@ -208,9 +208,10 @@ impl<'a> Search<'a> {
         let name = member.name().clone();
         // Whose turn it is prints what it finds at once.
         let printed = self.is_turn_of(number);
-        let held = Held::new(self.room);
+        let held = Held::new(self.room, self.run.output);
+        let turn = || self.comes_to_turn_of(number);
         let output =
-            if printed { FileOutput::new(self.run.output) } else { FileOutput::held(&held) };
+            if printed { FileOutput::new(self.run.output) } else { FileOutput::held(&held, &turn) };
         let searched = self.searched(worker, member, &output);
         let searched = searched.and_then(|outcome| output.write(worker.output()).map(|()| outcome));
         match searched {
@@ -266,6 +267,16 @@ impl<'a> Search<'a> {
         !self.is_unordered() && self.turn().next == number
     }
 
+    /// Waits for a turn, and says whether it came.
+    fn comes_to_turn_of(&self, number: u64) -> bool {
+        if self.is_unordered() {
+            return false;
+        }
+        let waits = |turn: &mut Turn<'_>| turn.next < number && turn.written.is_ok();
+        let turn = self.moved.wait_while(self.turn(), waits);
+        turn.unwrap_or_else(PoisonError::into_inner).written.is_ok()
+    }
+
     fn is_unordered(&self) -> bool {
         self.run.settings.asked.unordered
     }
@@ -295,7 +306,7 @@ impl<'a> Search<'a> {
 
     fn print(&self, turn: &mut Turn<'_>, done: &Done<'_>) {
         if let Some(found) = done.found.as_ref().filter(|_| turn.written.is_ok()) {
-            turn.written = found.leave(&FileOutput::new(self.run.output));
+            turn.written = found.leave();
             if turn.written.is_err() {
                 self.stop();
             }

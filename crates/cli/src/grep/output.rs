@@ -64,8 +64,8 @@ pub(super) struct FileOutput<'a> {
 
 enum Destination<'a> {
     Stdout(&'a Output),
-    /// Its turn has not come.
-    Held(&'a Held<'a>),
+    /// Its turn has not come; what waits for that says whether it did.
+    Held(&'a Held<'a>, &'a (dyn Fn() -> bool + Sync)),
     /// What the file was searched in may cease to be the file.
     Sound(&'a FileOutput<'a>, &'a (dyn Fn() -> bool + Sync)),
 }
@@ -76,8 +76,8 @@ impl<'a> FileOutput<'a> {
     }
 
     /// Output that waits for its turn.
-    pub(super) fn held(held: &'a Held<'a>) -> FileOutput<'a> {
-        FileOutput { to: Destination::Held(held), printed_bytes: AtomicU64::new(0) }
+    pub(super) fn held(held: &'a Held<'a>, turn: &'a (dyn Fn() -> bool + Sync)) -> FileOutput<'a> {
+        FileOutput { to: Destination::Held(held, turn), printed_bytes: AtomicU64::new(0) }
     }
 
     /// The same output, of which nothing leaves once what was searched `is_sound` no more.
@@ -93,7 +93,7 @@ impl<'a> FileOutput<'a> {
     pub(super) fn is_due(&self, gathered: usize) -> bool {
         let by_line = match self.to {
             Destination::Stdout(output) => output.by_line,
-            Destination::Held(_) => false,
+            Destination::Held(..) => false,
             Destination::Sound(through, _) => return through.is_due(gathered),
         };
         by_line || gathered >= BLOCK_BYTES
@@ -112,7 +112,7 @@ impl<'a> FileOutput<'a> {
                 output.write_file(bytes)?;
             }
             Destination::Stdout(output) => output.write_more(bytes)?,
-            Destination::Held(held) => held.write(bytes)?,
+            Destination::Held(held, turn) => held.write(bytes, turn)?,
             Destination::Sound(through, is_sound) if is_sound() => through.write(bytes)?,
             Destination::Sound(..) => return Err(io::Error::other("changed while being read")),
         }
