@@ -300,6 +300,7 @@ async fn redirects_are_followed_but_not_for_ever() {
     server.answer("/loop", Answer::redirect("/pool"));
     server.answer("/pool", Answer::redirect("/loop"));
     server.answer("/out", Answer::redirect("file:///etc/passwd"));
+    server.answer("/choice", Answer::status(300).header("Location", "/a?sig=SECRET"));
     for hop in 0..20 {
         server.answer(&format!("/{hop}"), Answer::redirect(&format!("/{}", hop + 1)));
     }
@@ -310,6 +311,7 @@ async fn redirects_are_followed_but_not_for_ever() {
         ("/loop", "in a circle"),
         ("/0", "more than 10 times"),
         ("/out", "sends on to file:///etc/passwd"),
+        ("/choice", "/a?sig=, where"),
     ] {
         let error = read(&named(&server.url(path)), ALL).await.unwrap_err();
         assert!(

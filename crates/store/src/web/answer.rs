@@ -6,6 +6,7 @@ use reqwest::StatusCode;
 use reqwest::header::{
     CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, LOCATION, TRANSFER_ENCODING,
 };
+use url::Url;
 
 use crate::exchange::{date, retry_after, text};
 use crate::{Clock, Entry, Error, Name, Version};
@@ -60,7 +61,7 @@ pub(super) fn failure(
     headers: &HeaderMap,
     clock: &Clock,
 ) -> Option<Error> {
-    let name = name.clone();
+    let (from, name) = (name.url(), name.clone());
     let reason = format!("the server answered {status}");
     match status.as_u16() {
         200 | 206 => None,
@@ -71,7 +72,9 @@ pub(super) fn failure(
         408 | 425 | 500..600 => Some(Error::Interrupted { name, reason }),
         // What can be followed has been.
         300..=399 => {
-            let to = text(headers, &LOCATION).map(|to| Name::from(to).redacted());
+            let to = text(headers, &LOCATION).zip(from);
+            let to = to.and_then(|(to, from)| Url::parse(from).ok()?.join(to).ok());
+            let to = to.map(|to| Name::from(to.as_str()).redacted());
             let to = to.map(|to| format!(", and sends on to {to}, where it cannot be followed"));
             Some(Error::Refused { name, reason: reason + &to.unwrap_or_default() })
         }
