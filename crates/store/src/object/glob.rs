@@ -54,11 +54,14 @@ pub(super) struct Page {
     pub(super) links: Vec<String>,
     /// What has no content to read: pipes, devices, sockets, and links to such.
     pub(super) others: Vec<Entry>,
+    /// What cannot be asked for, since its name is no text; of folders up to and with a slash.
+    pub(super) unnamed: Vec<String>,
 }
 
 impl Page {
     fn len(&self) -> usize {
-        self.entries.len() + self.folders.len() + self.links.len() + self.others.len()
+        let objects = self.entries.len() + self.others.len() + self.unnamed.len();
+        objects + self.folders.len() + self.links.len()
     }
 
     fn add(&mut self, other: Self) {
@@ -66,6 +69,7 @@ impl Page {
         self.folders.extend(other.folders);
         self.links.extend(other.links);
         self.others.extend(other.others);
+        self.unnamed.extend(other.unnamed);
     }
 }
 
@@ -178,6 +182,7 @@ enum Step {
 /// What a page has.
 enum Item {
     Name(Entry),
+    Unnamed(String),
     Folder(Task),
 }
 
@@ -305,6 +310,11 @@ impl Walk {
                     self.known += 1;
                     found.push_back(Ok(entry));
                 }
+                Item::Unnamed(key) => {
+                    self.known += 1;
+                    let reason = "its name is no UTF-8, as URLs are: name it by its path";
+                    found.push_back(Err(Error::refused(self.root.name(&key), reason)));
+                }
                 Item::Folder(task) => {
                     self.keep_none_back(&mut found);
                     let before = std::mem::take(&mut found);
@@ -343,11 +353,13 @@ impl Walk {
             let name = name.and_then(|name| name.strip_suffix('/'));
             part < components.len() && name.is_some_and(|name| component.matches(name.as_bytes()))
         };
+        let is_unnamed = |key: &String| is_on_the_way(key) || self.pattern.matches(key.as_bytes());
+        let unnamed = page.unnamed.into_iter().filter(is_unnamed).map(Item::Unnamed);
         // By `**` a link would be followed to what it lies in, without an end.
         let links = page.links.into_iter().filter(|_| !stays);
         let folders = page.folders.into_iter().chain(links).filter(is_on_the_way);
         let folders = folders.map(|folder| Item::Folder(Task { folder, part }));
-        let mut items: Vec<Item> = names.chain(folders).collect();
+        let mut items: Vec<Item> = names.chain(unnamed).chain(folders).collect();
         items.sort_by(|one, other| self.key(one).cmp(self.key(other)));
         items
     }
@@ -355,6 +367,7 @@ impl Walk {
     fn key<'a>(&self, item: &'a Item) -> &'a str {
         match item {
             Item::Name(entry) => self.root.key(&entry.name),
+            Item::Unnamed(key) => key,
             Item::Folder(task) => &task.folder,
         }
     }

@@ -17,6 +17,7 @@
 
 mod cloud;
 mod error;
+mod folder;
 mod glob;
 mod place;
 mod remote;

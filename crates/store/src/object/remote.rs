@@ -15,6 +15,7 @@ use opendal::{EntryMode, HttpTransporter, Lister, Metadata, OperationContext, Op
 use sled::Device;
 
 use super::error::{from_opendal, is_broken_session};
+use super::folder;
 use super::glob::{self, Folders, Page, Pages};
 use super::place::Root;
 use super::s3::Environment;
@@ -122,6 +123,9 @@ impl Folders for Remote {
     fn pages(&self, prefix: &str, deep: bool) -> Pages {
         let store = Arc::clone(&self.0);
         let prefix = prefix.to_owned();
+        if store.service.kind == Kind::Local {
+            return folder::pages(store.root.clone(), prefix, store.answer_max);
+        }
         async move { store.listing(prefix, deep).await }.try_flatten_stream().boxed()
     }
 
