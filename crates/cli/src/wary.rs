@@ -13,17 +13,17 @@ pub(crate) struct Wary<'a, T: Send + 'static> {
 }
 
 impl<'a, T: Send + 'static> Wary<'a, T> {
-    /// What `open` makes of the file at `path`.
+    /// What `open` makes of the file at `path`, in bounded time.
     ///
     /// # Errors
-    /// Those of `open`; that the mount does not answer.
+    /// Those of `open`; that the mount, or the file, does not answer.
     pub(crate) fn open(
         local: &'a Local,
         path: &'a Path,
         open: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<Self> {
         let at = local.reached(path).map_err(told)?;
-        let what = while_answered(&at, open)??;
+        let what = at.bounded(open).map_err(told)??;
         Ok(Self { at, what: Some(what) })
     }
 

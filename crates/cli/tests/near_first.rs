@@ -237,6 +237,31 @@ fn a_run_ends_though_a_thread_of_it_cannot() {
 }
 
 #[test]
+fn a_small_file_that_does_not_answer_takes_nothing_from_the_others_of_its_mount() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let dead = slow.create("dead", "needle\n");
+    let alive = slow.create("later/alive", "needle\n");
+    let state = Dir::new();
+    let count = ["grep", "-j1", "-c", "needle"];
+    for (args, paths, code) in [
+        (&["wc", "-l"][..], &[dead.as_path(), &alive][..], 1),
+        (&count, &[dead.as_path(), &alive], 2),
+        (&count, &[slow.path()], 2),
+        (&["grep", "--pre=cat", "-c", "needle"], &[slow.path()], 2),
+    ] {
+        evict(&dead);
+        slow.mount().set_rules(vec!["dead: stall=1:forever".parse().expect("a rule")]);
+        let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
+        let cmd = program.cmd(args).env("NEARFIRST_STATE", state.path());
+        let output = paths.iter().fold(cmd.arg("--wait-max").arg("0.2"), Cmd::arg).run();
+        output.ends_with(code).complains("dead: no answer for 0.2 s");
+        assert!(output.text().contains("alive"), "{args:?}: {}", output.text());
+        slow.mount().set_rules(Vec::new());
+    }
+}
+
+#[test]
 fn a_program_that_reads_from_a_dead_mount_is_not_waited_for() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow =

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Costs, Lingering};
+use store::{Costs, Lingering, no_answer};
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, mpsc};
 
@@ -248,11 +248,6 @@ impl<T> Answer<T> {
     pub(crate) fn wait(&self) -> io::Result<T> {
         wait_for(&self.answers, self.limit).unwrap_or_else(|_| Err(no_answer(self.limit)))
     }
-}
-
-fn no_answer(within: Duration) -> io::Error {
-    let reason = format!("no answer for {} s; its mount may be unreachable", within.as_secs_f32());
-    io::Error::new(io::ErrorKind::TimedOut, reason)
 }
 
 /// Waits in steps, of which a process that was stopped meanwhile, as by

@@ -153,11 +153,11 @@ impl<'s> Worker<'s> {
             return self.read(path, nul, stream, &mut io::stdin().lock()).map(Searched::Done);
         }
         if let Some(program) = settings.preprocessor(path) {
-            self.is_here(path)?;
+            self.is_here(haystack)?;
             return self.read_program(path, path, nul, stream, program).map(Searched::Done);
         }
         if let Some(builder) = self.decompressor(path) {
-            self.is_here(path)?;
+            self.is_here(haystack)?;
             let whole = path.to_owned();
             let begin = move || Ok(builder.build(whole)?);
             let mut reader = Patient::open(settings.local(), path, begin)?;
@@ -330,7 +330,7 @@ impl<'s> Worker<'s> {
                 read_whole(&file, size, &mut buffer)?;
                 Ok(Some(Met::Read(buffer, metadata)))
             };
-            let met = settings.local().while_answered(path, meet);
+            let met = settings.local().reached(path).and_then(|at| at.bounded(meet));
             let Some(met) = met.map_err(|dead| failed(&dead))?? else {
                 // It may lie elsewhere than its name.
                 settings.costs().is_here(path).map_err(|error| failed(&error))?;
@@ -344,13 +344,20 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// That a program which is to read a file recalls nothing.
-    fn is_here(&self, path: &Path) -> io::Result<()> {
-        let of = path.to_owned();
-        let met = self.settings.local().while_answered(path, move || std::fs::metadata(of));
+    /// That a program which is to read a file recalls nothing, and is not kept from its first bytes for ever.
+    fn is_here(&self, haystack: &Haystack) -> io::Result<()> {
+        let (settings, path) = (self.settings, haystack.path());
+        let (of, local) = (path.to_owned(), settings.local());
+        let at = local.reached(path).map_err(|error| failed(&error))?;
+        let met = at.bounded(move || std::fs::metadata(of));
         let metadata = met.map_err(|dead| failed(&dead))??;
         if may_be_stub(&metadata) {
-            self.settings.costs().is_here(path).map_err(|error| failed(&error))?;
+            settings.costs().is_here(path).map_err(|error| failed(&error))?;
+        }
+        if metadata.is_file() && settings.may_stall(haystack) {
+            let of = path.to_owned();
+            // What else is wrong with it, the program meets, too.
+            drop(at.bounded(move || File::open(of)?.read(&mut [0])).map_err(|dead| failed(&dead))?);
         }
         Ok(())
     }

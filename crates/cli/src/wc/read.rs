@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
             }
         }
         let mut summary = Summary::empty(self.task.encoding);
-        let error = self.read(file, &mut summary, buffer).err();
+        let error = self.read_through(file, regular.is_some(), &mut summary, buffer).err();
         let mut counts = summary.counts();
         self.reading.lock().unwrap_or_else(PoisonError::into_inner).read_through += counts.bytes;
         counts.bytes += known;
@@ -152,6 +152,21 @@ impl<'a> Reader<'a> {
             Err(error) => Some(error.reason()),
         };
         Counted { counts: pieces.join().counts(), error }
+    }
+
+    fn read_through(
+        &self,
+        file: &File,
+        is_regular: bool,
+        all: &mut Summary,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let costs = self.task.costs;
+        let status = is_regular.then(|| costs.local().status(&file));
+        if status.is_some_and(|status| status.is_ok_and(|status| status.backing.may_stall())) {
+            return self.read(fetch::bounded(file.try_clone()?, costs)?, all, buffer);
+        }
+        self.read(file, all, buffer)
     }
 
     fn read(&self, mut file: impl Read, all: &mut Summary, buffer: &mut Vec<u8>) -> io::Result<()> {

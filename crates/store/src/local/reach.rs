@@ -252,6 +252,26 @@ impl Reached<'_> {
         &self,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
+        self.until(Duration::MAX, call)
+    }
+
+    /// As [`Reached::while_answered`], of a call that is given up after [`Local::wait_max`] also where its
+    /// mount answers: then nothing is held against the mount, and its other files.
+    ///
+    /// # Errors
+    /// As [`Reached::while_answered`]; [`Error::Io`], timed out, where the mount answers.
+    pub fn bounded<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.until(self.local.wait_max, call)
+    }
+
+    fn until<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
         let (local, mount) = (self.local, self.mount.as_ref());
         if mount.is_some_and(|mount| !mount.backing.may_stall()) {
             return Ok(call());
@@ -265,8 +285,10 @@ impl Reached<'_> {
         };
         let failed = |source: io::Error| Error::io(self.path, source);
         let answer = bounded::begun(call).map_err(failed)?;
+        let step = local.wait_max.min(ASKED_EVERY);
+        let mut waited = Duration::ZERO;
         loop {
-            match answer.recv_timeout(local.wait_max.min(ASKED_EVERY)) {
+            match answer.recv_timeout(step) {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Disconnected) => return Err(local.stalled(self.path, mount)),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -275,12 +297,18 @@ impl Reached<'_> {
             // all that was written to them is on its way.
             let root = self.asked.clone();
             let asked = bounded::within(local.wait_max, move || sysfs::statvfs(&root));
-            if asked.map_err(failed)?.is_some() {
+            let is_alive = asked.map_err(failed)?.is_some();
+            // The time that it was stopped, as by Ctrl-Z, is not the mount's.
+            waited += step;
+            if is_alive && waited < limit {
                 continue;
             }
             // It may have come meanwhile.
             return answer.try_recv().map_err(|_| {
                 let_go(answer);
+                if is_alive {
+                    return failed(no_answer(limit));
+                }
                 local.canaries.note(id, false, &local.clock);
                 local.stalled(self.path, mount)
             });
@@ -295,6 +323,12 @@ impl Reached<'_> {
     pub fn answers(&self) -> Result<(), Error> {
         self.local.asked(self.path, &self.asked, self.mount.as_ref()).map(drop)
     }
+}
+
+/// That a file did not answer, of whose mount nothing is known.
+pub fn no_answer(within: Duration) -> io::Error {
+    let reason = format!("no answer for {} s; its mount may be unreachable", within.as_secs_f32());
+    io::Error::new(io::ErrorKind::TimedOut, reason)
 }
 
 /// Lets go of what may be a file of a mount that does not answer, and could take for ever to close.
