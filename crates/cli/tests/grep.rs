@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -588,6 +588,21 @@ fn stats_say_what_was_near() {
     assert!(stdout.contains(&format!("\n{} bytes searched\n", POEM.len())), "{stdout}");
     assert!(stderr.contains(" bytes in memory, "), "{stderr}");
     assert!(stderr.contains("saved: reading "), "{stderr}");
+}
+
+#[test]
+fn stats_count_no_hole_as_saved() {
+    let folder = Folder::new();
+    let path = folder.0.path().join("holes");
+    // Holes that are passed over, and small ones that are read.
+    sparse(&path, 512 << 10, &["fog\n"; 4]);
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(200 << 20).unwrap();
+    let (_, stderr) = folder.grep(&["--stats", "-c", "fog", "holes"]);
+    let (_, saved) = stderr.split_once("saved: reading ").unwrap();
+    let (bytes, _) = saved.split_once(" bytes").unwrap();
+    let allocated = file.metadata().unwrap().blocks() * 512;
+    assert!(bytes.parse::<u64>().unwrap() <= allocated, "{allocated}: {stderr}");
 }
 
 #[test]

@@ -41,5 +41,5 @@ mod view;
 
 pub use apart::bounded;
 pub use error::Error;
-pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, scan};
+pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, saved, scan};
 pub use view::{view, view_by_parts};

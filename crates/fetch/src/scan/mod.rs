@@ -223,8 +223,8 @@ where
         far.finish_stream();
         state.waited = far.waited();
     }
-    let saved_bytes = saved(&entry, state.near_bytes - state.hole_bytes);
-    let saved_s = options.estimates.then(|| reading_s(source, &entry, saved_bytes)).flatten();
+    let near = state.near_bytes - state.hole_bytes;
+    let (saved_bytes, saved_s) = saved(source, &entry, near, options.estimates);
     match state.failed {
         Some(error) => Err(error),
         None => Ok(ScanReport {
@@ -253,8 +253,20 @@ fn is_worth_fetching_ahead(near: u64, told: &DeliveryTime) -> bool {
     near as f64 / COMPUTED_PER_S >= AHEAD_GAIN_MIN * told.p50
 }
 
-/// Of `near` bytes those that lie on a device, too.
-fn saved(entry: &Status, near: u64) -> u64 {
+/// Of so many bytes of a file that are in memory and in no large hole: how many did not have to be
+/// read from its device, as they lie on one, and, with `estimates`, the seconds that was estimated to
+/// take, median; `None`: unknown.
+pub fn saved(
+    source: &Source<'_>,
+    entry: &Status,
+    near: u64,
+    estimates: bool,
+) -> (u64, Option<f64>) {
+    let bytes = saved_bytes(entry, near);
+    (bytes, estimates.then(|| reading_s(source, entry, bytes)).flatten())
+}
+
+fn saved_bytes(entry: &Status, near: u64) -> u64 {
     match entry.backing {
         Backing::Memory | Backing::Pseudo => 0,
         // Small holes are near, but on no device.

@@ -276,10 +276,10 @@ fn what_was_near_saved_what_its_device_would_have_taken() {
     let near = (1 << 20) + (8 << 20);
     // Whatever the tables of this machine say of its disk.
     entry.device = sled::Device::new("disk:unknown");
-    assert_eq!(saved(&entry, near), entry.allocated, "holes are on no device");
+    assert_eq!(saved_bytes(&entry, near), entry.allocated, "holes are on no device");
     assert_eq!(reading_s(&source, &entry, entry.allocated), None);
     costs.fill(&entry.device, 2.0, f64::from(1 << 20));
-    assert_eq!(saved(&entry, 1 << 20), 1 << 20);
+    assert_eq!(saved_bytes(&entry, 1 << 20), 1 << 20);
     let seconds = reading_s(&source, &entry, 1 << 20);
     assert!(seconds.is_some_and(|seconds| (seconds - 3.0).abs() < 0.1), "{seconds:?}");
     assert_eq!(reading_s(&source, &entry, 0), Some(0.0));

@@ -113,7 +113,10 @@ impl Run<'_> {
         let merge = Mutex::new(merge);
         let start = settings.clock.now();
         let report = match &sparse {
-            Some(sparse) => Self::pass_over(&source, sparse, &method, bench(), &merge)?,
+            Some(sparse) => {
+                Self::pass_over(&source, sparse, &method, bench(), &merge)?;
+                sparse.report(settings.says_reading)
+            }
             None => self.scan(&source, &method, &bench, &merge)?,
         };
         let merge = merge.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -232,7 +235,7 @@ impl Run<'_> {
         method: &Method<'_>,
         mut bench: Bench<M>,
         merge: &Mutex<Merge<'_, M>>,
-    ) -> io::Result<ScanReport> {
+    ) -> io::Result<()> {
         // Of a file that is left at its first NUL byte, no line with a hole is printed.
         let prints_holes = method.format.kind.shows_lines() && method.nul != Nul::Leave;
         sparse.lines(method.separator, |stretch| {
@@ -265,15 +268,6 @@ impl Run<'_> {
                 Rest::Before(offset) => next < offset,
                 Rest::None => false,
             })
-        })?;
-        let (near_bytes, hole_bytes) = (sparse.near_bytes, sparse.hole_bytes());
-        Ok(ScanReport {
-            size: sparse.size(),
-            near_bytes,
-            hole_bytes,
-            far_bytes: sparse.size() - near_bytes,
-            saved_bytes: near_bytes - hole_bytes,
-            ..ScanReport::default()
         })
     }
 

@@ -13,8 +13,8 @@ use std::slice;
 
 use grep::matcher::Matcher;
 use grep::searcher::Searcher;
-use nearfirst::fetch::Source;
-use nearfirst::{Backing, Place};
+use nearfirst::fetch::{self, ScanReport, Source};
+use nearfirst::{Backing, Place, Status};
 
 use super::super::print::{Kind, Nul};
 use super::part::{BINARY_HEAD_BYTES, Method, seen};
@@ -38,12 +38,12 @@ const SHORT_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Sparse<'a> {
     source: Source<'a>,
-    size: u64,
+    status: Status,
     holes: Vec<Range<u64>>,
     /// Lines are handed over together with all others of the block in which they end.
     block_bytes: u64,
     /// Bytes in memory, holes included.
-    pub(super) near_bytes: u64,
+    near_bytes: u64,
 }
 
 /// A part of the file.
@@ -111,12 +111,12 @@ impl<'a> Sparse<'a> {
         let near_bytes = near.map(|sled| sled.length).sum::<u64>().clamp(bytes, status.size);
         // Of a binary file that is left, nothing is printed of the block that shows it.
         let block_bytes = if method.nul == Nul::Leave { BINARY_HEAD_BYTES as u64 } else { 1 };
-        Ok(Some(Self { source, size: status.size, holes, block_bytes, near_bytes }))
+        Ok(Some(Self { source, status, holes, block_bytes, near_bytes }))
     }
 
     /// Bytes of the file.
     pub(super) fn size(&self) -> u64 {
-        self.size
+        self.status.size
     }
 
     /// Its holes, in file order.
@@ -125,8 +125,24 @@ impl<'a> Sparse<'a> {
     }
 
     /// Bytes of its holes.
-    pub(super) fn hole_bytes(&self) -> u64 {
+    fn hole_bytes(&self) -> u64 {
         self.holes.iter().map(|hole| hole.end - hole.start).sum()
+    }
+
+    /// How its bytes came, once they are all searched.
+    pub(super) fn report(&self, estimates: bool) -> ScanReport {
+        let (size, near_bytes, hole_bytes) = (self.size(), self.near_bytes, self.hole_bytes());
+        let near = near_bytes - hole_bytes;
+        let (saved_bytes, saved_s) = fetch::saved(&self.source, &self.status, near, estimates);
+        ScanReport {
+            size,
+            near_bytes,
+            hole_bytes,
+            far_bytes: size - near_bytes,
+            saved_bytes,
+            saved_s,
+            ..ScanReport::default()
+        }
     }
 
     /// Hands the file's lines to `take`, in order, until it says `false`.
@@ -157,7 +173,7 @@ struct Pass<'a, F> {
 
 impl<F: FnMut(Stretch<'_>) -> io::Result<bool>> Pass<'_, F> {
     fn lines(&mut self) -> io::Result<()> {
-        let size = self.sparse.size;
+        let size = self.sparse.size();
         let mut start = 0;
         while start < size {
             let data_end = self.data_end();
@@ -177,7 +193,7 @@ impl<F: FnMut(Stretch<'_>) -> io::Result<bool>> Pass<'_, F> {
 
     /// Where the next hole begins, or the file ends.
     fn data_end(&mut self) -> u64 {
-        self.holes.peek().map_or(self.sparse.size, |hole| hole.start)
+        self.holes.peek().map_or(self.sparse.size(), |hole| hole.start)
     }
 
     /// Where whole lines end that begin where `data` does: as many as one read shows, or the first.
@@ -339,7 +355,8 @@ mod tests {
         file.set_len(at).expect("made long");
         let costs = nearfirst::Costs::load();
         let source = Source { file: &file, path: "x".as_ref(), costs: &costs };
-        let sparse = Sparse { source, size: at, holes, block_bytes: 1, near_bytes: 0 };
+        let status = costs.local().status(&file).expect("it is open");
+        let sparse = Sparse { source, status, holes, block_bytes: 1, near_bytes: 0 };
         let mut found = Vec::new();
         sparse
             .lines(separator, |stretch| {
