@@ -5,6 +5,8 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use testkit::{Facility, skip_unless};
+
 struct Said {
     code: Option<i32>,
     stdout: String,
@@ -225,7 +227,7 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     for completions in ["nearfirst.bash", "_nearfirst", "nearfirst.fish"] {
         assert!(page(completions).contains("calibrate"), "{completions}");
         assert!(!page(completions).contains("generate"), "{completions}");
-        for word in ["-newerXY", "-mindepth", "-not -a -and -o -or", "trees --json"] {
+        for word in ["-newerXY", "-mindepth", "-not -a -and -o -or", "2>/dev/null"] {
             assert!(page(completions).contains(word), "{completions}: {word}");
         }
         for refused in ["debug", "recursive"] {
@@ -238,6 +240,27 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     assert_eq!(zsh.matches(":_nearfirst_programs' \\\n").count(), 2);
     let operand = |line: &&str| line.contains(" -- ") && line.ends_with(":_default' \\");
     assert_eq!(zsh.lines().find(operand), None, "operands are files");
+}
+
+#[test]
+fn fish_completes_commands_and_the_programs_of_the_patterns_that_are_asked_about() {
+    skip_unless!(Facility::Tool("fish"));
+    let folder = tempfile::tempdir().unwrap();
+    let told = run(&["nearfirst", "generate", folder.path().to_str().unwrap()]);
+    assert_eq!((told.code, &*told.stderr), (Some(0), ""));
+    let ours = "function nearfirst; echo '{\"program\":{\"text\":\"of'(count $argv)'\"}}'; end";
+    let completed = |line: &str| {
+        let script = format!("source nearfirst.fish; {ours}; complete -C '{line}'");
+        let mut fish = Command::new("fish");
+        let output = fish.env("HOME", folder.path()).current_dir(&folder).args(["-Nc", &script]);
+        String::from_utf8(output.output().unwrap().stdout).unwrap()
+    };
+    for line in ["run -- prin", "each a b -- prin"] {
+        assert!(completed(&format!("nearfirst {line}")).contains("printf"), "{line}");
+    }
+    assert!(completed("nearfirst trees show ").contains("of2\n"));
+    assert!(completed("nearfirst trees show --service ").contains("of3\n"));
+    assert!(!completed("nearfirst trees show --state folder ").contains("of"));
 }
 
 #[test]

@@ -39,12 +39,18 @@ _nearfirst_and_more() {
     trees)
         [[ $cur != -* && " ${COMP_WORDS[*]:2:COMP_CWORD-2} " == *\ @(show|forget)\ * ]] || return 0
         [[ $3 != --svg && $3 != --state ]] || return 0
+        # Of the patterns that are asked about, but those in a folder that is named.
+        case " ${COMP_WORDS[*]} " in
+        *\ --state[\ =]*) return 0 ;;
+        *\ --service\ *) given=(--service) ;;
+        *) given=() ;;
+        esac
         # As they stand: a name may hold what the shell would run.
         while IFS= read -r name; do
             if [[ $name == "$cur"* || ${name##*/} == "$cur"* ]]; then
                 COMPREPLY+=("$(printf %q "$name")")
             fi
-        done < <("$1" trees --json 2>/dev/null | sed -n 's/.*"program":{"text":"\([^"\\]*\)"}.*/\1/p')
+        done < <("$1" trees "${given[@]}" --json 2>/dev/null | sed -n 's/.*"program":{"text":"\([^"\\]*\)"}.*/\1/p')
         ;;
     esac
 }

@@ -8,8 +8,11 @@ _nearfirst_find() {
 }
 
 _nearfirst_programs() {
-    local -a programs
-    programs=(${(f)"$(nearfirst trees --json 2>/dev/null | sed -n 's/.*"program":{"text":"\([^"\\]*\)"}.*/\1/p')"})
+    local -a programs where
+    # Of the patterns that are asked about, but those in a folder that is named.
+    ((${words[(I)--state*]})) && return 1
+    ((${words[(I)--service]})) && where=(--service)
+    programs=(${(f)"$(nearfirst trees $where --json 2>/dev/null | sed -n 's/.*"program":{"text":"\([^"\\]*\)"}.*/\1/p')"})
     compadd -M 'l:|=* r:|=*' -a programs
 }
 
