@@ -239,6 +239,12 @@ fn an_order_that_was_written_down_is_not_lost_by_a_run_that_comes_to_nothing() {
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(2), said));
         assert_eq!(kept(), "b.txt\0a.txt\0");
     }
+    let mut command = ground.command(&["cat", "--record-order=taken", "-"]);
+    command.stdin(fs::File::open(ground.path().join("taken")).unwrap());
+    let output = command.output().unwrap();
+    let said = "nearfirst cat: --record-order taken: names are read from this file\n";
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(2), said));
+    assert_eq!(kept(), "b.txt\0a.txt\0");
 }
 
 #[test]

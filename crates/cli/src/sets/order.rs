@@ -1,7 +1,8 @@
 //! In what order members come: as flags ask for it, and where it is written down.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -123,18 +124,20 @@ impl Record {
     fn open(path: &Path, local: &Local, specs: &[Spec]) -> io::Result<Self> {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
         let metadata = file.metadata()?;
-        let lists = specs.iter().filter_map(|spec| match spec {
-            Spec::ListFile(ListSource::Object(list)) => list.path(),
-            _ => None,
+        let is_list =
+            |list: &Metadata| (list.dev(), list.ino()) == (metadata.dev(), metadata.ino());
+        let is_read = specs.iter().any(|spec| match spec {
+            Spec::ListFile(ListSource::Object(list)) => list.path().is_some_and(|list| {
+                let of = list.to_owned();
+                let list = local.while_answered(list, move || fs::metadata(of));
+                // What is wrong with a list is told when it is read.
+                matches!(list, Ok(Ok(list)) if is_list(&list))
+            }),
+            Spec::ListFile(ListSource::Stdin) => stdin().is_ok_and(|list| is_list(&list)),
+            _ => false,
         });
-        for list in lists {
-            let of = list.to_owned();
-            let list = local.while_answered(list, move || fs::metadata(of));
-            // What is wrong with a list is told when it is read.
-            let Ok(Ok(list)) = list else { continue };
-            if (list.dev(), list.ino()) == (metadata.dev(), metadata.ino()) {
-                return Err(io::Error::other("names are read from this file"));
-            }
+        if metadata.is_file() && is_read {
+            return Err(io::Error::other("names are read from this file"));
         }
         Ok(Self { path: path.to_owned(), file, is_old: metadata.is_file() })
     }
@@ -157,6 +160,11 @@ impl OrderRecord {
         let Some(record) = &mut self.0 else { return Ok(()) };
         record.write(name).map_err(|error| not_recorded(&record.path, &error))
     }
+}
+
+/// What standard input is.
+fn stdin() -> io::Result<Metadata> {
+    File::from(io::stdin().as_fd().try_clone_to_owned()?).metadata()
 }
 
 fn not_recorded(path: &Path, error: &io::Error) -> anyhow::Error {
