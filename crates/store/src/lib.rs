@@ -31,6 +31,7 @@ mod local;
 mod name;
 #[cfg(feature = "object")]
 mod object;
+mod open_folder;
 mod own_folder;
 mod patience;
 mod pattern;
@@ -62,6 +63,7 @@ pub use local::{
     resident_ranges, was_evicted,
 };
 pub use name::Name;
+pub use open_folder::open_folder;
 pub use own_folder::own_folder;
 pub use patience::patiently;
 pub use pattern::Pattern;

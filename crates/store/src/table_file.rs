@@ -3,13 +3,14 @@
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sled::{Device, DeviceTable, TableError};
 
-use crate::{Clock, Error, Local, Name, own_folder};
+use crate::{Clock, Error, Local, Name, open_folder, own_folder};
 
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
@@ -130,8 +131,9 @@ fn silence(error: &Error) -> io::Error {
 }
 
 fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(folder)?;
+    let held = made(path.parent().unwrap_or(Path::new("/")))?;
+    let folder = within(&held);
+    let path = &folder.join(path.file_name().unwrap_or_default());
     let _lock = locked(&folder.join("devices.lock"))?;
     let mut merged = read(path).unwrap_or_default();
     merged.merge(table);
@@ -149,6 +151,27 @@ fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
         drop(fs::remove_file(&part));
     }
     done
+}
+
+/// Opens a folder; makes it, and those that it lies in, where there is none.
+fn made(folder: &Path) -> io::Result<OwnedFd> {
+    let missing = match open_folder(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+        opened => return opened,
+    };
+    let (Some(around), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return Err(missing);
+    };
+    match fs::create_dir(within(&made(around)?).join(name)) {
+        // Another may have been faster.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => open_folder(folder),
+    }
+}
+
+/// The path of a folder that is held, which leads nowhere else meanwhile.
+fn within(held: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()))
 }
 
 /// The lock of a table's folder, waited for a while: who stopped, or a user who only looks, may keep
@@ -169,8 +192,7 @@ fn locked(path: &Path) -> io::Result<File> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    let kept = format!("another process keeps {} locked", path.display());
-    Err(io::Error::new(io::ErrorKind::TimedOut, kept))
+    Err(io::Error::new(io::ErrorKind::TimedOut, "another process keeps its devices.lock locked"))
 }
 
 fn read(path: &Path) -> Result<DeviceTable, Warning> {
@@ -189,10 +211,18 @@ fn read(path: &Path) -> Result<DeviceTable, Warning> {
     // What is not text is not TOML: let the parser say so.
     let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
     table.map(|table| without_secrets(table.known_by(Clock::real().unix_s()))).map_err(|source| {
-        let aside = free_name(path);
-        let kept_as = fs::rename(path, &aside).is_ok().then_some(aside);
+        let kept_as = set_aside(path).ok();
         Warning::SetAside { path: path.to_owned(), kept_as, source: Box::new(source) }
     })
+}
+
+/// Gives a broken table another name, which is returned.
+fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let held = open_folder(path.parent().unwrap_or(Path::new("/")))?;
+    let name = |path: &Path| within(&held).join(path.file_name().unwrap_or_default());
+    let aside = free_name(path);
+    fs::rename(name(path), name(&aside))?;
+    Ok(aside)
 }
 
 /// Where a broken table is kept: what was set aside before is not lost, if it was not often.
@@ -332,6 +362,23 @@ mod tests {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, files.own(), mode).expect("made");
         assert!(files.load(&Local::default()).1[0].to_string().contains("not a regular file"));
+    }
+
+    #[test]
+    fn root_writes_no_table_behind_a_link_of_another_user() {
+        skip_unless!(Facility::Root);
+        let (folder, local) = (tempfile::tempdir().expect("a folder"), Local::default());
+        let (link, target) = (folder.path().join("link"), folder.path().join("target"));
+        fs::create_dir(&target).expect("made");
+        std::os::unix::fs::symlink(&target, &link).expect("a link");
+        std::os::unix::fs::lchown(&link, Some(65534), None).expect("given away");
+        let files = TableFiles { system: link.join("state/devices.toml"), user: None };
+        let error = files.save(&DeviceTable::default(), &local).expect_err("refused");
+        assert!(error.to_string().contains("a link that others could change"), "{error}");
+        assert!(fs::read_dir(&target).expect("there").next().is_none(), "nothing is written");
+        std::os::unix::fs::lchown(&link, Some(0), None).expect("taken back");
+        files.save(&DeviceTable::default(), &local).expect("root's own link is followed");
+        assert!(target.join("state/devices.toml").exists());
     }
 
     #[test]

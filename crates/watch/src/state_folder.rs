@@ -9,17 +9,15 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{self as sysfs, AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{self as sysfs, AtFlags, Dir, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 /// A folder, without a right to list it.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// A file that is the user's alone.
 const PRIVATE: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Links that are followed in one path, as the kernel has it.
-const LINKS_MAX: usize = 40;
 
 /// Such a folder.
 #[derive(Debug)]
@@ -34,10 +32,7 @@ impl StateFolder {
     /// The system's; [`io::ErrorKind::PermissionDenied`] for root, where a link leads to it that others
     /// could change.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // Who is not root gains nothing for the owner of a link that it could not have by itself.
-        let descriptor =
-            if is_root() { walk(path)? } else { sysfs::open(path, FOLDER, Mode::empty())? };
-        Ok(Self { descriptor })
+        Ok(Self { descriptor: store::open_folder(path)? })
     }
 
     /// Opens a folder; makes it, private, and those that it lies in, where there is none. Each is whose
@@ -167,60 +162,4 @@ impl StateFolder {
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
-}
-
-/// Opens a folder as root; of links, only those that nobody else could have put on the way are followed.
-fn walk(path: &Path) -> io::Result<OwnedFd> {
-    let begin = |path: &Path| {
-        let begin = if path.is_absolute() { "/" } else { "." };
-        sysfs::open(begin, FOLDER, Mode::empty())
-    };
-    if path.as_os_str().is_empty() {
-        return Err(Errno::NOENT.into());
-    }
-    let mut at = begin(path)?;
-    let mut rest = names_from_last(path);
-    let mut links = 0;
-    while let Some(name) = rest.pop() {
-        match sysfs::openat(&at, &name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(next) => at = next,
-            Err(Errno::NOTDIR | Errno::LOOP) if links < LINKS_MAX => {
-                links += 1;
-                let leads_to = roots_link(&at, &name)?;
-                if leads_to.is_absolute() {
-                    at = begin(&leads_to)?;
-                }
-                rest.extend(names_from_last(&leads_to));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(at)
-}
-
-fn names_from_last(path: &Path) -> Vec<OsString> {
-    let is_name =
-        |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
-    path.components().rev().filter(is_name).map(|part| part.as_os_str().to_owned()).collect()
-}
-
-/// Where a link leads that is root's, in a folder that nobody but root can write.
-fn roots_link(folder: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let link = sysfs::openat(folder, name, flags, Mode::empty())?;
-    let (of_link, of_folder) = (sysfs::fstat(&link)?, sysfs::fstat(folder)?);
-    if !FileType::from_raw_mode(of_link.st_mode).is_symlink() {
-        return Err(Errno::NOTDIR.into());
-    }
-    // Who can write the folder can bring a link of root's there.
-    let is_shared = Mode::from_raw_mode(of_folder.st_mode).intersects(Mode::WGRP | Mode::WOTH);
-    if of_link.st_uid != 0 || of_folder.st_uid != 0 || is_shared {
-        let text = format!(
-            "its folder lies behind `{}`, a link that others could change, which root does not follow",
-            name.display()
-        );
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
-    }
-    let leads_to = sysfs::readlinkat(&link, "", Vec::new())?;
-    Ok(OsString::from_vec(leads_to.into_bytes()).into())
 }
