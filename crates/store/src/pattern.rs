@@ -59,6 +59,10 @@ pub(crate) enum Component {
         /// Whether the pattern begins with a dot itself.
         dot: bool,
         /// What stands before the first wildcard.
+        #[cfg_attr(
+            not(feature = "object"),
+            expect(dead_code, reason = "buckets are listed by it")
+        )]
         head: Vec<u8>,
     },
     /// Any folders, also none.

@@ -9,6 +9,7 @@ use crate::Error;
 
 /// What a kind of store can be told.
 struct Known {
+    #[cfg_attr(not(feature = "object"), expect(dead_code, reason = "stores ask by it"))]
     service: &'static str,
     /// What stands before an option that is for this store alone.
     prefixes: &'static [&'static str],

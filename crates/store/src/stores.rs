@@ -218,6 +218,7 @@ impl Stores {
     }
 
     /// What answers a question to a file: a page by its links, a database by names.
+    #[cfg_attr(not(feature = "web"), expect(unused_variables, reason = "pages are asked by them"))]
     fn ask_file(&self, path: &Path, text: &str, query: &Query) -> Entries {
         let (text, query, files) = (text.to_owned(), query.clone(), Arc::clone(&self.files));
         #[cfg(feature = "sql")]
