@@ -406,6 +406,19 @@ fn cp_keeps_the_tree_below_the_first_wildcard_and_the_times() {
 }
 
 #[test]
+fn cp_copies_what_the_kernel_makes_as_it_is_read() {
+    let ground = ground();
+    // One tells no size, the other that of a page.
+    let files = ["/proc/version", "/sys/devices/system/cpu/possible"];
+    let output = ground.run(&["cp", files[0], files[1], "to/"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    for (file, name) in files.into_iter().zip(["version", "possible"]) {
+        let copy = fs::read(ground.path().join("to").join(name)).unwrap();
+        assert_eq!(copy, fs::read(file).unwrap());
+    }
+}
+
+#[test]
 fn cp_copies_no_copies() {
     let ground = ground();
     let is = |name: &str| ground.path().join(name).exists();
