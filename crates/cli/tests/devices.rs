@@ -41,3 +41,11 @@ fn an_unmeasured_device_has_no_numbers() {
     assert!(unmeasured.clone().count() > 0, "{text}");
     assert!(unmeasured.clone().all(|line| line.contains("  ?")), "{text}");
 }
+
+#[test]
+fn a_table_that_cannot_be_read_is_named_without_a_number() {
+    let ground = Ground::new();
+    let output = ground.command(&["devices"]).env("NEARFIRST_STATE", "/dev/null").output();
+    let told = stderr(&output.expect("it is run"));
+    assert_eq!(told, "nearfirst devices: /dev/null/devices.toml: Not a directory\n");
+}

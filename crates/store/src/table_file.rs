@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sled::{Device, DeviceTable, TableError};
 
-use crate::{Clock, Error, Local, Name, open_folder, own_folder};
+use crate::{Clock, Error, Local, Name, io_reason, open_folder, own_folder};
 
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
@@ -59,7 +59,7 @@ impl fmt::Display for Warning {
             Self::SetAside { path, kept_as: None, source } => {
                 write!(f, "{}: {source}; passed over", path.display())
             }
-            Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Io { path, source } => write!(f, "{}: {}", path.display(), io_reason(source)),
         }
     }
 }
