@@ -38,7 +38,7 @@ test: setup lint ## everything that must pass; ends with the summary of `cargo t
 demo: ## show the main job on a large text of this machine, in a minute
 	@demo/demo.sh
 
-bench: build ## race the peers and write bench/README.md
+bench: setup build ## race the peers and write bench/README.md
 	$(CARGO) build --release --workspace --examples
 	bench/peers
 	bench/run

@@ -16,7 +16,8 @@ class MissingError(Exception):
     """A program that an experiment needs is not on this machine."""
 
 
-_INSTALLED = ROOT / "target" / "peers"
+INSTALLED = Path(os.environ.get("NEARFIRST_PEERS") or ROOT / "target" / "peers").resolve()
+"""What bench/peers and `make setup` install, for several clones if the environment says so."""
 _RELEASE = ROOT / "target" / "release"
 
 
@@ -83,10 +84,10 @@ class Peers:
         Raises:
             MissingError: if bench/peers did not install them, or there is no versitygw.
         """
-        python = _INSTALLED / "bench" / "bin" / "python"
+        python = INSTALLED / "bench" / "bin" / "python"
         # The package has a program beside a script that starts it, half a second later.
-        inside = _INSTALLED.glob("bench/lib/python*/site-packages/s5cmd/bin/s5cmd")
-        s5cmd = next(inside, _INSTALLED / "s5cmd")
+        inside = INSTALLED.glob("bench/lib/python*/site-packages/s5cmd/bin/s5cmd")
+        s5cmd = next(inside, INSTALLED / "s5cmd")
         for path in (python, s5cmd):
             if not path.exists():
                 raise MissingError(f"{path}: not there; run bench/peers")
@@ -94,7 +95,7 @@ class Peers:
             server=self.object_server,
             python=python,
             readers=Path(__file__).resolve().parent / "readers.py",
-            rclone=_find("rclone", "NEARFIRST_RCLONE", _INSTALLED / "bin" / "rclone"),
+            rclone=_find("rclone", "NEARFIRST_RCLONE", INSTALLED / "bin" / "rclone"),
             s5cmd=s5cmd,
         )
 
@@ -105,7 +106,7 @@ class Peers:
         Raises:
             MissingError: if there is none.
         """
-        return _find("versitygw", "NEARFIRST_VERSITYGW", _INSTALLED / "bin" / "versitygw")
+        return _find("versitygw", "NEARFIRST_VERSITYGW", INSTALLED / "bin" / "versitygw")
 
     @cached_property
     def torch_peers(self) -> TorchPeers:
@@ -115,7 +116,7 @@ class Peers:
             MissingError: if bench/peers did not install it.
         """
         here = Path(__file__).resolve().parent
-        python = _INSTALLED / "torch" / "bin" / "python"
+        python = INSTALLED / "torch" / "bin" / "python"
         if not python.exists():
             raise MissingError(f"{python}: not there; run bench/peers")
         return TorchPeers(
@@ -175,7 +176,7 @@ def locate() -> Peers:
         nearfirst=_find("nearfirst", "NEARFIRST_BIN", _RELEASE / "nearfirst"),
         slowfs=_find("slowfs", "NEARFIRST_SLOWFS", _RELEASE / "slowfs"),
         asking=_find("asking", "NEARFIRST_ASKING", _RELEASE / "examples" / "asking"),
-        rg=_find("rg", "NEARFIRST_RG", _INSTALLED / "bin" / "rg"),
+        rg=_find("rg", "NEARFIRST_RG", INSTALLED / "bin" / "rg"),
         wc=_gnu("wc"),
         grep=_gnu("grep"),
         find=_gnu("find"),

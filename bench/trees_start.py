@@ -46,7 +46,7 @@ class Program:
 
 def _python() -> Program:
     """Python with what a web service of Amazon's kind imports."""
-    packages = next(iter((peers.ROOT / "target/peers/venv/lib").glob("python3*/site-packages")))
+    packages = next(iter((peers.INSTALLED / "venv/lib").glob("python3*/site-packages")))
     version = packages.parent.name
     prefix = Path(sys.base_prefix)
     return Program(
