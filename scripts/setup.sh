@@ -27,6 +27,9 @@ mkfs.btrfs:btrfs-progs:tests on btrfs
 mksquashfs:squashfs-tools:tests on squashfs
 losetup:mount:tests on loop devices
 setpriv:util-linux:tests as another user
+setcap:libcap2-bin:the test of programs that have capabilities
+strace:strace:the test of traces that strace writes
+openssl:openssl:tests of servers with certificates
 g++:g++:the test of the C headers in a C++ program
 nm:binutils:tests of what the C library exports
 systemd-analyze:systemd:the test of the units
@@ -127,6 +130,16 @@ install_cargo() {
     exit 1
 }
 
+# What the first part of the tests is: distributions package them apart from cargo.
+install_lints() {
+    local tool
+    for tool in clippy rustfmt; do
+        ! cargo "${tool/rustfmt/fmt}" --version >/dev/null 2>&1 || continue
+        rustup -q component add "$tool" 2>/dev/null ||
+            say "there is no $tool, which \`make lint\` needs: install it beside cargo"
+    done
+}
+
 # The ripgrep that tests and experiments compare with: of a known version, and not in PATH.
 install_ripgrep() {
     local program
@@ -192,6 +205,7 @@ case $what in
 --all)
     install_packages "$build_needs$test_needs"
     install_cargo
+    install_lints
     install_ripgrep
     install_versitygw
     install_python_servers
