@@ -48,7 +48,9 @@ fn files(endings: &[&str]) -> Vec<(PathBuf, String)> {
             let entry = entry.expect("an entry of the repository");
             let name = entry.file_name().to_string_lossy().into_owned();
             let kind = entry.file_type().expect("an entry of the repository");
-            if kind.is_dir() && !["target", ".git", "out", "corpus"].contains(&&*name) {
+            // What git, editors and virtual environments keep is hidden.
+            let others = name.starts_with('.') || ["target", "out", "corpus"].contains(&&*name);
+            if kind.is_dir() && !others {
                 folders.push(entry.path());
             } else if kind.is_file() && endings.iter().any(|ending| name.ends_with(ending)) {
                 let text = fs::read_to_string(entry.path()).expect("text in UTF-8");
@@ -180,6 +182,35 @@ fn every_crate_takes_the_lints_of_the_workspace() {
     for (path, text) in files(&["Cargo.toml"]) {
         if path.starts_with("crates") {
             assert!(text.contains("[lints]\nworkspace = true"), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_crate_uses_what_it_depends_on() {
+    let sources = files(&[".rs"]);
+    for (path, text) in files(&["Cargo.toml"]) {
+        let folder = path.parent().expect("a file has a folder");
+        // It includes the sources of others, which use the rest.
+        if !path.starts_with("crates") || folder.ends_with("fuzzed") {
+            continue;
+        }
+        let mut depends = false;
+        for line in text.lines() {
+            if line.starts_with('[') {
+                depends = line.contains("dependencies]");
+                continue;
+            }
+            let end = line.find(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)));
+            let name = &line[..end.unwrap_or(0)];
+            if !depends || name.is_empty() {
+                continue;
+            }
+            let name = if name == "md-5" { "md5" } else { &name.replace('-', "_") };
+            let used = [format!("{name}::"), format!("use {name} "), format!("use {name};")];
+            let mut ours = sources.iter().filter(|(source, _)| source.starts_with(folder));
+            let found = ours.any(|(_, source)| used.iter().any(|used| source.contains(used)));
+            assert!(found, "{} names {name}, and no source uses it", path.display());
         }
     }
 }
