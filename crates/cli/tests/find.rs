@@ -726,7 +726,7 @@ fn folders_of_another_user() {
         fs::set_permissions(tree.at(name), fs::Permissions::from_mode(mode)).unwrap();
     }
     let program = tree.at("find");
-    fs::copy(env!("CARGO_BIN_EXE_nearfirst"), &program).unwrap();
+    testkit::copy_program(env!("CARGO_BIN_EXE_nearfirst"), &program);
     for line in [
         "t",
         "t -depth",

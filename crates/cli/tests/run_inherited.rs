@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
 
-use testkit::{Dir, Facility, cmd, skip_unless, until};
+use testkit::{Dir, Facility, cmd, copy_program, skip_unless, until};
 
 /// What a line of a shell does where `RUN` is nothing, and where it is us.
 #[track_caller]
@@ -49,7 +49,7 @@ fn a_closed_stream_is_closed() {
 /// A program, `gains`, that becomes another user and can say so.
 fn gaining(dir: &Dir) -> PathBuf {
     let gains = dir.join("gains");
-    fs::copy("/usr/bin/id", &gains).expect("readable");
+    copy_program("/usr/bin/id", &gains);
     chown(&gains, Some(65534), None).expect("ours");
     fs::set_permissions(&gains, Permissions::from_mode(0o4755)).expect("ours");
     gains
@@ -92,11 +92,11 @@ fn a_program_that_gains_privileges_is_found_behind_one_that_may_not_be_run() {
     gaining(&dir);
     fs::create_dir(dir.join("before")).expect("ours");
     let before = dir.join("before").join("gains");
-    fs::copy("/usr/bin/id", &before).expect("readable");
+    copy_program("/usr/bin/id", &before);
     fs::set_permissions(&before, open(0o700)).expect("ours");
     // It has to be where another user reaches it.
     let program = dir.join("nearfirst");
-    fs::copy(env!("CARGO_BIN_EXE_nearfirst"), &program).expect("readable");
+    copy_program(env!("CARGO_BIN_EXE_nearfirst"), &program);
     let folders = format!("{}:{}", dir.join("before").display(), dir.path().display());
     let other = ["--reuid=65533", "--regid=65533", "--clear-groups", "env"];
     let run = cmd("setpriv", other).arg(format!("PATH={folders}")).arg(&program);

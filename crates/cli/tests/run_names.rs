@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use running::{FILES, forget_pages, nearfirst};
 use slowfs::{Options, Stats};
-use testkit::{Dir, Facility, SlowDir, cmd, evict, noise, program, skip_unless, until};
+use testkit::{
+    Dir, Facility, SlowDir, cmd, copy_program, evict, noise, program, skip_unless, until,
+};
 
 /// A shell under another name, so that it is a program of its own, and a slow folder that it reads.
 struct Prompted {
@@ -36,7 +38,7 @@ impl Prompted {
     /// Makes a program of this name, a file of its own.
     fn install(&self, shell: &str, name: &str) -> PathBuf {
         let part = self.folder.join("part");
-        fs::copy(program(shell).expect("it is there"), &part).expect("there is room");
+        copy_program(program(shell).expect("it is there"), &part);
         let path = self.folder.join(name);
         fs::rename(part, &path).expect("ours");
         path

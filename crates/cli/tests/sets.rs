@@ -128,7 +128,7 @@ fn a_home_that_is_closed_to_us_configures_nothing() {
     let (home, ground) = (Dir::new(), ground());
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let program = ground.path().join("nearfirst");
-    fs::copy(env!("CARGO_BIN_EXE_nearfirst"), &program).unwrap();
+    testkit::copy_program(env!("CARGO_BIN_EXE_nearfirst"), &program);
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let run = cmd("setpriv", user).arg(&program).arg("ls").arg("a.txt");
     run.env("HOME", home.path()).dir(ground.path()).run().succeeds().prints("a.txt\n");

@@ -183,7 +183,7 @@ fn a_program_is_shown_and_forgotten_by_its_name_with_all_that_it_was_told() {
     dir.create("read", "text");
     // As a build tool is called, which is known by the folder that it works in.
     let make = dir.join("make");
-    fs::copy("/bin/cat", &make).expect("copied");
+    testkit::copy_program("/bin/cat", &make);
     for _ in 0..2 {
         let run = nearfirst(&state, &["run", "--"]).arg(&make).arg("read");
         run.dir(dir.path()).run().succeeds();

@@ -488,8 +488,7 @@ fn who_may_not_know_is_told_that_it_is_unknown() {
     // The question must come from another user: this test runs itself as one.
     let me = std::env::current_exe().expect("a test has a name");
     let copy = folder.path().join("as-nobody");
-    // A copy would be open to be written in whatever else is started meanwhile, and then not run.
-    fs::hard_link(&me, &copy).or_else(|_| fs::copy(&me, &copy).map(drop)).expect("linked");
+    testkit::copy_program(&me, &copy);
     let asked = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&copy)

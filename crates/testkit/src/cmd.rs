@@ -232,7 +232,8 @@ impl Output {
         let expected = expected.as_ref();
         if self.stdout != expected {
             // Text compares readably; the bytes decide.
-            assert_eq!(self.text(), String::from_utf8_lossy(expected), "{}", self.line);
+            let expected = String::from_utf8_lossy(expected);
+            assert_eq!(self.text(), expected, "{}\nstderr: {}", self.line, self.stderr());
             panic!("{}: bytes differ where text does not", self.line);
         }
         self
@@ -256,6 +257,15 @@ impl Output {
         assert_eq!(self.stderr(), "", "{}", self.line);
         self
     }
+}
+
+/// Copies a program, so that it can be run at once.
+///
+/// By another process: a child that another test starts meanwhile would have a file that this one
+/// writes open, until it is a program itself, and what somebody writes to is not run.
+#[track_caller]
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    tool("cp", ["--preserve=mode".as_ref(), from.as_ref().as_os_str(), to.as_ref().as_os_str()]);
 }
 
 /// Runs a tool that a test needs; panics unless it succeeds. Returns its output without the line end.

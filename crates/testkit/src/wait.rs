@@ -16,6 +16,16 @@ pub fn until(what: &str, happened: impl FnMut() -> bool) {
     assert!(happens_within(A_MINUTE, happened), "it has not happened in a minute: {what}");
 }
 
+/// Waits, but not for ever, until the machine has memory for what is fetched on a guess: nothing is while
+/// some task has lately waited for memory for more than a twentieth of the time.
+pub fn until_memory_suffices() {
+    happens_within(A_MINUTE, || {
+        let told = std::fs::read_to_string("/proc/pressure/memory").unwrap_or_default();
+        let percent = told.strip_prefix("some avg10=").and_then(|rest| rest.split(' ').next());
+        percent.and_then(|percent| percent.parse().ok()).is_none_or(|percent: f32| percent <= 5.0)
+    });
+}
+
 /// Looks again and again until `happened`, for so long; whether it has.
 pub fn happens_within(patience: Duration, mut happened: impl FnMut() -> bool) -> bool {
     let (_silent, waiting) = mpsc::channel::<()>();

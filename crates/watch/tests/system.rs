@@ -373,7 +373,7 @@ fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_user
     ];
     for (program, name) in programs {
         let program = testkit::program(program).expect("it is there");
-        std::fs::copy(program, tmpfs.path().join(name)).expect("ours");
+        testkit::copy_program(program, tmpfs.path().join(name));
     }
     allow("", 0, 0o777);
     allow("secret", GROUP, 0o750);
@@ -640,7 +640,7 @@ fn what_ends_between_looks_has_run_what_it_ran_and_read_what_it_read() {
     skip_unless!(Facility::Root);
     let tmpfs = Tmpfs::new(8 << 20);
     std::fs::write(tmpfs.path().join("a"), "x").expect("the machine allows it");
-    std::fs::copy("/bin/cat", tmpfs.path().join("short")).expect("the machine allows it");
+    testkit::copy_program("/bin/cat", tmpfs.path().join("short"));
     let mut shell = Shell::new(&tmpfs);
     let mut system = system(&tmpfs);
     let storm = "i=0; while [ $i -lt 1000 ]; do ./short a; i=$((i + 1)); done";

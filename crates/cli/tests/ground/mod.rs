@@ -77,7 +77,7 @@ impl Ground {
         }
         // The build folder may be closed to others.
         let program = self.state().join("nearfirst");
-        fs::copy(env!("CARGO_BIN_EXE_nearfirst"), &program).unwrap();
+        testkit::copy_program(env!("CARGO_BIN_EXE_nearfirst"), &program);
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
         self.surround(&mut command);

@@ -10,7 +10,7 @@ use std::process::{Child, Output, Stdio};
 
 use rustix::fs::inotify;
 use slowfs::{Options, Stats};
-use testkit::{Cmd, Dir, Program, SlowDir, evict, noise};
+use testkit::{Cmd, Dir, Program, SlowDir, evict, noise, until_memory_suffices};
 
 /// Files that a script reads after it was told to go on.
 pub(crate) const FILES: usize = 12;
@@ -19,6 +19,7 @@ pub(crate) fn nearfirst(state: &Dir, args: &[&str]) -> Cmd {
     let mut args = args.to_vec();
     if args.first() == Some(&"run") {
         args.insert(1, "--on-battery");
+        until_memory_suffices();
     }
     let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
     program.cmd(args).env("NEARFIRST_STATE", state.path())

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use testkit::{
     Dir, FileSystem, LoopDisk, Program, cmd, evict, happens_within, is_resident, noise, until,
+    until_memory_suffices,
 };
 
 /// Who runs the programs: what a test itself opens, as root, is not learned from with them.
@@ -222,6 +223,7 @@ impl Ground {
     }
 
     fn run_with(&self, user: u32, half_way: impl FnOnce(), at_the_end: impl FnOnce()) {
+        until_memory_suffices();
         let mut command = Command::new(self.script());
         command.uid(user).gid(user).stderr(Stdio::null());
         let mut script = command.spawn().expect("the machine allows it");
