@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 /// With this variable set to 1, a missing facility fails a test instead of skipping it.
-pub const REQUIRE_ALL: &str = "NEARFIRST_REQUIRE_ALL";
+const REQUIRE_ALL: &str = "NEARFIRST_REQUIRE_ALL";
 
 /// The folder of programs that `scripts/setup.sh` built for tests only; `target/peers` if not set.
-pub const PEERS: &str = "NEARFIRST_PEERS";
+const PEERS: &str = "NEARFIRST_PEERS";
 
 /// Something that not every machine or user has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +24,13 @@ pub enum Facility<'a> {
     Tool(&'a str),
     /// Several programs, as a server needs them: `skip_unless!(S3::NEEDS)`.
     Tools(&'a [&'a str]),
-    /// A controller of cgroups, by its name of version 1 (`memory`, `blkio`): either version will do.
+    /// A controller of cgroups (`memory`, `pids`); either version will do.
     Cgroup(&'a str),
 }
 
 /// Why the first missing one is missing; `None` if all are there.
 ///
-/// Panics instead if [`REQUIRE_ALL`] is 1. Use [`crate::skip_unless`] in tests.
+/// Panics instead if `NEARFIRST_REQUIRE_ALL` is 1. Use [`crate::skip_unless`] in tests.
 pub fn missing<'a>(needed: impl IntoIterator<Item = Facility<'a>>) -> Option<String> {
     let reason = needed.into_iter().find_map(Facility::missing)?;
     let required = std::env::var_os(REQUIRE_ALL).is_some_and(|value| value == "1");
@@ -61,8 +61,8 @@ impl Facility<'_> {
     }
 }
 
-/// Where a program is: among those built for tests ([`PEERS`]), in `PATH`, in `/usr/sbin` and `/sbin`,
-/// or in Debian's folder of the newest `PostgreSQL`.
+/// Where a program is: among those built for tests (`NEARFIRST_PEERS`), in `PATH`, in `/usr/sbin` and
+/// `/sbin`, or in Debian's folder of the newest `PostgreSQL`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let peers = std::env::var_os(PEERS).map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"),

@@ -28,8 +28,8 @@ mod wait;
 
 pub use cmd::{Cmd, Output, Program, cmd, copy_program};
 pub use dir::{Dir, lines, noise};
-pub use facility::{Facility, PEERS, REQUIRE_ALL, missing, program};
-pub use limit::{BlkioThrottle, MemoryCgroup, PidsCgroup};
+pub use facility::{Facility, missing, program};
+pub use limit::{MemoryCgroup, PidsCgroup};
 pub use mount::{FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs};
-pub use page_cache::{Hold, evict, hold, is_resident, make_near, resident_bytes, resident_pages};
+pub use page_cache::{Hold, evict, hold, is_resident, make_near, resident_bytes};
 pub use wait::{happens_within, until, until_memory_suffices};

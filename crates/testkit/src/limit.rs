@@ -1,7 +1,6 @@
-//! Limits on commands: memory (and so page cache), processes and disk bandwidth, by cgroups of either version.
+//! Limits on commands: memory (and so page cache) and processes, by cgroups of either version.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -96,43 +95,6 @@ impl PidsCgroup {
     }
 }
 
-/// A limit on what the commands run in it read from one block device.
-///
-/// Accurate for bytes; limits on operations are bursty, hence not offered (use a slow disk).
-#[derive(Debug)]
-pub struct BlkioThrottle {
-    group: Group,
-}
-
-impl BlkioThrottle {
-    /// At most `bytes_per_second` from `device`, such as `/dev/loop0`.
-    #[track_caller]
-    pub fn new(device: impl AsRef<Path>, bytes_per_second: u64) -> Self {
-        let device = device.as_ref();
-        let number =
-            fs::metadata(device).unwrap_or_else(|e| panic!("{}: {e}", device.display())).rdev();
-        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        let group = Group::new("blkio");
-        let limit = match group.version {
-            Version::One => format!("{major}:{minor} {bytes_per_second}"),
-            Version::Two => format!("{major}:{minor} rbps={bytes_per_second}"),
-        };
-        group.write(group.of_version("blkio.throttle.read_bps_device", "io.max"), &limit);
-        Self { group }
-    }
-
-    /// The command, to be run inside. [`Cmd::named`] is lost by it.
-    #[must_use]
-    pub fn wrap(&self, cmd: Cmd) -> Cmd {
-        cmd.in_cgroup(&self.group.procs())
-    }
-
-    /// Runs the command inside.
-    pub fn run(&self, cmd: Cmd) -> Output {
-        self.wrap(cmd).run()
-    }
-}
-
 /// Where cgroups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 
@@ -142,7 +104,7 @@ enum Version {
     Two,
 }
 
-/// Why there are no cgroups of a controller, by its name of version 1; `None` if there are.
+/// Why there are no cgroups of a controller, `None` if there are.
 pub(crate) fn lacks(controller: &str) -> Option<String> {
     version(controller).is_none().then(|| format!("no cgroups for {controller}"))
 }
@@ -153,17 +115,12 @@ fn version(controller: &str) -> Option<Version> {
         return Some(Version::One);
     }
     let known = fs::read_to_string(root.join("cgroup.controllers")).ok()?;
-    let name = second_name(controller);
-    if !known.split_whitespace().any(|known| known == name) {
+    if !known.split_whitespace().any(|known| known == controller) {
         return None;
     }
     // In a container it may be known, and not to be had.
-    let given = fs::write(root.join("cgroup.subtree_control"), format!("+{name}"));
+    let given = fs::write(root.join("cgroup.subtree_control"), format!("+{controller}"));
     given.is_ok().then_some(Version::Two)
-}
-
-fn second_name(controller: &str) -> &str {
-    if controller == "blkio" { "io" } else { controller }
 }
 
 /// A cgroup of our own, removed on drop.
@@ -248,16 +205,5 @@ mod tests {
         pids.run(cmd("sh", ["-c", "(sleep 0; exit 3); exit 5"])).complains("fork");
         assert!(pids.refused() > 0);
         assert_eq!(pids.count(), 0);
-    }
-
-    #[test]
-    fn a_throttled_command_reads_the_same_bytes() {
-        skip_unless!(Facility::Root, Facility::Loop, Facility::Cgroup("blkio"));
-        let disk = crate::LoopDisk::new(crate::FileSystem::Ext4, 0);
-        let path = disk.path().join("a");
-        fs::write(&path, noise(100_000, 1)).unwrap();
-        evict(&path);
-        let throttle = BlkioThrottle::new(disk.device(), 10 << 20);
-        throttle.run(cmd("cat", [&path])).succeeds().prints(noise(100_000, 1));
     }
 }

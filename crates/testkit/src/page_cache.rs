@@ -71,15 +71,14 @@ pub fn resident_bytes(path: impl AsRef<Path>) -> u64 {
 #[track_caller]
 pub fn is_resident(path: impl AsRef<Path>, range: Range<u64>) -> bool {
     let page = page_bytes() as u64;
-    let pages = resident_pages(path);
+    let pages = resident_pages(path.as_ref());
     let wanted = (range.start / page)..range.end.div_ceil(page);
     wanted.into_iter().all(|n| usize::try_from(n).is_ok_and(|n| pages.get(n) == Some(&true)))
 }
 
 /// For each page of the file, whether it is in memory.
 #[track_caller]
-pub fn resident_pages(path: impl AsRef<Path>) -> Vec<bool> {
-    let path = path.as_ref();
+fn resident_pages(path: &Path) -> Vec<bool> {
     let Some(map) = Mapping::new(path, MapFlags::SHARED) else { return Vec::new() };
     let mut pages = vec![0_u8; map.length.div_ceil(page_bytes())];
     // SAFETY: the range is one live mapping, and `pages` has a byte for each of its pages.

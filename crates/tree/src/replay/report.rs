@@ -37,26 +37,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Misses by references; 0 of none.
-    pub fn miss_rate(&self) -> f64 {
-        share(self.misses, self.references).unwrap_or(0.0)
-    }
-
     /// The share of the predicted files, near ones included, that were read; `None` of none.
     pub fn accuracy(&self) -> Option<f64> {
-        share(self.right, self.predicted)
-    }
-
-    /// The share of the fetched files that were read before they were thrown out; `None` if nothing
-    /// was fetched. It is less than the accuracy where right predictions are near already.
-    pub fn usefulness(&self) -> Option<f64> {
-        share(self.used, self.fetched)
-    }
-
-    /// The share of the misses without a predictor that this one avoided; negative if it made more.
-    /// `None` if there were none to avoid.
-    pub fn misses_avoided(&self, without: &Self) -> Option<f64> {
-        share(self.misses, without.misses).map(|left| 1.0 - left)
+        (self.predicted > 0).then(|| self.right as f64 / self.predicted as f64)
     }
 }
 
@@ -75,8 +58,4 @@ pub struct FileReport {
     pub fetched: u64,
     /// How often that was for a read.
     pub used: u64,
-}
-
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
 }
