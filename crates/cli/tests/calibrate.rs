@@ -46,7 +46,7 @@ fn a_glance_does_not_make_a_long_measurement_forgotten() {
     ground.create("file", vec![b'x'; 2 << 20]);
     let device = ground.fill_table(0.5, 1e6);
     if device == "memory" {
-        eprintln!("skipped: files lie in memory here");
+        testkit::skip("files lie in memory here");
         return;
     }
     let many = |value: &str| vec![value; 30].join(", ");
@@ -77,7 +77,7 @@ fn what_tells_too_little_leaves_what_was_known() {
     sparse.set_len(1 << 40).unwrap();
     let device = ground.fill_table(0.5, 1e6);
     if device == "memory" {
-        eprintln!("skipped: files lie in memory here");
+        testkit::skip("files lie in memory here");
         return;
     }
     let output = ground.run(&["calibrate", BRIEF[0], BRIEF[1], "small", "sparse"]);

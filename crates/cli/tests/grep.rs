@@ -3,9 +3,8 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stdout,
     clippy::format_collect,
-    reason = "a test may panic, say why it skips, and be slow about its texts"
+    reason = "a test may panic, and be slow about its texts"
 )]
 
 use std::ffi::OsStr;
@@ -15,6 +14,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -351,19 +351,17 @@ fn without_times(said: Said) -> Said {
     Said { stdout, ..said }
 }
 
-/// The ripgrep to compare with: `$NEARFIRST_RG`, or `rg` on the path.
+/// The ripgrep to compare with: `$NEARFIRST_RG`, or the `rg` that is installed.
 fn ripgrep() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = || {
-        std::env::split_paths(&path)
-            .map(|folder| folder.join("rg"))
-            .find(|program| program.is_file())
-    };
-    let found = std::env::var_os("NEARFIRST_RG").map(PathBuf::from).or_else(on_path);
-    if found.is_none() {
-        println!("not compared: no `rg` on the path and NEARFIRST_RG is not set");
-    }
-    found
+    static FOUND: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+        let given = std::env::var_os("NEARFIRST_RG").map(PathBuf::from);
+        let found = given.filter(|path| path.is_file()).or_else(|| testkit::program("rg"));
+        if found.is_none() {
+            testkit::skip("no ripgrep is installed: no test of grep compares with it");
+        }
+        found
+    });
+    FOUND.clone()
 }
 
 const POEM: &str = "The fog comes\non little cat feet.\n\nIt sits looking\nover harbor and city\n\

@@ -1,5 +1,6 @@
 //! What a machine must offer for a test, and saying so where it does not.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// With this variable set to 1, a missing facility fails a test instead of skipping it.
@@ -28,14 +29,22 @@ pub enum Facility<'a> {
     Cgroup(&'a str),
 }
 
-/// Why the first missing one is missing; `None` if all are there.
-///
-/// Panics instead if `NEARFIRST_REQUIRE_ALL` is 1. Use [`crate::skip_unless`] in tests.
+/// Why the first missing one is missing; `None` if all are there. Use [`crate::skip_unless`] in tests.
 pub fn missing<'a>(needed: impl IntoIterator<Item = Facility<'a>>) -> Option<String> {
-    let reason = needed.into_iter().find_map(Facility::missing)?;
+    needed.into_iter().find_map(Facility::missing)
+}
+
+/// Says, also of a test that passes, that something of it is skipped and why.
+///
+/// Panics instead if `NEARFIRST_REQUIRE_ALL` is 1, so that a machine that should test everything
+/// cannot skip in silence.
+#[track_caller]
+pub fn skip(reason: &str) {
     let required = std::env::var_os(REQUIRE_ALL).is_some_and(|value| value == "1");
     assert!(!required, "{reason}, and {REQUIRE_ALL} is 1");
-    Some(reason)
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("test");
+    writeln!(std::io::stderr().lock(), "skipped {name}: {reason}").ok();
 }
 
 impl Facility<'_> {
@@ -88,17 +97,12 @@ fn unusable(path: &str) -> Option<String> {
     opened.err().map(|error| format!("{path}: {error}"))
 }
 
-/// Returns from the test, saying why, unless all the facilities are there.
-///
-/// Panics instead if `NEARFIRST_REQUIRE_ALL` is 1, so that a machine that should test everything
-/// cannot skip in silence.
+/// Returns from the test, saying why ([`skip`]), unless all the facilities are there.
 #[macro_export]
 macro_rules! skip_unless {
     ($($facility:expr),+ $(,)?) => {
         if let Some(reason) = $crate::missing([$($facility),+]) {
-            use ::std::io::Write as _;
-            let name = ::std::thread::current().name().unwrap_or("test").to_owned();
-            ::std::writeln!(::std::io::stderr().lock(), "skipped {name}: {reason}").ok();
+            $crate::skip(&reason);
             return;
         }
     };

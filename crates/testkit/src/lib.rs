@@ -28,7 +28,7 @@ mod wait;
 
 pub use cmd::{Cmd, Output, Program, cmd, copy_program};
 pub use dir::{Dir, lines, noise};
-pub use facility::{Facility, missing, program};
+pub use facility::{Facility, missing, program, skip};
 pub use limit::{MemoryCgroup, PidsCgroup};
 pub use mount::{FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs};
 pub use page_cache::{Hold, evict, hold, is_resident, make_near, resident_bytes};
