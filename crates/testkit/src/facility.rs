@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 /// With this variable set to 1, a missing facility fails a test instead of skipping it.
 const REQUIRE_ALL: &str = "NEARFIRST_REQUIRE_ALL";
 
-/// The folder of programs that `scripts/setup.sh` built for tests only; `target/peers` if not set.
+/// The folder of programs that `scripts/setup.sh` built for tests only, seen from the root of the
+/// repository as there; `target/peers` if not set.
 const PEERS: &str = "NEARFIRST_PEERS";
 
 /// Something that not every machine or user has.
@@ -73,10 +74,8 @@ impl Facility<'_> {
 /// Where a program is: among those built for tests (`NEARFIRST_PEERS`), in `PATH`, in `/usr/sbin` and
 /// `/sbin`, or in Debian's folder of the newest `PostgreSQL`.
 pub fn program(name: &str) -> Option<PathBuf> {
-    let peers = std::env::var_os(PEERS).map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"),
-        PathBuf::from,
-    );
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let peers = root.join(std::env::var_os(PEERS).unwrap_or_else(|| "target/peers".into()));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = vec![peers.join("bin"), peers.join("venv/bin")];
     folders.extend(std::env::split_paths(&path));
