@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use testkit::server::{Answer, Misbehaving, S3};
 use testkit::{Facility, skip_unless};
@@ -13,7 +13,7 @@ use testkit::{Facility, skip_unless};
 /// The exit status of a C test that does not apply to this machine.
 const SKIPPED: i32 = 77;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Link {
     Shared,
     Static,
@@ -57,7 +57,14 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
+/// The program, which all tests that run it share: one that runs is not written anew.
 fn compiled(path: &str, link: Link) -> PathBuf {
+    static COMPILED: Mutex<BTreeMap<(String, Link), PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry((path.to_owned(), link)).or_insert_with(|| compile(path, link)).clone()
+}
+
+fn compile(path: &str, link: Link) -> PathBuf {
     let prefix = installed();
     let stem = Path::new(path).file_stem().expect("a file").to_string_lossy().into_owned();
     let program = scratch(&stem).join(match link {
