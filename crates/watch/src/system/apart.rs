@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use store::Mounts;
 
 use super::fanotify::{Group, Telling, What};
-use super::opens::{Batch, Ground, Open, Resolver};
+use super::opens::{self, Batch, Ground, Open, Resolver};
 
 /// Opens that wait to be taken: beyond it they are lost, and that is told.
 const WAITING_MAX: usize = 4096;
@@ -89,6 +89,7 @@ fn listen(
     opens: &SyncSender<Open>,
     shared: &Shared,
 ) -> io::Result<()> {
+    opens::ensure_reached(ground)?;
     let mut group = Group::new(Telling::Name)?;
     resolver.grounds = HashMap::new();
     if group.mark(&ground.point, What::Opens).is_ok() {

@@ -254,6 +254,7 @@ impl System {
             }
             return Ok(());
         }
+        opens::ensure_reached(&ground)?;
         match self.listen_by_name(&ground) {
             Err(_) if ground.what == What::Opens => {
                 if self.described.is_none() {

@@ -47,6 +47,8 @@ impl Open {
 pub(crate) struct Ground {
     /// Where it is mounted.
     pub(crate) point: PathBuf,
+    /// The kernel's number for the mount.
+    pub(crate) mount: u64,
     /// Its number, as `st_dev` has it.
     pub(crate) device: u64,
     /// Whether the whole of it is mounted there: every folder of it has a path below.
@@ -151,6 +153,18 @@ fn open_mount(ground: &Ground) -> Option<OwnedFd> {
     let stat =
         sysfs::statx(&mount, "", UNWAITED | AtFlags::EMPTY_PATH, StatxFlags::empty()).ok()?;
     (device(&stat) == ground.device).then_some(mount)
+}
+
+/// An error where a mount point does not lead to its mount: what is done there would be done to
+/// another.
+pub(crate) fn ensure_reached(ground: &Ground) -> io::Result<()> {
+    let at = UNWAITED | AtFlags::NO_AUTOMOUNT;
+    let stat = sysfs::statx(sysfs::CWD, &ground.point, at, StatxFlags::MNT_ID)?;
+    if stat.stx_mnt_id == ground.mount {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::NotFound, "another mount covers it"))
+    }
 }
 
 /// Whether `path` leads to an open file or folder: what lies outside of what is mounted has no path, and is given one.

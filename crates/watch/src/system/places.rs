@@ -107,6 +107,7 @@ fn place(mount: &Mount, what: What, reached: &[&Mount]) -> Place {
     let (major, minor) = best.major_minor;
     let ground = Ground {
         point: best.point.clone(),
+        mount: best.id,
         device: makedev(major, minor),
         is_whole: is_whole(&best),
         what,

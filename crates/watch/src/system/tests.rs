@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use testkit::{Facility, FileSystem, LoopDisk, Tmpfs, skip_unless, until};
+use testkit::{Dir, Facility, FileSystem, LoopDisk, Tmpfs, skip_unless, until};
 
 use super::fanotify::Deeds;
 use super::*;
@@ -39,6 +39,23 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
+    }
+}
+
+/// Shown at another place as long as it is looked at.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(what: &Path, at: &Path) -> Self {
+        let mount = Command::new("mount").arg("--bind").args([what, at]).status();
+        assert!(mount.expect("there is one").success());
+        Self(at.to_owned())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(&self.0).status().ok();
     }
 }
 
@@ -120,6 +137,32 @@ fn a_copy_of_a_file_system_is_not_taken_for_it() {
     let opened: Vec<_> =
         its.map(path).filter(|path| on.iter().any(|on| path.starts_with(on))).collect();
     assert_eq!(opened, files);
+}
+
+#[test]
+fn a_file_system_whose_point_is_covered_further_up_is_not_mistaken_for_what_covers_it() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let [disk, other] = [(); 2].map(|()| LoopDisk::new(FileSystem::Ext4, 0));
+    let inner = other.path().join("data");
+    std::fs::create_dir(&inner).expect("the machine allows it");
+    testkit::copy_program("/bin/true", other.path().join("program"));
+    let base = Dir::new();
+    let (under, at) = (base.create_dir("srv"), base.create_dir("srv/data"));
+    let _below = Mounted::new(disk.path(), &at);
+    std::fs::write(at.join("file"), "x").expect("the machine allows it");
+    let mut command = Command::new("sh");
+    command.args(["-c", "read go; \"$0\""]).arg(other.path().join("program"));
+    let mut reader = command.stdin(Stdio::piped()).spawn().expect("the machine allows it");
+    let scope = Scope { on: vec![at.join("file")], excluded: Vec::new() };
+    let mut system = System::new(scope, Arc::new(Costs::load())).expect("root may");
+    let _above = Mounted::new(other.path(), &under);
+    let error = system.listen_to_places().expect("it is covered").to_string();
+    assert!(error.contains("another mount covers it"), "{error}");
+    drop(reader.stdin.take());
+    reader.wait().expect("it ends");
+    let seen = system.look().expect("the queues can be read");
+    let program = |open: &Open| open.file.path.ends_with(b"/program");
+    assert!(seen.opens.iter().any(program), "{:?}", seen.opens);
 }
 
 fn opens(events: &[Event]) -> usize {
