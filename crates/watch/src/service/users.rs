@@ -181,18 +181,23 @@ impl Users {
             return true;
         }
         let lent = Lent::by(&self.lent);
-        let have =
-            |to: Option<&str>| self.attendants.keys().filter(|user| lent.to(**user) == to).count();
         let to = lent.to(user);
-        let others = self.attendants.iter().map(|(user, it)| (lent.to(*user), it.active, *user));
-        let others = others.filter(|(others, ..)| others.is_some() || to.is_none());
-        // Of lent numbers first, and of these one of who has most.
-        let rank = |&(to, active, _): &(Option<&str>, Duration, User)| {
-            (to.is_none(), Reverse(have(to)), active)
+        let all = self.attendants.iter().map(|(user, it)| (lent.to(*user), it.active, *user));
+        let all: Vec<_> = all.collect();
+        let mut counts: HashMap<Option<&str>, usize> = HashMap::new();
+        for (to, ..) in &all {
+            *counts.entry(*to).or_default() += 1;
+        }
+        let have = |to: Option<&str>| counts.get(&to).copied().unwrap_or(0);
+        let is_busy = |active| now.saturating_sub(active) < SPARED;
+        let others = all.iter().filter(|(others, ..)| others.is_some() || to.is_none());
+        // Of lent numbers first, of these one that is idle, and one of who has most.
+        let rank = |&&(to, active, _): &&(Option<&str>, Duration, User)| {
+            (to.is_none(), is_busy(active), Reverse(have(to)), active)
         };
-        let Some((others, active, other)) = others.min_by_key(rank) else { return false };
+        let Some(&(others, active, other)) = others.min_by_key(rank) else { return false };
         let has_less = to.is_none() || have(to) + 1 < have(others);
-        let gives_way = others.is_some() && has_less || now.saturating_sub(active) >= SPARED;
+        let gives_way = others.is_some() && has_less || !is_busy(active);
         if gives_way {
             self.end_one(other);
         }
@@ -327,14 +332,33 @@ mod tests {
         users.attendants.contains_key(&User(user))
     }
 
-    #[test]
-    fn who_has_many_lent_numbers_keeps_nobody_else_out() {
-        skip_unless!(Facility::Root);
-        let dir = Dir::new();
+    /// Of whom two have lent numbers.
+    fn users(dir: &Dir) -> Users {
         // Attends to nothing, until its pipe is closed.
         let command = ["sh", "-c", "cat > /dev/null"].map(OsString::from).to_vec();
         let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
         users.lent = dir.create("subuid", "me:100000:65536\nyou:200000:65536\n");
+        users
+    }
+
+    #[test]
+    fn who_is_idle_gives_way_before_who_is_busy_whoever_has_more() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let mut users = users(&dir);
+        assert!(begins(&mut users, 200_000, 0));
+        let mut mine = 100_000..100_000 + u32::try_from(ATTENDANTS_MAX).expect("few");
+        assert!(mine.clone().all(|user| begins(&mut users, user, 30)));
+        assert!(!users.attendants.contains_key(&User(200_000)), "it was idle");
+        assert!(mine.all(|user| users.attendants.contains_key(&User(user))));
+        users.end(&Clock::real());
+    }
+
+    #[test]
+    fn who_has_many_lent_numbers_keeps_nobody_else_out() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let mut users = users(&dir);
         let lent = 100_000..100_000 + u32::try_from(ATTENDANTS_MAX).expect("few");
         for second in [0, 29] {
             assert!(lent.clone().all(|user| begins(&mut users, user, second)));
