@@ -56,7 +56,9 @@ fn make_room(folder: &Path, lent: &Lent, to: &str) -> io::Result<()> {
     if excess == 0 {
         Ok(())
     } else {
-        Err(io::Error::other(format!("too many of the numbers lent to {to} run programs")))
+        Err(io::Error::other(format!(
+            "{LENT_FOLDERS_MAX} folders of numbers lent to {to} are kept, and too few can be removed"
+        )))
     }
 }
 
@@ -76,6 +78,19 @@ mod tests {
     use testkit::{Dir, Facility, skip_unless};
 
     use super::*;
+
+    #[test]
+    fn why_there_is_no_room_is_that_folders_cannot_be_removed() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let lent = dir.create("subuid", "me:100000:65536\n");
+        let folder = dir.create_dir("trees");
+        for user in 100_000..100_000 + u32::try_from(LENT_FOLDERS_MAX).expect("small") {
+            dir.create(format!("trees/{user}/a/folder"), "that it never makes");
+        }
+        let error = of(&folder, User(165_000), &lent).unwrap_err().to_string();
+        assert!(error.ends_with("lent to me are kept, and too few can be removed"), "{error}");
+    }
 
     #[test]
     fn of_numbers_lent_to_one_no_more_than_so_many_folders_are_kept() {
