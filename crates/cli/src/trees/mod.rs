@@ -123,6 +123,19 @@ impl Forget {
         }
         Forgotten::Programs(self.programs.iter().map(|named| meant(patterns, named)).collect())
     }
+
+    /// What who holds the patterns is asked for: of a link of which nothing was saved it may know
+    /// either name.
+    fn asked(&self, saved: &Patterns) -> Forgotten {
+        if self.all {
+            return Forgotten::All;
+        }
+        let names = |named: &OsString| {
+            let target = saved.named(named.as_bytes()).is_empty().then(|| target(named)).flatten();
+            std::iter::once(named.clone()).chain(target)
+        };
+        Forgotten::Programs(self.programs.iter().flat_map(names).collect())
+    }
 }
 
 /// How long a run that saves its patterns is waited for, and then who holds them for longer, as the service.
@@ -283,14 +296,14 @@ fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
     if let Some(warning) = warning {
         messages::error(warning);
     }
-    let forgotten = what.forgotten(&saved);
-    for program in forgotten.apply(&mut saved) {
+    let asked = what.asked(&saved);
+    for program in what.forgotten(&saved).apply(&mut saved) {
         let program = human::name(program);
         messages::note(format_args!(
             "{program}: nothing was saved of it; what was not, is forgotten"
         ));
     }
-    let asked = store.ask_to_forget(&forgotten)?;
+    let asked = store.ask_to_forget(&asked)?;
     let clock = Clock::real();
     let until = clock.now() + ASKED_FOR;
     while asked.is_there() {
@@ -312,13 +325,16 @@ fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
 /// As whom the patterns know a program: what is not known by its name may be a link to what is, as
 /// `sh` and `cc` are.
 fn meant(patterns: &Patterns, program: &OsStr) -> OsString {
-    if patterns.named(program.as_bytes()).is_empty() {
-        let path = found(program).unwrap_or_else(|| program.into());
-        if let Ok(target) = fs::canonicalize(path) {
-            return target.into();
-        }
-    }
-    program.to_owned()
+    let is_known = |name: &OsStr| !patterns.named(name.as_bytes()).is_empty();
+    let target = || target(program).filter(|target| is_known(target));
+    let other = if is_known(program) { None } else { target() };
+    other.unwrap_or_else(|| program.to_owned())
+}
+
+/// Where a program is, without links.
+fn target(program: &OsStr) -> Option<OsString> {
+    let path = found(program).unwrap_or_else(|| program.into());
+    fs::canonicalize(path).ok().map(OsString::from)
 }
 
 fn unknown(program: &OsStr) {
@@ -326,4 +342,25 @@ fn unknown(program: &OsStr) {
         "{}: nothing was learned of it; `nearfirst trees` lists what was",
         human::name(program)
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Dir;
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_followed_to_what_is_known_and_its_holder_asked_for_both() {
+        let dir = Dir::new();
+        let file = dir.create("gcc-12", "").canonicalize().expect("it is there");
+        let link = dir.join("gcc");
+        std::os::unix::fs::symlink(&file, &link).expect("linked");
+        let saved = Patterns::default();
+        assert_eq!(meant(&saved, link.as_os_str()), link.as_os_str(), "nothing is known of either");
+        let patterns = Folder { state: None, service: false };
+        let what = Forget { all: false, patterns, programs: vec![link.clone().into()] };
+        let both = vec![link.into_os_string(), file.into_os_string()];
+        assert_eq!(what.asked(&saved), Forgotten::Programs(both));
+    }
 }
