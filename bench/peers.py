@@ -16,7 +16,7 @@ class MissingError(Exception):
     """A program that an experiment needs is not on this machine."""
 
 
-INSTALLED = Path(os.environ.get("NEARFIRST_PEERS") or ROOT / "target" / "peers").resolve()
+INSTALLED = (ROOT / (os.environ.get("NEARFIRST_PEERS") or "target/peers")).resolve()
 """What bench/peers and `make setup` install, for several clones if the environment says so."""
 _RELEASE = ROOT / "target" / "release"
 

@@ -75,7 +75,8 @@ impl Facility<'_> {
 /// `/sbin`, or in Debian's folder of the newest `PostgreSQL`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let peers = root.join(std::env::var_os(PEERS).unwrap_or_else(|| "target/peers".into()));
+    let peers = std::env::var_os(PEERS).filter(|peers| !peers.is_empty());
+    let peers = root.join(peers.unwrap_or_else(|| "target/peers".into()));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = vec![peers.join("bin"), peers.join("venv/bin")];
     folders.extend(std::env::split_paths(&path));
