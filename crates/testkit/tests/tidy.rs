@@ -207,11 +207,29 @@ fn every_crate_uses_what_it_depends_on() {
                 continue;
             }
             let name = if name == "md-5" { "md5" } else { &name.replace('-', "_") };
-            let used = [format!("{name}::"), format!("use {name} "), format!("use {name};")];
+            let used = [format!("use {name} "), format!("use {name};")];
+            let is_used = |source: &str| {
+                used.iter().any(|used| source.contains(used)) || begins_a_path(source, name)
+            };
             let mut ours = sources.iter().filter(|(source, _)| source.starts_with(folder));
-            let found = ours.any(|(_, source)| used.iter().any(|used| source.contains(used)));
+            let found = ours.any(|(_, source)| is_used(source));
             assert!(found, "{} names {name}, and no source uses it", path.display());
         }
+    }
+}
+
+/// Whether a path begins with the name: `watch::` ends that of `tokio::sync::watch::`.
+fn begins_a_path(source: &str, name: &str) -> bool {
+    let path = format!("{name}::");
+    let is_in_a_path = |c: char| c.is_alphanumeric() || "_:".contains(c);
+    source.match_indices(&path).any(|(at, _)| !source[..at].ends_with(is_in_a_path))
+}
+
+#[test]
+fn a_name_begins_a_path_only_where_no_other_goes_before() {
+    assert!(begins_a_path("use set::Set;", "set") && begins_a_path("set::Set", "set"));
+    for other in ["Offset::default()", "tokio::sync::set::Set", "reset::x", "a_set::b", "set"] {
+        assert!(!begins_a_path(other, "set"), "{other}");
     }
 }
 
