@@ -1,11 +1,16 @@
 //! Waiting for what another process or thread brings about.
 
+use std::fs;
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 const LOOKS_EVERY: Duration = Duration::from_millis(10);
 /// Longer than anything takes on a busy machine.
 const A_MINUTE: Duration = Duration::from_mins(1);
+/// Share of the last ten seconds, as `store::Pressure` has it.
+const STALLED_PERCENT: f32 = 5.0;
+const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Looks again and again until `happened`.
 ///
@@ -16,14 +21,24 @@ pub fn until(what: &str, happened: impl FnMut() -> bool) {
     assert!(happens_within(A_MINUTE, happened), "it has not happened in a minute: {what}");
 }
 
-/// Waits, but not for ever, until the machine has memory for what is fetched on a guess: nothing is while
-/// some task has lately waited for memory for more than a twentieth of the time.
+/// Waits, but not for ever, until the machine and the groups of this process have memory for what is
+/// fetched on a guess: nothing is while some task there has lately waited for memory for longer.
 pub fn until_memory_suffices() {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = own.lines().find_map(|line| line.strip_prefix("0::/"));
+    let group = group.map(|group| Path::new(CGROUPS).join(group));
+    let groups = group.iter().flat_map(|group| group.ancestors());
+    let groups = groups.take_while(|folder| folder.starts_with(CGROUPS));
+    let mut tellers: Vec<_> = groups.map(|folder| folder.join("memory.pressure")).collect();
+    tellers.push("/proc/pressure/memory".into());
     happens_within(A_MINUTE, || {
-        let told = std::fs::read_to_string("/proc/pressure/memory").unwrap_or_default();
-        let percent = told.strip_prefix("some avg10=").and_then(|rest| rest.split(' ').next());
-        percent.and_then(|percent| percent.parse().ok()).is_none_or(|percent: f32| percent <= 5.0)
+        !tellers.iter().any(|teller| is_stalled(&fs::read_to_string(teller).unwrap_or_default()))
     });
+}
+
+fn is_stalled(told: &str) -> bool {
+    let percent = told.strip_prefix("some avg10=").and_then(|rest| rest.split(' ').next());
+    percent.and_then(|percent| percent.parse().ok()).is_some_and(|it: f32| it > STALLED_PERCENT)
 }
 
 /// Looks again and again until `happened`, for so long; whether it has.
