@@ -22,7 +22,7 @@ show() { printf '  $ %s\n' "$*"; }
 program=${NEARFIRST:-}
 if [ -z "$program" ]; then
     scripts/setup.sh --build
-    export PATH=$PATH:$HOME/.cargo/bin
+    export PATH=$PATH:~/.cargo/bin
     say 'Building nearfirst (minutes the first time) ...'
     if [ -t 2 ]; then quiet=(); else quiet=(-q); fi
     cargo build --release "${quiet[@]}" -p nearfirst-cli
@@ -40,7 +40,7 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-for place in "${DEMO_DIR:-}" /var/tmp "$HOME" "${TMPDIR:-/tmp}"; do
+for place in "${DEMO_DIR:-}" /var/tmp ~ "${TMPDIR:-/tmp}"; do
     [ -n "$place" ] && [ -d "$place" ] && [ -w "$place" ] || continue
     case $(stat -f -c %T "$place") in tmpfs | ramfs) continue ;; esac
     folder=$(mktemp -d "$place/nearfirst-demo.XXXXXX")

@@ -109,7 +109,7 @@ have_cargo() {
 }
 
 install_cargo() {
-    export PATH=$PATH:$HOME/.cargo/bin
+    export PATH=$PATH:~/.cargo/bin
     have_cargo && return 0
     if ! command -v rustup >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say 'installing rustup'
