@@ -14,8 +14,8 @@ use crate::server::daemon::{Daemon, accepts, mortal};
 
 /// An S3 server. Its buckets are folders and its objects files, so a test makes them at disk speed.
 ///
-/// It checks signatures, answers ranges, `If-Match` and listings in pages; it has one storage class
-///. Addresses are of path style: `http://127.0.0.1:PORT/BUCKET/KEY`.
+/// It checks signatures, answers ranges, `If-Match` and listings in pages; it has one storage class.
+/// Addresses are of path style: `http://127.0.0.1:PORT/BUCKET/KEY`.
 #[derive(Debug)]
 pub struct S3 {
     daemon: Daemon,
