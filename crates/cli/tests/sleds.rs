@@ -258,6 +258,8 @@ fn a_folder_sums_up_what_is_below_it() {
     assert_eq!(lines.len(), 3, "{text}");
     assert!(lines[1].contains("2.0 MiB") && lines[1].contains("  tree  ("), "{text}");
     assert!(lines[2].contains("1000 B") && lines[2].contains("  tree/near  ("), "{text}");
+    let none = ground.run(&["sleds", "-s", "no such file"]);
+    assert!(none.stdout.is_empty(), "a heading without lines: {none:?}");
 }
 
 #[test]

@@ -98,6 +98,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         sets: None,
         style,
         line_by_line,
+        has_head: false,
         out,
         unmeasured: BTreeSet::new(),
         answers: Answers::default(),
@@ -141,6 +142,8 @@ struct Run<'a, W: Write> {
     sets: Option<Sets>,
     style: Style,
     line_by_line: bool,
+    /// Whether the columns of summaries are named.
+    has_head: bool,
     out: BufWriter<W>,
     /// Devices met of which the table knows nothing.
     unmeasured: BTreeSet<Device>,
@@ -149,9 +152,6 @@ struct Run<'a, W: Write> {
 
 impl<W: Write> Run<'_, W> {
     fn all(&mut self) -> io::Result<()> {
-        if self.args.summary && !self.args.json {
-            report::summary_head(&mut self.out)?;
-        }
         let mut specs = self.args.specs.iter().peekable();
         while let Some(spec) = specs.next() {
             let is_of_a_set = |spec: &&OsString| sets::needs_engine(self.costs.local(), spec);
@@ -266,10 +266,17 @@ impl<W: Write> Run<'_, W> {
                         &record::tree("file_summary", path, &tree, self.args.plan),
                     )
                 } else {
-                    report::summary(&mut self.out, path, &tree, self.args.plan)
+                    self.summary(path, &tree)
                 }
             }
         }
+    }
+
+    fn summary(&mut self, path: &Path, tree: &Tree) -> io::Result<()> {
+        if !std::mem::replace(&mut self.has_head, true) {
+            report::summary_head(&mut self.out)?;
+        }
+        report::summary(&mut self.out, path, tree, self.args.plan)
     }
 
     fn folder(&mut self, path: &Path) -> io::Result<()> {
@@ -288,7 +295,7 @@ impl<W: Write> Run<'_, W> {
         if self.args.json {
             json::line(&mut self.out, &record::tree("folder", path, &tree, self.args.plan))
         } else if self.args.summary {
-            report::summary(&mut self.out, path, &tree, self.args.plan)
+            self.summary(path, &tree)
         } else {
             report::folder(&mut self.out, path, &tree, self.args, &self.style)
         }
