@@ -223,12 +223,15 @@ impl System {
     /// Listens to what of the scope is mounted now; returns why it cannot listen to the first that it cannot.
     fn listen_to_places(&mut self) -> Option<Error> {
         let mounts = Arc::new(Mounts::read().unwrap_or_default());
-        let places = places::places(&self.scope, &self.points, &mounts, &self.costs);
+        let mut places = places::places(&self.scope, &self.points, &mounts, &self.costs);
         let mut error = None;
         self.resolver.mounts = mounts;
-        self.resolver.grounds.clear();
         self.watched.clear();
         self.chosen = chosen(&places).cloned().collect();
+        // What is in the queue of one that has a copy would be taken to have happened on the copy.
+        let known: HashSet<_> =
+            self.resolver.grounds.drain().map(|(_, ground)| ground.device).collect();
+        places.sort_by_key(|place| !known.contains(&place.ground.device));
         self.apart.retain(|point, apart| {
             !apart.has_failed() && places.iter().any(|place| place.ground.point == *point)
         });

@@ -128,7 +128,14 @@ fn a_copy_of_a_file_system_is_not_taken_for_it() {
     let mut system = System::new(scope, Arc::new(Costs::load())).expect("root may");
     // What was found first may be found last when something else is mounted.
     system.points.reverse();
+    let id = file_system_id(disk.path()).expect("the machine allows it");
+    let device = |system: &System| system.resolver.grounds[&id].device;
+    let before = device(&system);
     assert!(system.listen_to_places().is_none());
+    assert_eq!(device(&system), before, "they keep their parts");
+    system.resolver.grounds.clear();
+    assert!(system.listen_to_places().is_none());
+    assert_ne!(device(&system), before);
     drop(reader.stdin.take());
     reader.wait().expect("it ends");
     let seen = system.look().expect("the queues can be read");
