@@ -12,13 +12,13 @@ use super::glob::{Page, Pages};
 use super::place::Root;
 use crate::{Entry, Error, Version, blocking};
 
-/// Names that are handed on together.
-const PAGE_NAMES_MAX: usize = 1000;
+/// Names that are handed on together: each is asked about within the time of one page.
+const PAGE_NAMES_MAX: usize = 32;
 
 /// What lies in the folder of this key, each page within `limit`. That there is no such folder is an
 /// empty listing, as at stores without folders.
 pub(super) fn pages(root: Root, key: String, limit: Duration) -> Pages {
-    let folder = Folder { root, key, names: None };
+    let folder = Folder { root, key, names: None, failed: None };
     let pages = stream::try_unfold(folder, move |mut folder| async move {
         let name = folder.root.name(&folder.key);
         let page = blocking(move || Ok(folder.page()?.map(|page| (page, folder))));
@@ -35,10 +35,15 @@ struct Folder {
     key: String,
     /// What is left of them, once it is open.
     names: Option<ReadDir>,
+    /// What comes after the names of the last page.
+    failed: Option<Error>,
 }
 
 impl Folder {
     fn page(&mut self) -> Result<Option<Page>, Error> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let path = PathBuf::from(format!("/{}", self.key));
         let mut names = match self.names.take().map_or_else(|| fs::read_dir(&path), Ok) {
             Ok(names) => names,
@@ -51,7 +56,14 @@ impl Folder {
         };
         let (mut page, mut taken) = (Page::default(), 0);
         for found in names.by_ref().take(PAGE_NAMES_MAX) {
-            self.add(&mut page, &found.map_err(|error| Error::io(&path, error))?);
+            match found {
+                Ok(found) => self.add(&mut page, &found),
+                Err(error) if taken == 0 => return Err(Error::io(path, error)),
+                Err(error) => {
+                    self.failed = Some(Error::io(path, error));
+                    break;
+                }
+            }
             taken += 1;
         }
         self.names = Some(names);
@@ -85,5 +97,33 @@ impl Folder {
             // It leads nowhere, or where this user may not look: who reads it is told.
             Err(_) => page.entries.push(entry),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Facility, SlowDir, skip_unless};
+
+    use super::*;
+    use crate::Name;
+
+    fn folder(dir: &std::path::Path) -> Folder {
+        let name = Name::from(format!("file://{}/", dir.display()));
+        let (root, key) = Root::split(&name).expect("a URL");
+        Folder { root, key: key.to_owned(), names: None, failed: None }
+    }
+
+    #[tokio::test]
+    async fn a_folder_may_take_longer_than_one_answer() {
+        skip_unless!(Facility::Fuse);
+        let slow = SlowDir::new(slowfs::Options::default());
+        for at in 0..150 {
+            slow.create(&at.to_string(), "");
+        }
+        slow.mount().set_rules(vec!["*: metadata=10ms".parse().expect("a rule")]);
+        let Folder { root, key, .. } = folder(slow.path());
+        let pages: Vec<_> = pages(root, key, Duration::from_secs(1)).collect().await;
+        let names = pages.into_iter().map(|page| page.expect("in time").entries.len());
+        assert_eq!(names.sum::<usize>(), 150);
     }
 }
