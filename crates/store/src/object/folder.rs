@@ -71,7 +71,9 @@ impl Folder {
     }
 
     fn add(&self, page: &mut Page, found: &DirEntry) {
-        let is_folder = found.file_type().is_ok_and(|kind| kind.is_dir());
+        let kind = found.file_type().ok();
+        let is_folder = kind.is_some_and(|kind| kind.is_dir());
+        let is_link = kind.is_some_and(|kind| kind.is_symlink());
         let name = found.file_name();
         let slash = if is_folder { "/" } else { "" };
         let key = format!("{}{}{slash}", self.key, name.to_string_lossy());
@@ -94,6 +96,8 @@ impl Folder {
                 page.entries.push(Entry { size: Some(status.len()), modified, version, ..entry });
             }
             Ok(_) => page.others.push(entry),
+            // It was removed meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound && !is_link => {}
             // It leads nowhere, or where this user may not look: who reads it is told.
             Err(_) => page.entries.push(entry),
         }
@@ -102,7 +106,7 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
-    use testkit::{Facility, SlowDir, skip_unless};
+    use testkit::{Dir, Facility, SlowDir, skip_unless};
 
     use super::*;
     use crate::Name;
@@ -111,6 +115,17 @@ mod tests {
         let name = Name::from(format!("file://{}/", dir.display()));
         let (root, key) = Root::split(&name).expect("a URL");
         Folder { root, key: key.to_owned(), names: None, failed: None }
+    }
+
+    #[test]
+    fn what_is_removed_while_it_is_listed_is_not_there() {
+        let dir = Dir::new();
+        let file = dir.create("file", "");
+        let found = fs::read_dir(dir.path()).expect("a folder").next().expect("a file");
+        let (found, mut page) = (found.expect("a name"), Page::default());
+        fs::remove_file(file).expect("it is there");
+        folder(dir.path()).add(&mut page, &found);
+        assert_eq!((page.entries, page.others), (Vec::new(), Vec::new()));
     }
 
     #[tokio::test]
