@@ -1,31 +1,115 @@
-//! Folders of this machine as pages of keys: names as they are, of which a client for all services
-//! changes some.
+//! Folders of this machine as pages of keys, and their files: names as they are, of which a client
+//! for all services changes some.
 
-use std::fs::{self, DirEntry, ReadDir};
-use std::io::ErrorKind;
+use std::fs::{self, DirEntry, File, Metadata, ReadDir};
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
+use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 
 use super::glob::{Page, Pages};
 use super::place::Root;
-use crate::{Entry, Error, Version, blocking};
+use crate::exchange::{Cover, covered};
+use crate::{ByteStream, Entry, Error, Name, Version, blocking, io_reason};
 
 /// Names that are handed on together: each is asked about within the time of one page.
 const PAGE_NAMES_MAX: usize = 32;
+
+/// Bytes that are read at once.
+const READ_BYTES: u64 = 256 << 10;
+
+/// The file under this name, or a folder whose name ends in a slash.
+pub(super) async fn stat(root: &Root, name: Name, limit: Duration) -> Result<Entry, Error> {
+    let key = root.key(&name);
+    let (is_of_folder, path, of) = (key.ends_with('/'), path(key), name.clone());
+    answered(name, limit, move || match fs::metadata(&path) {
+        Ok(status) if status.is_dir() && !is_of_folder => {
+            Err(Error::refused(of, "this is a folder"))
+        }
+        Ok(status) => Ok(entry(of, &status)),
+        Err(error) => Err(failed(of, path, error)),
+    })
+    .await
+}
+
+/// The bytes of a range of a file, which is opened within `limit`.
+pub(super) async fn read(
+    root: &Root,
+    name: &Name,
+    range: Range<u64>,
+    limit: Duration,
+) -> Result<ByteStream, Error> {
+    let (at, of) = (path(root.key(name)), name.clone());
+    let opened = move || File::open(&at).map_err(|error| failed(of, at, error));
+    let file = answered(name.clone(), limit, opened).await?;
+    let rest = (file, path(root.key(name)), range.clone());
+    let bytes = stream::try_unfold(rest, |(file, path, range)| {
+        blocking(move || {
+            let wanted = (range.end - range.start).min(READ_BYTES);
+            let mut bytes = vec![0; usize::try_from(wanted).expect("at most READ_BYTES")];
+            let read = match file.read_at(&mut bytes, range.start) {
+                Ok(read) => read,
+                Err(error) => return Err(Error::io(path, error)),
+            };
+            bytes.truncate(read);
+            let rest = range.start + read as u64..range.end;
+            Ok((read > 0).then(|| (Bytes::from(bytes), (file, path, rest))))
+        })
+    });
+    Ok(covered(name.clone(), bytes, Cover { skip: 0, range, is_exact: true }))
+}
+
+/// What there is of a file to say; of what is none, its name.
+fn entry(name: Name, status: &Metadata) -> Entry {
+    if !status.is_file() {
+        return Entry::named(name);
+    }
+    let modified = status.modified().ok().filter(|time| *time >= UNIX_EPOCH);
+    let since = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let version = since.map(|since| {
+        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        Version::of_file(seconds, since.subsec_nanos(), status.len())
+    });
+    Entry { size: Some(status.len()), modified, version, ..Entry::named(name) }
+}
+
+/// The path that is meant by a key.
+pub(super) fn path(key: &str) -> PathBuf {
+    PathBuf::from(format!("/{key}"))
+}
+
+/// What the system said of a file.
+fn failed(name: Name, path: PathBuf, error: io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Error::NotFound { name },
+        ErrorKind::PermissionDenied => Error::Denied { name, reason: io_reason(&error) },
+        _ => Error::io(path, error),
+    }
+}
+
+/// What calls about `name` give, within `limit`.
+async fn answered<T: Send + 'static>(
+    name: Name,
+    limit: Duration,
+    calls: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::time::timeout(limit, blocking(calls)).await.unwrap_or_else(|_| {
+        let reason = format!("no answer for {} s", limit.as_secs_f32());
+        Err(Error::interrupted(name, reason))
+    })
+}
 
 /// What lies in the folder of this key, each page within `limit`. That there is no such folder is an
 /// empty listing, as at stores without folders.
 pub(super) fn pages(root: Root, key: String, limit: Duration) -> Pages {
     let folder = Folder { root, key, names: None, failed: None };
-    let pages = stream::try_unfold(folder, move |mut folder| async move {
+    let pages = stream::try_unfold(folder, move |mut folder| {
         let name = folder.root.name(&folder.key);
-        let page = blocking(move || Ok(folder.page()?.map(|page| (page, folder))));
-        tokio::time::timeout(limit, page).await.unwrap_or_else(|_| {
-            let reason = format!("no answer for {} s", limit.as_secs_f32());
-            Err(Error::interrupted(name, reason))
-        })
+        answered(name, limit, move || Ok(folder.page()?.map(|page| (page, folder))))
     });
     pages.boxed()
 }
@@ -44,7 +128,7 @@ impl Folder {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let path = PathBuf::from(format!("/{}", self.key));
+        let path = path(&self.key);
         let mut names = match self.names.take().map_or_else(|| fs::read_dir(&path), Ok) {
             Ok(names) => names,
             Err(error)
@@ -83,23 +167,15 @@ impl Folder {
         if is_folder {
             return page.folders.push(key);
         }
-        let entry = Entry::named(self.root.name(&key));
+        let name = self.root.name(&key);
         match fs::metadata(found.path()) {
             Ok(status) if status.is_dir() => page.links.push(key + "/"),
-            Ok(status) if status.is_file() => {
-                let modified = status.modified().ok().filter(|time| *time >= UNIX_EPOCH);
-                let since = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-                let version = since.map(|since| {
-                    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-                    Version::of_file(seconds, since.subsec_nanos(), status.len())
-                });
-                page.entries.push(Entry { size: Some(status.len()), modified, version, ..entry });
-            }
-            Ok(_) => page.others.push(entry),
+            Ok(status) if status.is_file() => page.entries.push(entry(name, &status)),
+            Ok(_) => page.others.push(Entry::named(name)),
             // It was removed meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound && !is_link => {}
             // It leads nowhere, or where this user may not look: who reads it is told.
-            Err(_) => page.entries.push(entry),
+            Err(_) => page.entries.push(Entry::named(name)),
         }
     }
 }
@@ -109,7 +185,6 @@ mod tests {
     use testkit::{Dir, Facility, SlowDir, skip_unless};
 
     use super::*;
-    use crate::Name;
 
     fn folder(dir: &std::path::Path) -> Folder {
         let name = Name::from(format!("file://{}/", dir.display()));

@@ -111,7 +111,7 @@ impl Store for Remote {
 
     fn file(&self, name: &Name) -> Option<PathBuf> {
         let is_local = self.0.service.kind == Kind::Local;
-        is_local.then(|| PathBuf::from(format!("/{}", self.0.root.key(name))))
+        is_local.then(|| folder::path(self.0.root.key(name)))
     }
 }
 
@@ -195,6 +195,9 @@ impl Inner {
     }
 
     async fn stat(&self, name: Name) -> Result<Entry, Error> {
+        if self.service.kind == Kind::Local {
+            return folder::stat(&self.root, name, self.answer_max).await;
+        }
         let key = self.key(&name)?;
         let (operator, transport) = self.about(&name);
         let found = self.answered(&name, &transport, operator.stat(key)).await?;
@@ -244,6 +247,10 @@ impl Inner {
     /// One request for a range that is not empty.
     async fn fetch(&self, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
         let name = entry.name.clone();
+        if self.service.kind == Kind::Local {
+            let bytes = folder::read(&self.root, &name, range.clone(), self.answer_max).await?;
+            return Ok(Reading { entry, range, bytes, headers: Vec::new() });
+        }
         let key = self.key(&name)?;
         let (operator, transport) = self.about(&name);
         let strong = entry.version.as_ref().filter(|version| !version.as_str().starts_with("W/"));

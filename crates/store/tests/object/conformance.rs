@@ -157,21 +157,32 @@ fn files_by_url_conform() {
     conforms(&stores, &put, &at);
     links_are_followed(&dir, &put, &at);
     what_is_no_file_is_not_opened(&dir, &at);
+    names_are_those_that_are_there(&dir, &at);
+    let name = Name::from(at("d/a.txt"));
+    assert_eq!(open(&stores, &at("")).file(&name), Some(dir.join("d/a.txt")));
+}
+
+/// Each is read as it is listed; one that no URL can say is told of.
+fn names_are_those_that_are_there(dir: &Dir, at: &dyn Fn(&str) -> String) {
+    let stores = stores(&[]);
     for key in [&b"n/\xff"[..], b"n/\xfe/a", "n/\u{FFFD}/a".as_bytes(), b"n/b", b"n/b ", b"n/c /a"]
     {
-        dir.create(OsStr::from_bytes(key), "");
+        dir.create(OsStr::from_bytes(key), key);
     }
     let (found, unnamed): (Vec<_>, Vec<_>) =
         listed(&stores, &at("n/**")).into_iter().partition(Result::is_ok);
     let found = found.into_iter().map(|entry| entry.unwrap().name).collect::<BTreeSet<_>>();
-    let these = ["n/\u{FFFD}/a", "n/b", "n/b ", "n/c /a"].map(|key| Name::from(at(key)));
-    assert_eq!(found, BTreeSet::from(these));
+    let these = ["n/\u{FFFD}/a", "n/b", "n/b ", "n/c /a"];
+    assert_eq!(found, BTreeSet::from(these.map(|key| Name::from(at(key)))));
+    for key in these {
+        assert_eq!(names(&stores, &at(key)), BTreeSet::from([at(key)]));
+        assert_eq!(stat(&stores, &at(key)).unwrap().size, Some(key.len() as u64));
+        assert_eq!(read(&stores, &at(key), 1..u64::MAX).unwrap(), key[1..]);
+    }
     let is_told = |error: &Result<Entry, Error>| {
         error.as_ref().is_err_and(|error| error.reason().starts_with("its name is no UTF-8"))
     };
     assert!(unnamed.len() == 2 && unnamed.iter().all(is_told), "{unnamed:?}");
-    let name = Name::from(at("d/a.txt"));
-    assert_eq!(open(&stores, &at("")).file(&name), Some(dir.join("d/a.txt")));
 }
 
 #[test]
