@@ -161,14 +161,18 @@ impl Folder {
         let name = found.file_name();
         let slash = if is_folder { "/" } else { "" };
         let key = format!("{}{}{slash}", self.key, name.to_string_lossy());
+        let status = || fs::metadata(found.path());
         if name.to_str().is_none() {
+            if is_link && status().is_ok_and(|status| status.is_dir()) {
+                return page.unnamed_links.push(key + "/");
+            }
             return page.unnamed.push(key);
         }
         if is_folder {
             return page.folders.push(key);
         }
         let name = self.root.name(&key);
-        match fs::metadata(found.path()) {
+        match status() {
             Ok(status) if status.is_dir() => page.links.push(key + "/"),
             Ok(status) if status.is_file() => page.entries.push(entry(name, &status)),
             Ok(_) => page.others.push(Entry::named(name)),

@@ -56,12 +56,15 @@ pub(super) struct Page {
     pub(super) others: Vec<Entry>,
     /// What cannot be asked for, since its name is no text; of folders up to and with a slash.
     pub(super) unnamed: Vec<String>,
+    /// The same of links to folders.
+    pub(super) unnamed_links: Vec<String>,
 }
 
 impl Page {
     fn len(&self) -> usize {
-        let objects = self.entries.len() + self.others.len() + self.unnamed.len();
-        objects + self.folders.len() + self.links.len()
+        let objects = self.entries.len() + self.others.len();
+        let folders = self.folders.len() + self.links.len();
+        objects + folders + self.unnamed.len() + self.unnamed_links.len()
     }
 
     fn add(&mut self, other: Self) {
@@ -70,6 +73,7 @@ impl Page {
         self.links.extend(other.links);
         self.others.extend(other.others);
         self.unnamed.extend(other.unnamed);
+        self.unnamed_links.extend(other.unnamed_links);
     }
 }
 
@@ -354,9 +358,11 @@ impl Walk {
             part < components.len() && name.is_some_and(|name| component.matches(name.as_bytes()))
         };
         let is_unnamed = |key: &String| is_on_the_way(key) || self.pattern.matches(key.as_bytes());
-        let unnamed = page.unnamed.into_iter().filter(is_unnamed).map(Item::Unnamed);
         // By `**` a link would be followed to what it lies in, without an end.
         let links = page.links.into_iter().filter(|_| !stays);
+        let unnamed_links = page.unnamed_links.into_iter().filter(|_| !stays);
+        let unnamed = page.unnamed.into_iter().chain(unnamed_links);
+        let unnamed = unnamed.filter(is_unnamed).map(Item::Unnamed);
         let folders = page.folders.into_iter().chain(links).filter(is_on_the_way);
         let folders = folders.map(|folder| Item::Folder(Task { folder, part }));
         let mut items: Vec<Item> = names.chain(unnamed).chain(folders).collect();

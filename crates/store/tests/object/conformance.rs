@@ -169,6 +169,7 @@ fn names_are_those_that_are_there(dir: &Dir, at: &dyn Fn(&str) -> String) {
     {
         dir.create(OsStr::from_bytes(key), key);
     }
+    symlink("c ", dir.join("n").join(OsStr::from_bytes(b"link\xff"))).unwrap();
     let (found, unnamed): (Vec<_>, Vec<_>) =
         listed(&stores, &at("n/**")).into_iter().partition(Result::is_ok);
     let found = found.into_iter().map(|entry| entry.unwrap().name).collect::<BTreeSet<_>>();
@@ -183,6 +184,9 @@ fn names_are_those_that_are_there(dir: &Dir, at: &dyn Fn(&str) -> String) {
         error.as_ref().is_err_and(|error| error.reason().starts_with("its name is no UTF-8"))
     };
     assert!(unnamed.len() == 2 && unnamed.iter().all(is_told), "{unnamed:?}");
+    let below = listed(&stores, &at("n/*/a"));
+    let unnamed = below.iter().filter(|entry| is_told(entry)).count();
+    assert!(unnamed == 2 && below.len() == 4, "a folder and a link to one: {below:?}");
 }
 
 #[test]
