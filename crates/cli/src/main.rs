@@ -22,6 +22,7 @@ mod human;
 mod json;
 mod ls;
 mod messages;
+mod opened;
 mod order;
 mod outcome;
 mod program;

@@ -262,6 +262,34 @@ fn a_small_file_that_does_not_answer_takes_nothing_from_the_others_of_its_mount(
 }
 
 #[test]
+fn a_file_that_cannot_be_closed_is_not_waited_for() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let (folder, state) = (Dir::new(), Dir::new());
+    let alive = folder.create("alive", "needle\n");
+    // Read through; scanned in parts, of which the first only comes.
+    for (bytes, code) in [(1 << 10, 0), (2 << 20, 1)] {
+        let dead = slow.create("dead", lines(bytes, 3));
+        evict(&dead);
+        slow.mount().set_rules(vec!["dead: stall=1:forever".parse().expect("a rule")]);
+        slow.reset();
+        let output = std::thread::scope(|scope| {
+            let count = || {
+                let cmd = nearfirst(&state, ["wc", "-l", "--wait-max", "2"]);
+                cmd.arg(&dead).arg(&alive).run()
+            };
+            let counting = scope.spawn(count);
+            until("a read", || slow.stats().total.reads > 0);
+            slow.mount().set_rules(vec!["dead: hang=true".parse().expect("a rule")]);
+            counting.join().expect("it ends")
+        });
+        output.ends_with(code);
+        assert!(output.text().contains(&format!("1 {}\n", alive.display())), "{}", output.text());
+        slow.mount().set_rules(Vec::new());
+    }
+}
+
+#[test]
 fn a_program_that_reads_from_a_dead_mount_is_not_waited_for() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow =

@@ -3,7 +3,6 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::num::NonZeroU64;
-use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,7 +14,6 @@ use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
 use nearfirst::{Clock, Error, Place, fetch};
 use rustix::fs::{Advice, fadvise};
-use store::Lingering;
 
 use super::asked::Context;
 use super::input::{
@@ -30,6 +28,7 @@ use super::print::tally::{Stats, Tally};
 use super::print::{Format, Nul, Outcome, Printing, Scope, close};
 use super::settings::Settings;
 use super::walk::{Haystack, printed_path};
+use crate::opened::Opened;
 
 /// From this size on, a file is searched in chunks by several threads. Below
 /// it, starting threads costs more than they bring.
@@ -570,37 +569,6 @@ enum Manner {
     Whole,
     /// At once, as it is.
     Slice,
-}
-
-/// An open file.
-pub(super) struct Opened {
-    /// Until it is closed.
-    file: Option<File>,
-    /// Whether closing it may never return: FUSE has its server hear of each close, and waits.
-    may_stall: bool,
-}
-
-impl Opened {
-    fn new(file: File, may_stall: bool) -> Self {
-        Self { file: Some(file), may_stall }
-    }
-}
-
-impl Deref for Opened {
-    type Target = File;
-
-    fn deref(&self) -> &File {
-        self.file.as_ref().expect("it is taken when this is dropped")
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        let Some(file) = self.file.take().filter(|_| self.may_stall) else { return };
-        let file = Lingering::new(file);
-        // Where no thread can be had for that, it is closed here.
-        drop(store::begun(move || drop(file)));
-    }
 }
 
 /// Whether it has a size and no blocks: others need not be asked about.

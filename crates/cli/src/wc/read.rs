@@ -12,6 +12,7 @@ use nearfirst::{Costs, Member, MemberError};
 use super::count::{Counts, Encoding, Summary, Wanted};
 use super::pieces::Pieces;
 use crate::messages;
+use crate::opened::Opened;
 use crate::reading::Reading;
 use crate::sets::{self, Tally};
 
@@ -70,16 +71,19 @@ impl<'a> Reader<'a> {
     /// `buffer` is one thread's, kept from file to file.
     pub(super) fn count(
         &self,
-        file: &File,
+        file: File,
         about: Option<&Metadata>,
         path: &Path,
         buffer: &mut Vec<u8>,
     ) -> Counted {
         let regular = about.filter(|about| about.is_file());
+        let status = regular.map(|_| self.task.costs.local().status(&file));
+        let may_stall = status.is_some_and(|it| it.is_ok_and(|status| status.backing.may_stall()));
+        let file = Opened::new(file, may_stall);
         let mut known = 0;
         if let Some(about) = regular {
             if self.task.wanted == Wanted::default() {
-                match known_bytes(file, about) {
+                match known_bytes(&file, about) {
                     Known::All(bytes) => {
                         // Characters are wanted here only where each is a byte.
                         let counts = Counts { bytes, characters: bytes, ..Counts::default() };
@@ -87,12 +91,12 @@ impl<'a> Reader<'a> {
                     }
                     Known::UpToPosition(bytes) => known = bytes,
                 }
-            } else if about.len() >= self.task.scan_bytes_min && is_at_start(file) {
-                return self.scan(file, path);
+            } else if about.len() >= self.task.scan_bytes_min && is_at_start(&file) {
+                return self.scan(&file, path);
             }
         }
         let mut summary = Summary::empty(self.task.encoding);
-        let error = self.read_through(file, regular.is_some(), &mut summary, buffer).err();
+        let error = self.read_through(file, &mut summary, buffer).err();
         let mut counts = summary.counts();
         self.reading.lock().unwrap_or_else(PoisonError::into_inner).read_through += counts.bytes;
         counts.bytes += known;
@@ -156,17 +160,14 @@ impl<'a> Reader<'a> {
 
     fn read_through(
         &self,
-        file: &File,
-        is_regular: bool,
+        file: Opened,
         all: &mut Summary,
         buffer: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let costs = self.task.costs;
-        let status = is_regular.then(|| costs.local().status(&file));
-        if status.is_some_and(|status| status.is_ok_and(|status| status.backing.may_stall())) {
-            return self.read(fetch::bounded(file.try_clone()?, costs)?, all, buffer);
+        if file.may_stall() {
+            return self.read(fetch::bounded(file.into_file(), self.task.costs)?, all, buffer);
         }
-        self.read(file, all, buffer)
+        self.read(&*file, all, buffer)
     }
 
     fn read(&self, mut file: impl Read, all: &mut Summary, buffer: &mut Vec<u8>) -> io::Result<()> {

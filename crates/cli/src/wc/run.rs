@@ -172,7 +172,7 @@ impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
                     // Two inputs may be one pipe: the one named first gets what is in it.
                     drop(self.wait(index, 1));
                 }
-                let counted = reader.count(&file, about.as_ref(), shown.as_ref(), buffer);
+                let counted = reader.count(file, about.as_ref(), shown.as_ref(), buffer);
                 (counted.error.map_or(Vec::new(), complain), Some(counted.counts))
             }
         };

@@ -1,0 +1,46 @@
+//! An open file whose mount may not answer.
+
+use std::fs::File;
+use std::ops::Deref;
+
+use store::Lingering;
+
+/// An open file, which is closed where that holds up nobody.
+pub(crate) struct Opened {
+    /// Until it is closed.
+    file: Option<File>,
+    /// Whether closing it may never return: FUSE has its server hear of each close, and waits.
+    may_stall: bool,
+}
+
+impl Opened {
+    pub(crate) fn new(file: File, may_stall: bool) -> Self {
+        Self { file: Some(file), may_stall }
+    }
+
+    pub(crate) fn may_stall(&self) -> bool {
+        self.may_stall
+    }
+
+    /// The file, which is closed by whoever has it.
+    pub(crate) fn into_file(mut self) -> File {
+        self.file.take().expect("it is taken once")
+    }
+}
+
+impl Deref for Opened {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        self.file.as_ref().expect("it is taken when this is dropped")
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let Some(file) = self.file.take().filter(|_| self.may_stall) else { return };
+        let file = Lingering::new(file);
+        // Where no thread can be had for that, it is closed here.
+        drop(store::begun(move || drop(file)));
+    }
+}
