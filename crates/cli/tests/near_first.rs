@@ -244,18 +244,20 @@ fn a_small_file_that_does_not_answer_takes_nothing_from_the_others_of_its_mount(
     let alive = slow.create("later/alive", "needle\n");
     let state = Dir::new();
     let count = ["grep", "-j1", "-c", "needle"];
-    for (args, paths, code) in [
-        (&["wc", "-l"][..], &[dead.as_path(), &alive][..], 1),
-        (&count, &[dead.as_path(), &alive], 2),
-        (&count, &[slow.path()], 2),
-        (&["grep", "--pre=cat", "-c", "needle"], &[slow.path()], 2),
+    let may_be_dead = "its mount may be unreachable";
+    let answers = "though its mount answers";
+    for (args, paths, code, said) in [
+        (&["wc", "-l"][..], &[dead.as_path(), &alive][..], 1, may_be_dead),
+        (&count, &[dead.as_path(), &alive], 2, may_be_dead),
+        (&count, &[slow.path()], 2, answers),
+        (&["grep", "--pre=cat", "-c", "needle"], &[slow.path()], 2, answers),
     ] {
         evict(&dead);
         slow.mount().set_rules(vec!["dead: stall=1:forever".parse().expect("a rule")]);
         let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
         let cmd = program.cmd(args).env("NEARFIRST_STATE", state.path());
         let output = paths.iter().fold(cmd.arg("--wait-max").arg("2"), Cmd::arg).run();
-        output.ends_with(code).complains("dead: no answer for 2 s");
+        output.ends_with(code).complains("dead: no answer for 2 s").complains(said);
         let text = output.text();
         let is_counted = |line: &str| line.trim_start().starts_with("1 ") || line.ends_with(":1");
         let mut lines = text.lines().filter(|line| line.contains("alive"));

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Costs, Lingering, no_answer};
+use store::{Costs, Lingering};
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, mpsc};
 
@@ -158,6 +158,12 @@ impl Drop for Apart {
         // Where the thread has panicked, the file is closed here.
         drop(self.calls.send(Box::new(move || drop(lingering))));
     }
+}
+
+/// That a file did not answer, of whose mount nothing is known.
+fn no_answer(within: Duration) -> io::Error {
+    let reason = format!("no answer for {} s; its mount may be unreachable", within.as_secs_f32());
+    io::Error::new(io::ErrorKind::TimedOut, reason)
 }
 
 /// Reads on in a file whose mount may not answer: each read ends in bounded time, `TimedOut` then.

@@ -59,8 +59,8 @@ pub use fnmatch::Fnmatch;
 pub use local::{
     Backing, Files, Kind, Lingering, Local, Located, Mount, Mounts, Probe, Progress, Reached,
     Reason, Status, Walk, begun, blocking, data_ranges, disk_position, does_anything_linger, holes,
-    is_in_memory_in_part, leave_signals_to_others, no_answer, probe_first, probe_memory,
-    resident_ranges, was_evicted,
+    is_in_memory_in_part, leave_signals_to_others, probe_first, probe_memory, resident_ranges,
+    was_evicted,
 };
 pub use name::Name;
 pub use open_folder::open_folder;

@@ -44,7 +44,7 @@ pub use mounts::{Backing, Mount, Mounts};
 pub(crate) use opener::Opener;
 pub use position::disk_position;
 pub use probe::{Probe, Progress, probe_first, probe_memory};
-pub use reach::{Reached, no_answer};
+pub use reach::Reached;
 pub use residency::{is_in_memory_in_part, resident_ranges, was_evicted};
 pub use sys::leave_signals_to_others;
 pub(crate) use sys::starting_programs;

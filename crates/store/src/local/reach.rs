@@ -307,7 +307,9 @@ impl Reached<'_> {
             return answer.try_recv().map_err(|_| {
                 let_go(answer);
                 if is_alive {
-                    return failed(no_answer(limit));
+                    let limit = limit.as_secs_f32();
+                    let reason = format!("no answer for {limit} s, though its mount answers");
+                    return failed(io::Error::new(io::ErrorKind::TimedOut, reason));
                 }
                 local.canaries.note(id, false, &local.clock);
                 local.stalled(self.path, mount)
@@ -323,12 +325,6 @@ impl Reached<'_> {
     pub fn answers(&self) -> Result<(), Error> {
         self.local.asked(self.path, &self.asked, self.mount.as_ref()).map(drop)
     }
-}
-
-/// That a file did not answer, of whose mount nothing is known.
-pub fn no_answer(within: Duration) -> io::Error {
-    let reason = format!("no answer for {} s; its mount may be unreachable", within.as_secs_f32());
-    io::Error::new(io::ErrorKind::TimedOut, reason)
 }
 
 /// Lets go of what may be a file of a mount that does not answer, and could take for ever to close.
