@@ -63,7 +63,7 @@ pub use local::{
     was_evicted,
 };
 pub use name::Name;
-pub use open_folder::open_folder;
+pub use open_folder::{make_folder, open_folder};
 pub use own_folder::own_folder;
 pub use patience::patiently;
 pub use pattern::Pattern;

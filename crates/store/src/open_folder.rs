@@ -1,4 +1,4 @@
-//! Folders opened so that nobody else decides where root writes.
+//! Folders opened, and made, so that nobody else decides where root writes.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -25,6 +25,38 @@ pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     }
     // Who is not root gains nothing for the owner of a link that it could not have by itself.
     Ok(sysfs::open(path, FOLDER, Mode::empty())?)
+}
+
+/// Opens a folder; makes it, and those that it lies in, where there is none, with these permissions. Of
+/// each that it made, `made` hears, and of the folder around it.
+///
+/// # Errors
+/// As [`open_folder`].
+pub fn make_folder(
+    path: &Path,
+    mode: Mode,
+    made: &dyn Fn(&OwnedFd, &OwnedFd),
+) -> io::Result<OwnedFd> {
+    let missing = match open_folder(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+        opened => return opened,
+    };
+    let Some(name) = path.file_name() else { return Err(missing) };
+    let around = match path.parent().filter(|around| !around.as_os_str().is_empty()) {
+        Some(around) => make_folder(around, mode, made)?,
+        None => open_folder(Path::new("."))?,
+    };
+    let is_new = match sysfs::mkdirat(&around, name, mode) {
+        Ok(()) => true,
+        // Another may have been faster.
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(error.into()),
+    };
+    let folder = sysfs::openat(&around, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+    if is_new {
+        made(&around, &folder);
+    }
+    Ok(folder)
 }
 
 /// Opens a folder as root; of links, only those that nobody else could have put on the way are followed.

@@ -1,16 +1,18 @@
 //! The device table on disk: one for the system, one for the user.
 
+use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 use sled::{Device, DeviceTable, TableError};
 
-use crate::{Clock, Error, Local, Name, io_reason, open_folder, own_folder};
+use crate::{Clock, Error, Local, Name, io_reason, make_folder, open_folder, own_folder};
 
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
@@ -105,7 +107,11 @@ impl TableFiles {
         for path in std::iter::once(&self.system).chain(&self.user) {
             let file = path.clone();
             let silent = |error| Warning::Io { path: path.clone(), source: silence(&error) };
-            match local.bounded(path, move || read(&file)).map_err(silent).flatten() {
+            match local
+                .bounded(path, move || read(sysfs::CWD, &file, &file))
+                .map_err(silent)
+                .flatten()
+            {
                 Ok(part) => table.merge(part),
                 Err(warning) => warnings.push(warning),
             }
@@ -131,56 +137,43 @@ fn silence(error: &Error) -> io::Error {
 }
 
 fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
-    let held = made(path.parent().unwrap_or(Path::new("/")))?;
-    let folder = within(&held);
-    let path = &folder.join(path.file_name().unwrap_or_default());
-    let _lock = locked(&folder.join("devices.lock"))?;
-    let mut merged = read(path).unwrap_or_default();
+    let (around, name) = parts(path);
+    let folder = make_folder(around, Mode::from_raw_mode(0o777), &|_, _| {})?;
+    let _lock = locked(&folder)?;
+    let mut merged = read(&folder, name, path).unwrap_or_default();
     merged.merge(table);
     merged.keep_latest(DEVICES_MAX);
     // One name, which the lock guards: who was killed here leaves no more than one behind.
-    let part = folder.join("devices.toml.part");
-    drop(fs::remove_file(&part));
-    let written = File::create_new(&part).and_then(|mut file| {
+    let part = "devices.toml.part";
+    let remove = || sysfs::unlinkat(&folder, part, AtFlags::empty());
+    let _ = remove();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let written = sysfs::openat(&folder, part, flags, Mode::from_raw_mode(0o666));
+    let written = written.map_err(io::Error::from).and_then(|file| {
+        let mut file = File::from(file);
         file.write_all(merged.to_toml().as_bytes())?;
         file.sync_all()
     });
-    let done = written.and_then(|()| fs::rename(&part, path));
+    let done = written.and_then(|()| Ok(sysfs::renameat(&folder, part, &folder, name)?));
     if done.is_err() {
         // What could not be written whole must not stay in part.
-        drop(fs::remove_file(&part));
+        let _ = remove();
     }
     done
 }
 
-/// Opens a folder; makes it, and those that it lies in, where there is none.
-fn made(folder: &Path) -> io::Result<OwnedFd> {
-    let missing = match open_folder(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => error,
-        opened => return opened,
-    };
-    let (Some(around), Some(name)) = (folder.parent(), folder.file_name()) else {
-        return Err(missing);
-    };
-    match fs::create_dir(within(&made(around)?).join(name)) {
-        // Another may have been faster.
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => open_folder(folder),
-    }
-}
-
-/// The path of a folder that is held, which leads nowhere else meanwhile.
-fn within(held: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()))
+/// The folder of a table, and its name there.
+fn parts(path: &Path) -> (&Path, &OsStr) {
+    (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default())
 }
 
 /// The lock of a table's folder, waited for a while: who stopped, or a user who only looks, may keep
 /// it for ever, and no run may hang at its end for that.
-fn locked(path: &Path) -> io::Result<File> {
-    let mut opening = File::options();
-    opening.write(true).create(true).truncate(false).mode(0o600);
+fn locked(folder: &OwnedFd) -> io::Result<File> {
     // A pipe in its place would be waited for, and a link could lead anywhere.
-    let lock = opening.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let lock = File::from(sysfs::openat(folder, "devices.lock", flags | OFlags::CLOEXEC, mode)?);
     for _ in 0..LOCK_ASKS {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
@@ -195,19 +188,24 @@ fn locked(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::TimedOut, "another process keeps its devices.lock locked"))
 }
 
-fn read(path: &Path) -> Result<DeviceTable, Warning> {
+/// Reads the table that is `name` in a folder, and has this path.
+fn read(folder: impl AsFd, name: impl AsRef<Path>, path: &Path) -> Result<DeviceTable, Warning> {
     let failed = |source| Warning::Io { path: path.to_owned(), source };
-    let bytes = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DeviceTable::default()),
-        Err(error) => return Err(failed(error)),
-        Ok(metadata) if metadata.len() > BYTES_MAX => {
-            return Err(failed(io::Error::other("too large to be a device table")));
-        }
-        Ok(metadata) if !metadata.is_file() => {
-            return Err(failed(io::Error::other("not a regular file, so no device table")));
-        }
-        Ok(_) => fs::read(path).map_err(failed)?,
+    // To open a pipe would wait for who writes to it.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match sysfs::openat(folder, name.as_ref(), flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(DeviceTable::default()),
+        opened => File::from(opened.map_err(|error| failed(error.into()))?),
     };
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.len() > BYTES_MAX {
+        return Err(failed(io::Error::other("too large to be a device table")));
+    }
+    if !metadata.is_file() {
+        return Err(failed(io::Error::other("not a regular file, so no device table")));
+    }
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
     // What is not text is not TOML: let the parser say so.
     let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
     table.map(|table| without_secrets(table.known_by(Clock::real().unix_s()))).map_err(|source| {
@@ -218,10 +216,9 @@ fn read(path: &Path) -> Result<DeviceTable, Warning> {
 
 /// Gives a broken table another name, which is returned.
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let held = open_folder(path.parent().unwrap_or(Path::new("/")))?;
-    let name = |path: &Path| within(&held).join(path.file_name().unwrap_or_default());
-    let aside = free_name(path);
-    fs::rename(name(path), name(&aside))?;
+    let ((around, name), aside) = (parts(path), free_name(path));
+    let folder = open_folder(around)?;
+    sysfs::renameat(&folder, name, &folder, aside.file_name().unwrap_or_default())?;
     Ok(aside)
 }
 
@@ -247,7 +244,9 @@ fn without_secrets(mut table: DeviceTable) -> DeviceTable {
 
 #[cfg(test)]
 mod tests {
-    use testkit::{Facility, SlowDir, skip_unless};
+    use std::fs;
+
+    use testkit::{Facility, SlowDir, cmd, skip_unless};
 
     use super::*;
 
@@ -379,6 +378,16 @@ mod tests {
         std::os::unix::fs::lchown(&link, Some(0), None).expect("taken back");
         files.save(&DeviceTable::default(), &local).expect("root's own link is followed");
         assert!(target.join("state/devices.toml").exists());
+    }
+
+    #[test]
+    fn a_table_is_saved_where_there_is_no_proc() {
+        skip_unless!(Facility::Root, Facility::Tool("unshare"));
+        let this = std::env::current_exe().expect("it runs");
+        let test = "table_file::tests::saving_keeps_what_others_saved";
+        let text = format!("mount -t tmpfs none /proc && exec \"$0\" --exact {test}");
+        let output = cmd("unshare", ["-m", "sh", "-c", &text]).arg(this).run();
+        assert!(output.text().contains("1 passed"), "{}{}", output.text(), output.stderr());
     }
 
     #[test]

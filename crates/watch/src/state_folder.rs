@@ -12,10 +12,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
 use rustix::fs::{self as sysfs, AtFlags, Dir, Gid, Mode, OFlags, Uid};
-use rustix::io::Errno;
 
-/// A folder, without a right to list it.
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// A file that is the user's alone.
 const PRIVATE: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -41,30 +38,13 @@ impl StateFolder {
     /// # Errors
     /// As [`StateFolder::open`].
     pub(crate) fn make(path: &Path) -> io::Result<Self> {
-        let missing = match Self::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => error,
-            opened => return opened,
+        let made = |around: &OwnedFd, folder: &OwnedFd| {
+            // What was put in the place of ours meanwhile is not ours to give; if it is empty, that is nothing.
+            if names(folder).is_ok_and(|names| names.is_empty()) {
+                give(around, folder);
+            }
         };
-        let Some(name) = path.file_name() else { return Err(missing) };
-        let around = match path.parent().filter(|around| !around.as_os_str().is_empty()) {
-            Some(around) => Self::make(around)?,
-            None => Self::open(Path::new("."))?,
-        };
-        around.make_folder(name)
-    }
-
-    fn make_folder(&self, name: &OsStr) -> io::Result<Self> {
-        let made = sysfs::mkdirat(&self.descriptor, name, Mode::RWXU);
-        // Another may have been faster.
-        made.or_else(|error| if error == Errno::EXIST { Ok(()) } else { Err(error) })?;
-        let flags = FOLDER | OFlags::NOFOLLOW;
-        let folder =
-            Self { descriptor: sysfs::openat(&self.descriptor, name, flags, Mode::empty())? };
-        // What was put in the place of ours meanwhile is not ours to give; if it is empty, that is nothing.
-        if made.is_ok() && folder.names().is_ok_and(|names| names.is_empty()) {
-            self.give(&folder.descriptor);
-        }
-        Ok(folder)
+        Ok(Self { descriptor: store::make_folder(path, Mode::RWXU, &made)? })
     }
 
     /// Makes a file that is not there yet, its user's alone.
@@ -72,7 +52,7 @@ impl StateFolder {
         let flags = PRIVATE | OFlags::CREATE | OFlags::EXCL;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = sysfs::openat(&self.descriptor, name.as_ref(), flags, mode)?;
-        self.give(&file);
+        give(&self.descriptor, &file);
         Ok(file.into())
     }
 
@@ -136,27 +116,31 @@ impl StateFolder {
 
     /// The names of what is in it.
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let listed = Dir::new(sysfs::openat(&self.descriptor, ".", flags, Mode::empty())?)?;
-        let mut names = Vec::new();
-        for entry in listed {
-            let name = entry?.file_name().to_bytes().to_vec();
-            if name != b"." && name != b".." {
-                names.push(OsString::from_vec(name));
-            }
-        }
-        Ok(names)
+        names(&self.descriptor)
     }
+}
 
-    /// Gives what was just made here to whose this folder is, where root writes in the folder of a user,
-    /// who could neither read nor replace it.
-    fn give(&self, made: impl AsFd) {
-        if is_root()
-            && let Ok(folder) = sysfs::fstat(&self.descriptor)
-        {
-            let (user, group) = (Uid::from_raw(folder.st_uid), Gid::from_raw(folder.st_gid));
-            let _ = sysfs::chownat(made, "", Some(user), Some(group), AtFlags::EMPTY_PATH);
+fn names(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listed = Dir::new(sysfs::openat(folder, ".", flags, Mode::empty())?)?;
+    let mut names = Vec::new();
+    for entry in listed {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
         }
+    }
+    Ok(names)
+}
+
+/// Gives what was just made in a folder to whose that is, where root writes in the folder of a user, who
+/// could neither read nor replace it.
+fn give(folder: &OwnedFd, made: impl AsFd) {
+    if is_root()
+        && let Ok(folder) = sysfs::fstat(folder)
+    {
+        let (user, group) = (Uid::from_raw(folder.st_uid), Gid::from_raw(folder.st_gid));
+        let _ = sysfs::chownat(made, "", Some(user), Some(group), AtFlags::EMPTY_PATH);
     }
 }
 
