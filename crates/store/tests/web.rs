@@ -301,6 +301,9 @@ async fn redirects_are_followed_but_not_for_ever() {
     server.answer("/pool", Answer::redirect("/loop"));
     server.answer("/out", Answer::redirect("file:///etc/passwd"));
     server.answer("/choice", Answer::status(300).header("Location", "/a?sig=SECRET"));
+    server.answer("/further", Answer::redirect("/there/choice"));
+    server.answer("/there/choice", Answer::status(300).header("Location", "b"));
+    server.answer("/nowhere", Answer::status(300).header("Location", "http://[a?sig=SECRET"));
     for hop in 0..20 {
         server.answer(&format!("/{hop}"), Answer::redirect(&format!("/{}", hop + 1)));
     }
@@ -312,6 +315,8 @@ async fn redirects_are_followed_but_not_for_ever() {
         ("/0", "more than 10 times"),
         ("/out", "sends on to file:///etc/passwd"),
         ("/choice", "/a?sig=, where"),
+        ("/further", "/there/b, where"),
+        ("/nowhere", "sends on to http://[a?sig=, where"),
     ] {
         let error = read(&named(&server.url(path)), ALL).await.unwrap_err();
         assert!(

@@ -2,11 +2,10 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use reqwest::StatusCode;
+use reqwest::Response;
 use reqwest::header::{
     CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, LOCATION, TRANSFER_ENCODING,
 };
-use url::Url;
 
 use crate::exchange::{date, retry_after, text};
 use crate::{Clock, Entry, Error, Name, Version};
@@ -55,13 +54,8 @@ pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
 }
 
 /// The error that a status stands for; `None` for those that bring something.
-pub(super) fn failure(
-    name: &Name,
-    status: StatusCode,
-    headers: &HeaderMap,
-    clock: &Clock,
-) -> Option<Error> {
-    let (from, name) = (name.url(), name.clone());
+pub(super) fn failure(name: &Name, response: &Response, clock: &Clock) -> Option<Error> {
+    let (status, headers, name) = (response.status(), response.headers(), name.clone());
     let reason = format!("the server answered {status}");
     match status.as_u16() {
         200 | 206 => None,
@@ -72,9 +66,10 @@ pub(super) fn failure(
         408 | 425 | 500..600 => Some(Error::Interrupted { name, reason }),
         // What can be followed has been.
         300..=399 => {
-            let to = text(headers, &LOCATION).zip(from);
-            let to = to.and_then(|(to, from)| Url::parse(from).ok()?.join(to).ok());
-            let to = to.map(|to| Name::from(to.as_str()).redacted());
+            let to = text(headers, &LOCATION);
+            let whole =
+                |to: &str| response.url().join(to).map_or_else(|_| to.to_owned(), Into::into);
+            let to = to.map(|to| Name::from(whole(to)).redacted());
             let to = to.map(|to| format!(", and sends on to {to}, where it cannot be followed"));
             Some(Error::Refused { name, reason: reason + &to.unwrap_or_default() })
         }

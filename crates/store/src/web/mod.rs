@@ -140,7 +140,7 @@ impl Servers {
             return Ok(self.read(&Entry::named(name.clone()), 0..1).await?.entry);
         }
         let headers = response.headers();
-        match failure(name, response.status(), headers, &self.clock) {
+        match failure(name, &response, &self.clock) {
             Some(error) => Err(error),
             None => Ok(described(name, headers, content_length(headers))),
         }
@@ -186,7 +186,7 @@ impl Servers {
         if is_beyond(&response) {
             return beyond(entry, range.start, headers);
         }
-        if let Some(error) = failure(name, status, headers, &self.clock) {
+        if let Some(error) = failure(name, &response, &self.clock) {
             return Err(error);
         }
         let (size, cover) = match status {
@@ -211,7 +211,7 @@ impl Servers {
         self.hosts.told(&asked);
         let response = self.send(Bodies::Decoded, Method::GET, name, accepting()).await?;
         let headers = response.headers();
-        if let Some(error) = failure(name, response.status(), headers, &self.clock) {
+        if let Some(error) = failure(name, &response, &self.clock) {
             return Err(error);
         }
         let kind = text(headers, &CONTENT_TYPE).unwrap_or("text/html");
