@@ -48,7 +48,7 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
         tally: &tally,
         decompressor: settings.asked.search_zip.then(Decompressor::default),
         next: Mutex::new(0),
-        turn: Mutex::new(Turn { next: 0, done: BTreeMap::new(), written: Ok(()) }),
+        turn: Mutex::new(Turn { next: 0, begun: None, done: BTreeMap::new(), written: Ok(()) }),
         moved: Condvar::new(),
         room: &Room::new(settings.budget_bytes, spill_folder.clone()),
         copies: copies.as_ref(),
@@ -149,6 +149,8 @@ struct Search<'a> {
 /// Whose turn it is to print.
 struct Turn<'a> {
     next: u64,
+    /// Where there is no order: the one that has begun to print what it finds, for which there is no room.
+    begun: Option<u64>,
     /// What was found in those behind it, and is to be said of them.
     done: BTreeMap<u64, Done<'a>>,
     written: io::Result<()>,
@@ -270,11 +272,22 @@ impl<'a> Search<'a> {
     /// Waits for a turn, and says whether it came.
     fn comes_to_turn_of(&self, number: u64) -> bool {
         if self.is_unordered() {
-            return false;
+            let mut turn = self.wait_for_others(number);
+            turn.begun = Some(number);
+            return turn.written.is_ok();
         }
         let waits = |turn: &mut Turn<'_>| turn.next < number && turn.written.is_ok();
         let turn = self.moved.wait_while(self.turn(), waits);
         turn.unwrap_or_else(PoisonError::into_inner).written.is_ok()
+    }
+
+    /// Waits until no other one has begun to print.
+    fn wait_for_others(&self, number: u64) -> MutexGuard<'_, Turn<'a>> {
+        let waits = |turn: &mut Turn<'_>| {
+            turn.begun.is_some_and(|begun| begun != number) && turn.written.is_ok()
+        };
+        let turn = self.moved.wait_while(self.turn(), waits);
+        turn.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_unordered(&self) -> bool {
@@ -287,13 +300,15 @@ impl<'a> Search<'a> {
 
     /// Prints this result and those that waited for it.
     fn deliver(&self, number: u64, done: Done<'a>) {
-        let mut turn = self.turn();
         if self.is_unordered() {
-            return self.print(&mut turn, &done);
+            let mut turn = self.wait_for_others(number);
+            self.print(&mut turn, &done);
+            turn.begun = None;
+            return self.moved.notify_all();
         }
-        turn = self
+        let mut turn = self
             .moved
-            .wait_while(turn, |turn| number >= turn.next + AHEAD_MAX && turn.written.is_ok())
+            .wait_while(self.turn(), |turn| number >= turn.next + AHEAD_MAX && turn.written.is_ok())
             .unwrap_or_else(PoisonError::into_inner);
         turn.done.insert(number, done);
         let turn = &mut *turn;
