@@ -27,8 +27,8 @@ pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(sysfs::open(path, FOLDER, Mode::empty())?)
 }
 
-/// Opens a folder; makes it, and those that it lies in, where there is none, with these permissions. Of
-/// each that it made, `made` hears, and of the folder around it.
+/// Opens a folder; makes it, and those that it lies in, where there is none, with these permissions.
+/// Of each that it made, `made` hears, after the folder around it.
 ///
 /// # Errors
 /// As [`open_folder`].

@@ -39,7 +39,8 @@ impl StateFolder {
     /// As [`StateFolder::open`].
     pub(crate) fn make(path: &Path) -> io::Result<Self> {
         let made = |around: &OwnedFd, folder: &OwnedFd| {
-            // What was put in the place of ours meanwhile is not ours to give; if it is empty, that is nothing.
+            // What was put in the place of ours meanwhile is not ours to give; if it is empty, that
+            // is nothing.
             if names(folder).is_ok_and(|names| names.is_empty()) {
                 give(around, folder);
             }
@@ -133,8 +134,8 @@ fn names(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Gives what was just made in a folder to whose that is, where root writes in the folder of a user, who
-/// could neither read nor replace it.
+/// Gives what was just made in a folder to whose that is, where root writes in the folder of a user,
+/// who could neither read nor replace it.
 fn give(folder: &OwnedFd, made: impl AsFd) {
     if is_root()
         && let Ok(folder) = sysfs::fstat(folder)

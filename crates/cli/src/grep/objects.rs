@@ -149,7 +149,7 @@ struct Search<'a> {
 /// Whose turn it is to print.
 struct Turn<'a> {
     next: u64,
-    /// Where there is no order: the one that has begun to print what it finds, for which there is no room.
+    /// Where there is no order: the one that prints what it finds, for which there is no room.
     begun: Option<u64>,
     /// What was found in those behind it, and is to be said of them.
     done: BTreeMap<u64, Done<'a>>,

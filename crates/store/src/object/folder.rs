@@ -212,7 +212,7 @@ mod tests {
         skip_unless!(Facility::Fuse);
         let slow = SlowDir::new(slowfs::Options::default());
         for at in 0..150 {
-            slow.create(&at.to_string(), "");
+            slow.create(at.to_string(), "");
         }
         slow.mount().set_rules(vec!["*: metadata=10ms".parse().expect("a rule")]);
         let Folder { root, key, .. } = folder(slow.path());
