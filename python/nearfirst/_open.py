@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nearfirst import _nearfirst
@@ -162,7 +161,8 @@ def _spill(spill: int | str | os.PathLike[str] | None) -> tuple[int | None, str 
         return None, None
     if isinstance(spill, str | os.PathLike):
         folder = os.fspath(spill)
-        if not (Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        is_dir = os.path.isdir(folder)  # noqa: PTH112 - pathlib is slow to import
+        if not (is_dir and os.access(folder, os.W_OK | os.X_OK)):
             raise ValueError(f"spill is no folder that can be written to: {folder!r}")
         return None, folder
     if not isinstance(spill, Integral):
