@@ -22,7 +22,6 @@ mod human;
 mod json;
 mod ls;
 mod messages;
-mod opened;
 mod order;
 mod outcome;
 mod program;

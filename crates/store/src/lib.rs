@@ -57,10 +57,10 @@ pub use entry::{Entry, Tier, Version};
 pub use error::{Cause, Error, io_reason, without_number};
 pub use fnmatch::Fnmatch;
 pub use local::{
-    Backing, Files, Kind, Lingering, Local, Located, Mount, Mounts, Probe, Progress, Reached,
-    Reason, Status, Walk, begun, blocking, data_ranges, disk_position, does_anything_linger, holes,
-    is_in_memory_in_part, leave_signals_to_others, probe_first, probe_memory, resident_ranges,
-    was_evicted,
+    Backing, Files, Kind, Lingering, Local, Located, Mount, Mounts, Opened, Probe, Progress,
+    Reached, Reason, Status, Walk, begun, blocking, data_ranges, disk_position,
+    does_anything_linger, holes, is_in_memory_in_part, leave_signals_to_others, probe_first,
+    probe_memory, resident_ranges, was_evicted,
 };
 pub use name::Name;
 pub use open_folder::{make_folder, open_folder};

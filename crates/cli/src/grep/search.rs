@@ -14,6 +14,7 @@ use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
 use nearfirst::{Clock, Error, Place, fetch};
 use rustix::fs::{Advice, fadvise};
+use store::Opened;
 
 use super::asked::Context;
 use super::input::{
@@ -28,7 +29,6 @@ use super::print::tally::{Stats, Tally};
 use super::print::{Format, Nul, Outcome, Printing, Scope, close};
 use super::settings::Settings;
 use super::walk::{Haystack, printed_path};
-use crate::opened::Opened;
 
 /// From this size on, a file is searched in chunks by several threads. Below
 /// it, starting threads costs more than they bring.

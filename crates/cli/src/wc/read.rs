@@ -8,11 +8,11 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use nearfirst::fetch::{self, ScanOptions, Source};
 use nearfirst::{Costs, Member, MemberError};
+use store::Opened;
 
 use super::count::{Counts, Encoding, Summary, Wanted};
 use super::pieces::Pieces;
 use crate::messages;
-use crate::opened::Opened;
 use crate::reading::Reading;
 use crate::sets::{self, Tally};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sled::Device;
-use store::{Entry, Lingering, Name, Store};
+use store::{Entry, Name, Opened, Store};
 
 use super::beginning::Beginning;
 use super::buffer::Buffer;
@@ -61,26 +61,8 @@ struct Known {
 /// An open file that waits for its reader: descriptors are few, so they are counted.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
-    /// Until it is taken.
-    file: Option<File>,
-    /// Whether closing it may never return: FUSE has its server hear of each close, and waits.
-    may_stall: bool,
+    file: Opened,
     _counted: Counted,
-}
-
-impl KeptFile {
-    fn into_file(mut self) -> File {
-        self.file.take().expect("it is taken once")
-    }
-}
-
-impl Drop for KeptFile {
-    fn drop(&mut self) {
-        let Some(file) = self.file.take().filter(|_| self.may_stall) else { return };
-        // Where no thread can be had for that, it is closed here.
-        let file = Lingering::new(file);
-        drop(store::begun(move || drop(file)));
-    }
 }
 
 /// One of what is counted, while it lives.
@@ -199,7 +181,7 @@ impl Item {
     /// Keeps an open file for its reader, unless `most` are kept already.
     pub(crate) fn keep_file(&self, file: File, count: &Arc<AtomicUsize>, most: usize) {
         let (counted, may_stall) = (Counted(Arc::clone(count)), self.may_stall());
-        let kept = KeptFile { file: Some(file), may_stall, _counted: counted };
+        let kept = KeptFile { file: Opened::new(file, may_stall), _counted: counted };
         if count.fetch_add(1, Ordering::Relaxed) < most {
             lock(&self.known).file = Some(kept);
         }
@@ -207,7 +189,7 @@ impl Item {
 
     /// The open file, taken out; `None` if it was never opened or was closed to save descriptors.
     pub(crate) fn take_file(&self) -> Option<File> {
-        self.take_kept().map(KeptFile::into_file)
+        self.take_kept().map(|kept| kept.file.into_file())
     }
 
     /// As [`Item::take_file`], for who only closes it.
@@ -217,7 +199,7 @@ impl Item {
 
     /// Uses the open file, if there is one.
     pub(crate) fn clone_file(&self) -> Option<std::io::Result<File>> {
-        lock(&self.known).file.as_ref().and_then(|kept| kept.file.as_ref()).map(File::try_clone)
+        lock(&self.known).file.as_ref().map(|kept| kept.file.try_clone())
     }
 
     pub(crate) fn set_error(&self, error: store::Error) {

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::ops::Deref;
 
-use store::Lingering;
+use super::bounded::{Lingering, begun};
 
 /// An open file, which is closed where that holds up nobody.
-pub(crate) struct Opened {
+#[derive(Debug)]
+pub struct Opened {
     /// Until it is closed.
     file: Option<File>,
     /// Whether closing it may never return: FUSE has its server hear of each close, and waits.
@@ -14,16 +15,18 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    pub(crate) fn new(file: File, may_stall: bool) -> Self {
+    /// With whether closing it may never return.
+    pub fn new(file: File, may_stall: bool) -> Self {
         Self { file: Some(file), may_stall }
     }
 
-    pub(crate) fn may_stall(&self) -> bool {
+    /// Whether closing it may never return.
+    pub fn may_stall(&self) -> bool {
         self.may_stall
     }
 
     /// The file, which is closed by whoever has it.
-    pub(crate) fn into_file(mut self) -> File {
+    pub fn into_file(mut self) -> File {
         self.file.take().expect("it is taken once")
     }
 }
@@ -41,6 +44,6 @@ impl Drop for Opened {
         let Some(file) = self.file.take().filter(|_| self.may_stall) else { return };
         let file = Lingering::new(file);
         // Where no thread can be had for that, it is closed here.
-        drop(store::begun(move || drop(file)));
+        drop(begun(move || drop(file)));
     }
 }
