@@ -1,11 +1,12 @@
 //! Where data is, on every file system that can be mounted here, against what `mincore` says.
 
 use std::fs::{self, File, FileTimes};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, UNIX_EPOCH};
 
 use nearfirst_store::{
@@ -315,6 +316,83 @@ fn an_open_file_is_asked_about_without_its_mount() {
 }
 
 #[test]
+fn who_asks_where_a_file_is_does_not_wait_for_its_end() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let options =
+        slowfs::Options { time_to_live: Duration::from_hours(1), ..slowfs::Options::default() };
+    let slow = SlowDir::new(options);
+    let path = slow.create("file", noise(1 << 20, 13));
+    let costs = Arc::new(costs(Duration::from_secs(5)));
+    // Elsewhere it would not be opened.
+    costs.saw_cache_kept(&Device::new(device(&path)));
+    // What answered a moment ago is not asked again, unless this takes a second.
+    let is_located = |_| {
+        slow.mount().set_rules(Vec::new());
+        costs.local().answers(&path).expect("it does");
+        // It answers who opens it, and not who closes it.
+        let rule = "file: hang=true, opens=never";
+        slow.mount().set_rules(vec![rule.parse().expect("a rule")]);
+        let (done, is_done) = mpsc::channel();
+        let (costs, path) = (Arc::clone(&costs), path.clone());
+        std::thread::spawn(move || done.send(costs.path_located(&path)));
+        is_done.recv_timeout(Duration::from_mins(1)).expect("nothing is waited for").is_ok()
+    };
+    assert!((0..10).any(is_located), "it answered no question in time");
+    assert!(slow.stats().file("file").opens > 0);
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn whose_an_open_file_is_no_mount_is_asked() {
+    skip_unless!(
+        Facility::Root,
+        Facility::Fuse,
+        Facility::FileSystem("overlay"),
+        Facility::Tool("setpriv")
+    );
+    let options = slowfs::Options { time_to_live: Duration::ZERO, ..slowfs::Options::default() };
+    let slow = SlowDir::new(options);
+    slow.create("file", noise(1 << 20, 13));
+    let overlay = Overlay::new(&slow);
+    let folders = [slow.path(), overlay.path()].map(|at| at.parent().expect("a folder above"));
+    for folder in folders {
+        open_to_all(folder);
+    }
+    let mut asks = as_nobody(folders[1], "asked_whose_it_is", &overlay.path().join("file"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let told = BufReader::new(asks.stdout.take().expect("piped"));
+    let (hear, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        told.lines().map_while(Result::ok).try_for_each(|line| hear.send(line))
+    });
+    let hears = |what| {
+        let next = || heard.recv_timeout(Duration::from_mins(1)).expect(what);
+        while !next().contains(what) {}
+    };
+    hears("it is open");
+    let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+    slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+    asks.stdin.take().expect("piped").write_all(b"\n").expect("it waits");
+    hears("it is NotOwner");
+    // Its end closes the file, which is answered now.
+    slow.mount().set_rules(Vec::new());
+    assert!(asks.wait().expect("it ends").success());
+}
+
+#[test]
+#[ignore = "run by whose_an_open_file_is_no_mount_is_asked, as another user"]
+fn asked_whose_it_is() {
+    let file = File::open(std::env::var_os("ASKED_ABOUT").expect("named")).expect("opens");
+    println!("it is open");
+    io::stdin().read_exact(&mut [0]).expect("told to go on");
+    let located = Local::default().locate(&file).expect("located");
+    println!("it is {:?}", located.reason.expect("another's"));
+}
+
+#[test]
 fn a_store_keeps_no_mount_from_being_unmounted() {
     skip_unless!(Facility::Root);
     let tmpfs = Tmpfs::new(MIB);
@@ -480,23 +558,28 @@ fn who_may_not_know_is_told_that_it_is_unknown() {
     skip_unless!(Facility::Root, Facility::Tool("setpriv"));
     let folder = Dir::new();
     let path = folder.create("file", lines(1 << 20, 8));
-    let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(folder.path(), open_to_all).expect("changed");
+    open_to_all(folder.path());
     evict(&path);
     let _held = hold(&path, 0..MIB / 2);
     assert!(is_resident(&path, 0..MIB / 2));
-    // The question must come from another user: this test runs itself as one.
-    let me = std::env::current_exe().expect("a test has a name");
-    let copy = folder.path().join("as-nobody");
-    testkit::copy_program(&me, &copy);
-    let asked = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(&copy)
-        .args(["--exact", "asked_as_nobody", "--ignored", "--nocapture"])
-        .env("ASKED_ABOUT", &path)
-        .output()
-        .expect("it runs");
+    let asked = as_nobody(folder.path(), "asked_as_nobody", &path).output().expect("it runs");
     assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stdout));
+}
+
+fn open_to_all(folder: &Path) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(folder, mode).expect("changed");
+}
+
+/// A question must come from another user: this program, from a copy in `folder`, does `test` as one.
+fn as_nobody(folder: &Path, test: &str, asked_about: &Path) -> Command {
+    let me = std::env::current_exe().expect("a test has a name");
+    let copy = folder.join("as-nobody");
+    testkit::copy_program(&me, &copy);
+    let mut asks = Command::new("setpriv");
+    asks.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
+    asks.args(["--exact", test, "--ignored", "--nocapture"]).env("ASKED_ABOUT", asked_about);
+    asks
 }
 
 #[test]

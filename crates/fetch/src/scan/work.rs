@@ -313,7 +313,8 @@ impl<'a> Shared<'a> {
             state.picker.give_back(&far, far.range());
             // What had to make room before would drive out what is near, and that before its turn.
             state.ahead &= !store::was_evicted(self.source.file, &far.range());
-            let data = store::data_ranges(self.source.file, self.size);
+            let may_stall = self.near.may_stall();
+            let data = store::data_ranges(self.source.file, self.size, may_stall);
             let mut like = far;
             like.place = Place::Unknown;
             state.leaving = Some(Leaving { like, data });

@@ -14,6 +14,8 @@ const BLOCK_BYTES: u64 = 512;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attributes {
     mode: u32,
+    /// The number of the user it belongs to.
+    pub(super) owner: u32,
     /// As `st_dev`.
     pub(super) device: u64,
     pub(super) size: u64,
@@ -40,6 +42,7 @@ impl Attributes {
         };
         Ok(Self {
             mode: known.stx_mode.into(),
+            owner: known.stx_uid,
             device: sysfs::makedev(known.stx_dev_major, known.stx_dev_minor),
             size: known.stx_size,
             allocated: known.stx_blocks.saturating_mul(BLOCK_BYTES),
@@ -84,6 +87,7 @@ impl From<Stat> for Attributes {
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
         Self {
             mode: stat.st_mode,
+            owner: stat.st_uid,
             device: stat.st_dev,
             size: count(stat.st_size),
             allocated: count(stat.st_blocks).saturating_mul(BLOCK_BYTES),

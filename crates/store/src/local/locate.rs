@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use rustix::fs::{self as sysfs, AtFlags};
 use sled::{Device, Extent, Place};
 
-use super::attributes::is_dax;
+use super::attributes::{Attributes, is_dax};
 use super::residency::{Method, ranges_by};
 use super::{Backing, Kind, Located, Reason, Status, residency, sys};
 
@@ -62,7 +62,7 @@ fn locate_on(file: BorrowedFd<'_>, size: u64, device: &Device, backing: Backing)
             return located(extents, Some(reason));
         }
     };
-    let data = data_ranges(&file, size);
+    let data = data_ranges(&file, size, backing.may_stall());
     let found = match method {
         None => Ok(data.into_iter().map(|range| (range, false)).collect()),
         Some(method) => ranges_by(file, &data, method),
@@ -78,9 +78,10 @@ fn locate_on(file: BorrowedFd<'_>, size: u64, device: &Device, backing: Backing)
 }
 
 /// The ranges of the first `size` bytes that hold written data, in file order: what is between them
-/// reads as zeros. Who does not say where those are is taken to have none.
-pub fn data_ranges(file: &impl AsFd, size: u64) -> Vec<Range<u64>> {
-    sys::data_ranges(file, size).unwrap_or_else(|_| std::iter::once(0..size).collect())
+/// reads as zeros. Who does not say where those are is taken to have none; who `may_stall` is not asked.
+pub fn data_ranges(file: &impl AsFd, size: u64, may_stall: bool) -> Vec<Range<u64>> {
+    let told = if may_stall { None } else { sys::data_ranges(file, size).ok() };
+    told.unwrap_or_else(|| std::iter::once(0..size).collect())
 }
 
 enum Answer {
@@ -106,7 +107,7 @@ fn how_to_ask(file: BorrowedFd<'_>, size: u64, backing: Backing) -> Result<Answe
             Err(_) => {}
         }
     }
-    if mincore_tells_the_truth(file) {
+    if mincore_tells_the_truth(file, backing) {
         Ok(Answer::Ask(Method::Mincore))
     } else {
         Err(Reason::NotOwner)
@@ -147,22 +148,20 @@ fn cachestat_works() -> bool {
 }
 
 /// Since Linux 5.2 `mincore` says "all in memory" to callers who neither own
-/// the file nor may write it, without an error.
-fn mincore_tells_the_truth(file: BorrowedFd<'_>) -> bool {
+/// the file nor may write it, without an error. Whether they may write it, a mount that may not
+/// answer is not asked.
+fn mincore_tells_the_truth(file: BorrowedFd<'_>, backing: Backing) -> bool {
     static ANY_FILE: OnceLock<bool> = OnceLock::new();
     if *ANY_FILE.get_or_init(sys::may_ask_about_any_file) {
         return true;
     }
-    let is_owner =
-        sysfs::fstat(file).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw());
-    is_owner
-        || sysfs::accessat(
-            file,
-            OsStr::new(""),
-            sysfs::Access::WRITE_OK,
-            AtFlags::EMPTY_PATH | AtFlags::EACCESS,
-        )
-        .is_ok()
+    let user = rustix::process::geteuid().as_raw();
+    let is_owner = Attributes::known(file).is_ok_and(|known| known.owner == user);
+    let may_write = || {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::EACCESS;
+        sysfs::accessat(file, OsStr::new(""), sysfs::Access::WRITE_OK, flags).is_ok()
+    };
+    is_owner || (!backing.may_stall() && may_write())
 }
 
 /// Extents of all of the file: what is between `found` is a hole, and near.
@@ -196,6 +195,20 @@ fn fill_holes(found: Vec<(Range<u64>, bool)>, size: u64, device: &Device) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_may_not_answer_is_not_asked_for_its_holes() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(1 << 20).expect("a hole");
+        let place = |backing| {
+            let located = locate_on(file.as_fd(), 1 << 20, &Device::new("d"), backing);
+            located.extents.first().map(|first| first.place)
+        };
+        // A file system may tell of none.
+        if place(Backing::Disk) == Some(Place::Near) {
+            assert_eq!(place(Backing::Network), Some(Place::Far));
+        }
+    }
 
     #[test]
     fn what_lies_between_data_is_a_hole_and_near() {

@@ -302,7 +302,7 @@ impl Local {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
                 return Ok(wholly(entry, Place::Unknown, Reason::NotOwner));
             }
-            opened => opened?,
+            opened => Opened::new(opened?, entry.backing.may_stall()),
         };
         Ok(locate_open(file.as_fd(), entry, false))
     }

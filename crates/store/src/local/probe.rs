@@ -194,7 +194,7 @@ fn measure(
     let direct = direct.ok().filter(|direct| direct.read_at(block.bytes(BLOCK_BYTES), 0).is_ok());
     let buffered = file.try_clone().map_err(failed)?;
     // Holes are read at the speed of memory.
-    let data = data_ranges(&file, size);
+    let data = data_ranges(&file, size, false);
     let mut reader = match direct {
         Some(direct) => Reader::new(direct, size, data, Access::Direct, clock),
         None => Reader::new(file, size, data, Access::Buffered, clock),
