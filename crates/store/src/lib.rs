@@ -57,8 +57,8 @@ pub use entry::{Entry, Tier, Version};
 pub use error::{Cause, Error, io_reason, without_number};
 pub use fnmatch::Fnmatch;
 pub use local::{
-    Backing, Files, Kind, Lingering, Local, Located, Mount, Mounts, Opened, Probe, Progress,
-    Reached, Reason, Status, Walk, begun, blocking, data_ranges, disk_position,
+    Backing, Files, Folder, Kind, Lingering, Local, Located, Mount, Mounts, Opened, Probe,
+    Progress, Reached, Reason, Status, Walk, begun, blocking, data_ranges, disk_position,
     does_anything_linger, holes, is_in_memory_in_part, leave_signals_to_others, probe_first,
     probe_memory, resident_ranges, was_evicted,
 };

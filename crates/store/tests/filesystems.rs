@@ -429,6 +429,41 @@ fn a_folder_that_breaks_off_keeps_the_names_that_were_read_of_it() {
 }
 
 #[test]
+fn a_folder_that_stops_answering_is_given_up_and_the_rest_is_walked() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    for number in 0..6000 {
+        fs::write(slow.source().join(format!("{number:04}")), "").expect("written");
+    }
+    let dir = Dir::new();
+    dir.create("z/alive", "x");
+    std::os::unix::fs::symlink(slow.path(), dir.path().join("a")).expect("linked");
+    let pattern = dir.path().join("*/*");
+    let mut walk = Walk::new(&Pattern::new(pattern.as_os_str().as_bytes()).expect("a pattern"));
+    let local = Local::new(Duration::from_millis(500));
+    // More than a batch is sorted: the rest is read when these were taken.
+    for _ in 0..4096 {
+        walk.next(&local).expect("more").expect("a name");
+    }
+    let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+    slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+    let (find, found) = mpsc::channel();
+    std::thread::spawn(move || {
+        std::iter::from_fn(|| walk.next(&local)).try_for_each(|next| find.send(next))
+    });
+    let next = || match found.recv_timeout(Duration::from_mins(1)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the folder is waited for"),
+        next => next.ok(),
+    };
+    let rest: Vec<_> = std::iter::from_fn(next).collect();
+    let errors: Vec<_> = rest.iter().filter_map(|next| next.as_ref().err()).collect();
+    assert!(matches!(errors[..], [Error::Stalled { .. }]), "{errors:?}");
+    let last = rest.last().and_then(|next| next.as_ref().ok());
+    assert_eq!(last, Some(&dir.path().join("z/alive")));
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn all_below_a_folder_is_files_and_links_to_files() {
     let dir = Dir::new();
     for name in ["a/file", "a/b/file"] {

@@ -1,18 +1,17 @@
 //! What all files below a folder sum up to, in memory that does not grow with them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nearfirst::{
-    Backing, Costs, DeliveryTime, Device, Error, Mount, Place, Plan, Reason, Sled, delivery_time,
+    Backing, Costs, DeliveryTime, Device, Error, Kind, Mount, Place, Plan, Reason, Sled,
+    delivery_time,
 };
-use rustix::fs::{AtFlags, Dir, FileType, statat};
+use store::Folder;
 
 use crate::divide::divided;
 use crate::shares::Shares;
@@ -99,7 +98,7 @@ impl Tree {
 enum Task {
     Folder(PathBuf),
     /// The rest of a folder that is larger than a batch.
-    Rest(Dir, PathBuf),
+    Rest(Folder),
 }
 
 /// Sums up all regular files below `root`. Links are not followed, and what
@@ -121,16 +120,10 @@ pub(super) fn sum_up(
     while let Some(task) = walk.tasks.pop() {
         let (at, outcome) = match task {
             Task::Folder(path) => {
-                let opened = costs
-                    .local()
-                    .open(&path)
-                    .and_then(|folder| Dir::new(folder).map_err(|error| Error::io(&path, error)));
-                match opened {
-                    Ok(folder) => (path.clone(), walk.batch(folder, path)),
-                    Err(error) => (path, Err(error)),
-                }
+                let opened = costs.local().folder(&path);
+                (path, opened.and_then(|folder| walk.batch(folder)))
             }
-            Task::Rest(folder, path) => (path.clone(), walk.batch(folder, path)),
+            Task::Rest(folder) => (folder.path().to_owned(), walk.batch(folder)),
         };
         let found = walk.tree.files + walk.files.len() as u64;
         line.show(|| progress(found, walk.tree.shares.total(), &at));
@@ -163,46 +156,24 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Takes the files among a batch of names, and leaves the folders and the rest for later.
-    fn batch(&mut self, mut folder: Dir, path: PathBuf) -> Result<(), Error> {
-        let mut files: Vec<OsString> = Vec::new();
-        let mut folders: Vec<OsString> = Vec::new();
+    fn batch(&mut self, mut folder: Folder) -> Result<(), Error> {
+        let (mut files, mut folders) = (Vec::new(), Vec::new());
         let (mut ended, mut outcome) = (false, Ok(()));
         while files.len() + folders.len() < BATCH && !ended {
-            let Some(entry) = folder.read() else {
-                ended = true;
-                continue;
-            };
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    outcome = Err(Error::io(&path, error));
-                    ended = true;
-                    continue;
-                }
-            };
-            let name = entry.file_name();
-            let mut kind = entry.file_type();
-            if kind == FileType::Unknown
-                && let Ok(fd) = folder.fd()
-                && let Ok(stat) = statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)
-            {
-                kind = FileType::from_raw_mode(stat.st_mode);
+            match folder.next(self.costs.local()) {
+                None => ended = true,
+                Some(Err(error)) => (ended, outcome) = (true, Err(error)),
+                Some(Ok((name, Some(Kind::File)))) => files.push(folder.path().join(name)),
+                Some(Ok((name, Some(Kind::Folder)))) => folders.push(folder.path().join(name)),
+                Some(Ok(_)) => {}
             }
-            let list = match kind {
-                FileType::RegularFile => &mut files,
-                FileType::Directory if !matches!(name.to_bytes(), b"." | b"..") => &mut folders,
-                _ => continue,
-            };
-            list.push(OsStr::from_bytes(name.to_bytes()).to_owned());
         }
-        let files = files.into_iter().map(|name| path.join(name));
-        self.files.extend(files.filter(|file| !self.below.contains(file)));
-        let folders = folders.into_iter().map(|name| path.join(name));
-        let folders: Vec<_> = folders.filter(|folder| !self.below.contains(folder)).collect();
+        let is_gone_into = |path: &PathBuf| !self.below.contains(path);
+        self.files.extend(files.into_iter().filter(is_gone_into));
         if !ended {
-            self.tasks.push(Task::Rest(folder, path));
+            self.tasks.push(Task::Rest(folder));
         }
-        self.tasks.extend(folders.into_iter().map(Task::Folder));
+        self.tasks.extend(folders.into_iter().filter(is_gone_into).map(Task::Folder));
         outcome
     }
 
@@ -212,7 +183,10 @@ impl Walk<'_> {
         let Error::Stalled { mount, .. } = error else { return };
         let dead = self.on(mount);
         self.tasks.retain(|task| {
-            let (Task::Folder(path) | Task::Rest(_, path)) = task;
+            let path = match task {
+                Task::Folder(path) => path,
+                Task::Rest(folder) => folder.path(),
+            };
             !path.starts_with(&dead)
         });
         self.files.retain(|path| !path.starts_with(&dead));

@@ -66,12 +66,16 @@ impl Attributes {
     }
 
     pub(super) fn kind(&self) -> Kind {
-        match FileType::from_raw_mode(self.mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Folder,
-            FileType::Symlink => Kind::Link,
-            _ => Kind::Stream,
-        }
+        kind_of(FileType::from_raw_mode(self.mode))
+    }
+}
+
+pub(super) fn kind_of(file_type: FileType) -> Kind {
+    match file_type {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Folder,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Stream,
     }
 }
 

@@ -5,6 +5,7 @@ mod block;
 mod bounded;
 mod canary;
 mod files;
+mod folder;
 mod holes;
 mod leases;
 mod listing;
@@ -39,6 +40,7 @@ use crate::{Clock, Error, Version};
 
 pub use bounded::{Lingering, begun, does_anything_linger};
 pub use files::{Files, blocking};
+pub use folder::Folder;
 pub use holes::holes;
 pub use locate::data_ranges;
 pub use mounts::{Backing, Mount, Mounts};

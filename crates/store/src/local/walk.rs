@@ -2,11 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, statat};
-
+use super::Folder;
 use crate::pattern::Component;
 use crate::{Error, Kind, Local, Pattern};
 
@@ -28,7 +27,7 @@ enum Task {
     /// Paths that begin with `base` and go on as `parts[part..]`.
     Match { base: PathBuf, part: usize },
     /// The rest of a folder that is larger than a batch.
-    Scan { folder: Dir, base: PathBuf, part: usize },
+    Scan { folder: Folder, base: PathBuf, part: usize },
     /// A link, which is given unless it leads to something that is no file.
     Link(PathBuf),
 }
@@ -73,12 +72,12 @@ impl Walk {
         Self { parts, only_folders, only_files, tasks }
     }
 
-    /// The next path, or a folder that could not be read; folders are opened
-    /// through `local`, so that a dead mount does not hang the walk.
+    /// The next path, or a folder that could not be read; folders are opened and
+    /// read through `local`, so that a dead mount does not hang the walk.
     pub fn next(&mut self, local: &Local) -> Option<Result<PathBuf, Error>> {
         while let Some(task) = self.tasks.pop() {
             let found = match task {
-                Task::Scan { folder, base, part } => self.scan(folder, base, part),
+                Task::Scan { folder, base, part } => self.scan(local, folder, base, part),
                 Task::Link(path) => match local.stat(&path) {
                     Ok(status) if status.kind != Kind::File => Ok(()),
                     _ => return Some(Ok(path)),
@@ -110,21 +109,18 @@ impl Walk {
 
     fn open(&mut self, local: &Local, base: PathBuf, part: usize) -> Result<(), Error> {
         let path = if base.as_os_str().is_empty() { Path::new(".") } else { &base };
-        let opened = local
-            .open(path)
-            .and_then(|folder| Dir::new(folder).map_err(|error| Error::io(path, error)));
-        let folder = match opened {
+        let folder = match local.folder(path) {
             Ok(folder) => folder,
             Err(error) if is_no_folder(&error) => return Ok(()),
             Err(error) => return Err(error),
         };
         if self.goes_through_folders(part) {
             // Comes after the folders below by the stack, so that it is pushed last to come first.
-            let scanned = self.scan(folder, base.clone(), part);
+            let scanned = self.scan(local, folder, base.clone(), part);
             self.tasks.push(Task::Match { base, part: part + 1 });
             return scanned;
         }
-        self.scan(folder, base, part)
+        self.scan(local, folder, base, part)
     }
 
     fn goes_through_folders(&self, part: usize) -> bool {
@@ -132,38 +128,25 @@ impl Walk {
     }
 
     /// Looks at a batch of names. Where the folder cannot be read on, those before are gone on with.
-    fn scan(&mut self, mut folder: Dir, base: PathBuf, part: usize) -> Result<(), Error> {
+    fn scan(
+        &mut self,
+        local: &Local,
+        mut folder: Folder,
+        base: PathBuf,
+        part: usize,
+    ) -> Result<(), Error> {
         let is_last = part + 1 == self.parts.len();
         let mut names: Vec<(OsString, bool)> = Vec::new();
         let (mut ended, mut failed) = (false, None);
         while names.len() < BATCH && !ended {
-            let entry = match folder.read() {
-                None => {
-                    ended = true;
-                    continue;
+            match folder.next(local) {
+                None => ended = true,
+                Some(Err(error)) => (ended, failed) = (true, Some(error)),
+                Some(Ok((name, kind))) if self.meets(part, name.as_bytes(), kind) => {
+                    let is_asked_about = is_last && self.only_files && kind == Some(Kind::Link);
+                    names.push((name, is_asked_about));
                 }
-                Some(Ok(entry)) => entry,
-                Some(Err(rustix::io::Errno::NOTDIR)) => return Ok(()),
-                Some(Err(error)) => {
-                    failed = Some(Error::io(&base, error));
-                    ended = true;
-                    continue;
-                }
-            };
-            let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." {
-                continue;
-            }
-            let mut kind = entry.file_type();
-            if kind == FileType::Unknown
-                && let Ok(fd) = folder.fd()
-                && let Ok(stat) = statat(fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-            {
-                kind = FileType::from_raw_mode(stat.st_mode);
-            }
-            if self.meets(part, name, kind) {
-                let is_asked_about = is_last && self.only_files && kind == FileType::Symlink;
-                names.push((OsString::from_vec(name.to_vec()), is_asked_about));
+                Some(Ok(_)) => {}
             }
         }
         // `**` stays at itself: folders within folders.
@@ -182,15 +165,15 @@ impl Walk {
     }
 
     /// Whether a name of a folder is one to go on with.
-    fn meets(&self, part: usize, name: &[u8], kind: FileType) -> bool {
+    fn meets(&self, part: usize, name: &[u8], kind: Option<Kind>) -> bool {
         let Part::Names(component) = &self.parts[part] else { return false };
-        let may_be_folder = matches!(kind, FileType::Directory | FileType::Symlink);
+        let may_be_folder = matches!(kind, Some(Kind::Folder | Kind::Link));
         let is_last = part + 1 == self.parts.len();
         let wants_folder = !is_last || self.only_folders;
         let fits = match component {
-            Component::AnyFolders { .. } => kind == FileType::Directory,
+            Component::AnyFolders { .. } => kind == Some(Kind::Folder),
             _ if is_last && self.only_files => {
-                matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Unknown)
+                matches!(kind, Some(Kind::File | Kind::Link) | None)
             }
             _ => may_be_folder || !wants_folder,
         };
