@@ -503,12 +503,35 @@ fn a_link_to_a_mount_that_does_not_answer_is_given_in_bounded_time() {
     slow.mount().set_rules(Vec::new());
 }
 
+#[test]
+fn a_name_that_cannot_be_asked_for_is_no_name_that_is_not_there() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    let dir = Dir::new();
+    let alive = dir.create("alive/data/file", "x");
+    dir.create("file/data", "x");
+    dir.create("without/file", "x");
+    std::os::unix::fs::symlink(slow.path(), dir.path().join("dead")).expect("linked");
+    let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+    slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+    let found: Vec<_> = walk(&dir.path().join("*/data/file")).collect();
+    slow.mount().set_rules(Vec::new());
+    let is_dead = |error: &Error| matches!(error, Error::Stalled { .. });
+    assert!(
+        matches!(&found[..], [Ok(path), Err(error)] if *path == alive && is_dead(error)),
+        "{found:?}"
+    );
+}
+
 /// What a walk finds that waits for no mount for long.
 fn walked(pattern: &Path) -> Vec<PathBuf> {
+    walk(pattern).collect::<Result<_, _>>().expect("all can be looked at")
+}
+
+fn walk(pattern: &Path) -> impl Iterator<Item = Result<PathBuf, Error>> {
     let pattern = Pattern::new(pattern.as_os_str().as_bytes()).expect("a pattern");
     let (mut walk, local) = (Walk::new(&pattern), Local::new(Duration::from_millis(50)));
-    let found = std::iter::from_fn(|| walk.next(&local));
-    found.collect::<Result<_, _>>().expect("all can be looked at")
+    std::iter::from_fn(move || walk.next(&local))
 }
 
 #[test]

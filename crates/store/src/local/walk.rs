@@ -72,7 +72,7 @@ impl Walk {
         Self { parts, only_folders, only_files, tasks }
     }
 
-    /// The next path, or a folder that could not be read; folders are opened and
+    /// The next path, or a folder that could not be read, or asked for a name; folders are opened and
     /// read through `local`, so that a dead mount does not hang the walk.
     pub fn next(&mut self, local: &Local) -> Option<Result<PathBuf, Error>> {
         while let Some(task) = self.tasks.pop() {
@@ -87,8 +87,11 @@ impl Walk {
                     Some(Part::Literal(literal)) => {
                         let path = base.join(literal);
                         let is_last = part + 1 == self.parts.len();
-                        if !is_last || local.stat(&path).is_ok() {
-                            self.tasks.push(Task::Match { base: path, part: part + 1 });
+                        let asked = if is_last { local.stat(&path).map(drop) } else { Ok(()) };
+                        match asked {
+                            Err(error) if is_nowhere(&error) => {}
+                            Err(error) => return Some(Err(error)),
+                            Ok(()) => self.tasks.push(Task::Match { base: path, part: part + 1 }),
                         }
                         Ok(())
                     }
@@ -111,7 +114,7 @@ impl Walk {
         let path = if base.as_os_str().is_empty() { Path::new(".") } else { &base };
         let folder = match local.folder(path) {
             Ok(folder) => folder,
-            Err(error) if is_no_folder(&error) => return Ok(()),
+            Err(error) if is_nowhere(&error) => return Ok(()),
             Err(error) => return Err(error),
         };
         if self.goes_through_folders(part) {
@@ -181,7 +184,7 @@ impl Walk {
     }
 }
 
-fn is_no_folder(error: &Error) -> bool {
+fn is_nowhere(error: &Error) -> bool {
     let Error::Io { source, .. } = error else { return false };
     matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
