@@ -52,7 +52,7 @@ pub(crate) fn engine(private_links: bool) -> Result<&'static Engine, Failure> {
     let options = StoresOptions {
         // Sets whose caller does not allow programs are refused when they are opened.
         permissions: Permissions { programs: true, private_links },
-        bindings: Bindings::load()?,
+        bindings: Bindings::load(costs().local())?,
         ..StoresOptions::default()
     };
     if !*is_ended_at_exit {

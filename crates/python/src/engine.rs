@@ -109,9 +109,9 @@ impl Shared {
             let window_max = &mut engine_options.limits.window_max;
             *window_max = PythonStore::calls_max(share).min(*window_max);
         }
-        let mut opened = options.stores().map_err(Failure::Configuration)?;
-        opened.schemes = schemes;
         let costs = costs();
+        let mut opened = options.stores(costs.local()).map_err(Failure::Configuration)?;
+        opened.schemes = schemes;
         let opened = Arc::new(Stores::new(Arc::clone(&costs), &opened));
         let engine = Engine::new(opened, costs, engine_options).map_err(Failure::Threads)?;
         let shared = Arc::new(Self { options, stores, engine: Owned::new(engine) });

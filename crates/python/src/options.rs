@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nearfirst::{
-    Bindings, EngineOptions, Limits, Name, Order, Permissions, StorageOptions, StoresOptions,
+    Bindings, EngineOptions, Limits, Local, Name, Order, Permissions, StorageOptions, StoresOptions,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -42,8 +42,8 @@ impl Options {
     }
 
     /// # Errors
-    /// A table of bindings that cannot be understood.
-    pub(crate) fn stores(&self) -> Result<StoresOptions, nearfirst::Error> {
+    /// A table of bindings that cannot be read or understood.
+    pub(crate) fn stores(&self, local: &Local) -> Result<StoresOptions, nearfirst::Error> {
         let defaults = StoresOptions::default();
         Ok(StoresOptions {
             // Who lists waits as long for a page as who reads does for bytes, if told how long.
@@ -53,7 +53,7 @@ impl Options {
                 private_links: self.allow_private_links,
             },
             storage: self.storage.clone(),
-            bindings: Bindings::load()?,
+            bindings: Bindings::load(local)?,
             ..defaults
         })
     }

@@ -1,12 +1,14 @@
 //! Folders of this machine that are bound to a database or a server, as the configuration says.
 
 use std::fmt;
-use std::io;
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{Error, Name, own_folder};
+use crate::{Error, Local, Name, own_folder};
 
 /// The system's configuration; a user's stands before it.
 const SYSTEM: &str = "/etc/nearfirst/config.toml";
@@ -61,17 +63,18 @@ impl Bindings {
     /// Of `$XDG_CONFIG_HOME/nearfirst/config.toml` (by default under
     /// `~/.config`), over those of `/etc/nearfirst/config.toml`. A file that is
     /// not there binds nothing, nor does one in a folder that is closed to us, as root's
-    /// home is to a program that root has started as another user.
+    /// home is to a program that root has started as another user. A mount that does not answer is
+    /// waited for as `local` does.
     ///
     /// # Errors
     /// [`Error::Io`] of a file that cannot be read, [`Error::Refused`] of one
-    /// that cannot be understood.
-    pub fn load() -> Result<Self, Error> {
+    /// that cannot be understood; [`Error::Stalled`].
+    pub fn load(local: &Local) -> Result<Self, Error> {
         let folder = own_folder("XDG_CONFIG_HOME", ".config");
         let user = folder.map(|folder| folder.join("nearfirst/config.toml"));
         let mut all = Self::default();
         for path in user.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM)]) {
-            all.0.extend(read(path)?.0);
+            all.0.extend(read_in_time(path, local)?.0);
         }
         Ok(all)
     }
@@ -108,8 +111,14 @@ impl Bindings {
     }
 }
 
+fn read_in_time(path: &Path, local: &Local) -> Result<Bindings, Error> {
+    let file = path.to_owned();
+    local.bounded(path, move || read(&file))?
+}
+
 fn read(path: &Path) -> Result<Bindings, Error> {
-    match std::fs::metadata(path) {
+    let failed = |error| Error::io(path, error);
+    match fs::metadata(path) {
         Err(error)
             if matches!(
                 error.kind(),
@@ -118,18 +127,29 @@ fn read(path: &Path) -> Result<Bindings, Error> {
         {
             return Ok(Bindings::default());
         }
-        Err(error) => return Err(Error::io(path, error)),
+        Err(error) => return Err(failed(error)),
+        Ok(metadata) if !metadata.is_file() => {
+            return Err(Error::refused(path, "not a regular file, so no configuration"));
+        }
         Ok(metadata) if metadata.len() > BYTES_MAX => {
             return Err(Error::refused(path, "too large to be a configuration"));
         }
         Ok(_) => {}
     }
-    let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+    // To open a pipe, which may have come meanwhile, would wait for who writes to it.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let mut text = String::new();
+    file.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
     Bindings::from_toml(&text).map_err(|error| Error::refused(path, error.reason()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use testkit::{Facility, SlowDir, skip_unless};
+
     use super::*;
 
     fn bindings(text: &str) -> Bindings {
@@ -171,6 +191,28 @@ mod tests {
         ] {
             assert_eq!(bindings.store_of(&Name::from(name)), store.map(Name::from), "{name}");
         }
+    }
+
+    #[test]
+    fn a_configuration_that_would_be_waited_for_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fifo = folder.path().join("config.toml");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, 0o600.into(), 0).expect("made");
+        let read = read_in_time(&fifo, &Local::default());
+        assert!(matches!(read, Err(Error::Refused { .. })), "{read:?}");
+    }
+
+    #[test]
+    fn a_configuration_on_a_mount_that_does_not_answer_is_given_up() {
+        skip_unless!(Facility::Root, Facility::Fuse);
+        let slow = SlowDir::new(slowfs::Options::default());
+        let path = slow.create("config.toml", "");
+        let hang = slowfs::Profile { hang: true, ..slowfs::Profile::default() };
+        slow.mount().set_rules(vec![slowfs::Rule::all(hang)]);
+        let read = read_in_time(&path, &Local::new(Duration::from_millis(50)));
+        assert!(matches!(read, Err(Error::Stalled { .. })), "{read:?}");
+        slow.mount().set_rules(Vec::new());
     }
 
     #[test]

@@ -85,12 +85,12 @@ impl StoreFlags {
     /// How stores are to be opened.
     ///
     /// # Errors
-    /// A table of bindings that cannot be understood.
-    pub(super) fn options(&self) -> Result<StoresOptions, nearfirst::Error> {
+    /// A table of bindings that cannot be read or understood.
+    pub(super) fn options(&self, local: &Local) -> Result<StoresOptions, nearfirst::Error> {
         let storage = StorageOptions::new(self.storage_option.iter().cloned())?;
         let permissions =
             Permissions { programs: self.allow_programs, private_links: self.allow_private_links };
-        let bindings = Bindings::load()?;
+        let bindings = Bindings::load(local)?;
         Ok(StoresOptions { permissions, storage, bindings, ..StoresOptions::default() })
     }
 }

@@ -101,7 +101,7 @@ impl Sets {
         budget_bytes: Option<u64>,
         costs: &Arc<Costs>,
     ) -> anyhow::Result<Self> {
-        let mut options = stores.options()?;
+        let mut options = stores.options(costs.local())?;
         options.answer_max = fetching.stall.unwrap_or(options.answer_max);
         if let Some(days) = fetching.recall.days() {
             // This spelling comes before all others.
@@ -117,7 +117,7 @@ impl Sets {
     /// # Errors
     /// No threads; a storage option or a configuration that cannot be understood.
     pub(crate) fn open(stores: &StoreFlags, costs: &Arc<Costs>) -> anyhow::Result<Self> {
-        Self::with(&stores.options()?, &FetchFlags::default(), None, costs)
+        Self::with(&stores.options(costs.local())?, &FetchFlags::default(), None, costs)
     }
 
     fn with(
