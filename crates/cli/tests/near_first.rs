@@ -267,6 +267,25 @@ fn a_small_file_that_does_not_answer_takes_nothing_from_the_others_of_its_mount(
 }
 
 #[test]
+fn a_list_of_names_that_does_not_answer_is_given_up() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let list = slow.create("list", "alive\0");
+    let state = Dir::new();
+    for rule in ["list: hang=true", "list: stall=1:forever"] {
+        for args in
+            [["wc", "--wait-max=0.2", "--files0-from"], ["find", "--wait-max=0.2", "-files0-from"]]
+        {
+            evict(&list);
+            slow.mount().set_rules(vec![rule.parse().expect("a rule")]);
+            let output = nearfirst(&state, args).arg(&list).run();
+            output.ends_with(1).complains("list").complains("for 0.2 s").prints("");
+            slow.mount().set_rules(Vec::new());
+        }
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_closed_is_not_waited_for() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Costs, Lingering};
+use store::{Costs, Kind, Lingering};
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, mpsc};
 
@@ -172,6 +172,17 @@ fn no_answer(within: Duration) -> io::Error {
 /// Where no thread can be had for that.
 pub fn bounded(file: File, costs: &Costs) -> io::Result<impl io::Read + use<>> {
     Apart::of("bounded", file, costs).map(Bounded)
+}
+
+/// Reads on in a file, as [`bounded`] does where it is one of a mount that may not answer. Who else is slow,
+/// such as who writes to a pipe, is waited for.
+///
+/// # Errors
+/// Where no thread can be had for that.
+pub fn patient(file: File, costs: &Costs) -> io::Result<Box<dyn io::Read + Send>> {
+    let status = costs.local().status(&file)?;
+    let may_stall = status.kind == Kind::File && status.backing.may_stall();
+    Ok(if may_stall { Box::new(bounded(file, costs)?) } else { Box::new(file) })
 }
 
 struct Bounded(Apart);

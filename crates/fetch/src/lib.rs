@@ -39,7 +39,7 @@ mod sync;
 mod threads;
 mod view;
 
-pub use apart::bounded;
+pub use apart::{bounded, patient};
 pub use error::Error;
 pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, saved, scan};
 pub use view::{view, view_by_parts};

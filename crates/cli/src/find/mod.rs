@@ -209,7 +209,7 @@ fn find(args: &Args) -> Result<ExitCode, String> {
     }
     let with_kind = |start: OsString| (sets::needs_engine(reach.local(), &start), start);
     let starts: Vec<(bool, OsString)> =
-        starts(&parsed, &reach)?.into_iter().map(with_kind).collect();
+        starts(&parsed, asking)?.into_iter().map(with_kind).collect();
     let costs = Costs::new(asking.clone(), (*plan).into());
     let session = Session::new(&parsed, calendar, now, reach, costs);
     let mut session = session.map_err(|error| error.to_string())?;
@@ -237,9 +237,9 @@ fn find(args: &Args) -> Result<ExitCode, String> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn starts(parsed: &Parsed, reach: &Reach) -> Result<Vec<OsString>, String> {
+fn starts(parsed: &Parsed, asking: &AskFlags) -> Result<Vec<OsString>, String> {
     match &parsed.starts_from {
-        Some(file) => resolve::starts_from(file, parsed.asks, reach),
+        Some(file) => resolve::starts_from(file, parsed.asks, &asking.costs()),
         None if parsed.starts.is_empty() => Ok(vec![OsString::from(".")]),
         None => Ok(parsed.starts.clone()),
     }

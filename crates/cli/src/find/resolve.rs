@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use rustix::fd::AsFd;
+use nearfirst::{Costs, fetch};
+use rustix::fd::AsFd as _;
 use rustix::fs::{CWD, Statx};
 use rustix::io::Errno;
 
@@ -15,6 +16,7 @@ use super::expr::{Expr, Moment, Owner, Same, Stamp, Test};
 use super::operand::digits;
 use super::quote::quoted;
 use super::time::Calendar;
+use super::walk::identity;
 use crate::messages;
 use crate::reach::Reach;
 
@@ -111,34 +113,38 @@ fn owner_id(
 pub(crate) fn starts_from(
     file: &OsStr,
     asks: bool,
-    reach: &Reach,
+    costs: &Costs,
 ) -> Result<Vec<OsString>, String> {
     let stdin = io::stdin();
-    let mut bytes = Vec::new();
-    let (name, read) = if file == "-" {
+    let failed = |name, reason| format!("cannot open {name} for reading: {reason}");
+    let (name, opened) = if file == "-" {
         if asks {
             return Err("option -files0-from reading from standard input cannot be combined with \
                         -ok, -okdir"
                 .to_owned());
         }
-        (quoted(b"(standard input)"), stdin.lock().read_to_end(&mut bytes))
+        let own = stdin.as_fd().try_clone_to_owned().map(File::from);
+        (quoted(b"(standard input)"), own.map_err(|error| messages::reason(&error)))
     } else {
         let name = quoted(file.as_bytes());
-        let failed = |reason: String| format!("cannot open {name} for reading: {reason}");
-        let path = file.to_owned();
-        let mut opened = reach
-            .bounded(file.as_bytes(), move || File::open(path))
-            .map_err(|error| failed(error.reason()))?
-            .map_err(|error| failed(messages::reason(&error)))?;
-        if asks && same_file(&opened, &stdin) {
+        let opened = costs.open(file.as_ref()).map_err(|error| error.reason());
+        let is_stdin = |opened: &File| {
+            identity(opened.as_fd()).is_some_and(|it| identity(stdin.as_fd()) == Some(it))
+        };
+        if asks && opened.as_ref().is_ok_and(is_stdin) {
             return Err(format!(
                 "option -files0-from: standard input must not refer to the same file when combined \
                  with -ok, -okdir: {name}"
             ));
         }
-        (name, opened.read_to_end(&mut bytes))
+        (name, opened)
     };
-    read.map_err(|error| format!("{name}: read error: {}", messages::reason(&error)))?;
+    let opened = opened
+        .and_then(|file| fetch::patient(file, costs).map_err(|error| messages::reason(&error)));
+    let mut list = opened.map_err(|reason| failed(&name, reason))?;
+    let mut bytes = Vec::new();
+    list.read_to_end(&mut bytes)
+        .map_err(|error| format!("{name}: read error: {}", messages::reason(&error)))?;
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     if bytes.is_empty() {
         return Ok(Vec::new());
@@ -152,13 +158,6 @@ pub(crate) fn starts_from(
         }
     }
     Ok(names)
-}
-
-fn same_file(one: &impl AsFd, other: &impl AsFd) -> bool {
-    match (rustix::fs::fstat(one), rustix::fs::fstat(other)) {
-        (Ok(one), Ok(other)) => one.st_dev == other.st_dev && one.st_ino == other.st_ino,
-        _ => false,
-    }
 }
 
 /// Refuses `-execdir` where `PATH` would run programs out of the directories that are searched.

@@ -117,7 +117,7 @@ impl Frame {
     }
 }
 
-fn identity(directory: BorrowedFd<'_>) -> Option<Identity> {
+pub(super) fn identity(directory: BorrowedFd<'_>) -> Option<Identity> {
     // It does not change, so that no server needs to be asked.
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let meta = rustix::fs::statx(directory, c"", flags, StatxFlags::INO).ok()?;

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use nearfirst::{Costs, Kind};
+use nearfirst::{Costs, Kind, Status, fetch};
 
 use super::count::Encoding;
 use super::objects::Object;
@@ -162,17 +162,26 @@ pub(super) fn from_list<'a>(list: &OsStr, remote: &'a Remote<'a>) -> Result<Inpu
     let encoding = remote.encoding;
     let from_stdin = list == "-";
     let shown = quote::redacted(list);
-    let file = if from_stdin { stdin() } else { File::open(list) }.map_err(|error| {
+    let costs = remote.costs;
+    let failed = |reason| {
         let list = quote::always_quoted(&shown, encoding);
-        format!("cannot open {list} for reading: {}", messages::reason(&error))
-    })?;
-    let short = file.metadata().is_ok_and(|about| about.is_file() && about.len() <= LIST_BYTES_MAX);
+        format!("cannot open {list} for reading: {reason}")
+    };
+    let file = if from_stdin {
+        stdin().map_err(|error| messages::reason(&error))
+    } else {
+        costs.open(list.as_ref()).map_err(|error| error.reason())
+    };
+    let file = file.map_err(failed)?;
+    let is_short = |status: Status| status.kind == Kind::File && status.size <= LIST_BYTES_MAX;
+    let short = costs.local().status(&file).is_ok_and(is_short);
+    let bytes = fetch::patient(file, costs).map_err(|error| failed(messages::reason(&error)))?;
     let mut names = Names {
         list: quote::quoted(&shown, encoding).into_owned(),
         from_stdin,
         read: 0,
         ended: false,
-        bytes: Box::new(BufReader::new(file)),
+        bytes: Box::new(BufReader::new(bytes)),
     };
     if !short {
         return Ok(Inputs::Streamed(Box::new(Mixed::new(names, remote))));

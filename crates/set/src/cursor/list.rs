@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt as _};
-use store::{ByteStream, Costs, Error, Name, Stores, blocking};
+use store::{ByteStream, Error, Name, Stores, blocking};
 
 use crate::{ListSource, Names};
 
@@ -35,22 +35,23 @@ pub(super) fn names(
 }
 
 async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<ByteStream, Error> {
-    let (list, path) = match source {
+    let costs = Arc::clone(stores.costs());
+    let (file, path) = match source {
         ListSource::Stdin => {
             let path = PathBuf::from("stdin");
             let own = io::stdin().as_fd().try_clone_to_owned();
-            let own = own.map_err(|error| Error::io(&path, error))?;
-            (Box::new(File::from(own)) as Readable, path)
+            (File::from(own.map_err(|error| Error::io(&path, error))?), path)
         }
         ListSource::Object(name) => {
             let Some(path) = name.path() else {
                 return stores.contents(name).await;
             };
             let path = base.join(path);
-            let costs = Arc::clone(stores.costs());
-            blocking(move || Ok((readable(&path, &costs)?, path))).await?
+            let costs = Arc::clone(&costs);
+            blocking(move || Ok((costs.open(&path)?, path))).await?
         }
     };
+    let list = fetch::patient(file, &costs).map_err(|error| Error::io(&path, error))?;
     let chunks = stream::try_unfold((list, path), |(mut list, path)| {
         blocking(move || {
             let mut chunk = vec![0; READ_BYTES];
@@ -60,20 +61,6 @@ async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<Byte
         })
     });
     Ok(chunks.boxed())
-}
-
-/// A list that is open.
-type Readable = Box<dyn Read + Send>;
-
-/// Opens a list; where its mount may not answer, each read of it ends in bounded time.
-fn readable(path: &Path, costs: &Costs) -> Result<Readable, Error> {
-    let failed = |error| Error::io(path, error);
-    let file = costs.open(path)?;
-    let status = costs.local().status(&file).map_err(failed)?;
-    if !status.backing.may_stall() {
-        return Ok(Box::new(file));
-    }
-    Ok(Box::new(fetch::bounded(file, costs).map_err(failed)?))
 }
 
 fn read(list: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
