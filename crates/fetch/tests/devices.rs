@@ -10,7 +10,7 @@ use nearfirst_fetch::{Error, ScanOptions, ScanReport, Source, scan, view};
 use sled::{Device, Plan};
 use slowfs::{Fault, Options, Profile, Rule};
 use store::{Clock, Costs, Local, TableFiles};
-use testkit::{Facility, SlowDir, hold, lines, make_near, skip_unless};
+use testkit::{Facility, SlowDir, evict, hold, lines, make_near, skip_unless};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -236,6 +236,24 @@ fn what_readahead_brought_teaches_nothing_about_the_device() {
     let device = scanned.costs.local().stat(&path).expect("it is there").device;
     let estimate = scanned.costs.table().estimate(&device, MIB);
     assert!(estimate.is_none_or(|told| told.latency.p50 >= 0.004), "{estimate:?}");
+}
+
+#[test]
+fn what_is_read_in_file_order_with_what_is_near_teaches_nothing_about_the_device() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile::default());
+    let path = slow.create("file", lines(2 << 20, 7));
+    let options = ScanOptions { plan: Plan::Linear, separator: Some(b'\n'), ..one_thread() };
+    for (near, teaches) in [(0..0, true), (MIB..2 * MIB, false)] {
+        evict(&path);
+        let _held = (!near.is_empty()).then(|| hold(&path, near.clone()));
+        let scanned = scanned(&path, &options);
+        let report = scanned.result.expect("it can be read");
+        let device = scanned.costs.local().stat(&path).expect("it is there").device;
+        let estimate = scanned.costs.table().estimate(&device, MIB);
+        assert_eq!(estimate.is_some(), teaches, "{near:?}: {estimate:?}");
+        assert_eq!(report.unknown_bytes, if teaches { 0 } else { 2 * MIB }, "{report:?}");
+    }
 }
 
 #[test]

@@ -86,11 +86,14 @@ pub(super) fn cut_at_holes(sleds: Vec<Sled>, holes: &[Range<u64>]) -> Vec<Sled> 
 
 /// In file order a chunk that ends at a record starts the next one there, so
 /// that the edges between sleds do not matter: what is not wholly near is one stream.
+/// What of it comes from the device is not known where only some of it is far.
 fn as_one(sleds: Vec<Sled>) -> Vec<Sled> {
     let far = sleds.iter().find(|sled| sled.place != Place::Near);
     let Some(far) = far.cloned() else { return sleds };
     let end = sleds.last().map_or(0, |last| last.range().end);
-    vec![Sled { offset: 0, length: end, ..far }]
+    let is_alike = sleds.iter().all(|sled| sled.place == far.place);
+    let place = if is_alike { far.place } else { Place::Unknown };
+    vec![Sled { offset: 0, length: end, place, ..far }]
 }
 
 /// Whether all of `range` is in one of `holes`.

@@ -109,7 +109,8 @@ pub struct ScanReport {
     pub hole_bytes: u64,
     /// Bytes delivered that had to be fetched, or may have had to.
     pub far_bytes: u64,
-    /// How many of these lay where nobody tells: in memory or not.
+    /// How many of these may have been in memory: nobody tells, or they were read in file order as one
+    /// with what was.
     pub unknown_bytes: u64,
     /// Bytes that were in memory and so did not have to be read from the file's device.
     pub saved_bytes: u64,
