@@ -258,6 +258,15 @@ impl<'a> FarReader<'a> {
     }
 }
 
+impl Drop for FarReader<'_> {
+    /// Leaves the file as it was: advice is kept with it, and would be heeded by whoever reads it next.
+    fn drop(&mut self) {
+        if !self.reads_ahead {
+            let _ = rustix::fs::fadvise(self.file, 0, None, Advice::Normal);
+        }
+    }
+}
+
 impl Reads<'_> {
     /// Reads into `buffer` from `offset` on, once the device was asked for `ask`.
     fn read(&self, offset: u64, buffer: &mut [u8], ask: Range<u64>) -> io::Result<usize> {

@@ -1,6 +1,7 @@
 //! What a scan reads from a device, counted at the device.
 
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -254,6 +255,23 @@ fn what_is_read_in_file_order_with_what_is_near_teaches_nothing_about_the_device
         assert_eq!(estimate.is_some(), teaches, "{near:?}: {estimate:?}");
         assert_eq!(report.unknown_bytes, if teaches { 0 } else { 2 * MIB }, "{report:?}");
     }
+}
+
+#[test]
+fn a_file_that_was_scanned_is_read_ahead_as_before() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = slow_dir(Profile::default());
+    let path = slow.create("file", lines(2 << 20, 7));
+    make_near(&path, MIB..2 * MIB);
+    let costs = costs(LONG);
+    let file = costs.open(&path).expect("opens");
+    let source = Source { file: &file, path: &path, costs: &costs };
+    scan(&source, &one_thread(), |_, _| (), |_, (), _| ()).expect("it can be read");
+    evict(&path);
+    slow.reset();
+    file.read_exact_at(&mut [0; 4 << 10], 0).expect("it can be read");
+    let read = slow.stats().total.read_bytes;
+    assert!(read > 4 * KIB, "{read} bytes read for a page");
 }
 
 #[test]
