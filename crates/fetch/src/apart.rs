@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use store::{Costs, Kind, Lingering};
 
-use crate::sync::{AtomicBool, Mutex, Ordering, lock, mpsc};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock, mpsc};
 
 /// Bytes of one bounded read: a slow mount that answers has the whole limit for each.
 const READ_BYTES_MAX: usize = 512 << 10;
@@ -21,6 +21,8 @@ pub(crate) struct Apart {
     /// Until this is dropped.
     file: Option<Arc<File>>,
     calls: mpsc::Sender<Call>,
+    /// Calls that have ended.
+    ended: Arc<AtomicU64>,
     limit: Duration,
     /// What reads fill, while none does.
     space: Mutex<Vec<u8>>,
@@ -54,8 +56,8 @@ impl Apart {
         let (calls, inbox) = mpsc::channel::<Call>();
         let serve = move || inbox.into_iter().for_each(|call| call());
         std::thread::Builder::new().name(name.into()).spawn(serve)?;
-        let (space, has_lost_place) = Default::default();
-        Ok(Self { file: Some(file), calls, limit, space, has_lost_place })
+        let (ended, space, has_lost_place) = Default::default();
+        Ok(Self { file: Some(file), calls, ended, limit, space, has_lost_place })
     }
 
     fn file(&self) -> &Arc<File> {
@@ -82,11 +84,15 @@ impl Apart {
         call: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
     ) -> io::Result<Answer<T>> {
         let (answer, answers) = mpsc::sync_channel(1);
-        let file = Arc::clone(self.file());
-        // Who has given up hears no answer.
-        let call = Box::new(move || drop(answer.send(call(&file))));
+        let (file, ended) = (Arc::clone(self.file()), Arc::clone(&self.ended));
+        let call = Box::new(move || {
+            let returned = call(&file);
+            ended.fetch_add(1, Ordering::Relaxed);
+            // Who has given up hears no answer.
+            drop(answer.send(returned));
+        });
         self.calls.send(call).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        Ok(Answer { answers, limit: self.limit })
+        Ok(Answer { answers, ended: Arc::clone(&self.ended), limit: self.limit })
     }
 
     /// Reads into `buffer` from `offset` on, no more than `bytes_max`, after doing what comes
@@ -254,30 +260,34 @@ impl Calls {
 /// What a call will return.
 pub(crate) struct Answer<T> {
     answers: mpsc::Receiver<io::Result<T>>,
+    ended: Arc<AtomicU64>,
     limit: Duration,
 }
 
 impl<T> Answer<T> {
-    /// Waits for it.
+    /// Waits for it. The limit is that of one call: it begins anew when one ends that was begun before.
+    ///
+    /// It is waited for in steps, of which a process that was stopped meanwhile, as by Ctrl-Z, misses
+    /// one: the time it did not run is not the device's.
     ///
     /// # Errors
-    /// The call's own; `TimedOut` if it has not returned within the limit: it may be waited for again.
+    /// The call's own; `TimedOut` if it has not returned within the limit.
     pub(crate) fn wait(&self) -> io::Result<T> {
-        wait_for(&self.answers, self.limit).unwrap_or_else(|_| Err(no_answer(self.limit)))
-    }
-}
-
-/// Waits in steps, of which a process that was stopped meanwhile, as by
-/// Ctrl-Z, misses one: the time it did not run is not the device's.
-fn wait_for<T>(answers: &mpsc::Receiver<T>, limit: Duration) -> Result<T, mpsc::RecvTimeoutError> {
-    const STEPS: u32 = 20;
-    for _ in 1..STEPS {
-        match answers.recv_timeout(limit / STEPS) {
-            Err(mpsc::RecvTimeoutError::Timeout) => {}
-            answered => return answered,
+        const STEPS: u32 = 20;
+        let (mut ended, mut steps) = (self.ended.load(Ordering::Relaxed), 0);
+        while steps < STEPS {
+            match self.answers.recv_timeout(self.limit / STEPS) {
+                Ok(returned) => return returned,
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => steps += 1,
+            }
+            let before = std::mem::replace(&mut ended, self.ended.load(Ordering::Relaxed));
+            if ended != before {
+                steps = 0;
+            }
         }
+        Err(no_answer(self.limit))
     }
-    answers.recv_timeout(limit / STEPS)
 }
 
 #[cfg(test)]
@@ -300,5 +310,26 @@ mod tests {
         assert_eq!(read(), Err(io::ErrorKind::TimedOut));
         writer.write_all(b"onlyhere").expect("there is room");
         assert_eq!(read(), Err(io::ErrorKind::TimedOut));
+    }
+
+    #[test]
+    fn the_limit_of_a_call_does_not_count_the_calls_before_it() {
+        let limit = Duration::from_secs(1);
+        let costs = Costs::with(Local::new(limit), TableFiles::default(), Clock::real());
+        let file = tempfile::tempfile().expect("a file");
+        let apart = Apart::new("slow", &file, &costs).expect("a thread");
+        let (_silent, silence) = std::sync::mpsc::channel::<()>();
+        let silence = Arc::new(Mutex::new(silence));
+        let slow = |_| {
+            let silence = Arc::clone(&silence);
+            let pause = limit * 2 / 5;
+            let call = apart.begin(move |_| {
+                lock(&silence).recv_timeout(pause).expect_err("nobody says anything");
+                Ok(())
+            });
+            call.expect("it is begun")
+        };
+        let calls: Vec<_> = (0..4).map(slow).collect();
+        calls[3].wait().expect("each of them is in time");
     }
 }

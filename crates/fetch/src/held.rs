@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::apart::{Answer, Apart};
 use crate::mapping::Mapping;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
 /// Bytes mapped in one call.
 pub(crate) const WINDOW_BYTES: u64 = 2 << 20;
@@ -20,18 +20,11 @@ pub(crate) struct Held {
     mapping: Arc<Mapping>,
     size: u64,
     /// They take turns.
-    threads: Vec<Thread>,
+    threads: Vec<Apart>,
     /// By window, whether it is mapped.
     mapped: Arc<[AtomicBool]>,
     /// By window, whether its thread was asked to map it: in the order in which it was.
     asked: Mutex<Vec<bool>>,
-}
-
-/// One that maps windows.
-struct Thread {
-    apart: Apart,
-    /// How many it has mapped.
-    count: Arc<AtomicU64>,
 }
 
 impl Held {
@@ -39,8 +32,6 @@ impl Held {
     pub(crate) fn new(mapping: &Arc<Mapping>, size: u64, threads: Vec<Apart>) -> Self {
         let count = usize::try_from(size.div_ceil(WINDOW_BYTES)).expect("it is mapped");
         let mapped = std::iter::repeat_with(AtomicBool::default).take(count).collect();
-        let thread = |apart| Thread { apart, count: Arc::default() };
-        let threads = threads.into_iter().map(thread).collect();
         let asked = Mutex::new(vec![false; count]);
         Self { mapping: Arc::clone(mapping), size, threads, mapped, asked }
     }
@@ -56,18 +47,17 @@ impl Held {
             self.ask(wanted.clone(), &mut asked)?;
             // It is done when all that a thread was asked for before is.
             let late = self.late(wanted.clone());
-            let waits: Vec<_> = late
-                .map(|thread| Ok((thread, thread.apart.begin(|_| Ok(()))?)))
-                .collect::<io::Result<_>>()?;
+            let waits: Vec<_> =
+                late.map(|thread| thread.begin(|_| Ok(()))).collect::<io::Result<_>>()?;
             self.ask(wanted.end..wanted.end + AHEAD_WINDOWS, &mut asked)?;
             waits
         };
-        waits.iter().try_for_each(|(thread, all)| thread.wait(all))?;
+        waits.iter().try_for_each(Answer::wait)?;
         Ok(self.mapping.bytes(range))
     }
 
     /// The threads that have not mapped all of these windows that are theirs.
-    fn late(&self, windows: Range<u64>) -> impl Iterator<Item = &Thread> {
+    fn late(&self, windows: Range<u64>) -> impl Iterator<Item = &Apart> {
         let windows = self.of(windows);
         let turns = self.threads.len();
         let is_late = move |turn| {
@@ -93,32 +83,13 @@ impl Held {
             let start = window as u64 * WINDOW_BYTES;
             let part = start..self.size.min(start + WINDOW_BYTES);
             let (mapping, mapped) = (Arc::clone(&self.mapping), Arc::clone(&self.mapped));
-            let thread = &self.threads[window % self.threads.len()];
-            let count = Arc::clone(&thread.count);
-            thread.apart.begin(move |_| {
+            self.threads[window % self.threads.len()].begin(move |_| {
                 mapping.hold(&part);
                 mapped[window].store(true, Ordering::Release);
-                count.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             })?;
         }
         Ok(())
-    }
-}
-
-impl Thread {
-    /// Waits until it has done `all` that it was asked for before.
-    fn wait(&self, all: &Answer<()>) -> io::Result<()> {
-        loop {
-            let before = self.count.load(Ordering::Relaxed);
-            match all.wait() {
-                // The limit is one window's.
-                Err(error)
-                    if error.kind() == io::ErrorKind::TimedOut
-                        && self.count.load(Ordering::Relaxed) != before => {}
-                waited => return waited,
-            }
-        }
     }
 }
 
@@ -132,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_window_is_mapped_once_and_some_before_they_are_asked_for() {
+    fn windows_are_mapped_and_some_before_they_are_asked_for() {
         const SIZE: u64 = 5 * WINDOW_BYTES + 7;
         let all: Vec<u8> =
             (0_u8..=250).cycle().take(usize::try_from(SIZE).expect("small")).collect();
@@ -146,12 +117,10 @@ mod tests {
         for threads in 1..=4 {
             let thread = |_| Apart::new("near", &file, &costs).expect("a thread");
             let held = Held::new(&mapping, SIZE, (0..threads).map(thread).collect());
-            let count = || -> u64 {
-                let count = |thread: &Thread| {
-                    thread.apart.call(|_| Ok(())).expect("all is done");
-                    thread.count.load(Ordering::Relaxed)
-                };
-                held.threads.iter().map(count).sum()
+            let count = || {
+                let all_done = |thread: &Apart| thread.call(|_| Ok(())).expect("all is done");
+                held.threads.iter().for_each(all_done);
+                held.mapped.iter().filter(|mapped| mapped.load(Ordering::Acquire)).count() as u64
             };
             let seen = |start: u64, end: u64| {
                 let bytes = held.bytes(&(start..end)).expect("in memory");
