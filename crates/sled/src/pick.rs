@@ -77,9 +77,13 @@ impl Picker {
 
     /// Takes the next piece.
     pub fn take(&mut self) -> Option<Piece> {
-        let piece = self.peek()?;
-        self.remove(piece.range());
-        Some(piece)
+        self.take_at_most(u64::MAX)
+    }
+
+    /// As [`Picker::take`], but no more of it than `bytes_max` (at least 1).
+    pub fn take_at_most(&mut self, bytes_max: u64) -> Option<Piece> {
+        let &(_, offset) = self.order.first()?;
+        Some(self.take_at(offset, bytes_max))
     }
 
     /// Takes the next piece that is not [`Place::Near`], even while near ones are left.
@@ -87,10 +91,13 @@ impl Picker {
     /// For a reader that keeps a device busy while others read what is near.
     /// With [`Plan::Linear`] there is none: pieces come in file order only.
     pub fn take_far(&mut self) -> Option<Piece> {
+        self.take_far_at_most(u64::MAX)
+    }
+
+    /// As [`Picker::take_far`], but no more of it than `bytes_max` (at least 1).
+    pub fn take_far_at_most(&mut self, bytes_max: u64) -> Option<Piece> {
         let &(_, offset) = self.order.range((Distance::FIRST_FAR, 0)..).next()?;
-        let piece = self.piece_at(offset);
-        self.remove(piece.range());
-        Some(piece)
+        Some(self.take_at(offset, bytes_max))
     }
 
     /// Takes, too, what follows the piece that ends at `from`, up to `to` or
@@ -197,6 +204,13 @@ impl Picker {
     pub fn far_ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let far = self.unseen.iter().filter(|(_, part)| part.place != Place::Near);
         far.map(|(&offset, part)| offset..part.end)
+    }
+
+    fn take_at(&mut self, offset: u64, bytes_max: u64) -> Piece {
+        let mut piece = self.piece_at(offset);
+        piece.length = piece.length.min(bytes_max.max(1));
+        self.remove(piece.range());
+        piece
     }
 
     fn piece_at(&self, offset: u64) -> Piece {
@@ -331,6 +345,18 @@ mod tests {
         assert_eq!(picker.take_far().map(|piece| piece.offset), Some(4));
         assert_eq!(picker.take_far(), None);
         assert_eq!(offsets(picker), [0]);
+    }
+
+    #[test]
+    fn what_is_left_of_a_piece_is_not_joined_with_what_follows() {
+        let sleds = [sled(0..4, Place::Near, 0.0), sled(4..9, Place::Near, 0.0)];
+        let mut picker = Picker::new(&sleds, 4);
+        let taken: Vec<_> = std::iter::from_fn(|| picker.take_at_most(3)).collect();
+        let ranges: Vec<_> = taken.iter().map(Piece::range).collect();
+        assert_eq!(ranges, [0..3, 3..4, 4..7, 7..9]);
+        let mut picker = Picker::new(&[sled(0..4, Place::Far, 0.1)], 4);
+        assert_eq!(picker.take_far_at_most(3).map(|piece| piece.range()), Some(0..3));
+        assert_eq!(picker.take_far_at_most(0).map(|piece| piece.range()), Some(3..4));
     }
 
     #[test]

@@ -263,6 +263,17 @@ fn a_hole_is_zeros_for_which_nothing_is_read() {
 }
 
 #[test]
+fn the_end_of_what_is_near_is_not_read_with_the_hole_behind_it() {
+    let file = file_of(&vec![b'x'; 768 << 10], 0.0);
+    file.as_file().set_len(9 << 20).expect("made long");
+    let holes = store::holes(file.as_file(), 9 << 20, 1).expect("asked");
+    let options = ScanOptions { jobs: 1, ..ScanOptions::default() };
+    let (found, report) = scanned(&file, &options).expect("it can be read");
+    assert_eq!(report.hole_bytes, holes.iter().map(|hole| hole.end - hole.start).sum::<u64>());
+    assert_eq!(found.iter().filter(|(_, bytes)| bytes[0] == b'x').count(), 2);
+}
+
+#[test]
 fn what_was_near_saved_what_its_device_would_have_taken() {
     let file = file_of(&vec![b'x'; 1 << 20], 0.0);
     file.as_file().set_len(9 << 20).expect("made long");

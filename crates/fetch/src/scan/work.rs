@@ -268,11 +268,8 @@ impl<'a> Shared<'a> {
                 Some(_) if !state.ahead && state.near_at_work > 0 => {}
                 Some(_) => {
                     if let Some(far) = state.far.take() {
-                        let piece = state.picker.take().expect("it was just seen");
-                        return Ok(Some(Work::Far(
-                            shortened(&mut state, piece, FAR_BYTES_MAX),
-                            far,
-                        )));
+                        let piece = state.picker.take_at_most(FAR_BYTES_MAX);
+                        return Ok(Some(Work::Far(piece.expect("it was just seen"), far)));
                     }
                 }
                 // Who reads what is far may give back the end of it.
@@ -343,8 +340,8 @@ impl<'a> Shared<'a> {
 
     fn take_far(state: &mut State<'a>) -> Option<Work<'a>> {
         let far = state.far.take()?;
-        if let Some(piece) = state.picker.take_far() {
-            return Some(Work::Far(shortened(state, piece, FAR_BYTES_MAX), far));
+        if let Some(piece) = state.picker.take_far_at_most(FAR_BYTES_MAX) {
+            return Some(Work::Far(piece, far));
         }
         state.far = Some(far);
         None
@@ -352,13 +349,16 @@ impl<'a> Shared<'a> {
 
     fn take_near(&self, state: &mut State<'_>) -> io::Result<Option<Piece>> {
         match self.options.separator {
-            None => Ok(state.picker.take().map(|piece| {
+            None => {
+                let is_hole = |piece: Piece| is_within(&self.holes, &piece.range());
                 // A hole is neither copied nor mapped.
-                if is_within(&self.holes, &piece.range()) {
-                    return piece;
-                }
-                shortened(state, piece, NEAR_BYTES_MAX)
-            })),
+                let bytes_max = if state.picker.peek().is_some_and(is_hole) {
+                    u64::MAX
+                } else {
+                    NEAR_BYTES_MAX
+                };
+                Ok(state.picker.take_at_most(bytes_max))
+            }
             Some(separator) => {
                 let mut read = |offset, buffer: &mut [u8]| self.near.read_exact_at(buffer, offset);
                 let mut piece = state.picker.take_records(separator, &mut read)?;
@@ -441,12 +441,4 @@ fn of_data(data: &[Range<u64>], range: &Range<u64>) -> Vec<Range<u64>> {
     let first = data.partition_point(|part| part.end <= range.start);
     let within = data[first..].iter().take_while(|part| part.start < range.end);
     within.map(|part| part.start.max(range.start)..part.end.min(range.end)).collect()
-}
-
-/// What a thread takes of a piece at a time; the rest goes back.
-fn shortened(state: &mut State<'_>, mut piece: Piece, bytes_max: u64) -> Piece {
-    let end = piece.range().end;
-    piece.length = piece.length.min(bytes_max);
-    state.picker.give_back(&piece, piece.range().end..end);
-    piece
 }
