@@ -123,8 +123,8 @@ impl TableFiles {
     /// another process saved meanwhile about other devices is kept.
     ///
     /// # Errors
-    /// The system's, on a read-only or full disk; that the mount does not answer, after as long as
-    /// `local` waits for one.
+    /// The system's, on a read-only or full disk; that what is there cannot be read, and so is not
+    /// replaced; that the mount does not answer, after as long as `local` waits for one.
     pub fn save(&self, table: &DeviceTable, local: &Local) -> io::Result<()> {
         let (path, table) = (self.own().to_owned(), table.clone());
         local.bounded(self.own(), move || write(&path, table)).map_err(|error| silence(&error))?
@@ -140,7 +140,13 @@ fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
     let (around, name) = parts(path);
     let folder = make_folder(around, Mode::from_raw_mode(0o777), &|_, _| {})?;
     let _lock = locked(&folder)?;
-    let mut merged = read(&folder, name, path).unwrap_or_default();
+    let mut merged = match read(&folder, name, path) {
+        Ok(table) => table,
+        Err(Warning::SetAside { kept_as: Some(_), .. }) => DeviceTable::default(),
+        // What is known of other devices may still be in it.
+        Err(Warning::SetAside { source, .. }) => return Err(io::Error::other(source)),
+        Err(Warning::Io { source, .. }) => return Err(source),
+    };
     merged.merge(table);
     merged.keep_latest(DEVICES_MAX);
     // One name, which the lock guards: who was killed here leaves no more than one behind.
@@ -408,6 +414,18 @@ mod tests {
         files.save(&learned(2.0, Clock::real().unix_s()), &Local::default()).expect("saved");
         let (loaded, _) = files.load(&Local::default());
         assert!((loaded.estimate(&device, 1).expect("known").latency.p50 - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        files.save(&DeviceTable::default(), &Local::default()).expect("saved");
+        let table = File::options().write(true).open(files.own()).expect("there");
+        table.set_len(BYTES_MAX + 1).expect("made long");
+        let error = files.save(&DeviceTable::default(), &Local::default()).expect_err("kept");
+        assert!(error.to_string().contains("too large"), "{error}");
+        assert_eq!(fs::metadata(files.own()).expect("there").len(), BYTES_MAX + 1);
     }
 
     #[test]
