@@ -1,14 +1,8 @@
 //! Work on many things, divided among threads.
 
-use std::sync::Mutex;
-use std::thread::{Builder, Scope, ScopedJoinHandle, park_timeout, scope};
-use std::time::Duration;
+use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
 use crate::flags::processors;
-
-/// How often, and after what pause, threads that have ended are looked for.
-const GONE_LOOKS: u32 = 1000;
-const GONE_LOOKED_EVERY: Duration = Duration::from_micros(100);
 
 /// Does `work` on equal shares of `things`, of `share_min` or more, and gives what came of them in
 /// order. The caller does the first, and those for which the system gives no thread.
@@ -41,31 +35,6 @@ pub(crate) fn together(threads: usize, work: impl Fn() + Sync) {
         let _ = (1..threads).all(|_| begun(scope, work).is_some());
         work();
     });
-}
-
-/// How many threads the system gives at this moment, up to `threads`: for those who begin theirs
-/// themselves and do not bear a refusal.
-pub(crate) fn startable(threads: usize) -> usize {
-    let before = tasks();
-    let gate = Mutex::new(());
-    let given = scope(|scope| {
-        let closed = gate.lock();
-        let pass = || drop(gate.lock());
-        let given = (0..threads).take_while(|_| begun(scope, pass).is_some()).count();
-        drop(closed);
-        given
-    });
-    // They count a moment longer than they are waited for.
-    let mut looks = 0..GONE_LOOKS;
-    while tasks() > before && looks.next().is_some() {
-        park_timeout(GONE_LOOKED_EVERY);
-    }
-    given
-}
-
-/// The threads that count as this process's, by the kernel.
-fn tasks() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
 /// A thread of the scope, if the system gives one.

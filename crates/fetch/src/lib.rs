@@ -36,7 +36,6 @@ mod near;
 mod scan;
 pub mod scheduler;
 mod sync;
-mod threads;
 mod view;
 
 pub use apart::{bounded, patient};

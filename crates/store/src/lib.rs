@@ -45,6 +45,7 @@ mod storage_options;
 mod store;
 mod stores;
 mod table_file;
+mod threads;
 #[cfg(feature = "web")]
 mod web;
 pub mod wrap;
@@ -77,5 +78,6 @@ pub use store::{
 };
 pub use stores::{Permissions, Stores, StoresOptions};
 pub use table_file::{TableFiles, Warning};
+pub use threads::threads_given;
 #[cfg(feature = "web")]
 pub use web::Web;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::{iter, slice};
 
-use anyhow::ensure;
+use anyhow::Context as _;
 use ignore::overrides::Override;
 use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -15,7 +15,7 @@ use super::asked::{SortBy, TypeChange};
 use super::settings::{Settings, overrides};
 use super::trouble::Trouble;
 use super::wary::Walks;
-use crate::divide::{startable, together};
+use crate::divide::together;
 use crate::outcome::NO_THREADS;
 use crate::{human, messages};
 
@@ -113,8 +113,7 @@ where
     }
     let mut builder = builder(&settings.paths.all, settings, trouble)?;
     // The walk ends, or hangs, where it is given fewer than it counts on.
-    let threads = startable(settings.threads);
-    ensure!(threads > 0, NO_THREADS);
+    let threads = store::threads_given(settings.threads, 1).context(NO_THREADS)?;
     builder.threads(threads).build_parallel().run(|| {
         let mut work = worker();
         Box::new(move |entry| haystack(entry).map_or(WalkState::Continue, &mut work))

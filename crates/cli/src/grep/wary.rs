@@ -14,14 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::Context as _;
 use ignore::{DirEntry, WalkState};
 use nearfirst::{Error, Name};
 
 use super::settings::Settings;
 use super::trouble::Trouble;
 use super::walk::builder;
-use crate::divide::startable;
 use crate::outcome::NO_THREADS;
 use crate::reach::Reach;
 
@@ -136,8 +135,7 @@ impl Walk {
         let Roots { paths, depth } = roots;
         let mut builder = builder(&paths, settings, trouble)?;
         // The walk ends, or hangs, where it is given fewer than it counts on.
-        let threads = startable(threads + 1).saturating_sub(1);
-        ensure!(threads > 0, NO_THREADS);
+        let threads = store::threads_given(threads + 1, 2).context(NO_THREADS)? - 1;
         let trail = Arc::<Trail>::default();
         trail.folders().extend(paths);
         let reach = Arc::clone(&settings.reach);

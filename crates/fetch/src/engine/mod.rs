@@ -29,7 +29,6 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::scheduler::{DeviceId, Event, Limits, MemberId, Snapshot};
 use crate::sync::{AtomicUsize, Mutex, lock};
-use crate::threads;
 use files::Pool;
 use state::{After, State};
 
@@ -95,7 +94,7 @@ impl Engine {
         has_descriptors()?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         // A runtime that is refused one of its threads waits for it without an end.
-        let threads = threads::given(cores.min(WORKERS_MAX) + 1, 2)?;
+        let threads = store::threads_given(cores.min(WORKERS_MAX) + 1, 2)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads - 1)
             .thread_keep_alive(IDLE_MAX)

@@ -2,21 +2,21 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, scope, sleep};
 use std::time::Duration;
-
-use crate::sync::{Mutex, lock};
 
 /// How often it is looked whether a thread is gone, and how often at most.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 const LOOKS_MAX: usize = 1000;
 
-/// How many threads the system gives at once, up to `wanted`. A moment later it may give fewer.
+/// How many threads the system gives at once, up to `wanted`, for those who begin theirs themselves
+/// and do not bear a refusal. A moment later it may give fewer.
 ///
 /// # Errors
 /// The system's, where it gives fewer than `least`.
 #[expect(clippy::disallowed_methods, reason = "nobody tells of the end of a thread")]
-pub(crate) fn given(wanted: usize, least: usize) -> io::Result<usize> {
+pub fn threads_given(wanted: usize, least: usize) -> io::Result<usize> {
     let (gate, numbers) = (Mutex::new(()), Mutex::new(Vec::new()));
     let had: io::Result<usize> = scope(|scope| {
         let _closed = lock(&gate);
@@ -47,4 +47,8 @@ pub(crate) fn given(wanted: usize, least: usize) -> io::Result<usize> {
     }
     drop(numbers);
     had
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
