@@ -213,6 +213,28 @@ fn a_dead_mount_is_reported_and_the_rest_is_done() {
 }
 
 #[test]
+fn standard_input_whose_mount_does_not_say_what_it_is_is_given_up() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    // The kernel keeps no attributes.
+    let slow = SlowDir::new(Options { time_to_live: Duration::ZERO, ..Options::default() });
+    let path = slow.create("silent", "needle\n");
+    let folder = Dir::new();
+    let alive = folder.create("alive", "needle\n");
+    let state = Dir::new();
+    for flag in ["-c", "-lc"] {
+        let silent = File::open(&path).expect("it answers");
+        slow.mount().set_rules(vec!["silent: metadata=20s".parse().expect("a rule")]);
+        let cmd = nearfirst(&state, ["wc", flag, "--wait-max", "1", "-"]).arg(&alive);
+        let output = cmd.into_command().stdin(silent).output().expect("it runs");
+        let (text, said) = (output.stdout, output.stderr);
+        let (text, said) = (String::from_utf8_lossy(&text), String::from_utf8_lossy(&said));
+        assert!(said.contains("-: no answer for 1 s"), "{said}");
+        assert!(text.contains("alive"), "{text}");
+        slow.mount().set_rules(Vec::new());
+    }
+}
+
+#[test]
 fn a_run_ends_though_a_thread_of_it_cannot() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());

@@ -43,31 +43,30 @@ pub(super) enum Input {
 impl Input {
     /// Its size as far as that is known before reading; `None` if it cannot be asked.
     pub(super) fn size(&self, costs: &Costs) -> Option<Size> {
-        match self {
-            Input::Stdin(_) => {
-                let about = stdin().ok()?.metadata().ok()?;
-                Some(if about.is_file() { Size::Bytes(about.len()) } else { Size::Unknown })
-            }
-            Input::File(name) => {
-                let entry = costs.local().stat(name.as_ref()).ok()?;
-                Some(match entry.kind {
-                    Kind::File => Size::Bytes(entry.size),
-                    _ => Size::Unknown,
-                })
-            }
-            Input::Object(_) => Some(Size::Unknown),
-            Input::Bad(_) => None,
-        }
+        let entry = match self {
+            Input::Stdin(_) => known_stdin(costs).ok()?.1?,
+            Input::File(name) => costs.local().stat(name.as_ref()).ok()?,
+            Input::Object(_) => return Some(Size::Unknown),
+            Input::Bad(_) => return None,
+        };
+        Some(match entry.kind {
+            Kind::File => Size::Bytes(entry.size),
+            _ => Size::Unknown,
+        })
     }
 
-    /// Opens it to be read.
+    /// Opens it to be read, and says what it is if that is known.
     ///
     /// # Errors
     /// The reason, without the name.
-    pub(super) fn open(&self, costs: &Costs) -> Result<File, String> {
+    pub(super) fn open(&self, costs: &Costs) -> Result<(File, Option<Status>), String> {
         match self {
-            Input::Stdin(_) => stdin().map_err(|error| messages::reason(&error)),
-            Input::File(name) => costs.open(name.as_ref()).map_err(|error| error.reason()),
+            Input::Stdin(_) => known_stdin(costs).map_err(|error| messages::reason(&error)),
+            Input::File(name) => {
+                let file = costs.open(name.as_ref()).map_err(|error| error.reason())?;
+                let status = costs.local().status(&file).ok();
+                Ok((file, status))
+            }
             Input::Object(_) => Err("it is no file".to_owned()),
             Input::Bad(message) => Err(message.clone()),
         }
@@ -87,6 +86,30 @@ impl Input {
 /// Standard input, without a buffer between.
 pub(super) fn stdin() -> io::Result<File> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
+}
+
+/// Standard input, and what it is if that is known.
+///
+/// # Errors
+/// The system's; `TimedOut` where its mount does not answer.
+fn known_stdin(costs: &Costs) -> io::Result<(File, Option<Status>)> {
+    let mut file = stdin()?;
+    let local = costs.local();
+    let status = |file: &File| local.status(file).ok();
+    let known = status(&file);
+    if !known.as_ref().is_some_and(|known| known.kind == Kind::File && known.backing.may_stall()) {
+        return Ok((file, known));
+    }
+    // It may have been opened long ago: what the kernel has last heard of it may be old.
+    let ask = move || (file.metadata().is_ok(), file);
+    let asked = store::begun(ask)?.recv_timeout(local.wait_max());
+    (_, file) = asked.map_err(|_| {
+        let limit = local.wait_max().as_secs_f32();
+        let reason = format!("no answer for {limit} s; its mount may be unreachable");
+        io::Error::new(io::ErrorKind::TimedOut, reason)
+    })?;
+    let known = status(&file);
+    Ok((file, known))
 }
 
 /// All inputs at once, or one after the other from a list too long or too slow to wait for.

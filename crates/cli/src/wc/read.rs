@@ -1,13 +1,12 @@
 //! Counting one open file: by its size, by a scan of its parts, or by reading it through.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use nearfirst::fetch::{self, ScanOptions, Source};
-use nearfirst::{Costs, Member, MemberError};
+use nearfirst::{Costs, Member, MemberError, Status};
 use store::Opened;
 
 use super::count::{Counts, Encoding, Summary, Wanted};
@@ -66,24 +65,22 @@ impl<'a> Reader<'a> {
         *self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what an open file holds from its current position to its end.
+    /// Counts what an open file holds from its current position to its end; `regular` is what a regular
+    /// one is.
     ///
     /// `buffer` is one thread's, kept from file to file.
     pub(super) fn count(
         &self,
         file: File,
-        about: Option<&Metadata>,
+        regular: Option<&Status>,
         path: &Path,
         buffer: &mut Vec<u8>,
     ) -> Counted {
-        let regular = about.filter(|about| about.is_file());
-        let status = regular.map(|_| self.task.costs.local().status(&file));
-        let may_stall = status.is_some_and(|it| it.is_ok_and(|status| status.backing.may_stall()));
-        let file = Opened::new(file, may_stall);
+        let file = Opened::new(file, regular.is_some_and(|status| status.backing.may_stall()));
         let mut known = 0;
-        if let Some(about) = regular {
+        if let Some(Status { size, .. }) = regular {
             if self.task.wanted == Wanted::default() {
-                match known_bytes(&file, about) {
+                match known_bytes(&file, *size) {
                     Known::All(bytes) => {
                         // Characters are wanted here only where each is a byte.
                         let counts = Counts { bytes, characters: bytes, ..Counts::default() };
@@ -91,7 +88,7 @@ impl<'a> Reader<'a> {
                     }
                     Known::UpToPosition(bytes) => known = bytes,
                 }
-            } else if about.len() >= self.task.scan_bytes_min && is_at_start(&file) {
+            } else if *size >= self.task.scan_bytes_min && is_at_start(&file) {
                 return self.scan(&file, path);
             }
         }
@@ -198,19 +195,19 @@ enum Known {
     UpToPosition(u64),
 }
 
-/// Asks a regular file for its size as far as that can be believed.
+/// What a regular file of that size holds, as far as the size can be believed.
 ///
 /// Files of `/proc` and `/sys` claim zero or whole pages whatever they hold, so that a file that
-/// claims whole pages is read from its last block on.
-fn known_bytes(mut file: &File, about: &Metadata) -> Known {
-    let size = about.len();
+/// claims whole pages is read from within its last page on, and one that claims a single one whole.
+fn known_bytes(mut file: &File, size: u64) -> Known {
+    let page = rustix::param::page_size() as u64;
     let Ok(position) = file.stream_position() else { return Known::UpToPosition(0) };
-    if !size.is_multiple_of(rustix::param::page_size() as u64) {
+    if !size.is_multiple_of(page) {
         return Known::All(size.saturating_sub(position));
     }
-    let last_block = size - size % (about.blksize() + 1);
-    if position < last_block && file.seek(SeekFrom::Start(last_block)).is_ok() {
-        Known::UpToPosition(last_block - position)
+    let last_page = size - size % (page + 1);
+    if position < last_page && file.seek(SeekFrom::Start(last_page)).is_ok() {
+        Known::UpToPosition(last_page - position)
     } else {
         Known::UpToPosition(0)
     }

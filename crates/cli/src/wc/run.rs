@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::Metadata;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
 use std::sync::{Condvar, Mutex, MutexGuard};
+
+use nearfirst::Kind;
 
 use super::count::{Counts, Encoding};
 use super::files::Input;
@@ -165,14 +166,13 @@ impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
         };
         let (messages, counts) = match input.open(reader.task.costs) {
             Err(reason) => (complain(reason), None),
-            Ok(file) => {
-                let about = file.metadata().ok();
-                let regular = about.as_ref().is_some_and(Metadata::is_file);
-                if !regular || matches!(input, Input::Stdin(_)) {
+            Ok((file, status)) => {
+                let status = status.filter(|status| status.kind == Kind::File);
+                if status.is_none() || matches!(input, Input::Stdin(_)) {
                     // Two inputs may be one pipe: the one named first gets what is in it.
                     drop(self.wait(index, 1));
                 }
-                let counted = reader.count(file, about.as_ref(), shown.as_ref(), buffer);
+                let counted = reader.count(file, status.as_ref(), shown.as_ref(), buffer);
                 (counted.error.map_or(Vec::new(), complain), Some(counted.counts))
             }
         };
