@@ -34,6 +34,11 @@ impl Reading {
         self.scans.told.p50 += scan.told.p50;
     }
 
+    /// Whether nothing was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.scans.near_bytes + self.scans.far_bytes + self.read_through == 0
+    }
+
     /// Says all of it.
     pub(crate) fn say(&self) {
         let Self { scans, read_through, saved_unknown } = self;

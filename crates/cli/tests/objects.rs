@@ -651,6 +651,23 @@ fn a_bad_member_is_named_and_the_others_are_read() {
 }
 
 #[test]
+fn stats_of_objects_alone_say_nothing_of_files() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    server.answer("/object", Answer::bytes("text\n"));
+    let url = server.url("/object");
+    ground.create("file", "text\n");
+    for command in [&["wc", "--stats", "-l"][..], &["grep", "--stats", "text"]] {
+        for (operands, says) in [(&[url.as_str()][..], false), (&[&url, "file"], true)] {
+            let output = ground.run(&[command, operands].concat());
+            assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+            let told = stderr(&output);
+            assert!(told.contains("1 member read"), "{command:?}: {told}");
+            assert_eq!(told.contains(" bytes in memory"), says, "{command:?}: {told}");
+        }
+    }
+}
+
+#[test]
 fn a_server_that_is_busy_for_a_moment_is_asked_again_what_there_is() {
     let (busy, texts) = (Answer::status(503).header("Retry-After", "0"), Answer::bytes("text\n"));
     for arguments in [

@@ -129,7 +129,8 @@ fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
     if settings.stats && !found.gave_up {
         print_stats(&settings, &found.stats, &output)?;
     }
-    if settings.says_reading && !found.gave_up {
+    let of_objects = !settings.paths.objects.is_empty() && found.reading.is_empty();
+    if settings.says_reading && !found.gave_up && !of_objects {
         found.reading.say();
     }
     Ok((found.is_match, quiet))

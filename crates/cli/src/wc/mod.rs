@@ -265,8 +265,11 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
     }
     report.flush()?;
     if args.reading.stats {
-        reader.reading().say();
-        if let Some(sets) = remote.used() {
+        let (reading, sets) = (reader.reading(), remote.used());
+        if sets.is_none() || !reading.is_empty() {
+            reading.say();
+        }
+        if let Some(sets) = sets {
             sets::say_stats(sets.engine(), &reader.objects);
         }
     }
