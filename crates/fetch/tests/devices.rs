@@ -16,6 +16,8 @@ use testkit::{Facility, SlowDir, evict, hold, lines, make_near, skip_unless};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const LONG: Duration = Duration::from_secs(10);
+/// Of what stops to answer; until then a slow machine answers within it.
+const SHORT: Duration = Duration::from_secs(1);
 
 struct Scanned {
     result: Result<ScanReport, Error>,
@@ -169,7 +171,7 @@ fn a_device_that_stops_answering_is_given_up() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = slow_dir(Profile::default());
     let path = slow.create("file", lines(2 << 20, 6));
-    let costs = costs(Duration::from_millis(100));
+    let costs = costs(SHORT);
     let file = costs.open(&path).expect("opens");
     let hang = Profile { hang: true, ..Profile::default() };
     slow.mount().set_rules(vec![Rule::all(hang)]);
@@ -188,7 +190,7 @@ fn what_is_near_and_leaves_a_device_that_stops_answering_is_given_up() {
         let path = slow.create("file", lines(16 << 20, 8));
         make_near(&path, 0..16 * MIB);
         let answers = AtomicBool::new(true);
-        let costs = costs(Duration::from_millis(100));
+        let costs = costs(SHORT);
         let file = costs.open(&path).expect("opens");
         let source = Source { file: &file, path: &path, costs: &costs };
         let options = ScanOptions { separator, ..one_thread() };
@@ -212,7 +214,7 @@ fn a_look_at_a_device_that_stops_answering_is_given_up() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = slow_dir(Profile::default());
     let path = slow.create("file", lines(4 << 20, 8));
-    let costs = costs(Duration::from_millis(100));
+    let costs = costs(SHORT);
     let file = costs.open(&path).expect("opens");
     let source = Source { file: &file, path: &path, costs: &costs };
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>();
