@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Buckets in a doubling: a bucket's bounds are 9 % apart.
 const STEPS: f64 = 8.0;
 /// From one microsecond, 30 doublings: to 18 minutes.
-const BUCKETS: usize = 240;
+const BUCKETS: u8 = 240;
 /// How much more a sample weighs than the one before it: half is forgotten after 173.
 const GROWTH: f64 = 1.004;
 /// Samples after which quantiles are computed anew.
@@ -15,7 +15,9 @@ const STALE: u64 = 8;
 /// First-byte times of a device, the later the weightier.
 #[derive(Debug)]
 pub(super) struct Latency {
-    weights: Box<[f64; BUCKETS]>,
+    /// By bucket, in order, of those that have some: a list may name a million servers, of which each
+    /// answers once.
+    weights: Vec<(u8, f64)>,
     total: f64,
     weight: f64,
     samples: u64,
@@ -28,7 +30,7 @@ impl Latency {
     /// Nothing observed; `prior` is what the device table says of the median.
     pub(super) fn new(prior: Option<Duration>) -> Self {
         Self {
-            weights: Box::new([0.0; BUCKETS]),
+            weights: Vec::new(),
             total: 0.0,
             weight: 1.0,
             samples: 0,
@@ -41,12 +43,16 @@ impl Latency {
     pub(super) fn push(&mut self, time: Duration) {
         /// Before weights lose precision.
         const WEIGHT_MAX: f64 = 1e12;
-        self.weights[bucket(time)] += self.weight;
+        let bucket = bucket(time);
+        match self.weights.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
+            Ok(at) => self.weights[at].1 += self.weight,
+            Err(at) => self.weights.insert(at, (bucket, self.weight)),
+        }
         self.total += self.weight;
         self.weight *= GROWTH;
         self.samples += 1;
         if self.weight > WEIGHT_MAX {
-            self.weights.iter_mut().for_each(|weight| *weight /= self.weight);
+            self.weights.iter_mut().for_each(|(_, weight)| *weight /= self.weight);
             self.total /= self.weight;
             self.weight = 1.0;
         }
@@ -72,11 +78,11 @@ impl Latency {
     /// The upper bound of the bucket that this share of the weight does not exceed.
     fn quantile(&self, share: f64) -> Duration {
         let mut below = 0.0;
-        let found = self.weights.iter().position(|weight| {
+        let found = self.weights.iter().find(|(_, weight)| {
             below += weight;
             below >= share * self.total
         });
-        upper_bound(found.unwrap_or(BUCKETS - 1))
+        upper_bound(found.map_or(BUCKETS - 1, |(bucket, _)| *bucket))
     }
 }
 
@@ -85,13 +91,13 @@ impl Latency {
     clippy::cast_sign_loss,
     reason = "clamped to the buckets"
 )]
-fn bucket(time: Duration) -> usize {
+fn bucket(time: Duration) -> u8 {
     let micros = time.as_secs_f64() * 1e6;
-    (micros.max(1.0).log2() * STEPS).clamp(0.0, (BUCKETS - 1) as f64) as usize
+    (micros.max(1.0).log2() * STEPS).clamp(0.0, f64::from(BUCKETS - 1)) as u8
 }
 
-fn upper_bound(bucket: usize) -> Duration {
-    Duration::from_secs_f64(((bucket + 1) as f64 / STEPS).exp2() / 1e6)
+fn upper_bound(bucket: u8) -> Duration {
+    Duration::from_secs_f64((f64::from(bucket + 1) / STEPS).exp2() / 1e6)
 }
 
 #[cfg(test)]
@@ -116,6 +122,11 @@ mod tests {
         assert!(is_about(latency.p95(), 50));
         let latency = observed((0..400).map(|n| if n % 10 == 9 { 2000 } else { 50 }));
         assert!(is_about(latency.p95(), 2000));
+    }
+
+    #[test]
+    fn a_device_that_answered_a_few_times_takes_little_memory() {
+        assert_eq!(observed([80, 10, 10, 80]).weights.len(), 2);
     }
 
     #[test]
