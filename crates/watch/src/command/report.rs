@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::listener::status;
 use super::sys::{self, Became, Sent};
 use super::waiter::STOPS;
 
@@ -196,16 +195,21 @@ fn has_room(stream: &UnixStream) -> bool {
 
 /// Whether a process is stopped, or is about to be by a signal that has come to it.
 fn stops(process: Pid) -> bool {
-    let status = status(process.as_raw_nonzero().get().unsigned_abs());
-    let signals = |key: &str| {
-        let set = status.lines().find_map(|line| line.strip_prefix(key));
-        set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
-    };
-    let come = signals("SigPnd:") | signals("ShdPnd:");
-    let [held, ignored, handled] = ["SigBlk:", "SigIgn:", "SigCgt:"].map(signals);
-    let taken = come & !held & !ignored & !handled;
+    let sets = ["SigPnd:", "ShdPnd:", "SigBlk:", "SigIgn:", "SigCgt:"];
+    let [come, come_to_all, held, ignored, handled] = signals(process, sets);
+    let taken = (come | come_to_all) & !held & !ignored & !handled;
     let is_taken = |signal: &i32| taken & 1 << (signal - 1) != 0;
     is_stopped(process) == Some(true) || STOPS.iter().chain([&libc::SIGSTOP]).any(is_taken)
+}
+
+/// Sets of signals of a process, by their names in its status, where they come after all its groups.
+fn signals<const N: usize>(process: Pid, sets: [&str; N]) -> [u64; N] {
+    let status = std::fs::read(format!("/proc/{}/status", process.as_raw_nonzero()));
+    let status = String::from_utf8_lossy(&status.unwrap_or_default()).into_owned();
+    sets.map(|name| {
+        let set = status.lines().find_map(|line| line.strip_prefix(name));
+        set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+    })
 }
 
 /// Whether a process is stopped; `None` where nothing shows processes.
@@ -223,7 +227,7 @@ mod tests {
     use std::thread;
 
     use rustix::process::{Signal, kill_process};
-    use testkit::until;
+    use testkit::{Facility, skip_unless, until};
 
     use super::*;
 
@@ -241,6 +245,21 @@ mod tests {
         tells.join().expect("all is told");
         waiter.kill().expect("ours");
         waiter.wait().expect("ours");
+    }
+
+    #[test]
+    fn signals_are_known_of_who_has_many_groups() {
+        skip_unless!(Facility::Root, Facility::Tool("setpriv"));
+        let groups: Vec<_> = (0..500).map(|at| (2_000_000_000 + at).to_string()).collect();
+        let script = "trap '' TSTP; exec sleep 1000";
+        let mut child = Command::new("setpriv")
+            .args(["--groups", &groups.join(","), "sh", "-c", script])
+            .spawn()
+            .expect("it is there");
+        let stop = 1 << (libc::SIGTSTP - 1);
+        until("it is ignored", || signals(Pid::from_child(&child), ["SigIgn:"])[0] & stop != 0);
+        child.kill().expect("ours");
+        child.wait().expect("ours");
     }
 
     #[test]
