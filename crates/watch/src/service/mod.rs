@@ -154,6 +154,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         }
         let events = system.next(patience)?;
         seen.add(&events);
+        users.regroup(system.regrouped());
         if let Err(error) = users.tell(events, clock.now()) {
             say(format!("programs are passed over for a minute: {error}"));
         }

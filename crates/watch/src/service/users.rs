@@ -230,6 +230,17 @@ impl Users {
         Ok(())
     }
 
+    /// Ends the attendants of users whose groups are others than theirs; they are started anew when they
+    /// are needed.
+    pub(crate) fn regroup(&mut self, users: impl IntoIterator<Item = User>) {
+        for user in users {
+            if let Some(attendant) = self.attendants.get_mut(&user) {
+                attendant.flush().ok();
+                self.end_one(user);
+            }
+        }
+    }
+
     /// Closes an attendant's pipe: it saves and ends.
     fn end_one(&mut self, user: User) {
         if let Some(attendant) = self.attendants.remove(&user) {
@@ -339,6 +350,18 @@ mod tests {
         let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
         users.lent = dir.create("subuid", "me:100000:65536\nyou:200000:65536\n");
         users
+    }
+
+    #[test]
+    fn who_has_other_groups_has_another_attendant() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let mut users = users(&dir);
+        assert!(begins(&mut users, 1000, 0) && begins(&mut users, 1001, 0));
+        users.regroup([User(1000), User(1002)]);
+        assert_eq!(users.attendants.keys().collect::<Vec<_>>(), [&User(1001)]);
+        assert!(begins(&mut users, 1000, 0), "not as after one that failed");
+        users.end(&Clock::real());
     }
 
     #[test]

@@ -163,6 +163,7 @@ impl System {
         let refused = |what| move |source| Error::Refused { what, source };
         let connector = Connector::new().map_err(refused("processes"))?;
         let named = Group::new(Telling::Name).map_err(refused("files"))?;
+        let groups = Groups::new(costs.clock().clone());
         let mut system = Self {
             resolver: Resolver { excluded: scope.excluded.clone(), ..Resolver::default() },
             scope,
@@ -184,7 +185,7 @@ impl System {
             unnamed: Vec::new(),
             loading: Vec::new(),
             turned: Turned::default(),
-            groups: Groups::default(),
+            groups,
             is_lively: false,
         };
         system.processes.add(std::process::id().cast_signed(), Rights::of(User(0)), true);
@@ -197,6 +198,11 @@ impl System {
     /// Where the file systems that are listened to are mounted.
     pub fn watched(&self) -> &[PathBuf] {
         &self.watched
+    }
+
+    /// Users whose groups are others than before, since this was asked.
+    pub(crate) fn regrouped(&self) -> HashSet<User> {
+        self.groups.regrouped()
     }
 
     /// Makes [`Source::next`] return when `bell` can be read, too.
