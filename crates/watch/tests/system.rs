@@ -121,6 +121,23 @@ impl Drop for Shell {
     }
 }
 
+/// A mount point that another folder covers until this is dropped.
+struct Covered<'a>(&'a Path);
+
+impl<'a> Covered<'a> {
+    fn new(below: &'a Path, above: &Path) -> Self {
+        let status = Command::new("mount").arg("--bind").args([above, below]).status();
+        assert!(status.expect("the machine allows it").success());
+        Self(below)
+    }
+}
+
+impl Drop for Covered<'_> {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(self.0).status().ok();
+    }
+}
+
 fn system(on: impl AsRef<Path>) -> System {
     system_of(Scope { on: vec![on.as_ref().to_owned()], excluded: Vec::new() })
 }
@@ -562,6 +579,27 @@ fn files_of_fuse_are_told() {
     until("it is told", || {
         // A thread of its own begins to listen there.
         shell.run("cat a");
+        opens.extend(shell.opened(&mut system));
+        !opens.is_empty()
+    });
+    assert_eq!(names(&opens[..1]), ["a"]);
+}
+
+#[test]
+fn a_mount_that_may_not_answer_is_told_of_in_place_of_the_one_that_it_covers() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let [below, above] = [(); 2].map(|()| SlowDir::new(slowfs::Options::default()));
+    above.create("a", "x");
+    let elsewhere = testkit::Dir::new();
+    let mut shell = Shell::new(&elsewhere);
+    shell.folder = below.path().to_owned();
+    let mut system = system(&below);
+    shell.opened(&mut system);
+    let _covered = Covered::new(below.path(), above.path());
+    let mut opens = Vec::new();
+    until("it is told", || {
+        // A thread of its own begins to listen there.
+        shell.run(format!("cat {}/a", below.path().display()));
         opens.extend(shell.opened(&mut system));
         !opens.is_empty()
     });

@@ -19,6 +19,7 @@ const WAITING_MAX: usize = 4096;
 /// One such mount.
 #[derive(Debug)]
 pub(crate) struct Apart {
+    ground: Ground,
     opens: Receiver<Open>,
     shared: Arc<Shared>,
 }
@@ -48,13 +49,19 @@ impl Apart {
             failed: AtomicBool::new(false),
         });
         let theirs = Arc::clone(&shared);
+        let its = ground.clone();
         let run = move || {
-            let end = listen(&ground, resolver, &sender, &theirs);
+            let end = listen(&its, resolver, &sender, &theirs);
             theirs.failed.store(end.is_err(), Ordering::Release);
             ring(&theirs.bell);
         };
         std::thread::Builder::new().name("nearfirst-apart".into()).spawn(run)?;
-        Ok(Self { opens, shared })
+        Ok(Self { ground, opens, shared })
+    }
+
+    /// The mount that is listened to.
+    pub(crate) fn ground(&self) -> &Ground {
+        &self.ground
     }
 
     /// Takes what was opened; whether some of it was lost.

@@ -238,8 +238,9 @@ impl System {
         let known: HashSet<_> =
             self.resolver.grounds.drain().map(|(_, ground)| ground.device).collect();
         places.sort_by_key(|place| !known.contains(&place.ground.device));
-        self.apart.retain(|point, apart| {
-            !apart.has_failed() && places.iter().any(|place| place.ground.point == *point)
+        // Another mount at the same point is another place.
+        self.apart.retain(|_, apart| {
+            !apart.has_failed() && places.iter().any(|place| place.ground == *apart.ground())
         });
         for place in places {
             let (point, what) = (place.ground.point.clone(), place.ground.what);
@@ -257,9 +258,8 @@ impl System {
     fn listen_to(&mut self, place: Place) -> io::Result<()> {
         let Place { ground, may_stall } = place;
         if may_stall {
-            if !self.apart.contains_key(&ground.point) {
-                let point = ground.point.clone();
-                self.apart.insert(point, Apart::new(ground, self.resolver.clone())?);
+            if let Entry::Vacant(entry) = self.apart.entry(ground.point.clone()) {
+                entry.insert(Apart::new(ground, self.resolver.clone())?);
             }
             return Ok(());
         }
