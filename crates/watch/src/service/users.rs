@@ -299,6 +299,10 @@ impl Attendant {
     /// Puts a message behind those that wait; returns how many were lost for want of room.
     fn tell(&mut self, message: &Message) -> u64 {
         if self.waiting.len() >= WAITING_MAX {
+            // Of an error the next flush tells, too.
+            self.flush().ok();
+        }
+        if self.waiting.len() >= WAITING_MAX {
             self.has_lost = true;
             return 1;
         }
@@ -350,6 +354,32 @@ mod tests {
         let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
         users.lent = dir.create("subuid", "me:100000:65536\nyou:200000:65536\n");
         users
+    }
+
+    #[test]
+    fn what_the_pipe_has_room_for_is_not_lost_however_much_comes_at_once() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        // Reads nothing.
+        let command = ["sh", "-c", "exec sleep 1000"].map(OsString::from).to_vec();
+        let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
+        let (process, now) = (Process(1), Duration::ZERO);
+        let found = Event::Found { process, user: User(0) };
+        users.tell(vec![(now, found)], now).expect("started");
+        let path = b"/some/folder/and/a/file/in/it"[..].into();
+        let file = tree::File { path, identity: None, size: Some(1) };
+        let event = Event::Opened { process, file, access: tree::Access::Read };
+        let mut bytes = Vec::new();
+        put(&Message::Seen { age: now, event: event.clone() }, &mut bytes);
+        let pipe = &users.attendants[&User(0)].pipe;
+        let pipe_bytes = rustix::pipe::fcntl_getpipe_size(pipe).expect("the machine allows it");
+        let many = vec![(now, event); (WAITING_MAX + pipe_bytes / 2) / bytes.len()];
+        users.tell(many.clone(), now).expect("told");
+        assert_eq!(users.lost(), 0);
+        users.tell(many, now).expect("told");
+        assert!(users.lost() > 0 && users.attendants[&User(0)].waiting.len() >= WAITING_MAX);
+        users.attendants.values_mut().for_each(|it| it.child.kill().expect("ours"));
+        users.end(&Clock::real());
     }
 
     #[test]
