@@ -214,9 +214,12 @@ impl System {
     /// If so, what is opened in this moment is not told.
     pub fn choose_anew(&mut self, costs: Arc<Costs>) -> bool {
         self.costs = costs;
+        if !self.scope.on.is_empty() {
+            return false;
+        }
         let mounts = Mounts::read().unwrap_or_default();
         let places = places::places(&self.scope, &self.points, &mounts, &self.costs);
-        if !self.scope.on.is_empty() || chosen(&places).eq(&self.chosen) {
+        if chosen(&places).eq(&self.chosen) {
             return false;
         }
         for group in std::iter::once(&self.named).chain(&self.described) {

@@ -31,9 +31,7 @@ impl Open {
         let is_new = self.file.size == Some(0);
         if self.deeds.written() || is_new { Access::Write } else { Access::Read }
     }
-}
 
-impl Open {
     /// Whether it is what links programs when they start, the last that is opened to be run for an
     /// exec.
     pub(crate) fn is_loader(&self) -> bool {
