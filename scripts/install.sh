@@ -1,9 +1,9 @@
 #!/bin/bash
-# install.sh install|uninstall DESTDIR PREFIX: the command, its man pages and completions, the C
-# library, and the systemd units that calibrate at boot.
+# install.sh install|uninstall DESTDIR PREFIX [BUILT]: the command, its man pages and completions,
+# the C library, and the systemd units that calibrate at boot; what was built lies in target/release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-action=$1 destdir=$2 prefix=$3
+action=$1 destdir=$2 prefix=$3 built=${4:-target/release}
 case $prefix in
 /*) ;;
 *)
@@ -26,12 +26,12 @@ strip_all() {
 
 stage_all() {
     local root=$stage$prefix generated=$stage/generated
-    if [ ! -x target/release/nearfirst ] || [ ! -e target/release/libnearfirst_c.so ]; then
+    if [ ! -x "$built/nearfirst" ] || [ ! -e "$built/libnearfirst_c.so" ]; then
         cargo build --release --workspace
     fi
     mkdir "$generated"
-    target/release/nearfirst generate "$generated"
-    install -Dm755 target/release/nearfirst "$root/bin/nearfirst"
+    "$built/nearfirst" generate "$generated"
+    install -Dm755 "$built/nearfirst" "$root/bin/nearfirst"
     for page in "$generated"/*.1; do
         install -Dm644 "$page" "$root/share/man/man1/${page##*/}"
     done
@@ -50,12 +50,21 @@ stage_all() {
     for text in docs/*.md; do
         install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
     done
-    DESTDIR=$stage PREFIX=$prefix sh crates/capi/install.sh target/release
+    DESTDIR=$stage PREFIX=$prefix sh crates/capi/install.sh "$built"
     # Plugins of other compilers say there that they cannot read what is not theirs.
     strip_all "$root" >/dev/null
     install -d "$stage${list%/*}"
     touch "$stage$list"
     (cd "$stage" && find . \( -type f -o -type l \) -printf '%P\n' | sort >".$list")
+}
+
+# Copies what the list names. Folders that are there keep their modes and owners: they are not ours.
+copy_all() {
+    local file
+    while IFS= read -r file; do
+        mkdir -p "$destdir/${file%/*}"
+        cp -dT --remove-destination --preserve=mode "$stage/$file" "$destdir/$file"
+    done <"$stage$list"
 }
 
 # Has the loader know which libraries there are, where it looks for them.
@@ -68,9 +77,7 @@ know_libraries() {
 case $action in
 install)
     stage_all
-    mkdir -p "$destdir/"
-    (cd "$stage" && tr '\n' '\0' <".$list" |
-        xargs -0 cp -d --parents --remove-destination --preserve=mode -t "$destdir/" --)
+    copy_all
     know_libraries
     echo "installed under $destdir$prefix"
     if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
