@@ -200,6 +200,10 @@ fn a_program_is_shown_and_forgotten_by_its_name_with_all_that_it_was_told() {
     let link = dir.join("gmake");
     std::os::unix::fs::symlink(&make, &link).expect("linked");
     assert_eq!(names(&["trees", "show", "--json", &link.display().to_string()]), both);
+    let svg = dir.join("make.svg").display().to_string();
+    let drawn = nearfirst(&state, &["trees", "show", "--svg", &svg, "make"]).run();
+    drawn.succeeds().complains(&format!("{} is drawn, the first of 2 that are called so", both[0]));
+    nearfirst(&state, &["trees", "show", "--svg", &svg, &both[0]]).run().succeeds().is_quiet();
     let shown = nearfirst(&state, &["trees", "show", "--json", "gmake"]);
     assert_eq!(rows(&shown.env("PATH", dir.path()).run()).len(), 2);
     nearfirst(&state, &["trees", "forget", "gmake"]).env("PATH", dir.path()).run().succeeds();

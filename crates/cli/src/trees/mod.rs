@@ -226,6 +226,13 @@ fn show(what: &Show) -> io::Result<()> {
     }
     if let Some(path) = &what.svg {
         let listed = &found[0];
+        if found.len() > 1 {
+            messages::note(format_args!(
+                "{} is drawn, the first of {} that are called so; text and --json show all",
+                human::name(OsStr::from_bytes(&listed.name)),
+                found.len()
+            ));
+        }
         let branches = patterns.tree(listed.user, &listed.name).unwrap_or_default();
         if let Err(error) = fs::write(path, svg::drawing(listed, &branches)) {
             messages::error(format_args!("{}: {}", path.display(), messages::reason(&error)));
