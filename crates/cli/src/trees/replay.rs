@@ -102,13 +102,13 @@ struct Record<'a> {
 /// Plays traces and writes what each predictor came to.
 pub(super) fn run(args: &Args) -> io::Result<()> {
     let Told { json: as_json, ref patterns } = args.told;
-    let known = match patterns.named() {
-        Some(_) => super::load(patterns),
-        None => Some(Patterns::default()),
+    let (known, learning) = match patterns.named() {
+        Some(_) => (super::load(patterns), super::keeping()),
+        None => (Some(Patterns::default()), tree::Options::default()),
     };
     let Some(known) = known else { return Ok(()) };
     let mut predictors: Vec<_> =
-        args.by.iter().map(|&by| (by, by.predictor(known.clone()))).collect();
+        args.by.iter().map(|&by| (by, by.predictor(known.clone(), &learning))).collect();
     let options = Options {
         cache: Capacity::Bytes(args.cache),
         device: args.device.model(),
@@ -140,9 +140,9 @@ pub(super) fn run(args: &Args) -> io::Result<()> {
 }
 
 impl By {
-    fn predictor(self, patterns: Patterns) -> Box<dyn Predictor> {
+    fn predictor(self, patterns: Patterns, learning: &tree::Options) -> Box<dyn Predictor> {
         let learner = |matching| {
-            let options = tree::Options { matching, ..tree::Options::default() };
+            let options = tree::Options { matching, ..learning.clone() };
             Box::new(Learner::new(options, patterns))
         };
         match self {
