@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,11 @@ use crate::{human, messages};
 const GRAIN: Duration = Duration::from_millis(1);
 /// What the kernel looks at to find out what interprets a script.
 const FIRST_LINE_BYTES: u64 = 256;
+
+/// Of a line: all arguments that a program can be called with, each byte written as four.
+const LINE_BYTES_MAX: usize = 16 << 20;
+/// Of all lines, which are kept in memory, and their events with them: some millions of calls.
+const BYTES_MAX: usize = 1 << 30;
 
 /// The words of `trees import`.
 #[derive(clap::Args, Debug)]
@@ -55,11 +60,28 @@ pub(super) fn import(args: &Args) -> io::Result<()> {
 
 /// What a file holds; `-` is stdin.
 pub(super) fn bytes_of(name: &OsStr) -> io::Result<Vec<u8>> {
-    if name != "-" {
-        return fs::read(name);
-    }
+    let limits = (LINE_BYTES_MAX, BYTES_MAX);
+    if name == "-" { lines(io::stdin().lock(), limits) } else { lines(File::open(name)?, limits) }
+}
+
+/// All lines, of which each and all together may be so long.
+fn lines(from: impl Read, (line_max, all_max): (usize, usize)) -> io::Result<Vec<u8>> {
+    let mut from = BufReader::new(from);
     let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes)?;
+    for number in 1_u64.. {
+        let length = from.by_ref().take(line_max as u64 + 1).read_until(b'\n', &mut bytes)?;
+        let too_long = |what: &str, most: usize| {
+            let most = human::bytes(most as u64);
+            Err(io::Error::other(format!("{what} longer than {most}, the most that is read")))
+        };
+        if length == 0 {
+            break;
+        } else if length > line_max {
+            return too_long(&format!("line {number} is"), line_max);
+        } else if bytes.len() > all_max {
+            return too_long("it is", all_max);
+        }
+    }
     Ok(bytes)
 }
 
@@ -116,4 +138,20 @@ fn words(start: &[u8]) -> Interpreter {
     let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
     let words = line.splitn(2, u8::is_ascii_whitespace).map(<[u8]>::trim_ascii);
     words.filter(|word| !word.is_empty()).map(Into::into).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_has_an_end() {
+        let read = |text: &str| lines(text.as_bytes(), (4, 9)).map_err(|error| error.to_string());
+        assert_eq!(read("abc\nab\n\nd"), Ok(b"abc\nab\n\nd".to_vec()));
+        let error = |text: &str| read(text).unwrap_err();
+        assert_eq!(error("a\nabcd\n"), "line 2 is longer than 4 B, the most that is read");
+        assert_eq!(error("abc\nabc\nab"), "it is longer than 9 B, the most that is read");
+        let endless = |byte| lines(io::repeat(byte), (1000, 10_000));
+        assert!([b'x', b'\n'].map(endless).iter().all(Result::is_err));
+    }
 }
