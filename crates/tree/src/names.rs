@@ -13,6 +13,9 @@ const OVERHEAD_BYTES: usize = 104;
 
 /// Bytes of a file whose size is not told: about the mean of a source file.
 const UNKNOWN_BYTES: u64 = 16 << 10;
+/// What a file is taken to have at most: more than memory has. Sparse files may have exabytes, of which a
+/// few make a sum that is no number any more.
+pub(crate) const SIZE_MAX: u64 = 1 << 40;
 
 #[derive(Debug, Clone)]
 struct Slot {
@@ -100,7 +103,7 @@ impl Names {
 
     /// Bytes of a file, as it was accessed last; if nobody told, a guess.
     pub(crate) fn size(&self, name: Name) -> u64 {
-        self.slot(name).size.unwrap_or(UNKNOWN_BYTES)
+        self.slot(name).size.unwrap_or(UNKNOWN_BYTES).min(SIZE_MAX)
     }
 
     /// Notes the number of a file's inode, where it is told.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::account::Account;
 use crate::event::{Identity, User};
-use crate::names::{Accesses, Name, Names};
+use crate::names::{Accesses, Name, Names, SIZE_MAX};
 use crate::numbered::{NumberMap, NumberSet};
 use crate::options::Options;
 use crate::ours::{Chain, Memory};
@@ -97,7 +97,7 @@ impl Habits {
     pub(crate) fn access(&mut self, file: Name, size: Option<u64>, now: Duration) {
         self.accesses.at = now;
         self.accesses.files += 1;
-        self.accesses.bytes += size.unwrap_or(self.names.size(file));
+        self.accesses.bytes += size.unwrap_or(self.names.size(file)).min(SIZE_MAX);
         self.names.access(file, size, self.accesses);
     }
 

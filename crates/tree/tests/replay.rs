@@ -6,7 +6,10 @@ use nearfirst_tree::replay::{
     Capacity, Device, LastSuccessor, NoPredictor, Options, Predictor, ProgramSuccessor, Report,
     Trace, simulate, simulate_files,
 };
-use nearfirst_tree::{Decision, Event, Predicted, Prediction, PredictionId, Process, User};
+use nearfirst_tree::{
+    Decision, Event, Learner, Matching, Options as LearnerOptions, Patterns, Predicted, Prediction,
+    PredictionId, Process, User,
+};
 
 /// Says what it is told to say when a process begins.
 struct Says {
@@ -79,6 +82,24 @@ fn without_a_predictor_a_cache_forgets_what_was_used_longest_ago() {
     assert_eq!((report.references, report.misses, report.new), (6, 4, 3));
     assert_eq!(report.waited, Duration::from_millis(40));
     assert_eq!(report.elapsed, Duration::from_millis(40));
+}
+
+#[test]
+fn files_of_any_size_are_played() {
+    let most = u64::MAX;
+    let files = (0..4).map(|number| format!("file {number} /{number} {most}\n"));
+    let reads = "1 read . 1\n1 read . 2\n1 read . 3\n1 read . 1\n";
+    let run = |number| format!("0 found {number} 1\n0 exec . 0 / sh\n{reads}1 exit .\n");
+    let files = files.collect::<String>();
+    let text = ["nearfirst-trace 1\n", &files, &run(1), &run(2), &run(3)].concat();
+    let trace = Trace::parse(text.as_bytes()).expect("a trace");
+    for matching in [Matching::Ours, Matching::Paper] {
+        let learning = LearnerOptions { matching, ..LearnerOptions::default() };
+        let mut learner = Learner::new(learning, Patterns::default());
+        let options = Options { cache: Capacity::Bytes(most), ..Options::default() };
+        let report = simulate(&trace, &mut learner, &options);
+        assert_eq!((report.references, report.missed_bytes), (15, most));
+    }
 }
 
 #[test]

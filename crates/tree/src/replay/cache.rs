@@ -74,7 +74,7 @@ impl Cache {
             return Vec::new();
         }
         let mut gone = Vec::new();
-        while self.cost + cost > most {
+        while self.cost > most - cost {
             let (_, oldest) = self.by_use.pop_first().expect("what costs something is held");
             self.cost -= self.held.remove(&oldest).expect("both tables hold the same").cost;
             gone.push(oldest);

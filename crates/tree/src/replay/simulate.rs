@@ -178,7 +178,7 @@ impl Simulation<'_> {
             let ready = self.queue.start(turn.asked, turn.bytes);
             self.report.fetched += 1;
             self.of(turn.name).fetched += 1;
-            self.report.fetched_bytes += turn.bytes;
+            add(&mut self.report.fetched_bytes, turn.bytes);
             self.arriving.insert(
                 (ready, turn.name),
                 (turn.prediction, turn.bytes, ready.saturating_sub(begin)),
@@ -235,7 +235,7 @@ impl Simulation<'_> {
             let late = matches!(predicted, Some(State::Waiting(_) | State::Fetched { .. }));
             self.report.misses += 1;
             self.report.new += u64::from(new);
-            self.report.missed_bytes += bytes;
+            add(&mut self.report.missed_bytes, bytes);
             self.report.late += u64::from(late);
             let of = self.of(name);
             of.misses += 1;
@@ -309,7 +309,7 @@ impl Simulation<'_> {
     /// A prediction that has left the ledger was wrong.
     fn wrong(&mut self, name: Name, (prediction, state): (PredictionId, State), cause: Cause) {
         if let State::Fetched { bytes, .. } = state {
-            self.report.wasted_bytes += bytes;
+            add(&mut self.report.wasted_bytes, bytes);
         }
         if let Some(fates) = &mut self.fates {
             fates.wrong(self.names.bytes(name), prediction, cause);
@@ -359,4 +359,9 @@ impl Simulation<'_> {
             }
         }
     }
+}
+
+/// Adds bytes of files, of which a trace may say anything.
+fn add(sum: &mut u64, bytes: u64) {
+    *sum = sum.saturating_add(bytes);
 }
