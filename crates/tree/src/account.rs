@@ -65,17 +65,18 @@ impl Account {
     }
 }
 
+/// Bytes of sparse files may be more than there are numbers.
 impl AddAssign for Account {
     fn add_assign(&mut self, other: Self) {
-        self.runs += other.runs;
-        self.predicted += other.predicted;
-        self.in_time += other.in_time;
-        self.late += other.late;
-        self.missed += other.missed;
-        self.near += other.near;
-        self.unused += other.unused;
-        self.fetched_bytes += other.fetched_bytes;
-        self.wasted_bytes += other.wasted_bytes;
-        self.saved += other.saved;
+        self.runs = self.runs.saturating_add(other.runs);
+        self.predicted = self.predicted.saturating_add(other.predicted);
+        self.in_time = self.in_time.saturating_add(other.in_time);
+        self.late = self.late.saturating_add(other.late);
+        self.missed = self.missed.saturating_add(other.missed);
+        self.near = self.near.saturating_add(other.near);
+        self.unused = self.unused.saturating_add(other.unused);
+        self.fetched_bytes = self.fetched_bytes.saturating_add(other.fetched_bytes);
+        self.wasted_bytes = self.wasted_bytes.saturating_add(other.wasted_bytes);
+        self.saved = self.saved.saturating_add(other.saved);
     }
 }

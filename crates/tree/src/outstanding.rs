@@ -243,9 +243,9 @@ impl Outstanding {
                 continue;
             }
             if !waiting.used {
-                closed.account.unused += 1;
                 let fetched = waiting.fetched.or(waiting.before);
-                closed.account.wasted_bytes += fetched.map_or(0, |(bytes, _)| bytes);
+                let wasted_bytes = fetched.map_or(0, |(bytes, _)| bytes);
+                closed.account += Account { unused: 1, wasted_bytes, ..Account::default() };
                 closed.unfetched |= waiting.fetched.is_none() && !waiting.refused;
             }
             self.files.remove(&file);

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use nearfirst_tree::replay::{
-    Capacity, Device, LastSuccessor, NoPredictor, Options, Predictor, ProgramSuccessor, Report,
-    Trace, simulate, simulate_files,
+    Capacity, Device, LastSuccessor, NoPredictor, Options, Ppm, Predictor, ProgramSuccessor,
+    Report, Trace, simulate, simulate_files,
 };
 use nearfirst_tree::{
     Decision, Event, Learner, Matching, Options as LearnerOptions, Patterns, Predicted, Prediction,
     PredictionId, Process, User,
 };
+use proptest::prelude::*;
 
 /// Says what it is told to say when a process begins.
 struct Says {
@@ -192,4 +193,56 @@ fn the_sums_are_those_of_the_files() {
     assert_eq!(files.iter().map(|file| file.fetched).sum::<u64>(), report.fetched);
     assert_eq!(files.iter().map(|file| file.used).sum::<u64>(), report.used);
     assert!(report.late > 0 && report.used > 0);
+}
+
+/// Lines of any trace: few processes and files, so that they meet.
+fn line() -> impl Strategy<Value = String> {
+    let process = || 0..5_u64;
+    let time = || prop_oneof![8 => 0..5000_u64, 1 => Just(u64::MAX / 1024)];
+    let read = (time(), prop::sample::select(vec!["read", "write"]), process(), 0..6_u64);
+    let touch = (time(), process(), 0..6_u64, prop::collection::vec(0..u64::MAX / 8, 0..4));
+    let with_extents = |(time, process, file, steps): (u64, u64, u64, Vec<u64>)| {
+        let mut at = 0;
+        let extents = steps.iter().map(|step| {
+            at += step + 1;
+            format!(" {}-{at}", at - 1)
+        });
+        format!("{time} touch {process} {file}{}\n", extents.collect::<String>())
+    };
+    prop_oneof![
+        (time(), process(), 0..2_u32)
+            .prop_map(|(at, of, user)| format!("{at} found {of} {user}\n")),
+        (time(), process(), process()).prop_map(|(at, of, new)| format!("{at} fork {of} {new}\n")),
+        (time(), process(), 0..6_u64, 0..3_u64)
+            .prop_map(|(at, of, file, word)| format!("{at} exec {of} {file} /w sh /{word} -c\n")),
+        read.prop_map(|(at, what, of, file)| format!("{at} {what} {of} {file}\n")),
+        touch.prop_map(with_extents),
+        (time(), process()).prop_map(|(at, of)| format!("{at} exit {of}\n")),
+        (time(), prop::option::of(process())).prop_map(|(at, of)| {
+            format!("{at} lost {}\n", of.map_or("-".to_owned(), |of| of.to_string()))
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_trace_is_played(lines in prop::collection::vec(line(), 0..60), most in 1..6_u64) {
+        let sizes = [0, 1000, 200_000, 1 << 30, u64::MAX, u64::MAX];
+        let files = sizes.iter().enumerate();
+        let files = files.map(|(number, size)| format!("file {number} /{number} {size}\n"));
+        let text = ["nearfirst-trace 1\n", &files.collect::<String>(), &lines.concat()].concat();
+        let trace = Trace::parse(text.as_bytes()).expect("a trace");
+        for capacity in [Capacity::Files(most), Capacity::Bytes(most << 20)] {
+            let options = Options { cache: capacity, ..Options::default() };
+            for matching in [Matching::Ours, Matching::Paper] {
+                let learning = LearnerOptions { matching, ..LearnerOptions::default() };
+                let mut learner = Learner::new(learning, Patterns::default());
+                let reads = |report: Report| report.references;
+                let first = reads(simulate(&trace, &mut learner, &options));
+                prop_assert_eq!(reads(simulate(&trace, &mut learner, &options)), first);
+            }
+            simulate(&trace, &mut Ppm::new(2, Ppm::THRESHOLD), &options);
+            simulate(&trace, &mut ProgramSuccessor::default(), &options);
+        }
+    }
 }
