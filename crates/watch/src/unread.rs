@@ -35,14 +35,16 @@ impl Unread {
         if bytes == 0 {
             return;
         }
-        let mut files = self.files();
-        files.read(path);
-        files.bytes += bytes;
-        files.by_path.insert(Arc::clone(path), (now, bytes));
-        files.in_order.push_back((now, Arc::clone(path)));
-        while files.in_order.len() > FILES_MAX {
-            files.forget_oldest();
-        }
+        // Of what had been fetched before there may be less now.
+        self.change(|files| {
+            files.read(path);
+            files.bytes += bytes;
+            files.by_path.insert(Arc::clone(path), (now, bytes));
+            files.in_order.push_back((now, Arc::clone(path)));
+            while files.in_order.len() > FILES_MAX {
+                files.forget_oldest();
+            }
+        });
     }
 
     /// A program opened a file.
@@ -153,10 +155,15 @@ mod tests {
         let unread = Unread::default();
         unread.has_room_for(Some(1), Duration::ZERO);
         unread.fetched(&path("a"), 2, Duration::ZERO);
-        let mut room = Box::pin(unread.room());
-        assert!(room.as_mut().now_or_never().is_none());
-        unread.read(&path("a"));
-        assert!(room.now_or_never().is_some());
+        let hears = |change: &dyn Fn()| {
+            let mut room = Box::pin(unread.room());
+            assert!(room.as_mut().now_or_never().is_none());
+            change();
+            room.now_or_never().is_some()
+        };
+        assert!(hears(&|| unread.read(&path("a"))));
+        unread.fetched(&path("a"), 2, Duration::ZERO);
+        assert!(hears(&|| unread.fetched(&path("a"), 1, Duration::ZERO)), "less than before");
     }
 
     #[test]
