@@ -16,7 +16,9 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -
 
 lib=${DESTDIR:-}$libdir
 include=${DESTDIR:-}$includedir
-install -d "$lib/pkgconfig" "$include"
+# Folders that are there keep their modes, which `install -d` would change.
+umask 022
+mkdir -p "$lib/pkgconfig" "$include"
 for header in nearfirst.h sets.h sleds.h; do
     install -m 644 "$here/include/$header" "$include/"
 done

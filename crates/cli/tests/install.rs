@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use testkit::{Cmd, Dir, Facility, cmd, skip_unless};
 
@@ -22,36 +22,55 @@ fn installer(what: &str, root: &Path, prefix: &str) -> Cmd {
     cmd(script, [what]).arg(root).arg(prefix)
 }
 
+/// The bits of a file's mode that `chmod` sets.
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("there").permissions().mode() & 0o7777
+}
+
+/// Makes a folder of this mode.
+fn folder(root: &Dir, name: &str, mode: u32) -> PathBuf {
+    let path = root.create_dir(name);
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("ours");
+    path
+}
+
 #[test]
 fn folders_that_are_there_stay_as_they_are() {
     skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
     let (built, root) = (built(), Dir::new());
     // A private home, and a folder in which others may write.
     let folders = [("home/me", 0o700), ("home/me/.local/share", 0o1777)];
-    let mode = |folder| fs::metadata(root.join(folder)).expect("there").permissions().mode();
-    for (folder, mode) in folders {
-        let path = root.create_dir(folder);
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
-    }
-    let modes = |when: &str| {
-        for (folder, expected) in folders {
-            assert_eq!(mode(folder) & 0o7777, expected, "{folder} {when}");
+    let folders = folders.map(|(name, mode)| (folder(&root, name, mode), mode));
+    let stay = |when: &str| {
+        for (path, expected) in &folders {
+            assert_eq!(mode(path), *expected, "{} {when}", path.display());
         }
     };
     for when in ["after the first installation", "after the next"] {
         let run = installer("install", root.path(), "/home/me/.local").arg(built.path()).run();
         let said = format!("installed under {}/home/me/.local\n", root.path().display());
         run.succeeds().prints(said);
-        modes(when);
+        stay(when);
     }
     let home = root.join("home/me/.local");
     cmd(home.join("bin/nearfirst"), ["--version"]).run().succeeds();
-    assert_eq!(mode("home/me/.local/share/doc/nearfirst/README.md") & 0o7777, 0o644);
+    assert_eq!(mode(&home.join("share/doc/nearfirst/README.md")), 0o644);
     let library = home.join("lib/libnearfirst.so");
     assert_eq!(fs::read_link(&library).expect("a link"), Path::new("libnearfirst.so.0"));
     assert!(library.exists() && home.join("share/man/man1/nearfirst.1").exists());
     installer("uninstall", root.path(), "/home/me/.local").run().succeeds();
-    modes("when all is gone");
-    let left = cmd("find", [root.path()]).arg("!").arg("-type").arg("d").run();
-    left.prints("");
+    stay("when all is gone");
+    cmd("find", [root.path()]).arg("!").arg("-type").arg("d").run().prints("");
+}
+
+#[test]
+fn the_c_library_alone_leaves_folders_as_they_are_too() {
+    skip_unless!(Facility::Tools(&["gcc", "ar", "objcopy"]));
+    let (built, root) = (built(), Dir::new());
+    let include = folder(&root, "include", 0o2775);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../capi/install.sh");
+    let private = cmd("sh", ["-c", "umask 077 && exec sh \"$@\"", "sh", script]);
+    private.arg(built.path()).env("PREFIX", root.path()).without_env("DESTDIR").run().succeeds();
+    assert_eq!(mode(&include), 0o2775);
+    assert_eq!(mode(&root.join("lib/pkgconfig/nearfirst.pc")), 0o644, "for everybody");
 }
