@@ -251,13 +251,29 @@ impl Member {
             self.content = Content::Held(io::Cursor::new(whole));
             return Ok(hasher.finalize());
         }
-        let mut file = self.file()?;
-        // Read by this member, which waits for no mount longer than it may.
-        let hashed = io::copy(self, &mut hasher).and_then(|_| file.seek(SeekFrom::Start(0)));
-        match hashed {
-            Ok(_) => Ok(hasher.finalize()),
+        match self.hash_file(&mut hasher) {
+            Ok(()) => Ok(hasher.finalize()),
             Err(error) => Err(self.failed(error)),
         }
+    }
+
+    /// Reads the file behind it, or one of ours; its reader begins at the start again.
+    fn hash_file(&mut self, hasher: &mut blake3::Hasher) -> io::Result<()> {
+        if self.opened()?.is_none() {
+            self.content = Content::Kept(self.copied()?);
+        }
+        // Read by this member, which waits for no mount longer than it may.
+        io::copy(self, hasher)?;
+        let start = SeekFrom::Start(0);
+        match &mut self.content {
+            Content::Opened { file, left, .. } => {
+                *left = left.and(self.entry.size);
+                file.file().seek(start)?
+            }
+            Content::Kept(file) => file.seek(start)?,
+            Content::Near(_) | Content::Held(_) => unreachable!("it is open above"),
+        };
+        Ok(())
     }
 }
 

@@ -719,6 +719,18 @@ fn a_file_that_shrinks_while_it_is_read_is_an_error() {
 }
 
 #[test]
+fn a_file_that_shrinks_once_it_is_compared_is_an_error() {
+    let folder = folder(&["file"]);
+    let once = SetOptions { duplicates: Duplicates::ByContent, ..SetOptions::default() };
+    let set = set(&engine(), &folder, "file", once);
+    let member = set.next().expect("a member").expect("it can be read");
+    let file = fs::File::options().write(true).open(folder.path().join("file")).expect("opens");
+    file.set_len(2).expect("it shrinks");
+    let error = member.read().expect_err("its end is gone");
+    assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
+}
+
+#[test]
 fn a_file_of_the_kernel_ends_before_its_size() {
     let path = Path::new("/sys/kernel");
     let whole = fs::read(path.join("uevent_seqnum")).expect("it is there");
