@@ -5,6 +5,7 @@ mod ground;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -901,13 +902,43 @@ fn a_program_that_lists_names_ends_with_a_run_that_is_broken_off() {
     let mut command = ground.command(&["ls", "--allow-programs", "./%sh list.sh%"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("it runs", || number.exists());
-    let program = fs::read_to_string(number).unwrap();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    let stat = format!("/proc/{}/stat", program.trim());
+    until("it has ended", || is_gone(&number));
+}
+
+/// Lists `a.txt`, and then nothing for long; it cannot be asked to end.
+const STUBBORN: &str = "exec 2> /dev/null\ntrap '' TERM\necho $$ > number\necho a.txt\nsleep 600\n";
+
+#[test]
+fn a_program_that_lists_names_ends_with_a_run_that_halts() {
+    let ground = ground();
+    ground.create("list.sh", STUBBORN);
+    let listed = ["--allow-programs", "./%sh list.sh%", "--", "false"];
+    let output = ground.run(&[&["each", "--halt-on-error"], &listed[..]].concat());
+    assert_eq!(stderr(&output), "nearfirst each: ./a.txt: false ended with 1\n");
+    until("it has ended", || is_gone(&ground.path().join("number")));
+}
+
+#[test]
+fn a_program_that_lists_names_ends_with_commands_that_are_interrupted() {
+    let ground = ground();
+    ground.create("list.sh", STUBBORN);
+    let command = ["--", "sh", "-c", "echo begun > begun; exec sleep 600"];
+    let args = [&["each", "--allow-programs", "./%sh list.sh%"], &command[..]].concat();
+    let mut child = ground.command(&args).spawn().unwrap();
+    until("the command runs", || ground.path().join("begun").exists());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    until("it has ended", || is_gone(&ground.path().join("number")));
+}
+
+/// Whether the process has ended whose number that file holds.
+fn is_gone(number: &Path) -> bool {
+    let number = fs::read_to_string(number).expect("it has begun");
+    let stat = fs::read_to_string(format!("/proc/{}/stat", number.trim()));
     // Whoever adopted it may not have waited for it yet.
-    let is_gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z"));
-    until("it has ended", is_gone);
+    stat.map_or(true, |stat| stat.contains(") Z"))
 }
 
 #[test]

@@ -229,6 +229,8 @@ pub(crate) fn specs_or(
 
 impl Drop for Sets {
     fn drop(&mut self) {
+        // A runtime that is dropped waits for nobody, and the process may end next.
+        self.engine.stores().end_listings();
         connections::end();
         // What fetches taught is worth keeping, but not worth failing for.
         drop(self.engine.costs().save());
