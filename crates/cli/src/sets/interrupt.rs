@@ -11,6 +11,8 @@ use crate::{front, progress};
 
 /// What is undone when the run is broken off, the last made first.
 static UNDONE: Mutex<Vec<(u64, Undo)>> = Mutex::new(Vec::new());
+/// Held by who undoes: nobody ends the process before the other has undone all.
+static UNDOING: Mutex<()> = Mutex::new(());
 /// Whether it has been, or is being; changed under its lock.
 static IS_UNDONE: AtomicBool = AtomicBool::new(false);
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -130,6 +132,7 @@ pub(crate) fn settled(exit: ExitCode) -> ExitCode {
 }
 
 fn undo_all() {
+    let _undoing = UNDOING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut undone = undone();
     IS_UNDONE.store(true, Ordering::Relaxed);
     let all = std::mem::take(&mut *undone);
