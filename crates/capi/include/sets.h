@@ -40,7 +40,9 @@ int sets_open(const char *set_spec);
 // `errno` and its name in `nf_last_error` of nearfirst.h, as open(2) would
 // have answered: the others go on with the next call. What is no set has no
 // members: 0, so that the loop of figure 1 ends, with `errno` `EBADF`, or
-// `EOPNOTSUPP` in a fork of a process that used sets.
+// `EOPNOTSUPP` in a fork of a process that used sets. Another call that is none
+// (`EDEADLK`, `ENOTRECOVERABLE`) is -1, and 0 if the next one of this thread is
+// none, too.
 int sets_iterate(int s);
 
 // `setClose`: closes a set. Descriptors that it gave stay open.

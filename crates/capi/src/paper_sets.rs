@@ -3,13 +3,19 @@
 
 #![expect(unsafe_code, reason = "C symbols are exported, and caller's functions called")]
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crate::callback::Properties;
 use crate::digest::{nf_set_digest, nf_set_member, nf_set_size};
 use crate::joins::{nf_set_intersect, nf_set_restrict, nf_set_union};
 use crate::memory::null;
-use crate::sets::{nf_set_close, nf_set_iterate, nf_set_open, nf_set_rewind};
+use crate::sets::{NO_CALL, nf_set_close, nf_set_iterate, nf_set_open, nf_set_rewind};
+
+thread_local! {
+    /// The set of which this thread was told -1 for a call that was none; 0: of none.
+    static TOLD: Cell<c_int> = const { Cell::new(0) };
+}
 
 /// Says by its name whether a member belongs to a subset: 0 if not. The
 /// library's threads call it, several at once. It makes no calls on sets.
@@ -37,13 +43,26 @@ pub unsafe extern "C" fn sets_open(set_spec: *const c_char) -> c_int {
 /// `errno` and its name in `nf_last_error` of nearfirst.h, as open(2) would
 /// have answered: the others go on with the next call. What is no set has no
 /// members: 0, so that the loop of figure 1 ends, with `errno` `EBADF`, or
-/// `EOPNOTSUPP` in a fork of a process that used sets.
+/// `EOPNOTSUPP` in a fork of a process that used sets. Another call that is none
+/// (`EDEADLK`, `ENOTRECOVERABLE`) is -1, and 0 if the next one of this thread is
+/// none, too.
 #[unsafe(no_mangle)]
 pub extern "C" fn sets_iterate(s: c_int) -> c_int {
-    match nf_set_iterate(s) {
-        -2 => 0,
-        fd => fd,
+    let answer = nf_set_iterate(s);
+    let errno = std::io::Error::last_os_error().raw_os_error();
+    in_the_loop(s, answer, errno.unwrap_or_default())
+}
+
+/// What the loop of figure 1 is told: it ends at 0 alone, and is not to take a bug for the end.
+fn in_the_loop(s: c_int, answer: c_int, errno: c_int) -> c_int {
+    // A thread that is ending has no place left to remember it.
+    let told = |set| TOLD.try_with(|told| told.replace(set)).unwrap_or(s);
+    let is_no_set = matches!(errno, libc::EBADF | libc::EOPNOTSUPP);
+    if answer == NO_CALL && !is_no_set && told(s) != s {
+        return -1;
     }
+    told(0);
+    if answer == NO_CALL { 0 } else { answer }
 }
 
 /// `setClose`: closes a set. Descriptors that it gave stay open.
@@ -165,4 +184,20 @@ unsafe extern "C" fn by_name(
 unsafe extern "C" fn release(both: *mut c_void) {
     // SAFETY: made by `sets_restrict`, and released once.
     drop(unsafe { Box::from_raw(both.cast::<Named>()) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bug_is_not_taken_for_the_end_and_does_not_go_on_for_ever() {
+        const S: c_int = 5;
+        assert_eq!(in_the_loop(S, NO_CALL, libc::EBADF), 0);
+        let bug = || in_the_loop(S, NO_CALL, libc::ENOTRECOVERABLE);
+        assert_eq!((bug(), bug()), (-1, 0));
+        assert_eq!((bug(), in_the_loop(S, 7, 0), bug(), bug()), (-1, 7, -1, 0));
+        assert_eq!((bug(), in_the_loop(S + 1, NO_CALL, libc::EDEADLK)), (-1, -1));
+        assert_eq!((in_the_loop(S, -1, libc::ENOENT), in_the_loop(S, 0, 0)), (-1, 0));
+    }
 }

@@ -263,7 +263,7 @@ pub extern "C" fn nf_set_close(set: SetId) -> c_int {
 }
 
 /// What iterating answers where no member is to blame.
-const NO_CALL: c_int = -2;
+pub(crate) const NO_CALL: c_int = -2;
 
 /// A member as it goes to the caller.
 struct Handed {
