@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -21,9 +22,17 @@ enum Link {
     AllStatic,
 }
 
+/// A folder of ours: another run of these tests waits until this one has ended.
 fn scratch(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi").join(name);
+    static OURS: OnceLock<File> = OnceLock::new();
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
+    let folder = all.join(name);
     std::fs::create_dir_all(&folder).expect("the target folder can be written");
+    OURS.get_or_init(|| {
+        let lock = File::create(all.join("lock")).expect("the target folder can be written");
+        lock.lock().expect("it can be locked");
+        lock
+    });
     folder
 }
 

@@ -19,10 +19,12 @@ static void execute(int fd) {
     CHECK(fd > 2 && lseek(fd, 0, SEEK_CUR) == 0);
     off_t end = lseek(fd, 0, SEEK_END);
     CHECK(end >= 0 && lseek(fd, 0, SEEK_SET) == 0);
-    for (off_t at = 0; (count = read(fd, buffer, sizeof buffer)) != 0; at += count) {
+    off_t at = 0;
+    for (; (count = read(fd, buffer, sizeof buffer)) != 0; at += count) {
         CHECK(count > 0 && at + count <= end);
         CHECK(write(STDOUT_FILENO, buffer, (size_t)count) == count);
     }
+    CHECK(at == end);
     members++;
 }
 
