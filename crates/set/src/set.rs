@@ -43,7 +43,7 @@ pub struct Set {
 #[derive(Debug, Default)]
 struct Comparison {
     contents: HashSet<blake3::Hash>,
-    /// Members that arrived and are not compared yet.
+    /// Members that arrived and are not compared yet, and tasks that look whether one has.
     under_way: usize,
     /// Those of them that arrived for tasks that left.
     left: Vec<(u64, Comparing)>,
@@ -150,13 +150,20 @@ impl Set {
                     return Poll::Ready(Some(member));
                 }
             }
+            let compares = self.options.duplicates == Duplicates::ByContent;
+            if compares {
+                // Before it is taken: who sees the end from then on waits for it.
+                self.comparison().under_way += 1;
+            }
             turn.comparing = match self.feed().poll_next(context, &mut turn.place) {
                 Poll::Ready(Some(arrival)) => match arrived(arrival) {
-                    Ok((tag, member)) if self.options.duplicates == Duplicates::ByContent => {
-                        self.comparison().under_way += 1;
+                    Ok((tag, member)) if compares => {
                         Some((tag, Comparing::begin(self.engine.handle(), member)))
                     }
                     arrived => {
+                        if compares {
+                            self.one_less_is_under_way();
+                        }
                         turn.place.served();
                         let member = arrived.map(|(tag, member)| self.given(tag, member));
                         return Poll::Ready(Some(member));
@@ -164,6 +171,9 @@ impl Set {
                 },
                 // From here on who leaves a member wakes this task.
                 none => {
+                    if compares {
+                        self.one_less_is_under_way();
+                    }
                     let mut comparison = self.comparison();
                     let left = comparison.left.pop();
                     if left.is_none() {
@@ -405,17 +415,22 @@ impl Set {
         tag: u64,
         compared: Result<(Member, blake3::Hash), MemberError>,
     ) -> Option<Result<Member, MemberError>> {
+        self.one_less_is_under_way();
+        let first = match compared {
+            Ok((member, hash)) => self.comparison().contents.insert(hash).then_some(Ok(member)),
+            Err(error) => Some(Err(error)),
+        };
+        first.map(|first| first.map(|member| self.given(tag, member)))
+    }
+
+    /// After the last, who waits for what others may leave looks again.
+    fn one_less_is_under_way(&self) {
         let mut comparison = self.comparison();
         comparison.under_way -= 1;
         let is_over = comparison.under_way == 0;
         let waiting = if is_over { std::mem::take(&mut comparison.waiting) } else { Vec::new() };
-        let first = match compared {
-            Ok((member, hash)) => comparison.contents.insert(hash).then_some(Ok(member)),
-            Err(error) => Some(Err(error)),
-        };
         drop(comparison);
         waiting.into_iter().for_each(Waker::wake);
-        first.map(|first| first.map(|member| self.given(tag, member)))
     }
 
     /// A member that is handed out.
