@@ -7,6 +7,7 @@ use futures::{StreamExt as _, stream};
 use store::{Clock, Entries, Entry, Error};
 
 use crate::listing::Listing;
+use crate::roster::leaves_doubt;
 
 /// How long calls of a predicate keep who waits from giving up: many of a predicate's own cost, so
 /// that a cheap one costs little more.
@@ -45,7 +46,9 @@ pub(crate) fn difference(left: &Arc<Listing>, right: &Arc<Listing>) -> Entries {
     let errors = {
         let right = Arc::clone(&right);
         // What could not be listed might have been taken away.
-        entries(&right).filter(|entry| futures::future::ready(entry.is_err()))
+        entries(&right).filter(|entry| {
+            futures::future::ready(entry.as_ref().is_err_and(|error| leaves_doubt(error)))
+        })
     };
     let is_left = move |entry: &Result<Entry, Error>| {
         entry.as_ref().map_or(true, |entry| !right.contains(&entry.name))

@@ -92,12 +92,10 @@ impl Roster {
         self.special.values().filter(|special| matches!(special, Special::Error(_))).count()
     }
 
-    /// The first of them that leaves open what there is: that there is no such object does not.
+    /// The first of them that leaves open what there is.
     pub(crate) fn doubt(&self) -> Option<Arc<Error>> {
         self.special.values().find_map(|special| match special {
-            Special::Error(error) if !matches!(**error, Error::NotFound { .. }) => {
-                Some(Arc::clone(error))
-            }
+            Special::Error(error) if leaves_doubt(error) => Some(Arc::clone(error)),
             Special::Error(_) | Special::Tier(_) => None,
         })
     }
@@ -210,6 +208,11 @@ fn read_bytes<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let (bytes, after) = rest.split_at(length);
     *rest = after;
     bytes
+}
+
+/// Whether an error leaves open what there is: that there is no such object does not.
+pub(crate) fn leaves_doubt(error: &Error) -> bool {
+    !matches!(error, Error::NotFound { .. })
 }
 
 #[cfg(test)]

@@ -483,6 +483,7 @@ fn sets_make_new_sets() {
     assert_eq!(contents(&a.union(&ones)), ["a1", "a2", "b1"]);
     assert_eq!(contents(&a.intersection(&ones)), ["a1"]);
     assert_eq!(contents(&a.difference(&ones)), ["a2"]);
+    assert_eq!(contents(&a.difference(&open("missing*"))), ["a1", "a2"], "none is taken away");
     let small = open("*").subset(|entry| entry.name.file_name() == b"b2");
     assert_eq!(contents(&small), ["b2"]);
     assert_eq!(contents(&a), ["a1", "a2"], "what it was made of is unchanged");
