@@ -170,11 +170,12 @@ impl Walk {
     /// Whether a name of a folder is one to go on with.
     fn meets(&self, part: usize, name: &[u8], kind: Option<Kind>) -> bool {
         let Part::Names(component) = &self.parts[part] else { return false };
-        let may_be_folder = matches!(kind, Some(Kind::Folder | Kind::Link));
+        // Of one that cannot be looked at, who opens it says why, or that it is no folder.
+        let may_be_folder = matches!(kind, Some(Kind::Folder | Kind::Link) | None);
         let is_last = part + 1 == self.parts.len();
         let wants_folder = !is_last || self.only_folders;
         let fits = match component {
-            Component::AnyFolders { .. } => kind == Some(Kind::Folder),
+            Component::AnyFolders { .. } => matches!(kind, Some(Kind::Folder) | None),
             _ if is_last && self.only_files => {
                 matches!(kind, Some(Kind::File | Kind::Link) | None)
             }
@@ -187,4 +188,18 @@ impl Walk {
 fn is_nowhere(error: &Error) -> bool {
     let Error::Io { source, .. } = error else { return false };
     matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_looked_at_may_be_a_folder() {
+        for pattern in ["*/a", "**/a", "*/"] {
+            let walk = Walk::new(&Pattern::new(pattern.as_bytes()).expect("it is one"));
+            assert!(walk.meets(0, b"x", None), "{pattern}");
+            assert!(!walk.meets(0, b"x", Some(Kind::File)), "{pattern}");
+        }
+    }
 }
