@@ -37,8 +37,9 @@ class FsspecStore:
         for info in found:
             if info["type"] != "file":
                 continue
-            below = info["name"].removeprefix(root)
-            yield _entry(folder + below.lstrip("/"), info)
+            # One slash is of the folder: others begin the name.
+            below = info["name"].removeprefix(root).removeprefix("/")
+            yield _entry(folder + below, info)
 
     def stat(self, name: str) -> Entry:
         """Ask about a file."""

@@ -42,6 +42,17 @@ def test_a_file_system_is_a_store(memory: Any, spec: str, expected: dict[str, by
     assert all(member.modified is not None for member in members)
 
 
+def test_slashes_in_a_row_are_of_the_name(memory: Any) -> None:
+    memory.store.clear()
+    memory.pipe({"/a/x.txt": b"one", "/a//x.txt": b"two", "/a///x.txt": b"three"})
+    members = nearfirst.open("memory://a/**", stores={"memory": memory})
+    assert {member.name: member.read() for member in members} == {
+        "memory://a/x.txt": b"one",
+        "memory://a//x.txt": b"two",
+        "memory://a///x.txt": b"three",
+    }
+
+
 def test_what_is_missing_and_what_is_a_folder(memory: Any) -> None:
     members = nearfirst.open(
         "memory://a/none", "memory://a/b", stores={"memory": memory}, errors="yield"
