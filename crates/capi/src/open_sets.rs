@@ -90,21 +90,17 @@ pub(crate) fn get(number: c_int) -> Result<Arc<OpenSet>, Failure> {
     lock(&SETS).get(&number).map(Arc::clone).ok_or_else(|| no_such(number))
 }
 
-/// Puts `after` in the place of `before`, unless that was closed meanwhile.
-pub(crate) fn replace(number: c_int, before: &Arc<OpenSet>, after: OpenSet) -> Result<(), Failure> {
+/// Puts `after` in the place of `before`, or of what another thread made of that, unless the set
+/// was closed meanwhile.
+pub(crate) fn replace(number: c_int, before: &OpenSet, after: OpenSet) -> Result<(), Failure> {
     let after = Arc::new(after);
     let mut sets = lock(&SETS);
-    match sets.get_mut(&number) {
-        Some(place) if Arc::ptr_eq(place, before) => {
-            // What it held is dropped by the caller's `before`, not under the lock.
-            *place = after;
-            Ok(())
-        }
-        _ => {
-            drop(sets);
-            Err(no_such(number))
-        }
-    }
+    let place = sets.get_mut(&number);
+    let place = place.filter(|place| Arc::ptr_eq(&place.names, &before.names));
+    let replaced = place.map(|place| std::mem::replace(place, after));
+    // What it held is not dropped under the lock.
+    drop(sets);
+    replaced.map(drop).ok_or_else(|| no_such(number))
 }
 
 /// Takes a set out; it ends when calls under way on it have returned.
@@ -121,4 +117,27 @@ fn no_such(number: c_int) -> Failure {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::engine;
+
+    #[test]
+    fn a_set_is_begun_anew_by_two_at_once_and_by_none_once_closed() {
+        let set = Set::open(engine(false).expect("threads"), [], nearfirst::SetOptions::default());
+        let number = insert(set).expect("few are open");
+        let before = get(number).expect("it is open");
+        for _ in 0..2 {
+            replace(number, &before, before.rewound()).expect("it is open");
+        }
+        remove(number).expect("it is open");
+        assert!(replace(number, &before, before.rewound()).is_err());
+        let other =
+            Set::open(engine(false).expect("threads"), [], nearfirst::SetOptions::default());
+        assert_eq!(insert(other).expect("few are open"), number);
+        assert!(replace(number, &before, before.rewound()).is_err(), "it is another's number");
+        remove(number).expect("it is open");
+    }
 }
