@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 import time
@@ -27,9 +26,11 @@ def start(calls: Calls) -> None:
 def _serve(calls: Calls) -> None:
     while (call := calls.take()) is not None:
         if call.starts_another:
-            # At the end of Python no thread is started any more.
-            with contextlib.suppress(RuntimeError):
+            try:
                 start(calls)
+            except RuntimeError:
+                # There may be no more of them, or Python ends; the next call tries again.
+                calls.not_started()
         try:
             call.answer(_answered(call))
         except BaseException as error:  # noqa: BLE001 - whoever waits for it is told

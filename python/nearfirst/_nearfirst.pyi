@@ -403,6 +403,7 @@ class Calls:
     """The calls of a store written in Python, for the threads that answer them."""
 
     def take(self) -> Call | None: ...
+    def not_started(self) -> None: ...
 
 @final
 class Call:

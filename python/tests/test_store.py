@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import nearfirst
 import pytest
+from nearfirst import _calls
 from test_wait import PATIENCE_S, ended, interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nearfirst._nearfirst import Calls
     from typing_extensions import Buffer
 
 LARGE = bytes(range(256)) * (80 << 10)
@@ -318,6 +320,31 @@ def test_ctrl_c_is_heard_while_a_store_does_not_answer() -> None:
     interrupted(store, lambda: len(names))
     store.released.set()
     assert len(names) == 1
+
+
+def test_threads_are_started_once_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Objects(
+        {**{f"some/{number}": b"1" for number in range(200)}, "slow": b"2", "other": b"3"}
+    )
+    members = opened(store, "mine://box/some/*")
+    started = _calls.start
+
+    def start(_: Calls) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_calls, "start", start)
+    assert [member.read() for member in members] == [b"1"] * 200
+    monkeypatch.setattr(_calls, "start", started)
+    store.held.add("mine://box/slow")
+    slow = opened(store, "mine://box/slow")
+    waiting = threading.Thread(target=lambda: next(slow))
+    waiting.start()
+    store.asked.wait(PATIENCE_S)
+    assert next(opened(store, "mine://box/other")).read() == b"3"
+    assert waiting.is_alive(), "another thread answered"
+    store.released.set()
+    waiting.join()
+    members.close()
 
 
 def test_a_set_is_closed_while_its_store_does_not_answer() -> None:

@@ -102,6 +102,11 @@ impl Queue {
         answer
     }
 
+    /// Says that a thread could not be started.
+    fn not_started(&self) {
+        self.state().threads -= 1;
+    }
+
     /// Ends the threads that wait for calls.
     pub(crate) fn close(&self) {
         self.state().closed = true;
@@ -139,6 +144,11 @@ pub(crate) struct Calls(pub(crate) Arc<Queue>);
 
 #[pymethods]
 impl Calls {
+    /// Says that no thread could be started where one was to be.
+    fn not_started(&self) {
+        self.0.not_started();
+    }
+
     /// Waits for the next call; `None` once the store is not used any more.
     fn take(&self, py: Python<'_>) -> Option<Call> {
         loop {
