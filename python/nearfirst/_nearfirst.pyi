@@ -27,6 +27,7 @@ __all__ = [
     "Set",
     "Sled",
     "Spec",
+    "Times",
     "Waiting",
     "__version__",
     "calibrate",
@@ -339,6 +340,14 @@ class DeliveryTime:
     @property
     def is_known(self) -> bool:
         """Whether the times cover all of the file."""
+
+@final
+class Times:
+    """Delivery times of one name after the other, by what was mounted at first."""
+
+    def __new__(cls) -> Self: ...
+    def of(self, name: bytes) -> DeliveryTime | None:
+        """How long reading an object takes; `None` if it is wholly in memory."""
 
 @final
 class Device:

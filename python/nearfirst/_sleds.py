@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fsspec import AbstractFileSystem
 
-    from nearfirst._nearfirst import DeliveryTime, Device, Piece, Sled
+    from nearfirst._nearfirst import DeliveryTime, Device, Piece, Sled, Times
     from nearfirst._open import Name
     from nearfirst._store import Store
 
@@ -101,9 +101,10 @@ def order(names: Iterable[Name]) -> Iterator[str]:
     if isinstance(names, str | bytes | os.PathLike):
         raise TypeError("order takes several names")
     waiting: list[tuple[tuple[int, float], int, str]] = []
+    times = _nearfirst.Times()
     for index, name in enumerate(names):
         text = os.fsdecode(name)
-        cost = _cost(text)
+        cost = _cost(times, text)
         if cost is None:
             yield text
         else:
@@ -142,15 +143,14 @@ def calibrate(
     return _nearfirst.calibrate(names, seconds_of("seconds", seconds), bool(save))
 
 
-def _cost(name: str) -> tuple[int, float] | None:
+def _cost(times: Times, name: str) -> tuple[int, float] | None:
     """What sorts as the cost does; nothing of what is wholly in memory."""
     try:
-        parts = sleds(name)
-        if all(part.place == "near" for part in parts):
-            return None
-        time = delivery_time(name)
+        time = times.of(os.fsencode(name))
     except NearfirstError:
         return 3, 0.0
+    if time is None:
+        return None
     if time.cold_bytes:
         return 2, time.cold_bytes
     if time.unknown_bytes:

@@ -36,6 +36,7 @@ class Server:
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
+        self.requests: list[str] = []
         self.held: set[str] = set()
         self.released = threading.Event()
         self.asked = threading.Event()
@@ -66,6 +67,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.lstrip("/")
+        self.of.requests.append(name)
         content = self.of.objects.get(name)
         if content is None:
             self.send_error(404)

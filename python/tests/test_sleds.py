@@ -17,6 +17,8 @@ from test_store import Objects
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from conftest import Server
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -100,6 +102,12 @@ def test_what_is_near_comes_first(tmp_path: Path) -> None:
     else:
         # A file system in memory, or one that does not let go.
         assert ordered == [str(far), str(near), str(tmp_path / "none")]
+
+
+def test_each_name_is_asked_about_once(server: Server) -> None:
+    names = [server.put(name, bytes(1000)) for name in ("a", "b")]
+    assert sorted(nearfirst.order(names)) == names
+    assert server.requests == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["file", b"file"])

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use nearfirst::{Engine, Error, Name, Place, Plan};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::apart;
-use crate::costs::costs_by_now;
+use crate::costs::{costs, costs_by_now};
 use crate::engine::Shared;
 use crate::error;
 use crate::options::{self, Options};
@@ -111,6 +112,13 @@ pub(crate) struct DeliveryTime {
     cold_bytes: u64,
 }
 
+impl From<nearfirst::DeliveryTime> for DeliveryTime {
+    fn from(time: nearfirst::DeliveryTime) -> Self {
+        let nearfirst::DeliveryTime { p50, p90, unknown_bytes, cold_bytes } = time;
+        Self { p50, p90, unknown_bytes, cold_bytes }
+    }
+}
+
 #[pymethods]
 impl DeliveryTime {
     /// Whether the times cover all of the file.
@@ -166,19 +174,27 @@ fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirs
     let name = Name::new(name);
     let storage = options::storage(asked.storage)?;
     if let Some(path) = name.path() {
-        let (costs, asked) = (costs_by_now(), path.to_owned());
-        return apart::asked(py, apart::may_stall(path), move || costs.path_sleds(&asked))?
-            .map_err(|error| error::of(py, &error.name(), &error));
+        costs_by_now();
+        return of_path(py, path);
     }
     let options = Options { storage, ..Options::default() };
     let (shared, _kept) = Shared::with(py, options, asked.stores)?;
-    let engine = shared.engine()?;
+    of_url(py, &name, shared.engine()?)
+}
+
+fn of_path(py: Python<'_>, path: &Path) -> PyResult<Vec<nearfirst::Sled>> {
+    let (costs, asked) = (costs(), path.to_owned());
+    apart::asked(py, apart::may_stall(path), move || costs.path_sleds(&asked))?
+        .map_err(|error| error::of(py, &error.name(), &error))
+}
+
+fn of_url(py: Python<'_>, name: &Name, engine: &Engine) -> PyResult<Vec<nearfirst::Sled>> {
     let found = async {
-        let store = engine.stores().of(&name)?;
-        let entry = nearfirst::patiently(|| store.stat(&name)).await?;
+        let store = engine.stores().of(name)?;
+        let entry = nearfirst::patiently(|| store.stat(name)).await?;
         of_entry(engine, &entry).await
     };
-    wait(py, engine, || Ok(()), found)?.map_err(|error| error::of(py, &name, &error))
+    wait(py, engine, || Ok(()), found)?.map_err(|error| error::of(py, name, &error))
 }
 
 /// The sleds of an object that its store told of.
@@ -206,6 +222,42 @@ pub(crate) fn sleds(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<S
     Ok(described(py, name, asked)?.iter().map(Sled::from).collect())
 }
 
+/// Delivery times of one name after the other, by what was mounted at first, of URLs by one engine.
+#[pyclass(frozen, module = "nearfirst._nearfirst")]
+#[derive(Debug)]
+pub(crate) struct Times(OnceLock<Arc<Shared>>);
+
+#[pymethods]
+impl Times {
+    #[new]
+    fn new() -> Self {
+        costs_by_now();
+        Self(OnceLock::new())
+    }
+
+    /// How long reading an object takes; `None` if it is wholly in memory.
+    fn of(&self, py: Python<'_>, name: &[u8]) -> PyResult<Option<DeliveryTime>> {
+        let name = Name::new(name);
+        let sleds = match name.path() {
+            Some(path) => of_path(py, path)?,
+            None => of_url(py, &name, self.shared(py)?.engine()?)?,
+        };
+        let is_near = sleds.iter().all(|sled| sled.place == Place::Near);
+        Ok((!is_near).then(|| nearfirst::delivery_time(&sleds, Plan::Best).into()))
+    }
+}
+
+impl Times {
+    /// The engine, which is made for the first URL.
+    fn shared(&self, py: Python<'_>) -> PyResult<&Arc<Shared>> {
+        if let Some(shared) = self.0.get() {
+            return Ok(shared);
+        }
+        let (shared, _kept) = Shared::with(py, Options::default(), Vec::new())?;
+        Ok(self.0.get_or_init(|| shared))
+    }
+}
+
 /// How long reading an object takes; see `nearfirst.delivery_time`.
 #[pyfunction]
 pub(crate) fn delivery_time(
@@ -215,9 +267,7 @@ pub(crate) fn delivery_time(
     asked: Asked,
 ) -> PyResult<DeliveryTime> {
     let plan = plan_of(plan)?;
-    let nearfirst::DeliveryTime { p50, p90, unknown_bytes, cold_bytes } =
-        nearfirst::delivery_time(&described(py, name, asked)?, plan);
-    Ok(DeliveryTime { p50, p90, unknown_bytes, cold_bytes })
+    Ok(nearfirst::delivery_time(&described(py, name, asked)?, plan).into())
 }
 
 /// A plan by its name.
