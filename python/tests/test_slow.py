@@ -64,11 +64,11 @@ class Mount:
         heard = threading.Event()
 
         def press() -> None:
-            waited = threading.Event()
-            while not self.is_asked() and not waited.wait(0.05):
+            while not self.is_asked() and not heard.wait(0.05):
                 pass
             while sys._current_frames()[main].f_code.co_name not in WAITS:  # noqa: SLF001
-                pass
+                if heard.is_set():
+                    return
             signal.pthread_kill(main, signal.SIGINT)
             # Who waits without hearing it is let go by an error.
             if not heard.wait(PATIENCE_S):
