@@ -94,6 +94,16 @@ def test_it_is_a_file(member: nearfirst.Member) -> None:
     assert member.read() == CONTENT
 
 
+def test_it_is_one_file_whatever_else_it_was(member: nearfirst.Member) -> None:
+    with member.open() as file:
+        assert memoryview(member) == CONTENT
+        with member.open() as again:
+            assert os.path.sameopenfile(file.fileno(), again.fileno())
+            assert again.read() == CONTENT
+    assert member.read() == CONTENT
+    assert member.read() == b""
+
+
 def test_it_has_a_path_with_its_own_file_name(member: nearfirst.Member) -> None:
     path = Path(member.path())
     assert path.name == "data.bin"

@@ -112,6 +112,25 @@ def test_ctrl_c_is_heard_while_a_file_is_read(mount: Mount, read: str) -> None:
     mount.interrupted(lambda: READS[read](member))
 
 
+@pytest.mark.parametrize("mount", [LATER], indirect=True)
+@pytest.mark.parametrize("read", READS)
+def test_ctrl_c_is_heard_while_a_file_is_read_that_was_opened(mount: Mount, read: str) -> None:
+    member = next(nearfirst.open(mount.folder / "held"))
+    member.open().close()
+    mount.interrupted(lambda: READS[read](member))
+
+
+def test_a_file_that_was_opened_is_read_whole(mount: Mount) -> None:
+    member = next(nearfirst.open(mount.folder / "late"))
+    with member.open() as first:
+        assert member.read(10) == CONTENT[:10]
+        assert first.read() == CONTENT
+    assert member.read() == CONTENT[10:]
+    assert member.read() == b""
+    with member.open() as again:
+        assert again.read() == CONTENT
+
+
 USES: dict[str, Callable[[Path], object]] = {
     "pick": lambda path: list(nearfirst.pick(path)),
     "pick of records": lambda path: list(nearfirst.pick(path, record=b"\n")),

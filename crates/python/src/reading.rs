@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::apart::Apart;
+use crate::apart::{self, Apart};
 use crate::error;
 use crate::filling::Filling;
 use crate::pieces::Pieces;
@@ -46,11 +46,11 @@ enum Source {
     /// The set's engine, or a file of this machine.
     Member(Box<Member>, Engine),
     /// A file of a mount that may not answer, of which a thread reads more.
-    Away(Apart<(Box<Member>, Result<Bytes, MemberError>)>, Engine),
+    Away(Apart<(Source, Result<Bytes, MemberError>)>),
     /// All of it is here.
     Ended,
     /// A descriptor holds the whole.
-    Kept(File),
+    Kept { file: File, may_stall: bool },
     /// What kept it away.
     Failed(MemberError),
 }
@@ -74,8 +74,8 @@ impl Reading {
         let size = match &self.source {
             Source::Member(member, _) => member.size()?,
             Source::Ended => self.taken + self.pieces.bytes() as u64,
-            Source::Kept(file) => file.metadata().ok()?.len(),
-            Source::Away(..) | Source::Failed(_) => return None,
+            Source::Kept { file, may_stall: false } => file.metadata().ok()?.len(),
+            Source::Away(_) | Source::Kept { .. } | Source::Failed(_) => return None,
         };
         usize::try_from(size.checked_sub(self.taken)?).ok().filter(|&told| told > 0)
     }
@@ -89,12 +89,12 @@ impl Reading {
         let last = match &mut self.source {
             Source::Ended => return Ok(false),
             Source::Failed(error) => return Err(error::of_member(py, error)),
-            Source::Away(reading, engine) => {
-                let (member, next) = reading.ended(py)?;
-                self.source = Source::Member(member, engine.clone());
+            Source::Away(reading) => {
+                let (source, next) = reading.ended(py)?;
+                self.source = source;
                 Some(next)
             }
-            Source::Kept(file) => {
+            Source::Kept { file, .. } => {
                 self.pieces.push(py.detach(|| kept_piece(file))?);
                 None
             }
@@ -106,7 +106,11 @@ impl Reading {
             }
         };
         match last {
-            Some(Ok(piece)) if piece.is_empty() => self.source = Source::Ended,
+            Some(Ok(piece)) if piece.is_empty() => {
+                if !matches!(self.source, Source::Kept { .. }) {
+                    self.source = Source::Ended;
+                }
+            }
             Some(Ok(piece)) => self.pieces.push(piece),
             Some(Err(error)) => self.source = Source::Failed(error),
             None => {}
@@ -137,7 +141,7 @@ impl Reading {
                         }
                     }
                 }
-                Source::Kept(file) => {
+                Source::Kept { file, may_stall: false } => {
                     py.check_signals()?;
                     py.detach(|| read_on(filling, |span| read_file(file, span)))? > 0
                 }
@@ -186,24 +190,27 @@ impl Reading {
 
     /// Has a thread read on where reading may not return.
     fn send_away(&mut self) {
-        let may_stall =
-            |source: &Source| matches!(source, Source::Member(member, _) if member.may_stall());
-        if !may_stall(&self.source) {
+        let may_stall = match &self.source {
+            Source::Member(member, _) => member.may_stall(),
+            Source::Kept { may_stall, .. } => *may_stall,
+            Source::Away(_) | Source::Ended | Source::Failed(_) => false,
+        };
+        if !may_stall {
             return;
         }
-        let Source::Member(mut member, engine) = std::mem::replace(&mut self.source, Source::Ended)
-        else {
-            unreachable!("it is a member that may stall")
-        };
+        let mut source = std::mem::replace(&mut self.source, Source::Ended);
+        let name = self.name.clone();
         let read = move || {
-            let piece = file_piece(&mut member);
-            (member, piece)
+            let piece = match &mut source {
+                Source::Member(member, _) => file_piece(member),
+                Source::Kept { file, .. } => kept_piece(file).map_err(|error| unread(&name, error)),
+                _ => unreachable!("nothing else may stall"),
+            };
+            (source, piece)
         };
         self.source = match Apart::begin(read) {
-            Ok(reading) => Source::Away(reading, engine),
-            Err(error) => {
-                self.failing(nearfirst::Error::io(self.name.to_string_lossy().into_owned(), error))
-            }
+            Ok(reading) => Source::Away(reading),
+            Err(error) => Source::Failed(unread(&self.name, error)),
         };
     }
 
@@ -246,11 +253,6 @@ impl Reading {
             self.made(py, None, |bytes| Ok(Filling::pages(bytes)?))?.done()
         };
         self.pieces.push(whole.clone());
-        if let Source::Kept(file) = &mut self.source {
-            // Others open it: they begin at its beginning.
-            file.rewind()?;
-            self.source = Source::Ended;
-        }
         Ok(whole)
     }
 
@@ -259,13 +261,17 @@ impl Reading {
     /// # Errors
     /// Some was read already; what kept the rest away; no room for it.
     pub(crate) fn file(&mut self, py: Python<'_>) -> PyResult<File> {
-        if !matches!(self.source, Source::Kept(_)) {
+        if !matches!(self.source, Source::Kept { .. }) {
             self.not_begun()?;
+            let may_stall = matches!(&self.source, Source::Member(member, _) if member.may_stall());
             let file = self.gathered(py)?;
-            self.source = Source::Kept(file);
+            self.source = Source::Kept { file, may_stall };
         }
-        let Source::Kept(file) = &self.source else { unreachable!("it was kept above") };
-        Ok(crate::file::again(file)?)
+        let Source::Kept { file, may_stall } = &self.source else {
+            unreachable!("it was kept above")
+        };
+        let file = file.try_clone()?;
+        Ok(apart::asked(py, *may_stall, move || crate::file::again(&file))??)
     }
 
     fn gathered(&mut self, py: Python<'_>) -> PyResult<File> {
@@ -286,7 +292,7 @@ impl Reading {
     /// # Errors
     /// Some was read already; what kept the rest away; no room for it.
     pub(crate) fn copied_to(&mut self, py: Python<'_>, mut file: File) -> PyResult<()> {
-        if let Source::Kept(kept) = &self.source {
+        if let Source::Kept { file: kept, .. } = &self.source {
             let kept = crate::file::again(kept)?;
             while py.detach(|| io::copy(&mut (&kept).take(COPY_BYTES), &mut file))? > 0 {
                 py.check_signals()?;
@@ -296,7 +302,7 @@ impl Reading {
         self.not_begun()?;
         let file = self.gathered_in(py, file)?;
         // A program that somebody has open for writing cannot be run.
-        self.source = Source::Kept(crate::file::again(&file)?);
+        self.source = Source::Kept { file: crate::file::again(&file)?, may_stall: false };
         Ok(())
     }
 
@@ -361,6 +367,12 @@ impl Reading {
 /// Whether it is a file of this machine.
 fn is_file(member: &Member) -> bool {
     member.name().path().is_some()
+}
+
+/// That a member cannot be read.
+fn unread(name: &Name, error: io::Error) -> MemberError {
+    let cause = nearfirst::Error::io(name.to_string_lossy().into_owned(), error);
+    MemberError { name: name.clone(), cause: cause.into() }
 }
 
 /// Takes what has arrived, and its end or error if that is next; waits for the first of it.
