@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 import page_cache
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_TIMEOUT_S = 300
 _DISCARDS_MAX = 5
 # In memory, so that writing the output costs every contestant the same copy and no disk.
 _OUTPUT = Path("/dev/shm") / f"nearfirst-bench-{os.getpid()}.out"  # noqa: S108
@@ -81,7 +80,7 @@ def run(  # noqa: PLR0913
         FailedError: on any other exit code.
     """
     # In a file of a disk it would be a dirty page of the cgroup, for which the kernel may wait.
-    with _OUTPUT.open("w+b") as output, os.fdopen(os.memfd_create("entered"), "w+b") as entered:
+    with _OUTPUT.open("w+b") as output, in_memory() as complaints, in_memory() as entered:
         enter = None if procs is None else partial(_enter, procs, entered.fileno())
         busy = busy_s()
         start = time.perf_counter()
@@ -89,7 +88,7 @@ def run(  # noqa: PLR0913
             argv,
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.PIPE,
+            stderr=complaints,
             env={**os.environ, **(env or {})},
             cwd=folder,
             preexec_fn=enter,
@@ -108,12 +107,9 @@ def run(  # noqa: PLR0913
         seconds = end - start
         others_s = busy_s() - busy - usage.ru_utime - usage.ru_stime
         child.returncode = os.waitstatus_to_exitcode(status)
-        assert child.stderr is not None
-        complaint = child.stderr.read().decode(errors="replace").strip()
-        child.stderr.close()
         if child.returncode not in codes:
             shown = " ".join(map(str, argv))
-            raise FailedError(f"{shown}: exit code {child.returncode}: {complaint}")
+            raise FailedError(f"{shown}: exit code {child.returncode}: {said(complaints)}")
         output.seek(0)
         digest = _digest(output.read(), unordered=unordered)
     return Sample(
@@ -127,6 +123,17 @@ def run(  # noqa: PLR0913
         code=child.returncode,
         others_s=max(0.0, others_s),
     )
+
+
+def in_memory() -> BinaryIO:
+    """A file for what a child says: a pipe that nobody reads before its end may be full."""
+    return os.fdopen(os.memfd_create("said"), "w+b")
+
+
+def said(file: BinaryIO) -> str:
+    """What was written to it."""
+    file.seek(0)
+    return file.read().decode(errors="replace").strip()
 
 
 @contextlib.contextmanager

@@ -142,25 +142,23 @@ def _as_told(command: Sequence[str], env: Mapping[str, str]) -> Reading:
 def _of_output(command: Sequence[str], load: Load, env: Mapping[str, str]) -> Reading:
     """What the program writes goes through a pipe to nowhere, without a copy on our side."""
     start = time.perf_counter()
-    child = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert child.stdout is not None
-    assert child.stderr is not None
-    peak = _Peak(child.pid)
-    fcntl.fcntl(child.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    count, first_s = 0, 0.0
-    with Path(os.devnull).open("wb") as nowhere:
-        while moved := os.splice(child.stdout.fileno(), nowhere.fileno(), _PIPE_BYTES):
-            if count < load.size <= count + moved:
-                first_s = time.perf_counter() - start
-            count += moved
-    complaint = child.stderr.read().decode(errors="replace")
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.perf_counter() - start
-    child.returncode = os.waitstatus_to_exitcode(status)
-    child.stdout.close()
-    child.stderr.close()
-    if child.returncode != 0:
-        raise _failed(command, child.returncode, complaint)
+    with measure.in_memory() as complaints:
+        child = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=complaints)
+        assert child.stdout is not None
+        peak = _Peak(child.pid)
+        fcntl.fcntl(child.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        count, first_s = 0, 0.0
+        with Path(os.devnull).open("wb") as nowhere:
+            while moved := os.splice(child.stdout.fileno(), nowhere.fileno(), _PIPE_BYTES):
+                if count < load.size <= count + moved:
+                    first_s = time.perf_counter() - start
+                count += moved
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        child.stdout.close()
+        if child.returncode != 0:
+            raise _failed(command, child.returncode, measure.said(complaints))
     cpu_s = usage.ru_utime + usage.ru_stime
     return Reading(seconds, first_s, count // load.size, count, cpu_s, peak.bytes())
 
