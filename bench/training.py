@@ -46,7 +46,7 @@ class Contestant:
     @property
     def name(self) -> str:
         """As tables and plots call it."""
-        return f"{self.how}, {self.workers} workers"
+        return f"{self.how}, {self.workers} worker{'s' * (self.workers != 1)}"
 
 
 OURS = (Contestant("nearfirst", 1), Contestant("nearfirst", 2))
@@ -202,23 +202,24 @@ def _share(sample: Data) -> float:
 
 def _rows(data: Data) -> list[Row]:
     shares = {name: Spread.of(list(map(_share, of))) for name, of in data["samples"].items()}
-    ours = min(data["ours"], key=lambda name: shares[name].median)
-    rows = []
-    for name, share in shares.items():
-        if name in data["ours"]:
-            continue
+
+    def told(name: str) -> str:
         first = Spread.of([sample["first_s"] for sample in data["samples"][name]])
-        rows.append(
-            Row(
-                what=f"share of the time a loop waits ({name}; first batch {first.as_time()})",
-                ours=f"{ours} {shares[ours].median:.1%}",
-                peer=f"{name} {share.median:.1%}",
-                reached=f"{shares[ours].median:.1%}",
-                target=f"< {WAIT_TARGET:.0%}",
-                met=shares[ours].median < WAIT_TARGET,
-            )
+        return f"{name} {shares[name].median:.1%}, first batch {first.as_time()}"
+
+    return [
+        Row(
+            what="share of the time a loop waits",
+            ours=told(ours),
+            peer=told(peer),
+            reached=f"{shares[ours].median:.1%}",
+            target=f"< {WAIT_TARGET:.0%}",
+            met=shares[ours].median < WAIT_TARGET,
         )
-    return rows
+        for ours in data["ours"]
+        for peer in shares
+        if peer not in data["ours"]
+    ]
 
 
 def _plots(data: Data) -> dict[str, str]:
