@@ -23,7 +23,7 @@ from measure import FailedError, Spread
 from servers import DelayProxy, ObjectServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 KIB, MIB = 1 << 10, 1 << 20
 FIRST_BYTE_MS, SLOW_ONE_IN, SLOW_MS = 50, 50, 2000
@@ -323,6 +323,22 @@ def _memory(load: Data) -> Iterator[Row]:
         )
 
 
+def _each_memory(load: Data) -> Row:
+    peaks = {name: _median(of, "peak_bytes") for name, of in load["samples"].items()}
+
+    def told(names: Iterable[str]) -> str:
+        return ", ".join(f"{name} {peaks[name] / MIB:.0f} MiB" for name in names)
+
+    return Row(
+        what=f"{load['load']['name']}: most memory of each, in the median",
+        ours=told(name for name in peaks if name in OURS),
+        peer=told(name for name in peaks if name not in OURS),
+        reached="",
+        target="",
+        met=None,
+    )
+
+
 def _rows(data: Data) -> list[Row]:
     rows = []
     for load in data["loads"]:
@@ -336,7 +352,7 @@ def _rows(data: Data) -> list[Row]:
                 # All of the bytes of an object as one, and where they lie.
                 own = [name for name in FROM_PYTHON[:2] if name in load["samples"]]
                 rows += [_compared(load, peer, name) for name in own]
-        rows += [_first(load), *_memory(load)]
+        rows += [_first(load), *_memory(load), _each_memory(load)]
     return rows
 
 
