@@ -14,6 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__cplusplus) && defined(__GNUC__)
+/* A call has the name of the structure that it fills. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 // In place of a separator: pieces are cut anywhere.
 #define NF_NO_RECORDS -1
 
@@ -501,5 +507,9 @@ int nf_delivery_time_path(const char *path, int plan, struct nf_delivery_time *t
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif  /* NEARFIRST_H */

@@ -409,7 +409,8 @@ fn the_headers_are_cpp_too() {
     let include = installed().join("include");
     done(
         Command::new("g++")
-            .args(["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror", "-I"])
+            .args(["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Wshadow", "-pedantic"])
+            .args(["-Werror", "-I"])
             .args([&include, &path]),
     );
 }
