@@ -47,7 +47,7 @@ pub(crate) fn difference(left: &Arc<Listing>, right: &Arc<Listing>) -> Entries {
         let right = Arc::clone(&right);
         // What could not be listed might have been taken away.
         entries(&right).filter(|entry| {
-            futures::future::ready(entry.as_ref().is_err_and(|error| leaves_doubt(error)))
+            futures::future::ready(entry.as_ref().is_err_and(leaves_doubt))
         })
     };
     let is_left = move |entry: &Result<Entry, Error>| {

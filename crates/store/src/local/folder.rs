@@ -17,6 +17,9 @@ use crate::Error;
 /// the system gives at once.
 const NAMES_MAX: usize = 512;
 
+/// Names as the system gives them, and what each stands for.
+type Names = Vec<(OsString, FileType)>;
+
 /// A folder that is open.
 #[derive(Debug)]
 pub struct Folder {
@@ -119,7 +122,7 @@ impl Folder {
 }
 
 /// Reads some names; with what comes after them, if these are the last.
-fn some_names(dir: &mut Dir) -> (Vec<(OsString, FileType)>, Option<Result<(), Errno>>) {
+fn some_names(dir: &mut Dir) -> (Names, Option<Result<(), Errno>>) {
     let mut names = Vec::new();
     while names.len() < NAMES_MAX {
         match dir.read() {
