@@ -180,8 +180,8 @@ pub fn bounded(file: File, costs: &Costs) -> io::Result<impl io::Read + use<>> {
     Apart::of("bounded", file, costs).map(Bounded)
 }
 
-/// Reads on in a file, as [`bounded`] does where it is one of a mount that may not answer. Who else is slow,
-/// such as who writes to a pipe, is waited for.
+/// Reads on in a file, as [`bounded`] does where it is one of a mount that may not answer. Who else
+/// is slow, such as who writes to a pipe, is waited for.
 ///
 /// # Errors
 /// Where no thread can be had for that.

@@ -13,12 +13,14 @@ use super::attributes::kind_of;
 use super::{Kind, Local};
 use crate::Error;
 
-/// Names that one call reads, which has the whole limit where the mount may not answer: about as many as
-/// the system gives at once.
+/// Names that one call reads, which has the whole limit where the mount may not answer: about as
+/// many as the system gives at once.
 const NAMES_MAX: usize = 512;
 
-/// Names as the system gives them, and what each stands for.
-type Names = Vec<(OsString, FileType)>;
+/// A name, with what the listing says that it is.
+type Listed = (OsString, FileType);
+/// What comes after names, if there is no more to read.
+type End = Option<Result<(), Errno>>;
 
 /// A folder that is open.
 #[derive(Debug)]
@@ -28,9 +30,8 @@ pub struct Folder {
     /// Until it is lost to a call that does not return.
     dir: Option<Dir>,
     /// What was read and not given yet.
-    names: IntoIter<(OsString, FileType)>,
-    /// What comes after those, if there is no more to read.
-    end: Option<Result<(), Errno>>,
+    names: IntoIter<Listed>,
+    end: End,
 }
 
 impl Local {
@@ -122,7 +123,7 @@ impl Folder {
 }
 
 /// Reads some names; with what comes after them, if these are the last.
-fn some_names(dir: &mut Dir) -> (Names, Option<Result<(), Errno>>) {
+fn some_names(dir: &mut Dir) -> (Vec<Listed>, End) {
     let mut names = Vec::new();
     while names.len() < NAMES_MAX {
         match dir.read() {

@@ -78,7 +78,8 @@ fn locate_on(file: BorrowedFd<'_>, size: u64, device: &Device, backing: Backing)
 }
 
 /// The ranges of the first `size` bytes that hold written data, in file order: what is between them
-/// reads as zeros. Who does not say where those are is taken to have none; who `may_stall` is not asked.
+/// reads as zeros. Who does not say where those are is taken to have none; who `may_stall` is not
+/// asked.
 pub fn data_ranges(file: &impl AsFd, size: u64, may_stall: bool) -> Vec<Range<u64>> {
     let told = if may_stall { None } else { sys::data_ranges(file, size).ok() };
     told.unwrap_or_else(|| std::iter::once(0..size).collect())
