@@ -1,9 +1,10 @@
 //! The commands on files that are partly near, on slow, dead and offline mounts, through the
 //! built program. What was read from the device is counted at the device.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -286,6 +287,31 @@ fn a_small_file_that_does_not_answer_takes_nothing_from_the_others_of_its_mount(
         assert!(lines.next().is_some_and(is_counted), "{args:?}: {text}");
         slow.mount().set_rules(Vec::new());
     }
+}
+
+#[test]
+fn the_writer_of_a_pipe_is_waited_for_wherever_that_lies() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let (pipe, dead) = (slow.path().join("pipe"), slow.create("dead", "text"));
+    let kind = rustix::fs::FileType::Fifo;
+    let in_source = slow.source().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, in_source, kind, 0o600.into(), 0).expect("made");
+    let state = Dir::new();
+    let count = nearfirst(&state, ["grep", "--wait-max=0.2", "-c", "needle"]).arg(&pipe);
+    let output = std::thread::scope(|scope| {
+        let counting = scope.spawn(|| count.run());
+        // When this is given up, so would be the other.
+        slow.mount().set_rules(vec!["dead: hang=true".parse().expect("a rule")]);
+        nearfirst(&state, ["wc", "--wait-max=2"]).arg(&dead).run().ends_with(1);
+        slow.mount().set_rules(Vec::new());
+        let open = || OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&pipe);
+        until("somebody reads", || {
+            open().is_ok_and(|mut writer| writer.write(b"needle\n").is_ok())
+        });
+        counting.join().expect("no panic")
+    });
+    output.ends_with(0).prints("1\n");
 }
 
 #[test]

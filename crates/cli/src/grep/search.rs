@@ -3,7 +3,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::num::NonZeroU64;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -305,6 +305,10 @@ impl<'s> Worker<'s> {
     fn met(&mut self, haystack: &Haystack, patience: Patience) -> io::Result<Met> {
         let settings = self.settings;
         let path = haystack.path();
+        // Who names a pipe waits for its writer. What a walk finds is none.
+        if haystack.is_named() && metadata(settings, path)?.file_type().is_fifo() {
+            return Met::open(path);
+        }
         let reads = !haystack.is_named() && !self.is_large(1);
         let however_far = patience == Patience::Now || self.wary_files == 0;
         let mut has_stubs = settings.costs().may_have_stubs(path);
@@ -346,15 +350,13 @@ impl<'s> Worker<'s> {
     /// That a program which is to read a file recalls nothing, and is not kept from its first bytes for ever.
     fn is_here(&self, haystack: &Haystack) -> io::Result<()> {
         let (settings, path) = (self.settings, haystack.path());
-        let (of, local) = (path.to_owned(), settings.local());
-        let at = local.reached(path).map_err(|error| failed(&error))?;
-        let met = at.bounded(move || std::fs::metadata(of));
-        let metadata = met.map_err(|dead| failed(&dead))??;
+        let metadata = metadata(settings, path)?;
         if may_be_stub(&metadata) {
             settings.costs().is_here(path).map_err(|error| failed(&error))?;
         }
         if metadata.is_file() && settings.may_stall(haystack) {
             let of = path.to_owned();
+            let at = settings.local().reached(path).map_err(|error| failed(&error))?;
             // What else is wrong with it, the program meets, too.
             drop(at.bounded(move || File::open(of)?.read(&mut [0])).map_err(|dead| failed(&dead))?);
         }
@@ -569,6 +571,13 @@ enum Manner {
     Whole,
     /// At once, as it is.
     Slice,
+}
+
+/// What a file is, in bounded time where its mount may not answer.
+fn metadata(settings: &Settings, path: &Path) -> io::Result<Metadata> {
+    let of = path.to_owned();
+    let at = settings.local().reached(path).map_err(|error| failed(&error))?;
+    at.bounded(move || std::fs::metadata(of)).map_err(|dead| failed(&dead))?
 }
 
 /// Whether it has a size and no blocks: others need not be asked about.
