@@ -148,14 +148,22 @@ fn a_lock_of_the_process_that_becomes_the_command_is_held_while_that_runs() {
     let locks = "import fcntl, os, sys\n\
                  file = os.open(sys.argv[1], os.O_RDWR)\n\
                  os.set_inheritable(file, True)\n\
-                 fcntl.lockf(file, fcntl.LOCK_EX)\n\
+                 fcntl.lockf(file, fcntl.LOCK_EX, 1, 5)\n\
                  os.execvp(sys.argv[2], sys.argv[2:])";
     let tries = "import fcntl, sys\n\
-                 try: fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)\n\
+                 try: fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 5)\n\
                  except OSError: sys.exit(3)";
-    let run = cmd("python3", ["-c", locks]).arg(&file).arg(env!("CARGO_BIN_EXE_nearfirst"));
-    let run = ["run", "--", "python3", "-c", tries].iter().fold(run, testkit::Cmd::arg);
-    run.arg(&file).env("NEARFIRST_STATE", state.path()).run().ends_with(3);
+    // Another process has a lock there, too.
+    let beside = "import fcntl, subprocess, sys\n\
+                  file = open(sys.argv[1], 'r+')\n\
+                  fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)\n\
+                  sys.exit(subprocess.call(sys.argv[2:]))";
+    for others in [&[][..], &["python3", "-c", beside, file.to_str().expect("text")]] {
+        let words = others.iter().copied().chain(["python3", "-c", locks]);
+        let run = cmd("env", words).arg(&file).arg(env!("CARGO_BIN_EXE_nearfirst"));
+        let run = ["run", "--", "python3", "-c", tries].iter().fold(run, testkit::Cmd::arg);
+        run.arg(&file).env("NEARFIRST_STATE", state.path()).run().ends_with(3);
+    }
 }
 
 #[test]

@@ -496,22 +496,23 @@ pub(super) fn is_inherited(fd: RawFd) -> bool {
     unsafe { libc::fcntl(fd, libc::F_GETFD) == 0 }
 }
 
-/// Closes descriptors that this process was started with, but for those of files on which it has a lock:
-/// that would be gone.
+/// Closes descriptors that this process was started with, but for those of files on which it may have a
+/// lock: that would be gone.
 pub(super) fn close_inherited(descriptors: &[RawFd]) {
-    for fd in descriptors.iter().copied().filter(|fd| !has_lock(*fd)) {
+    for fd in descriptors.iter().copied().filter(|fd| !is_locked(*fd)) {
         // SAFETY: they were open before this program opened anything, and nothing here owns them.
         unsafe { libc::close(fd) };
     }
 }
 
-/// Whether this process has a lock of its own (`fcntl`, POSIX) on the file of a descriptor.
-fn has_lock(fd: RawFd) -> bool {
+/// Whether a process has a lock (`fcntl`, POSIX) on the file of a descriptor: of several the kernel tells
+/// one, and this process's may be another.
+fn is_locked(fd: RawFd) -> bool {
     // SAFETY: all zeros is a `flock`: of the whole file.
     let mut asked: libc::flock = unsafe { std::mem::zeroed() };
     asked.l_type = libc::c_short::try_from(libc::F_WRLCK).expect("it is small");
     // A lock of a description is in the way of those of processes, ours included.
     // SAFETY: the kernel writes the `flock`, which lives across the call.
     let known = unsafe { libc::fcntl(fd, libc::F_OFD_GETLK, &raw mut asked) };
-    known == 0 && asked.l_pid == std::process::id().cast_signed()
+    known == 0 && libc::c_int::from(asked.l_type) != libc::F_UNLCK
 }
