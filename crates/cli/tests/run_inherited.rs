@@ -148,6 +148,7 @@ fn a_lock_of_the_process_that_becomes_the_command_is_held_while_that_runs() {
     let locks = "import fcntl, os, sys\n\
                  file = os.open(sys.argv[1], os.O_RDWR)\n\
                  os.set_inheritable(file, True)\n\
+                 os.dup2(file, 0)\n\
                  fcntl.lockf(file, fcntl.LOCK_EX, 1, 5)\n\
                  os.execvp(sys.argv[2], sys.argv[2:])";
     let tries = "import fcntl, sys\n\

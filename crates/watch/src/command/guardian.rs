@@ -51,8 +51,8 @@ fn guard(start: &Start<'_>, reporter: &Reporter, work: impl FnOnce(&mut Observer
         }
     };
     drop((to_us, work));
-    sys::close_inherited(start.inherited);
-    let_go_of_streams(true);
+    sys::close_inherited(start.inherited.iter().copied());
+    let_go_of_streams([libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO]);
     let_go_of_folder();
     // A terminal's signals are not for us.
     let _ = rustix::process::setsid();

@@ -190,16 +190,18 @@ pub(super) fn let_go_of_folder() {
     let _ = rustix::process::chdir("/");
 }
 
-/// Leaves nothing of the caller's open but stderr.
-pub(super) fn let_go_of_streams(with_stderr: bool) {
+/// Leaves nothing of these of the caller's standard streams open.
+pub(super) fn let_go_of_streams(streams: impl IntoIterator<Item = RawFd>) {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null");
     // Where there are no devices, what is in memory alone does: nothing reads it, and little is written.
     let null = null.map(OwnedFd::from).or_else(|_| memfd_create("null", MemfdFlags::CLOEXEC));
     let Ok(null) = null else { return };
     // A stream that stays open keeps its reader from seeing the end.
-    let _ = rustix::stdio::dup2_stdin(&null);
-    let _ = rustix::stdio::dup2_stdout(&null);
-    if with_stderr {
-        let _ = rustix::stdio::dup2_stderr(&null);
+    for stream in streams {
+        let _ = match stream {
+            libc::STDIN_FILENO => rustix::stdio::dup2_stdin(&null),
+            libc::STDOUT_FILENO => rustix::stdio::dup2_stdout(&null),
+            _ => rustix::stdio::dup2_stderr(&null),
+        };
     }
 }

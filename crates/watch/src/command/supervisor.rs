@@ -95,8 +95,8 @@ pub(super) fn supervise(
     if let (true, Ok(waiter)) = (start.dies_with_caller, reporter.stream()) {
         end_with_caller(waiter, command);
     }
-    sys::close_inherited(start.inherited);
-    let_go_of_streams(true);
+    sys::close_inherited(start.inherited.iter().copied());
+    let_go_of_streams([libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO]);
     let_go_of_folder();
     // A terminal's signals are not for us.
     let _ = rustix::process::setsid();

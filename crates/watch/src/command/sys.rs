@@ -496,18 +496,17 @@ pub(super) fn is_inherited(fd: RawFd) -> bool {
     unsafe { libc::fcntl(fd, libc::F_GETFD) == 0 }
 }
 
-/// Closes descriptors that this process was started with, but for those of files on which it may have a
-/// lock: that would be gone.
-pub(super) fn close_inherited(descriptors: &[RawFd]) {
-    for fd in descriptors.iter().copied().filter(|fd| !is_locked(*fd)) {
+/// Closes descriptors that this process was started with.
+pub(super) fn close_inherited(descriptors: impl IntoIterator<Item = RawFd>) {
+    for fd in descriptors {
         // SAFETY: they were open before this program opened anything, and nothing here owns them.
         unsafe { libc::close(fd) };
     }
 }
 
-/// Whether a process has a lock (`fcntl`, POSIX) on the file of a descriptor: of several the kernel tells
-/// one, and this process's may be another.
-fn is_locked(fd: RawFd) -> bool {
+/// Whether a process has a lock (`fcntl`, POSIX) on the file of a descriptor: this one's would be gone with
+/// the first that is closed. Of several the kernel tells one, and this process's may be another.
+pub(super) fn is_locked(fd: RawFd) -> bool {
     // SAFETY: all zeros is a `flock`: of the whole file.
     let mut asked: libc::flock = unsafe { std::mem::zeroed() };
     asked.l_type = libc::c_short::try_from(libc::F_WRLCK).expect("it is small");

@@ -90,8 +90,10 @@ pub(super) fn wait(
                     has_run = true;
                     stopping = hand_on(signals, command, true);
                     // It has its own; ours would keep who reads them from seeing their end.
-                    let_go_of_streams(false);
-                    sys::close_inherited(inherited);
+                    let streams = [libc::STDIN_FILENO, libc::STDOUT_FILENO];
+                    let may_go = |fd: &RawFd| !sys::is_locked(*fd);
+                    let_go_of_streams(streams.into_iter().filter(may_go));
+                    sys::close_inherited(inherited.iter().copied().filter(may_go));
                 }
                 // It did not come so far as to become its program.
                 Some(Line::NotStarted(error)) if !has_run => return Ok(unobserved(error)),
