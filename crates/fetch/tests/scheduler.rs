@@ -619,8 +619,15 @@ fn a_hedge_that_is_late_is_given_up_for_another_and_the_first_attempt_is_kept() 
 
 #[test]
 fn a_full_budget_stops_what_nobody_waits_for_and_spills_for_who_waits() {
-    let limits = Limits { budget_bytes: 20, part_bytes: 10, spill_bytes: 100, ..Limits::default() };
+    let limits = Limits {
+        budget_bytes: 20,
+        part_bytes: 10,
+        spill_bytes: 100,
+        stall: Duration::MAX,
+        ..Limits::default()
+    };
     let mut told = Told::new(limits, 8, Order::Ready);
+    told.now = Duration::from_secs(1);
     (1..=3).for_each(|member| told.bytes(member, 10));
     told.ask();
     let started = told.started();
@@ -633,6 +640,7 @@ fn a_full_budget_stops_what_nobody_waits_for_and_spills_for_who_waits() {
     assert_eq!(told.started(), []);
     told.ask();
     assert_eq!(told.said, [Action::Spill { member: MemberId(2) }]);
+    told.ask();
     told.on(Event::Spilled { member: MemberId(2), bytes: 10 });
     assert_eq!(told.started_members(), [3]);
     assert!(told.scheduler.snapshot().budget.peak <= 20);

@@ -249,7 +249,7 @@ impl Scheduler {
 
     /// Whether a disk takes longer than anything may.
     fn is_spill_late(&self) -> bool {
-        self.spill_since.is_some_and(|since| since + self.limits.stall <= self.now)
+        self.spill_since.is_some_and(|since| since.saturating_add(self.limits.stall) <= self.now)
     }
 
     /// What is spilled first: the last of what a set would deliver, sets in
