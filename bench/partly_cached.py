@@ -96,24 +96,27 @@ def _repeated(race: Race, bench: Bench) -> Data:
         contestants = commands(bench, race.job, corpus.MILESTONE)
         slow = exits.enter_context(closing(_mounted(bench, at, device, most * len(contestants))))
         env = _state(at)
-        paths = {name: slow.path / name.replace(" ", "-") for name in contestants}
+        # Files of the same name, so that all write the same.
+        paths = {name: slow.path / name.replace(" ", "-") / "text" for name in contestants}
         limits = {
             name: exits.enter_context(closing(MemoryLimit(cache_bytes))) for name in contestants
         }
         for path in paths.values():
+            path.parent.mkdir()
             corpus.write_text(path, most, bench.seed)
         _calibrate(bench, slow, env)
 
         left: dict[str, int] = {}
 
         def once(name: str, _number: int) -> Sample:
-            command = [*contestants[name], paths[name]]
+            path = paths[name]
+            command = [*contestants[name], path.name]
             _have_in_memory(contestants)
             # Some machines take from memory what was idle for a minute: it is left there anew.
-            if page_cache.resident_bytes(paths[name]) < left.get(name, most):
-                measure.run(command, procs=limits[name].procs, env=env)
-            sample = _counted(slow, paths[name], command, limits[name], env)
-            left[name] = page_cache.resident_bytes(paths[name])
+            if page_cache.resident_bytes(path) < left.get(name, most):
+                measure.run(command, procs=limits[name].procs, folder=path.parent, env=env)
+            sample = _counted(slow, path, command, limits[name], env)
+            left[name] = page_cache.resident_bytes(path)
             return sample
 
         points = []
@@ -134,7 +137,7 @@ def _counted(
 ) -> Sample:
     cached = page_cache.resident_bytes(path)
     slow.reset()
-    sample = measure.run(command, procs=limit.procs, env=env)
+    sample = measure.run(command, procs=limit.procs, folder=path.parent, env=env)
     sample.device_bytes = slow.read_bytes()
     sample.cached_bytes = cached
     return sample
@@ -162,6 +165,8 @@ def _cut(path: Path, size: int) -> None:
 
 def _point(size: int, samples: dict[str, list[Sample]]) -> Data:
     as_json = {name: [sample.as_json() for sample in runs] for name, runs in samples.items()}
+    if not measure.same_output(as_json):
+        raise measure.FailedError(f"of {size / MIB:.0f} MiB not all wrote the same")
     return {"bytes": size, "samples": as_json}
 
 
@@ -202,7 +207,7 @@ def _first_match(race: Race, bench: Bench) -> Data:
                 _read_inside(path, limit)
             offset = corpus.mark_offset(wanted[number])
             cached = page_cache.resident_bytes(path, offset, 1)
-            sample = _counted(slow, path, [*command, path], limit, env)
+            sample = _counted(slow, path, [*command, path.name], limit, env)
             sample.match_cached = cached > 0
             return sample
 

@@ -176,7 +176,10 @@ def _read(bench: Bench) -> Data:
         bench.say("trees-run: a script that reads far files")
         rng = bench.rng("trees-run read")
         samples = measure.interleaved(tuple(commands), bench.runs, rng, once)
-    return {name: [sample.as_json() for sample in of] for name, of in samples.items()}
+    as_json = {name: [sample.as_json() for sample in of] for name, of in samples.items()}
+    if not measure.same_output(as_json):
+        raise measure.FailedError("the script wrote other sums when it was fetched for")
+    return as_json
 
 
 def _measure(bench: Bench) -> Data:
