@@ -216,7 +216,7 @@ def _reached(bench: Bench, server: ObjectServer, load: Load, seed: int) -> Itera
         yield far.endpoint
 
 
-def _measure_load(bench: Bench, server: ObjectServer, load: Load, at: Path) -> Data:
+def _measure_load(bench: Bench, server: ObjectServer, load: Load, at: Path, runs: int) -> Data:
     bench.say(f"objects: {load.name}")
     by_name = {contestant.name: contestant for contestant in _contestants(bench)}
 
@@ -234,7 +234,6 @@ def _measure_load(bench: Bench, server: ObjectServer, load: Load, at: Path) -> D
     def in_turns(names: list[str], runs: int) -> dict[str, list[Reading]]:
         return measure.interleaved(names, runs, bench.rng(load.name), once)
 
-    runs = min(bench.runs, LARGE_RUNS_MAX) if load.bucket == "large" else bench.runs
     slow = [name for name, who in by_name.items() if load.is_far and who.one_by_one]
     samples = in_turns([name for name in by_name if name not in slow], runs)
     samples |= in_turns(slow, min(runs, SLOW_RUNS))
@@ -251,10 +250,11 @@ def _measure(bench: Bench, bucket: str) -> Data:
         server = exits.enter_context(closing(ObjectServer(bench.peers.object_peers.server, at)))
         loads = [load for load in _loads(bench) if load.bucket == bucket]
         server.fill(bucket, loads[0].count, loads[0].size, bench.rng("objects"))
-        measured = [_measure_load(bench, server, load, at) for load in loads]
+        runs = min(bench.runs, LARGE_RUNS_MAX) if bucket == "large" else bench.runs
+        measured = [_measure_load(bench, server, load, at, runs) for load in loads]
         versions = bench.peers.object_peers.versions()
         said = ", ".join(f"{name} {version}" for name, version in versions.items())
-        return {"conditions": {"peers": said}, "loads": measured}
+        return {"conditions": {"rounds": str(runs), "peers": said}, "loads": measured}
 
 
 def _median(samples: Sequence[Data], what: str) -> float:

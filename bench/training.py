@@ -152,12 +152,14 @@ def _measure(bench: Bench) -> Data:
         batches = -(-count // 32)
         steps = math.ceil(COMPUTING_LEAST * transfer_s / (batches * step_s))
         samples: dict[str, list[Data]] = {who.name: [] for who in (*OURS, *PEERS)}
-        for run in range(min(bench.runs, RUNS_MAX)):
+        runs = min(bench.runs, RUNS_MAX)
+        for run in range(runs):
             for who in bench.rng(f"training {run}").sample((*OURS, *PEERS), len(samples)):
                 bench.say(f"training: {who.name}, round {run + 1}")
                 samples[who.name].append(once(who, steps, bench.seed + run))
     return {
         "conditions": {
+            "rounds": str(runs),
             "JPEGs": f"{count} of {size // count >> 10} KiB",
             "steps of the model for each batch of 32": steps,
             "transferring and decoding": f"{transfer_s:.3g} s",
