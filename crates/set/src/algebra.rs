@@ -46,9 +46,8 @@ pub(crate) fn difference(left: &Arc<Listing>, right: &Arc<Listing>) -> Entries {
     let errors = {
         let right = Arc::clone(&right);
         // What could not be listed might have been taken away.
-        entries(&right).filter(|entry| {
-            futures::future::ready(entry.as_ref().is_err_and(leaves_doubt))
-        })
+        entries(&right)
+            .filter(|entry| futures::future::ready(entry.as_ref().is_err_and(leaves_doubt)))
     };
     let is_left = move |entry: &Result<Entry, Error>| {
         entry.as_ref().map_or(true, |entry| !right.contains(&entry.name))
