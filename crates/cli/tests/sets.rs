@@ -921,6 +921,15 @@ fn a_program_that_lists_names_ends_with_a_run_that_halts() {
 }
 
 #[test]
+fn a_program_that_lists_names_ends_with_a_search_that_has_found_enough() {
+    let ground = ground();
+    ground.create("list.sh", STUBBORN);
+    let output = ground.run(&["grep", "-qj2", "in", "--allow-programs", "./%sh list.sh%"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    until("it has ended", || is_gone(&ground.path().join("number")));
+}
+
+#[test]
 fn a_program_that_lists_names_ends_with_commands_that_are_interrupted() {
     let ground = ground();
     ground.create("list.sh", STUBBORN);

@@ -51,6 +51,22 @@ pub struct MemberError {
     pub cause: Arc<Error>,
 }
 
+impl MemberError {
+    /// What was met while the member of that name was read through [`Read`].
+    pub fn of(name: &Name, error: io::Error) -> Self {
+        let inner = error.get_ref();
+        if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<Self>()) {
+            return known.clone();
+        }
+        let name = name.clone();
+        if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<Arc<Error>>()) {
+            return Self { name, cause: Arc::clone(known) };
+        }
+        let path = name.path().map_or_else(|| name.to_string().into(), std::path::Path::to_owned);
+        Self { name, cause: Arc::new(Error::io(path, error)) }
+    }
+}
+
 impl fmt::Display for MemberError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name.redacted(), self.cause.reason())
@@ -227,16 +243,7 @@ impl Member {
     }
 
     fn failed(&self, error: io::Error) -> MemberError {
-        let name = self.entry.name.clone();
-        let inner = error.get_ref();
-        if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<MemberError>()) {
-            return known.clone();
-        }
-        if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<Arc<Error>>()) {
-            return MemberError { name, cause: Arc::clone(known) };
-        }
-        let path = name.path().map_or_else(|| name.to_string().into(), std::path::Path::to_owned);
-        MemberError { name, cause: Arc::new(Error::io(path, error)) }
+        MemberError::of(&self.entry.name, error)
     }
 
     /// What makes its content comparable with others': read whole, and kept for its reader.

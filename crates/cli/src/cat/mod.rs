@@ -158,14 +158,13 @@ fn write_decompressed(
     tally: &Tally,
 ) -> Result<(), Trouble> {
     let name = member.name().clone();
-    let failed = |error: io::Error| Trouble::Member(sets::member_error(&name, error));
+    let failed = |error: io::Error| Trouble::Member(MemberError::of(&name, error));
     let Some(mut text) = decompressor.read(&name, member).map_err(failed)? else { return Ok(()) };
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut written = 0;
     loop {
         let read = text.read(&mut buffer);
-        let read =
-            read.map_err(|error| Trouble::after(written, sets::member_error(&name, error)))?;
+        let read = read.map_err(|error| Trouble::after(written, MemberError::of(&name, error)))?;
         if read == 0 {
             return Ok(());
         }

@@ -10,19 +10,16 @@ mod words;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
-use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use clap::ValueHint;
-use futures::StreamExt as _;
 use nearfirst::{Member, MemberError, Order, Set};
 use rustix::io::Errno;
-use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
+use crate::sets::course::Course;
 use crate::sets::flags::{JobFlags, SetFlags};
 use crate::sets::local::Folder;
 use crate::sets::order::{OrderRecord, ReadOrderFlags};
@@ -119,8 +116,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         printer: Printer::new(is_ordered),
         tally: &tally,
         next: Mutex::new((0, record)),
-        runtime: sets.engine().handle().clone(),
-        goes_on: Semaphore::new(0),
+        course: Course::of(&sets),
         cannot_go_on: AtomicBool::new(false),
         workers: AtomicUsize::new(1),
         workers_max: args.jobs.jobs(),
@@ -145,10 +141,7 @@ struct Each<'a> {
     /// The number of the next member, and where the order is written down: held while it is waited for, so
     /// that numbers are in order.
     next: Mutex<(u64, OrderRecord)>,
-    /// In which members are waited for.
-    runtime: Handle,
-    /// Closed once nothing more is begun, which ends the wait for a member, too.
-    goes_on: Semaphore,
+    course: Course,
     /// The command itself cannot be run, or there is no place for copies.
     cannot_go_on: AtomicBool,
     /// Threads that have begun to work, and as many as may.
@@ -158,7 +151,7 @@ struct Each<'a> {
 
 impl Each<'_> {
     fn work<'scope>(&'scope self, set: &'scope Set, scope: &'scope Scope<'scope, '_>) {
-        while !self.goes_on.is_closed() {
+        while !self.course.is_stopped() {
             let Some((number, member)) = self.take(set) else { return };
             self.begin_another(set, scope);
             let output = match member {
@@ -187,14 +180,7 @@ impl Each<'_> {
 
     fn take(&self, set: &Set) -> Option<(u64, Result<Member, MemberError>)> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let member = self.runtime.block_on(async {
-            let mut members = pin!(set.stream());
-            tokio::select! {
-                biased;
-                _ = self.goes_on.acquire() => None,
-                member = members.next() => member,
-            }
-        })?;
+        let member = self.course.next(set)?;
         let (number, record) = &mut *next;
         if let Ok(member) = &member
             && let Err(error) = record.note(member.name())
@@ -275,7 +261,7 @@ impl Each<'_> {
     }
 
     fn stop(&self) {
-        self.goes_on.close();
+        self.course.stop();
     }
 
     /// It would fail for every member alike: said once.

@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions, Spec};
@@ -21,6 +20,7 @@ use super::tree::Run;
 use super::trouble::{Trouble, is_elsewhere};
 use super::walk::printed_path;
 use crate::divide::together;
+use crate::sets::course::Course;
 use crate::sets::decompress::Decompressor;
 use crate::sets::local::Folder;
 use crate::sets::{self, Sets, Tally, progress};
@@ -52,7 +52,7 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
         moved: Condvar::new(),
         room: &Room::new(settings.budget_bytes, spill_folder.clone()),
         copies: copies.as_ref(),
-        stops: AtomicBool::new(false),
+        course: Course::of(&sets),
     };
     together(settings.file_threads, || search.work());
     drop(shown);
@@ -143,7 +143,7 @@ struct Search<'a> {
     room: &'a Room,
     /// Files for the preprocessor.
     copies: Option<&'a Folder>,
-    stops: AtomicBool,
+    course: Course,
 }
 
 /// Whose turn it is to print.
@@ -191,10 +191,7 @@ impl<'a> Search<'a> {
 
     fn take(&self) -> Option<(u64, Result<Member, MemberError>)> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.stops.load(Ordering::Relaxed) {
-            return None;
-        }
-        let member = self.set.next()?;
+        let member = self.course.next(self.set)?;
         *next += 1;
         Some((*next - 1, member))
     }
@@ -218,7 +215,7 @@ impl<'a> Search<'a> {
         let searched = searched.and_then(|outcome| output.write(worker.output()).map(|()| outcome));
         match searched {
             Ok(mut outcome) => {
-                let failed = outcome.failed.take().map(|error| sets::member_error(&name, error));
+                let failed = outcome.failed.take().map(|error| MemberError::of(&name, error));
                 let found = (!printed).then_some(held);
                 Ok(Some((outcome, Done { found, failed })))
             }
@@ -226,7 +223,7 @@ impl<'a> Search<'a> {
                 self.give_up(error);
                 Ok(None)
             }
-            Err(error) => Err(sets::member_error(&name, error)),
+            Err(error) => Err(MemberError::of(&name, error)),
         }
     }
 
@@ -333,7 +330,7 @@ impl<'a> Search<'a> {
     }
 
     fn stop(&self) {
-        self.stops.store(true, Ordering::Relaxed);
+        self.course.stop();
     }
 }
 

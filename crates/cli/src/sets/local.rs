@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use nearfirst::{Error, Member, MemberError};
 
 use super::interrupt::{self, Prepared};
-use super::{Tally, member_error, shown};
+use super::{Tally, shown};
 
 /// What a member without a file name of its own is called.
 const NAMELESS: &[u8] = b"object";
@@ -94,7 +94,7 @@ impl Folder {
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };
         match file.fill(member, tally) {
             Ok(()) => Ok(file),
-            Err(error) => Err(member_error(&name, error)),
+            Err(error) => Err(MemberError::of(&name, error)),
         }
     }
 }

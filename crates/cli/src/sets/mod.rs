@@ -4,6 +4,7 @@
 //! an operand needs it: local paths and patterns have their own, shorter ways.
 
 mod connections;
+pub(crate) mod course;
 pub(crate) mod decompress;
 pub(crate) mod flags;
 pub(crate) mod interrupt;
@@ -315,20 +316,4 @@ pub(crate) fn say_of(name: &Name, reason: impl std::fmt::Display) {
 /// A name for people, on one line and without a password.
 pub(crate) fn shown(name: &Name) -> String {
     human::name(OsStr::from_bytes(name.redacted().as_bytes())).to_string()
-}
-
-/// An error met while reading a member through [`std::io::Read`], as the member's.
-pub(crate) fn member_error(name: &Name, error: std::io::Error) -> MemberError {
-    let inner = error.get_ref();
-    if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<MemberError>()) {
-        return known.clone();
-    }
-    if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<Arc<Error>>()) {
-        return MemberError { name: name.clone(), cause: Arc::clone(known) };
-    }
-    let cause = match name.path() {
-        Some(path) => Error::io(path, error),
-        None => Error::refused(name.clone(), messages::reason(&error)),
-    };
-    MemberError { name: name.clone(), cause: Arc::new(cause) }
 }

@@ -13,7 +13,7 @@ use super::count::{Counts, Encoding, Summary, Wanted};
 use super::pieces::Pieces;
 use crate::messages;
 use crate::reading::Reading;
-use crate::sets::{self, Tally};
+use crate::sets::Tally;
 
 /// Bytes read at a time: fits the second-level cache, where the counting finds them again.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
             }
             Err(error) => {
                 self.objects.failed();
-                Err(sets::member_error(&name, error))
+                Err(MemberError::of(&name, error))
             }
         }
     }
