@@ -930,6 +930,17 @@ fn a_program_that_lists_names_ends_with_a_search_that_has_found_enough() {
 }
 
 #[test]
+fn a_program_that_lists_names_ends_when_nobody_reads_them() {
+    let ground = ground();
+    ground.create("list.sh", STUBBORN);
+    let mut command = ground.command(&["ls", "--allow-programs", "./%sh list.sh%"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    child.wait().unwrap();
+    until("it has ended", || is_gone(&ground.path().join("number")));
+}
+
+#[test]
 fn a_program_that_lists_names_ends_with_commands_that_are_interrupted() {
     let ground = ground();
     ground.create("list.sh", STUBBORN);

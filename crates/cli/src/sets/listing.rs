@@ -1,11 +1,12 @@
 //! What is listed, in batches of what has become known meanwhile, and what listing left open.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 
 use futures::{StreamExt as _, stream};
 use nearfirst::{Engine, Entries, Entry, Error, Rank, Set, Sled, describe};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::Sets;
 use super::looks::Looks;
@@ -30,26 +31,38 @@ pub(crate) fn in_batches(
     set: &Set,
     mut take: impl FnMut(Vec<Item>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let (to, from) = mpsc::sync_channel(BATCH);
+    let (to, from) = mpsc::channel(BATCH);
     std::thread::scope(|scope| {
         // Listed here, looked at there: a batch is what has become known meanwhile.
-        let list = move || {
-            for item in set.digest() {
-                if to.send(item).is_err() {
-                    return;
-                }
-            }
-        };
+        let list = move || set.engine().handle().block_on(listed(set, to));
         if begun(scope, list).is_none() {
             // Where no thread can be had, each is a batch of its own.
             return set.digest().try_for_each(|item| take(vec![item]));
         }
-        let from: Receiver<Item> = from;
-        while let Ok(first) = from.recv() {
-            take(std::iter::once(first).chain(from.try_iter().take(BATCH - 1)).collect())?;
+        // Closed before the other is waited for.
+        let mut from: Receiver<Item> = from;
+        while let Some(first) = from.blocking_recv() {
+            let further = std::iter::from_fn(|| from.try_recv().ok());
+            take(std::iter::once(first).chain(further.take(BATCH - 1)).collect())?;
         }
         Ok(())
     })
+}
+
+/// Sends what a set lists, until nobody takes it any more.
+async fn listed(set: &Set, to: Sender<Item>) {
+    let mut entries = pin!(set.entries());
+    loop {
+        let item = tokio::select! {
+            biased;
+            () = to.closed() => return,
+            item = entries.next() => item,
+        };
+        let Some(item) = item else { return };
+        if to.send(item).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// The same entries with what listing left open, where `is_open` says so.
