@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use sqlx::sqlite::SqliteConnectOptions;
 
-use crate::{Error, Local, Name};
+use crate::{Error, Kind, Local, Name};
 
 /// Where the header says by which means it is written and read (the file format, section 1.3).
 const VERSIONS: std::ops::Range<usize> = 18..20;
@@ -50,7 +50,10 @@ impl Found {
     /// # Errors
     /// Those of the file.
     pub(super) fn look(local: &Local, path: PathBuf) -> Result<Self, Error> {
-        local.stat(&path)?;
+        // Of a FIFO opening would never return.
+        if local.stat(&path)?.kind != Kind::File {
+            return Err(Error::refused(path.as_path(), "not a regular file, so no database"));
+        }
         let file = path.clone();
         let wal = local.bounded(&path, move || wal(&file).unwrap_or(Wal::None))?;
         Ok(Self { path, wal })

@@ -280,6 +280,12 @@ async fn what_is_no_database_answers_no_query() {
     let told = names(url, "select 1").await;
     assert!(told[0].contains("missing.db: No such file"), "{told:?}");
     assert!(!Path::new(&folder.path().join("missing.db")).exists());
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+    for none in [fifo.as_path(), folder.path()] {
+        let told = names(format!("sqlite:{}", none.display()), "select 1").await;
+        assert!(told[0].contains("not a regular file"), "{told:?}");
+    }
     let told = stores(ANSWER_MAX).of(&Name::from("postgres://u:secret@h/db")).unwrap_err();
     let Error::Unsupported { reason, .. } = told else { panic!("{told}") };
     assert!(reason.ends_with("after its URL: postgres://u@h/db\\select name from t\\"), "{reason}");
