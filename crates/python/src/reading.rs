@@ -106,10 +106,9 @@ impl Reading {
             }
         };
         match last {
-            Some(Ok(piece)) if piece.is_empty() => {
-                if !matches!(self.source, Source::Kept { .. }) {
-                    self.source = Source::Ended;
-                }
+            // What is kept can be opened again.
+            Some(Ok(piece)) if piece.is_empty() && !matches!(self.source, Source::Kept { .. }) => {
+                self.source = Source::Ended;
             }
             Some(Ok(piece)) => self.pieces.push(piece),
             Some(Err(error)) => self.source = Source::Failed(error),
