@@ -259,6 +259,9 @@ fn locked(path: &Path, mode: u32) -> io::Result<File> {
     options.mode(mode | 0o600);
     for _ in 0..OPENS_MAX {
         let file = options.open(path).map_err(|error| in_the_way(path, error))?;
+        if !file.metadata()?.is_file() {
+            return Err(in_the_way(path, io::ErrorKind::InvalidInput.into()));
+        }
         // Where locks are not known, two runs at once are the user's to avoid.
         let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
         if locked == Err(Errno::WOULDBLOCK) {
@@ -436,6 +439,10 @@ mod tests {
         std::os::unix::fs::symlink("b", beside(&dest, PART)).expect("made");
         let error = Part::open(&dest, None, None, 0o666).expect_err("a link");
         assert!(error.to_string().contains(".a.nearfirst-part first, where"), "{error}");
+        let fifo = beside(&folder.path().join("b"), PART);
+        rustix::fs::mkfifoat(CWD, fifo, rustix::fs::Mode::RWXU).expect("made");
+        let error = Part::open(&folder.path().join("b"), None, None, 0o666).expect_err("a FIFO");
+        assert!(error.to_string().contains(".b.nearfirst-part first, where"), "{error}");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("written");
         let error = Part::open(&file.join("x/y"), None, None, 0o666).expect_err("no folder");
