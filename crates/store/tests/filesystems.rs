@@ -440,7 +440,7 @@ fn a_folder_that_stops_answering_is_given_up_and_the_rest_is_walked() {
     std::os::unix::fs::symlink(slow.path(), dir.path().join("a")).expect("linked");
     let pattern = dir.path().join("*/*");
     let mut walk = Walk::new(&Pattern::new(pattern.as_os_str().as_bytes()).expect("a pattern"));
-    let local = Local::new(Duration::from_millis(500));
+    let local = Local::new(Duration::from_secs(2));
     // More than a batch is sorted: the rest is read when these were taken.
     for _ in 0..4096 {
         walk.next(&local).expect("more").expect("a name");
@@ -461,6 +461,18 @@ fn a_folder_that_stops_answering_is_given_up_and_the_rest_is_walked() {
     let last = rest.last().and_then(|next| next.as_ref().ok());
     assert_eq!(last, Some(&dir.path().join("z/alive")));
     slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn a_slow_folder_of_a_mount_that_answers_is_waited_for() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    slow.create("large/name", "");
+    let local = Local::new(Duration::from_secs(1));
+    let mut folder = local.folder(&slow.path().join("large")).expect("opened");
+    slow.mount().set_rules(vec!["large: metadata=3s".parse().expect("a rule")]);
+    let (name, _) = folder.next(&local).expect("there is one").expect("it comes");
+    assert_eq!(name, "name");
 }
 
 #[test]

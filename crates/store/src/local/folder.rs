@@ -109,7 +109,7 @@ impl Folder {
             (dir, made)
         };
         let called = if self.may_stall {
-            local.reached(&self.path).and_then(|reached| reached.bounded(call))
+            local.reached(&self.path).and_then(|reached| reached.while_answered(call))
         } else {
             Ok(call())
         };
