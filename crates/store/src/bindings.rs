@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -128,8 +128,8 @@ fn read(path: &Path) -> Result<Bindings, Error> {
             return Ok(Bindings::default());
         }
         Err(error) => return Err(failed(error)),
-        Ok(metadata) if !metadata.is_file() => {
-            return Err(Error::refused(path, "not a regular file, so no configuration"));
+        Ok(metadata) if metadata.file_type().is_fifo() => {
+            return Err(Error::refused(path, "a pipe, so no configuration"));
         }
         Ok(metadata) if metadata.len() > BYTES_MAX => {
             return Err(Error::refused(path, "too large to be a configuration"));
@@ -201,6 +201,12 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, 0o600.into(), 0).expect("made");
         let read = read_in_time(&fifo, &Local::default());
         assert!(matches!(read, Err(Error::Refused { .. })), "{read:?}");
+    }
+
+    #[test]
+    fn a_configuration_that_is_the_null_device_binds_nothing() {
+        let read = read_in_time(Path::new("/dev/null"), &Local::default());
+        assert_eq!(read.expect("it is empty"), Bindings::default());
     }
 
     #[test]
