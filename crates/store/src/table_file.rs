@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use sled::{Device, DeviceTable, TableError};
+use sled::{Device, DeviceTable};
 
 use crate::{Clock, Error, Local, Name, io_reason, make_folder, open_folder, own_folder};
 
@@ -40,7 +40,7 @@ pub enum Warning {
         /// Where it is now; `None` if it could not be moved and is passed over.
         kept_as: Option<PathBuf>,
         /// What is wrong with it.
-        source: Box<TableError>,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A table that could not be read or written.
     Io {
@@ -203,21 +203,23 @@ fn read(folder: impl AsFd, name: impl AsRef<Path>, path: &Path) -> Result<Device
         Err(Errno::NOENT) => return Ok(DeviceTable::default()),
         opened => File::from(opened.map_err(|error| failed(error.into()))?),
     };
+    let broken = |source| {
+        let kept_as = set_aside(path).ok();
+        Warning::SetAside { path: path.to_owned(), kept_as, source }
+    };
     let metadata = file.metadata().map_err(failed)?;
     if metadata.len() > BYTES_MAX {
-        return Err(failed(io::Error::other("too large to be a device table")));
+        return Err(broken("too large to be a device table".into()));
     }
     if !metadata.is_file() {
-        return Err(failed(io::Error::other("not a regular file, so no device table")));
+        return Err(broken("not a regular file, so no device table".into()));
     }
     let mut bytes = Vec::new();
     file.take(BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
     // What is not text is not TOML: let the parser say so.
     let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
-    table.map(|table| without_secrets(table.known_by(Clock::real().unix_s()))).map_err(|source| {
-        let kept_as = set_aside(path).ok();
-        Warning::SetAside { path: path.to_owned(), kept_as, source: Box::new(source) }
-    })
+    let table = table.map_err(|error| broken(error.into()))?;
+    Ok(without_secrets(table.known_by(Clock::real().unix_s())))
 }
 
 /// Gives a broken table another name, which is returned.
@@ -417,15 +419,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_replaced() {
+    fn what_is_no_table_is_set_aside_and_a_new_one_begins() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        files.save(&DeviceTable::default(), &Local::default()).expect("saved");
+        let (files, local) = (files(folder.path()), Local::default());
+        files.save(&DeviceTable::default(), &local).expect("saved");
         let table = File::options().write(true).open(files.own()).expect("there");
         table.set_len(BYTES_MAX + 1).expect("made long");
-        let error = files.save(&DeviceTable::default(), &Local::default()).expect_err("kept");
-        assert!(error.to_string().contains("too large"), "{error}");
-        assert_eq!(fs::metadata(files.own()).expect("there").len(), BYTES_MAX + 1);
+        files.save(&DeviceTable::default(), &local).expect("a new one");
+        let aside = files.own().with_extension("toml.broken");
+        assert_eq!(fs::metadata(aside).expect("kept").len(), BYTES_MAX + 1);
+        fs::remove_file(files.own()).expect("it is there");
+        std::os::unix::fs::symlink("/dev/null", files.own()).expect("linked");
+        let warnings = files.load(&local).1;
+        assert!(warnings[0].to_string().contains("set aside"), "{warnings:?}");
+        assert!(files.load(&local).1.is_empty());
     }
 
     #[test]
