@@ -225,12 +225,14 @@ fn standard_input_whose_mount_does_not_say_what_it_is_is_given_up() {
     for flag in ["-c", "-lc"] {
         let silent = File::open(&path).expect("it answers");
         slow.mount().set_rules(vec!["silent: metadata=20s".parse().expect("a rule")]);
-        let cmd = nearfirst(&state, ["wc", flag, "--wait-max", "1", "-"]).arg(&alive);
+        slow.reset();
+        let cmd = nearfirst(&state, ["wc", flag, "--wait-max", "1", "-", "-"]).arg(&alive);
         let output = cmd.into_command().stdin(silent).output().expect("it runs");
         let (text, said) = (output.stdout, output.stderr);
         let (text, said) = (String::from_utf8_lossy(&text), String::from_utf8_lossy(&said));
         assert!(said.contains("-: no answer for 1 s"), "{said}");
         assert!(text.contains("alive"), "{text}");
+        assert_eq!(slow.stats().total.metadata, 1, "it is waited for once");
         slow.mount().set_rules(Vec::new());
     }
 }

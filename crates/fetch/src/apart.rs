@@ -1,6 +1,6 @@
 //! Calls on a file whose mount may not answer, made by a thread that can be left behind.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -184,11 +184,19 @@ pub fn bounded(file: File, costs: &Costs) -> io::Result<impl io::Read + use<>> {
 /// is slow, such as who writes to a pipe, is waited for.
 ///
 /// # Errors
-/// Where no thread can be had for that.
+/// The system's, if the descriptor cannot be asked about; where no thread can be had for that.
 pub fn patient(file: File, costs: &Costs) -> io::Result<Box<dyn io::Read + Send>> {
     let status = costs.local().status(&file)?;
     let may_stall = status.kind == Kind::File && status.backing.may_stall();
     Ok(if may_stall { Box::new(bounded(file, costs)?) } else { Box::new(file) })
+}
+
+/// Asks about an open file whose mount may not answer, in bounded time: `TimedOut` then.
+///
+/// # Errors
+/// The system's; where no thread can be had for that.
+pub fn metadata(file: File, costs: &Costs) -> io::Result<Metadata> {
+    Apart::of("metadata", file, costs)?.call(File::metadata)
 }
 
 struct Bounded(Apart);

@@ -38,7 +38,7 @@ pub mod scheduler;
 mod sync;
 mod view;
 
-pub use apart::{bounded, patient};
+pub use apart::{bounded, metadata, patient};
 pub use error::Error;
 pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, saved, scan};
 pub use view::{view, view_by_parts};

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::sync::OnceLock;
 
 use nearfirst::{Costs, Kind, Status, fetch};
 
@@ -61,7 +62,7 @@ impl Input {
     /// The reason, without the name.
     pub(super) fn open(&self, costs: &Costs) -> Result<(File, Option<Status>), String> {
         match self {
-            Input::Stdin(_) => known_stdin(costs).map_err(|error| messages::reason(&error)),
+            Input::Stdin(_) => known_stdin(costs),
             Input::File(name) => {
                 let file = costs.open(name.as_ref()).map_err(|error| error.reason())?;
                 let status = costs.local().status(&file).ok();
@@ -91,25 +92,25 @@ pub(super) fn stdin() -> io::Result<File> {
 /// Standard input, and what it is if that is known.
 ///
 /// # Errors
-/// The system's; `TimedOut` where its mount does not answer.
-fn known_stdin(costs: &Costs) -> io::Result<(File, Option<Status>)> {
-    let mut file = stdin()?;
-    let local = costs.local();
-    let status = |file: &File| local.status(file).ok();
-    let known = status(&file);
+/// Why there is none; also that its mount does not answer, which is waited for once.
+fn known_stdin(costs: &Costs) -> Result<(File, Option<Status>), String> {
+    static SILENCE: OnceLock<String> = OnceLock::new();
+    let open = || stdin().map_err(|error| messages::reason(&error));
+    let status = || costs.local().status(&io::stdin()).ok();
+    let known = status();
     if !known.as_ref().is_some_and(|known| known.kind == Kind::File && known.backing.may_stall()) {
-        return Ok((file, known));
+        return Ok((open()?, known));
+    }
+    if let Some(silence) = SILENCE.get() {
+        return Err(silence.clone());
     }
     // It may have been opened long ago: what the kernel has last heard of it may be old.
-    let ask = move || (file.metadata().is_ok(), file);
-    let asked = store::begun(ask)?.recv_timeout(local.wait_max());
-    (_, file) = asked.map_err(|_| {
-        let limit = local.wait_max().as_secs_f32();
-        let reason = format!("no answer for {limit} s; its mount may be unreachable");
-        io::Error::new(io::ErrorKind::TimedOut, reason)
-    })?;
-    let known = status(&file);
-    Ok((file, known))
+    if let Err(error) = fetch::metadata(open()?, costs)
+        && error.kind() == io::ErrorKind::TimedOut
+    {
+        return Err(SILENCE.get_or_init(|| messages::reason(&error)).clone());
+    }
+    Ok((open()?, status()))
 }
 
 /// All inputs at once, or one after the other from a list too long or too slow to wait for.
