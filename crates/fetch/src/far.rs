@@ -259,7 +259,7 @@ impl<'a> FarReader<'a> {
 }
 
 impl Drop for FarReader<'_> {
-    /// Leaves the file as it was: advice is kept with it, and would be heeded by whoever reads it next.
+    /// Takes back the advice: it is kept with the file, and would be heeded by whoever reads it next.
     fn drop(&mut self) {
         if !self.reads_ahead {
             let _ = rustix::fs::fadvise(self.file, 0, None, Advice::Normal);
