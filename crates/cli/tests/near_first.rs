@@ -336,6 +336,34 @@ fn a_list_of_names_that_does_not_answer_is_given_up() {
 }
 
 #[test]
+fn an_order_and_patterns_that_do_not_answer_are_given_up() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let list = slow.create("list", "alive\0");
+    let state = Dir::new();
+    for (args, code) in [
+        (["order", "-0", "-"], 1),
+        (["grep", "-f-", "/dev/null"], 2),
+        (["grep", "-flist", "/dev/null"], 2),
+        (["cat", "--replay-order=list", "/dev/null"], 2),
+    ] {
+        let stdin = File::open(&list).expect("it answers");
+        evict(&list);
+        slow.mount().set_rules(vec!["list: stall=1:forever".parse().expect("a rule")]);
+        let cmd = nearfirst(&state, args).arg("--wait-max=0.2").dir(slow.path());
+        let output = cmd.into_command().stdin(stdin).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains("no answer for 0.2 s"), "{args:?}: {said}");
+        slow.mount().set_rules(Vec::new());
+    }
+    slow.mount().set_rules(vec![Rule::all(Profile { hang: true, ..Profile::default() })]);
+    let cat = nearfirst(&state, ["cat", "--wait-max=0.2", "/dev/null", "--record-order"]);
+    cat.arg(&list).run().ends_with(2).complains("has not answered for 0.2 s");
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn a_file_that_cannot_be_closed_is_not_waited_for() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(Options::default());

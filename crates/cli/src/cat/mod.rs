@@ -62,8 +62,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Err(error) => return outcome::cannot_begin(&error),
     };
     let specs = sets.specs(&args.specs);
-    let (options, mut record) = match args.order.begin(true, sets.engine().costs().local(), &specs)
-    {
+    let (options, mut record) = match args.order.begin(true, sets.engine().costs(), &specs) {
         Ok(begun) => begun,
         Err(error) => return outcome::cannot_begin(&error),
     };

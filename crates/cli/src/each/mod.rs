@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Err(error) => return outcome::cannot_begin(&error.into()),
     };
     let specs = sets.specs(&args.specs);
-    let (options, record) = match args.order.begin(false, sets.engine().costs().local(), &specs) {
+    let (options, record) = match args.order.begin(false, sets.engine().costs(), &specs) {
         Ok(begun) => begun,
         Err(error) => return outcome::cannot_begin(&error),
     };

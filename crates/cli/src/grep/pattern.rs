@@ -1,11 +1,16 @@
 //! The patterns of a run, and the engine that matches them.
 
 use std::collections::HashSet;
+use std::fmt::Display;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use grep::matcher::Matcher as _;
 use grep::searcher::Searcher;
+use nearfirst::{Costs, fetch};
 
 use super::asked::{Asked, Boundary, Case, Engine, PatternSource};
 
@@ -43,7 +48,14 @@ fn never_matches_nul(matcher: &grep::regex::RegexMatcher) -> bool {
 ///
 /// # Errors
 /// A pattern file that cannot be read or is not UTF-8.
-pub(super) fn gather(sources: &[PatternSource]) -> anyhow::Result<Vec<String>> {
+pub(super) fn gather<'a>(
+    sources: &[PatternSource],
+    costs: impl Fn() -> &'a Costs,
+) -> anyhow::Result<Vec<String>> {
+    let read = |name: &dyn Display, file: File| {
+        let lines = fetch::patient(file, costs()).and_then(grep::cli::patterns_from_reader);
+        lines.map_err(|error| anyhow!("{name}:{error}"))
+    };
     let mut seen = HashSet::new();
     let mut patterns = Vec::new();
     let mut add = |pattern: String| {
@@ -59,10 +71,12 @@ pub(super) fn gather(sources: &[PatternSource]) -> anyhow::Result<Vec<String>> {
                 if std::mem::replace(&mut stdin_read, true) {
                     bail!("patterns can be read from standard input only once");
                 }
-                grep::cli::patterns_from_stdin()?.into_iter().for_each(&mut add);
+                let own = io::stdin().as_fd().try_clone_to_owned()?;
+                read(&"<stdin>", own.into())?.into_iter().for_each(&mut add);
             }
             PatternSource::File(path) => {
-                grep::cli::patterns_from_path(path)?.into_iter().for_each(&mut add);
+                let file = costs().open(path)?;
+                read(&path.display(), file)?.into_iter().for_each(&mut add);
             }
         }
     }

@@ -163,7 +163,9 @@ impl Settings {
             _ => {}
         }
         let search = asked.mode.is_search();
-        let patterns = take_patterns(&mut asked)?;
+        let costs = OnceLock::new();
+        let begun = || &**costs.get_or_init(|| Arc::new(read.asking.costs()));
+        let patterns = take_patterns(&mut asked, begun)?;
         let stdin_taken = asked
             .patterns
             .iter()
@@ -173,11 +175,7 @@ impl Settings {
             bail!("standard input cannot be both patterns and text");
         }
         fetching.check_spill(&read.asking.local())?;
-        let costs = OnceLock::new();
-        let named = (!operands.is_empty()).then(|| {
-            let costs = costs.get_or_init(|| Arc::new(read.asking.costs()));
-            named_paths(operands, costs, trouble)
-        });
+        let named = (!operands.is_empty()).then(|| named_paths(operands, begun(), trouble));
         let paths = Paths::new(named, search, stdin_taken);
         let is_alone = paths.is_one_file || paths.all.is_empty();
         let reach = if is_alone { Reach::default() } else { Reach::new(read.asking.local()) };
@@ -308,12 +306,15 @@ fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Nam
 }
 
 /// Takes the pattern from the operands, unless a flag gave it.
-fn take_patterns(asked: &mut Asked) -> anyhow::Result<Vec<String>> {
+fn take_patterns<'a>(
+    asked: &mut Asked,
+    costs: impl Fn() -> &'a Costs,
+) -> anyhow::Result<Vec<String>> {
     if !asked.mode.is_search() {
         return Ok(Vec::new());
     }
     if !asked.patterns.is_empty() {
-        return pattern::gather(&asked.patterns);
+        return pattern::gather(&asked.patterns, costs);
     }
     if asked.operands.is_empty() {
         bail!("no pattern was given: nearfirst grep PATTERN [PATH]...");

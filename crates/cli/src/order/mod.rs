@@ -3,14 +3,17 @@
 mod queue;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Costs, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time};
+use nearfirst::{
+    Costs, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time, fetch,
+};
 use set::Names;
 
 use crate::asking::AskFlags;
@@ -154,7 +157,15 @@ impl<W: Write> Run<'_, W> {
     }
 
     fn ask_about_stdin(&mut self) -> io::Result<()> {
-        let mut stdin = io::stdin().lock();
+        let own = io::stdin().as_fd().try_clone_to_owned();
+        let stdin = own.and_then(|own| fetch::patient(own.into(), self.costs));
+        let mut stdin = match stdin {
+            Ok(stdin) => stdin,
+            Err(error) => {
+                messages::error(format_args!("stdin: {}", messages::reason(&error)));
+                return Ok(());
+            }
+        };
         let mut names = Names::ended_by(self.out.end);
         let mut chunk = vec![0; BATCH_BYTES];
         loop {

@@ -1,7 +1,7 @@
 //! In what order members come: as flags ask for it, and where it is written down.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum, ValueHint};
-use nearfirst::{Entry, ListSource, Local, Name, Order, Rank, SetOptions, Spec};
+use nearfirst::{Costs, Entry, ListSource, Name, Order, Rank, SetOptions, Spec, fetch};
 use set::Names;
 
 use crate::{human, messages};
@@ -83,25 +83,30 @@ impl ReadOrderFlags {
     pub(crate) fn begin(
         &self,
         ordered_by_default: bool,
-        local: &Local,
+        costs: &Costs,
         specs: &[Spec],
     ) -> anyhow::Result<(SetOptions, OrderRecord)> {
         let mut options = self.flags.set_options(ordered_by_default);
         if let Some(path) = &self.replay_order {
-            let names = recorded(path).map_err(|why| refused("--replay-order", path, &why))?;
+            let names =
+                recorded(path, costs).map_err(|why| refused("--replay-order", path, &why))?;
             options.order = Order::Replay(names);
         } else if let Some(order) = self.order {
             options.order = order.order();
         }
         let Some(path) = &self.record_order else { return Ok((options, OrderRecord(None))) };
-        let record = Record::open(path, local, specs).map_err(|why| not_recorded(path, &why))?;
+        let record = Record::open(path, costs, specs).map_err(|why| not_recorded(path, &why))?;
         Ok((options, OrderRecord(Some(record))))
     }
 }
 
 /// The names of an order that was written down.
-fn recorded(path: &Path) -> Result<Vec<Name>, String> {
-    let bytes = fs::read(path).map_err(|error| messages::reason(&error))?;
+fn recorded(path: &Path, costs: &Costs) -> Result<Vec<Name>, String> {
+    let file = costs.open(path).map_err(|error| error.reason())?;
+    let mut bytes = Vec::new();
+    fetch::patient(file, costs)
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|error| messages::reason(&error))?;
     let mut names = Names::default();
     let mut order = names.of(&bytes)?;
     order.extend(names.last());
@@ -121,9 +126,14 @@ struct Record {
 }
 
 impl Record {
-    fn open(path: &Path, local: &Local, specs: &[Spec]) -> io::Result<Self> {
-        let file = File::options().write(true).create(true).truncate(false).open(path)?;
-        let metadata = file.metadata()?;
+    fn open(path: &Path, costs: &Costs, specs: &[Spec]) -> io::Result<Self> {
+        let (local, at) = (costs.local(), path.to_owned());
+        let open = move || {
+            let file = File::options().write(true).create(true).truncate(false).open(at)?;
+            Ok::<_, io::Error>((file.metadata()?, file))
+        };
+        let opened = local.while_answered(path, open);
+        let (metadata, file) = opened.map_err(|dead| io::Error::other(dead.reason())).flatten()?;
         let is_list =
             |list: &Metadata| (list.dev(), list.ino()) == (metadata.dev(), metadata.ino());
         let is_read = specs.iter().any(|spec| match spec {
@@ -133,7 +143,7 @@ impl Record {
                 // What is wrong with a list is told when it is read.
                 matches!(list, Ok(Ok(list)) if is_list(&list))
             }),
-            Spec::ListFile(ListSource::Stdin) => stdin().is_ok_and(|list| is_list(&list)),
+            Spec::ListFile(ListSource::Stdin) => stdin(costs).is_ok_and(|list| is_list(&list)),
             _ => false,
         });
         if metadata.is_file() && is_read {
@@ -163,8 +173,8 @@ impl OrderRecord {
 }
 
 /// What standard input is.
-fn stdin() -> io::Result<Metadata> {
-    File::from(io::stdin().as_fd().try_clone_to_owned()?).metadata()
+fn stdin(costs: &Costs) -> io::Result<Metadata> {
+    fetch::metadata(io::stdin().as_fd().try_clone_to_owned()?.into(), costs)
 }
 
 fn not_recorded(path: &Path, error: &io::Error) -> anyhow::Error {
