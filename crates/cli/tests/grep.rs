@@ -413,6 +413,8 @@ fn one_bad_file_does_not_end_a_run() {
     assert_eq!(said.code, Some(2));
     assert_eq!(said.stdout, b"poem:The fog comes\n");
     assert_eq!(stderr, "nearfirst grep: missing: No such file or directory\n");
+    let (_, stderr) = folder.grep(&["-f", "missing", "poem"]);
+    assert_eq!(stderr, "nearfirst grep: missing: No such file or directory\n");
     let (said, stderr) = folder.grep(&["--no-messages", "fog", "missing", "poem"]);
     assert_eq!((said.code, stderr.as_str()), (Some(2), ""));
     assert_eq!(folder.grep(&["-q", "fog", "missing", "poem"]).0.code, Some(0));

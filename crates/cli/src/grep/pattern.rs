@@ -75,7 +75,9 @@ pub(super) fn gather<'a>(
                 read(&"<stdin>", own.into())?.into_iter().for_each(&mut add);
             }
             PatternSource::File(path) => {
-                let file = costs().open(path)?;
+                let file = costs().open(path);
+                let file =
+                    file.map_err(|error| anyhow!("{}: {}", path.display(), error.reason()))?;
                 read(&path.display(), file)?.into_iter().for_each(&mut add);
             }
         }
