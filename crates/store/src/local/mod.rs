@@ -136,7 +136,8 @@ pub struct Located {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The kernel tells residency only to the owner and to those who may write the file (Linux 5.2).
+    /// The kernel tells residency only to the owner and to those who may write the file (Linux 5.2);
+    /// on a mount that may not answer, `mincore` is believed by the owner alone.
     NotOwner,
     /// Opening a file here may empty its cache, so it was not opened.
     OpeningMayEvict,
