@@ -381,6 +381,19 @@ fn what_has_no_version_is_read_anew_and_is_never_a_mixture() {
 }
 
 #[test]
+fn a_list_that_its_server_has_not_is_an_error_of_what_it_is_taken_away_from() {
+    let server = Misbehaving::new();
+    server.answer("/a", Answer::bytes(b"a"));
+    server.answer("/missing", Answer::status(404));
+    let engine = engine(small(), &[]);
+    let list = Spec::ListFile(ListSource::Object(Name::from(server.url("/missing"))));
+    let list = Set::open(&engine, [list], SetOptions::default());
+    let left = set(&engine, [server.url("/a")]).difference(&list);
+    let error = left.iter().find_map(Result::err).expect("nobody knows what is in it").to_string();
+    assert!(error.contains("/missing: No such file"), "{error}");
+}
+
+#[test]
 fn what_cannot_be_read_says_why_and_keeps_nobody_waiting() {
     let server = Misbehaving::new();
     server.answer("/good", Answer::bytes(b"good"));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt as _};
+use rustix::io::Errno;
 use store::{ByteStream, Error, Name, Stores, blocking};
 
 use crate::{ListSource, Names};
@@ -44,7 +45,7 @@ async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<Byte
         }
         ListSource::Object(name) => {
             let Some(path) = name.path() else {
-                return stores.contents(name).await;
+                return stores.contents(name).await.map_err(as_of_files);
             };
             let path = base.join(path);
             let costs = Arc::clone(&costs);
@@ -61,6 +62,14 @@ async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<Byte
         })
     });
     Ok(chunks.boxed())
+}
+
+/// That a list is missing is not that a name is: what is in it is unknown, as of a missing file.
+fn as_of_files(error: Error) -> Error {
+    match error {
+        Error::NotFound { name } => Error::io(name.to_string_lossy().into_owned(), Errno::NOENT),
+        error => error,
+    }
 }
 
 fn read(list: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
