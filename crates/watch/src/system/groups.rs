@@ -41,6 +41,8 @@ struct Known {
 struct Answer {
     /// In order; none until the database has told some.
     groups: Vec<u32>,
+    /// Those of them that the last answer lacked.
+    lacking: Vec<u32>,
     /// Whether somebody asks.
     is_asked: bool,
     /// When that began last.
@@ -116,12 +118,17 @@ impl Known {
         answer.asked_at = now;
     }
 
-    /// Who is in no database that answers keeps what it had: a server may be away for a while.
+    /// Who is in no database that answers keeps what it had, and a group that is lacking is kept until the
+    /// next answer lacks it, too: a server may be away for a while, and local files answer without it.
     fn answered(&mut self, user: User, groups: Option<(u32, Vec<u32>)>) {
         let answer = self.users.entry(user).or_default();
         answer.is_asked = false;
         let Some((group, mut groups)) = groups else { return };
         groups.push(group);
+        let has_lost = |group: &&u32| !groups.contains(*group);
+        let lacking: Vec<u32> = answer.groups.iter().filter(has_lost).copied().collect();
+        groups.extend(lacking.iter().filter(|group| !answer.lacking.contains(*group)));
+        answer.lacking = lacking;
         groups.sort_unstable();
         groups.dedup();
         let former = mem::replace(&mut answer.groups, groups);
@@ -173,7 +180,12 @@ mod tests {
         assert!(!lock(&groups.known).users[&user].is_asked, "it was just asked");
         clock.advance(KEPT_FOR);
         until("the database has answered", || groups.has(user, &own));
-        assert!(!groups.has(user, &[4242]));
+        assert!(groups.has(user, &[4242]), "one answer without it may be that of a part");
+        clock.advance(KEPT_FOR);
+        until("it is the second", || {
+            groups.meet(user);
+            !groups.has(user, &[4242])
+        });
         assert_eq!(groups.regrouped(), HashSet::from([user]));
         assert!(groups.regrouped().is_empty(), "it was told");
     }
@@ -191,5 +203,11 @@ mod tests {
         assert!(!known.is_due(user, KEPT_FOR) && known.is_due(user, 2 * KEPT_FOR));
         known.answered(user, Some((1, vec![2, 3])));
         assert!(known.regrouped.is_empty(), "they are the same");
+        known.answered(user, Some((1, Vec::new())));
+        known.answered(user, Some((1, vec![2, 3])));
+        known.answered(user, Some((1, vec![2])));
+        assert!(known.regrouped.is_empty(), "none is lacking twice in a row");
+        known.answered(user, Some((1, vec![4])));
+        assert_eq!(known.users[&user].groups, [1, 2, 4]);
     }
 }
