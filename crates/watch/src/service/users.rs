@@ -71,6 +71,8 @@ struct Attendant {
     waiting: Vec<u8>,
     /// Whether messages were dropped since, and it was not told.
     has_lost: bool,
+    /// Whether its user has other groups than it: it ends once nothing waits.
+    is_outgrown: bool,
     active: Duration,
 }
 
@@ -219,8 +221,14 @@ impl Users {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         // Less will do if the system does not give as much.
         rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES).ok();
-        let mut attendant =
-            Attendant { child, pipe, waiting: Vec::new(), has_lost: false, active: now };
+        let mut attendant = Attendant {
+            child,
+            pipe,
+            waiting: Vec::new(),
+            has_lost: false,
+            is_outgrown: false,
+            active: now,
+        };
         // What its programs did before is not known to it, but that they are there.
         for (process, _) in self.owners.iter().filter(|(_, owner)| **owner == user) {
             let event = Event::Found { process: *process, user };
@@ -230,12 +238,13 @@ impl Users {
         Ok(())
     }
 
-    /// Ends the attendants of users whose groups are others than theirs; they are started anew when they
-    /// are needed.
+    /// Ends the attendants of users whose groups are others than theirs, once all that they were told is
+    /// written; they are started anew when they are needed.
     pub(crate) fn regroup(&mut self, users: impl IntoIterator<Item = User>) {
         for user in users {
-            if let Some(attendant) = self.attendants.get_mut(&user) {
-                attendant.flush().ok();
+            let Some(attendant) = self.attendants.get_mut(&user) else { continue };
+            attendant.is_outgrown = true;
+            if attendant.flush().is_ok() && attendant.waiting.is_empty() {
                 self.end_one(user);
             }
         }
@@ -248,17 +257,18 @@ impl Users {
         }
     }
 
-    /// Writes what waits; lets the idle ones end, and those that ended by themselves go.
+    /// Writes what waits; lets the idle and the outgrown end, and those that ended by themselves go.
     pub(crate) fn flush(&mut self, now: Duration) {
-        let (mut idle, mut ended) = (Vec::new(), Vec::new());
+        let (mut done, mut ended) = (Vec::new(), Vec::new());
         for (user, attendant) in &mut self.attendants {
+            let is_idle = now.saturating_sub(attendant.active) >= IDLE_MAX;
             if attendant.flush().is_err() {
                 ended.push(*user);
-            } else if now.saturating_sub(attendant.active) >= IDLE_MAX {
-                idle.push(*user);
+            } else if is_idle || attendant.is_outgrown && attendant.waiting.is_empty() {
+                done.push(*user);
             }
         }
-        for user in idle {
+        for user in done {
             self.end_one(user);
         }
         for user in ended {
@@ -335,7 +345,10 @@ impl Attendant {
 
 #[cfg(test)]
 mod tests {
-    use testkit::{Dir, Facility, skip_unless};
+    use std::fs;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use testkit::{Dir, Facility, skip_unless, until};
 
     use super::*;
 
@@ -356,6 +369,18 @@ mod tests {
         users
     }
 
+    /// Events of user 0, whose attendant has a pipe, of which some have to wait.
+    fn more_than_the_pipe_holds(users: &Users) -> Vec<(Duration, Event)> {
+        let path = b"/some/folder/and/a/file/in/it"[..].into();
+        let file = tree::File { path, identity: None, size: Some(1) };
+        let event = Event::Opened { process: Process(0), file, access: tree::Access::Read };
+        let mut bytes = Vec::new();
+        put(&Message::Seen { age: Duration::ZERO, event: event.clone() }, &mut bytes);
+        let pipe = &users.attendants[&User(0)].pipe;
+        let pipe_bytes = rustix::pipe::fcntl_getpipe_size(pipe).expect("the machine allows it");
+        vec![(Duration::ZERO, event); (WAITING_MAX + pipe_bytes / 2) / bytes.len()]
+    }
+
     #[test]
     fn what_the_pipe_has_room_for_is_not_lost_however_much_comes_at_once() {
         skip_unless!(Facility::Root);
@@ -363,17 +388,8 @@ mod tests {
         // Reads nothing.
         let command = ["sh", "-c", "exec sleep 1000"].map(OsString::from).to_vec();
         let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
-        let (process, now) = (Process(1), Duration::ZERO);
-        let found = Event::Found { process, user: User(0) };
-        users.tell(vec![(now, found)], now).expect("started");
-        let path = b"/some/folder/and/a/file/in/it"[..].into();
-        let file = tree::File { path, identity: None, size: Some(1) };
-        let event = Event::Opened { process, file, access: tree::Access::Read };
-        let mut bytes = Vec::new();
-        put(&Message::Seen { age: now, event: event.clone() }, &mut bytes);
-        let pipe = &users.attendants[&User(0)].pipe;
-        let pipe_bytes = rustix::pipe::fcntl_getpipe_size(pipe).expect("the machine allows it");
-        let many = vec![(now, event); (WAITING_MAX + pipe_bytes / 2) / bytes.len()];
+        assert!(begins(&mut users, 0, 0));
+        let (many, now) = (more_than_the_pipe_holds(&users), Duration::ZERO);
         users.tell(many.clone(), now).expect("told");
         assert_eq!(users.lost(), 0);
         users.tell(many, now).expect("told");
@@ -391,6 +407,28 @@ mod tests {
         users.regroup([User(1000), User(1002)]);
         assert_eq!(users.attendants.keys().collect::<Vec<_>>(), [&User(1001)]);
         assert!(begins(&mut users, 1000, 0), "not as after one that failed");
+        users.end(&Clock::real());
+    }
+
+    #[test]
+    fn an_attendant_that_is_slow_has_all_that_it_was_told_before_another_has_its_place() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let (begin, now) = (dir.join("begin"), Duration::ZERO);
+        mknodat(CWD, &begin, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a fifo");
+        let slow = format!("cat '{}' && cat > /dev/null", begin.display());
+        let command = ["sh", "-c", &slow].map(OsString::from).to_vec();
+        let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
+        assert!(begins(&mut users, 0, 0));
+        users.tell(more_than_the_pipe_holds(&users), now).expect("told");
+        users.regroup([User(0)]);
+        assert!(users.has_waiting(), "it is there as long as something waits");
+        fs::write(&begin, "").expect("it is read");
+        until("it has all", || {
+            users.flush(now);
+            users.attendants.is_empty()
+        });
+        assert!(users.lost() == 0 && !users.is_paused(User(0), now), "another may begin at once");
         users.end(&Clock::real());
     }
 
