@@ -32,6 +32,8 @@ pub type SetPredicate =
 /// `set_spec` ends with a NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sets_open(set_spec: *const c_char) -> c_int {
+    // Its number may have been another set's.
+    TOLD.set(0);
     // SAFETY: as promised to this function.
     unsafe { nf_set_open(set_spec) }
 }
@@ -55,13 +57,11 @@ pub extern "C" fn sets_iterate(s: c_int) -> c_int {
 
 /// What the loop of figure 1 is told: it ends at 0 alone, and is not to take a bug for the end.
 fn in_the_loop(s: c_int, answer: c_int, errno: c_int) -> c_int {
-    // A thread that is ending has no place left to remember it.
-    let told = |set| TOLD.try_with(|told| told.replace(set)).unwrap_or(s);
     let is_no_set = matches!(errno, libc::EBADF | libc::EOPNOTSUPP);
-    if answer == NO_CALL && !is_no_set && told(s) != s {
+    if answer == NO_CALL && !is_no_set && TOLD.replace(s) != s {
         return -1;
     }
-    told(0);
+    TOLD.set(0);
     if answer == NO_CALL { 0 } else { answer }
 }
 
@@ -70,6 +70,7 @@ fn in_the_loop(s: c_int, answer: c_int, errno: c_int) -> c_int {
 /// Returns 0, or -1 with `errno` `EBADF`.
 #[unsafe(no_mangle)]
 pub extern "C" fn sets_close(s: c_int) -> c_int {
+    TOLD.set(0);
     nf_set_close(s)
 }
 
@@ -161,6 +162,7 @@ pub unsafe extern "C" fn sets_digest(
 /// Returns 0, or -1 with `errno` `EBADF`.
 #[unsafe(no_mangle)]
 pub extern "C" fn sets_rewind(s: c_int) -> c_int {
+    TOLD.set(0);
     nf_set_rewind(s)
 }
 
@@ -199,5 +201,17 @@ mod tests {
         assert_eq!((bug(), in_the_loop(S, 7, 0), bug(), bug()), (-1, 7, -1, 0));
         assert_eq!((bug(), in_the_loop(S + 1, NO_CALL, libc::EDEADLK)), (-1, -1));
         assert_eq!((in_the_loop(S, -1, libc::ENOENT), in_the_loop(S, 0, 0)), (-1, 0));
+    }
+
+    #[test]
+    fn who_tries_again_is_told_of_the_bug_again() {
+        const S: c_int = 5;
+        // SAFETY: no spec is refused.
+        let opened = || unsafe { sets_open(std::ptr::null()) };
+        for again in [&opened, &|| sets_rewind(S), &|| sets_close(S)] as [&dyn Fn() -> c_int; 3] {
+            assert_eq!(in_the_loop(S, NO_CALL, libc::ENOTRECOVERABLE), -1);
+            assert_eq!(again(), -1, "there is no such set");
+        }
+        assert_eq!(in_the_loop(S, NO_CALL, libc::ENOTRECOVERABLE), -1);
     }
 }
