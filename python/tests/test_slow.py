@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CONTENT = bytes(range(256)) * (128 << 10)
 # A read of them that comes after they are yielded, which is when the first of them is near.
 LATER = 64
+# One that comes after the first 8 MiB are read.
+MUCH_LATER = 160
 # Functions that wait, or call what does.
 WAITS = ("<lambda>", "calibrate", "pick")
 
@@ -129,6 +131,17 @@ def test_a_file_that_was_opened_is_read_whole(mount: Mount) -> None:
     assert member.read() == b""
     with member.open() as again:
         assert again.read() == CONTENT
+
+
+@pytest.mark.parametrize("mount", [MUCH_LATER], indirect=True)
+def test_a_file_that_was_opened_is_opened_again_after_ctrl_c(mount: Mount) -> None:
+    member = next(nearfirst.open(mount.folder / "late"))
+    member.open().close()
+    assert member.read(10) == CONTENT[:10]
+    mount.interrupted(lambda: member.read())  # noqa: PLW0108
+    with member.open() as again:
+        assert again.read() == CONTENT
+    assert member.read() == CONTENT[10:]
 
 
 USES: dict[str, Callable[[Path], object]] = {

@@ -105,20 +105,26 @@ impl Reading {
                 wait(py, engine, || Ok(()), arrived)?
             }
         };
-        match last {
-            // What is kept can be opened again.
-            Some(Ok(piece)) if piece.is_empty() && !matches!(self.source, Source::Kept { .. }) => {
-                self.source = Source::Ended;
-            }
-            Some(Ok(piece)) => self.pieces.push(piece),
-            Some(Err(error)) => self.source = Source::Failed(error),
-            None => {}
+        if let Some(next) = last {
+            self.came(next);
         }
         match &self.source {
             Source::Failed(error) if self.pieces.bytes() == before => {
                 Err(error::of_member(py, error))
             }
             _ => Ok(self.pieces.bytes() > before),
+        }
+    }
+
+    /// Keeps what came next, or that nothing will.
+    fn came(&mut self, next: Result<Bytes, MemberError>) {
+        match next {
+            // What is kept can be opened again.
+            Ok(piece) if piece.is_empty() && !matches!(self.source, Source::Kept { .. }) => {
+                self.source = Source::Ended;
+            }
+            Ok(piece) => self.pieces.push(piece),
+            Err(error) => self.source = Source::Failed(error),
         }
     }
 
@@ -260,6 +266,12 @@ impl Reading {
     /// # Errors
     /// Some was read already; what kept the rest away; no room for it.
     pub(crate) fn file(&mut self, py: Python<'_>) -> PyResult<File> {
+        // A signal may have left a thread that reads of what is kept.
+        if let Source::Away(reading) = &mut self.source {
+            let (source, next) = reading.ended(py)?;
+            self.source = source;
+            self.came(next);
+        }
         if !matches!(self.source, Source::Kept { .. }) {
             self.not_begun()?;
             let may_stall = matches!(&self.source, Source::Member(member, _) if member.may_stall());
