@@ -119,7 +119,7 @@ fn what_is_no_trace_is_said_and_the_others_are_played() {
     assert_eq!(output.text().lines().count(), 2, "{}", output.text());
     replay(&state).arg("/dev/zero").run().ends_with(1).complains("/dev/zero: line 1 is longer");
     let endless = nearfirst(&state, &["trees", "import", "/dev/zero"]).run();
-    endless.ends_with(1).complains("/dev/zero: line 1 is longer than 16.0 MiB");
+    endless.ends_with(1).complains("/dev/zero: line 1 is longer than 32.0 MiB");
     let imported = nearfirst(&state, &["trees", "import"]).arg(&none).run();
     imported.ends_with(1).complains("none: nothing in it is output of `strace").prints("");
 }

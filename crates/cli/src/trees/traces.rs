@@ -21,7 +21,7 @@ const GRAIN: Duration = Duration::from_millis(1);
 const FIRST_LINE_BYTES: u64 = 256;
 
 /// Of a line: all arguments that a program can be called with, each byte written as four.
-const LINE_BYTES_MAX: usize = 16 << 20;
+const LINE_BYTES_MAX: usize = 32 << 20;
 /// Of all lines, which are kept in memory, and their events with them: some millions of calls.
 const BYTES_MAX: usize = 1 << 30;
 
