@@ -1,9 +1,10 @@
 #!/bin/bash
 # install.sh install|uninstall DESTDIR PREFIX [BUILT]: the command, its man pages and completions,
-# the C library, and the systemd units that calibrate at boot; what was built lies in target/release.
+# the C library, and the systemd units that calibrate at boot. What was built lies in BUILT; without it,
+# in target/release, and is built if need be.
 set -euo pipefail
+action=$1 destdir=$2 prefix=$3 built=${4:+$(realpath -m "$4")}
 cd "$(dirname "$0")/.."
-action=$1 destdir=$2 prefix=$3 built=${4:-target/release}
 case $prefix in
 /*) ;;
 *)
@@ -25,10 +26,19 @@ strip_all() {
 }
 
 stage_all() {
-    local root=$stage$prefix generated=$stage/generated
-    if [ ! -x "$built/nearfirst" ] || [ ! -e "$built/libnearfirst_c.so" ]; then
-        cargo build --release --workspace
+    local root=$stage$prefix generated=$stage/generated file
+    if [ -z "$built" ]; then
+        built=target/release
+        if [ ! -x "$built/nearfirst" ] || [ ! -e "$built/libnearfirst_c.so" ]; then
+            cargo build --release --workspace
+        fi
     fi
+    for file in nearfirst libnearfirst_c.so libnearfirst_c.a; do
+        if [ ! -e "$built/$file" ]; then
+            echo "install: there is no $built/$file" >&2
+            exit 2
+        fi
+    done
     mkdir "$generated"
     "$built/nearfirst" generate "$generated"
     install -Dm755 "$built/nearfirst" "$root/bin/nearfirst"

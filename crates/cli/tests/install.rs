@@ -74,3 +74,12 @@ fn the_c_library_alone_leaves_folders_as_they_are_too() {
     assert_eq!(mode(&include), 0o2775);
     assert_eq!(mode(&root.join("lib/pkgconfig/nearfirst.pc")), 0o644, "for everybody");
 }
+
+#[test]
+fn what_was_not_built_is_said_and_not_built_elsewhere() {
+    let (built, root) = (Dir::new(), Dir::new());
+    let run = installer("install", root.path(), "/usr").arg(".").dir(built.path()).run();
+    let missing = format!("install: there is no {}/nearfirst", built.path().display());
+    run.ends_with(2).complains(&missing);
+    assert!(!root.join("usr").exists());
+}
