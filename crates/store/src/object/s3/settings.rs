@@ -66,13 +66,17 @@ impl Settings {
         let hosts = option("virtual_host_style").map(|text| is_true(&text));
         let unsigned = option("skip_signature")
             .or_else(|| variable(&["AWS_SKIP_SIGNATURE", "AWS_NO_SIGN_REQUEST"]));
-        let keys = option("access_key_id").zip(option("secret_access_key"));
+        let signed = !unsigned.is_some_and(|text| is_true(&text));
+        let keys = both(["access_key_id", "secret_access_key"], &mut option)?;
+        if signed && keys.is_none() && profile.is_none() {
+            both(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"], |name| variable(&[name]))?;
+        }
         base(bucket, &region, endpoint.as_deref(), hosts)?;
         Ok(Self {
             bucket: bucket.to_owned(),
             endpoint,
             hosts,
-            signed: !unsigned.is_some_and(|text| is_true(&text)),
+            signed,
             restore_days: match option("restore_days") {
                 None => RESTORE_DAYS,
                 Some(text) => {
@@ -105,6 +109,20 @@ impl Settings {
             given = given.with_session_token(token);
         }
         chain.push_front(given)
+    }
+}
+
+/// A key's number and its secret: neither is of use alone, and other keys are not what was meant.
+fn both(
+    names: [&str; 2],
+    mut value: impl FnMut(&str) -> Option<String>,
+) -> Result<Option<(String, String)>, String> {
+    let given = names.map(&mut value);
+    let [id, secret] = names;
+    match given {
+        [Some(_), None] => Err(format!("{id} is given without {secret}")),
+        [None, Some(_)] => Err(format!("{secret} is given without {id}")),
+        [given_id, given_secret] => Ok(given_id.zip(given_secret)),
     }
 }
 
@@ -166,11 +184,30 @@ mod tests {
     use super::*;
 
     fn settings(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Settings {
+        tried(options, variables).unwrap()
+    }
+
+    fn tried(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Settings, String> {
         let options = StorageOptions::new(options.iter().copied()).unwrap();
         let environment = |name: &str| {
             variables.iter().find(|(key, _)| *key == name).map(|&(_, value)| value.to_owned())
         };
-        Settings::of("b", &options, &environment).unwrap()
+        Settings::of("b", &options, &environment)
+    }
+
+    #[test]
+    fn half_a_key_is_no_key() {
+        let (id, secret) = (("access_key_id", "a"), ("s3_secret", "b"));
+        assert!(settings(&[id, secret], &[]).keys.is_some());
+        let error = |options: &[_], variables: &[_]| tried(options, variables).unwrap_err();
+        assert_eq!(error(&[id], &[]), "access_key_id is given without secret_access_key");
+        assert_eq!(error(&[secret], &[]), "secret_access_key is given without access_key_id");
+        let variables = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "")];
+        let reason = "AWS_ACCESS_KEY_ID is given without AWS_SECRET_ACCESS_KEY";
+        assert_eq!(error(&[], &variables), reason);
+        for options in [&[id, secret][..], &[("anon", "true")], &[("profile", "p")]] {
+            assert!(tried(options, &variables).is_ok(), "the variables are not asked for");
+        }
     }
 
     #[test]
