@@ -14,8 +14,9 @@ pub(crate) struct AskFlags {
     ///
     /// A dead server or a hung FUSE program is given up after this time: its files are reported
     /// and the run goes on. 10 s by default, longer than a sleeping disk needs to wake up. The folders
-    /// of nearfirst itself, and what it writes to, are waited for; so are copies, folders of patterns
-    /// and of `sleds`, and folders and small files that `grep` reads, as long as their mount answers.
+    /// of nearfirst itself, and what it writes to once that is open, are waited for; so are copies,
+    /// folders of patterns and of `sleds`, and folders and small files that `grep` reads, as long as
+    /// their mount answers.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Asking")]
     pub(crate) wait_max: Option<Duration>,
 }

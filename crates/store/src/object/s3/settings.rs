@@ -67,8 +67,11 @@ impl Settings {
         let unsigned = option("skip_signature")
             .or_else(|| variable(&["AWS_SKIP_SIGNATURE", "AWS_NO_SIGN_REQUEST"]));
         let signed = !unsigned.is_some_and(|text| is_true(&text));
-        let keys = both(["access_key_id", "secret_access_key"], &mut option)?;
-        if signed && keys.is_none() && profile.is_none() {
+        let keys =
+            if signed { both(["access_key_id", "secret_access_key"], &mut option)? } else { None };
+        // A secret alone is nobody's: keys may come from elsewhere.
+        let is_given = profile.is_none() && variable(&["AWS_ACCESS_KEY_ID"]).is_some();
+        if signed && keys.is_none() && is_given {
             both(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"], |name| variable(&[name]))?;
         }
         base(bucket, &region, endpoint.as_deref(), hosts)?;
@@ -208,6 +211,8 @@ mod tests {
         for options in [&[id, secret][..], &[("anon", "true")], &[("profile", "p")]] {
             assert!(tried(options, &variables).is_ok(), "the variables are not asked for");
         }
+        assert!(tried(&[("anon", "true"), ("key", "a file of SFTP")], &[]).is_ok());
+        assert!(tried(&[], &[("AWS_SECRET_ACCESS_KEY", "b")]).is_ok(), "it is passed over");
     }
 
     #[test]
