@@ -3,6 +3,10 @@
 # the C library, and the systemd units that calibrate at boot. What was built lies in BUILT; without it,
 # in target/release, and is built if need be.
 set -euo pipefail
+if [ $# -lt 3 ]; then
+    echo 'usage: install.sh install|uninstall DESTDIR PREFIX [BUILT]' >&2
+    exit 2
+fi
 action=$1 destdir=$2 prefix=$3 built=${4:+$(realpath -m "$4")}
 cd "$(dirname "$0")/.."
 case $prefix in
