@@ -717,7 +717,9 @@ fn an_offline_file_is_left_alone_and_the_rest_is_done() {
     let state = Dir::new();
     let device = nearfirst(&state, ["devices", "--json"]).run().text();
     let device = device_below(&device, slow.path());
-    state.create("devices.toml", format!("version = 1\n[device.{device:?}]\nhas_stubs = true\n"));
+    let known =
+        "has_stubs = true\nkeeps_cache = true\nlatency_s = [0.001]\nbandwidth_large = [1e9]\n";
+    state.create("devices.toml", format!("version = 1\n[device.{device:?}]\n{known}"));
     slow.reset();
     for (args, code) in [
         (&["wc", "-l"][..], 1),
@@ -738,6 +740,11 @@ fn an_offline_file_is_left_alone_and_the_rest_is_done() {
     assert_eq!((slow.stats().file("stub").opens, slow.stats().file("alive").opens > 0), (0, true));
     let told = nearfirst(&state, ["sleds"]).arg(&stub).run();
     assert!(told.text().contains("offline"), "{}", told.text());
+    assert!(told.text().contains(&format!("cold:{device}")), "{}", told.text());
+    // What the disk before the tape takes says nothing of the tape.
+    let quick = nearfirst(&state, ["find"]).arg(slow.path()).arg("-latency").arg("-1000").run();
+    assert_eq!(quick.text(), format!("{}\n", alive.display()), "{}", quick.stderr());
+    quick.ends_with(0).complains("it seems to be offline");
     // A hole that lies elsewhere is none, though a name there leads to it.
     let elsewhere = Dir::new();
     let link = slow.path().join("link");

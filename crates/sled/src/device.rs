@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Anything with one latency and one bandwidth, by its name: `memory`,
-/// `disk:vda`, `nfs:host:/export`, `fuse.sshfs:user@host:/dir`.
+/// `disk:vda`, `nfs:host:/export`, `fuse.sshfs:user@host:/dir`, `cold:nfs:host:/export`.
 ///
 /// Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +20,17 @@ impl Device {
     pub fn memory() -> Self {
         static MEMORY: std::sync::OnceLock<Device> = std::sync::OnceLock::new();
         MEMORY.get_or_init(|| Self::new("memory")).clone()
+    }
+
+    /// The tier that data of this device must be recalled from: a device of its own, whose costs are
+    /// unknown until somebody says them.
+    pub fn cold_tier(&self) -> Self {
+        Self::new(format!("cold:{}", self.0))
+    }
+
+    /// Whether this is the [`Device::cold_tier`] of another.
+    pub fn is_cold_tier(&self) -> bool {
+        self.0.starts_with("cold:")
     }
 
     /// The name.

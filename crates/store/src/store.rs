@@ -61,8 +61,12 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Where the parts of an object are now.
     fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
-        let place = if entry.tier.is_cold() { Place::Cold } else { Place::Far };
         let device = self.device(&entry.name);
+        let (device, place) = if entry.tier.is_cold() {
+            (device.cold_tier(), Place::Cold)
+        } else {
+            (device, Place::Far)
+        };
         let whole = entry.size.map(|length| Extent { offset: 0, length, device, place });
         futures::future::ready(Ok(whole.into_iter().collect())).boxed()
     }

@@ -14,7 +14,7 @@ use nearfirst_store::{
     probe_first,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sled::{Device, DeviceTable, Place};
+use sled::{Device, DeviceTable, Place, Plan};
 use testkit::{
     Dir, Facility, FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs, evict, hold, is_resident, lines,
     noise, resident_bytes, skip_unless, until,
@@ -557,10 +557,14 @@ fn a_stub_is_cold_and_not_opened() {
     let text = format!("version = 1\n[device.{device:?}]\nhas_stubs = true\n");
     let costs = costs(Duration::from_secs(10));
     costs.table().merge(DeviceTable::from_toml(&text).expect("a table"));
+    costs.fill(&Device::new(&*device), 0.001, 1e9);
 
     let located = costs.path_located(&path).expect("located");
     assert_eq!(located.reason, Some(Reason::Offline));
     assert_eq!(located.extents[0].place, Place::Cold);
+    assert_eq!(located.extents[0].device.name(), format!("cold:{device}"));
+    let time = sled::delivery_time(&costs.describe(located), Plan::Best);
+    assert_eq!((time.known(), time.cold_bytes), (None, MIB));
     assert!(matches!(costs.open(&path), Err(Error::Offline { size: MIB, .. })));
     assert!(costs.may_have_stubs(&path) && !costs.may_have_stubs(slow.source()));
     let places = [path.clone()];

@@ -1,5 +1,6 @@
 /* A file that is offline is cold by its descriptor, too, and is not read to find its records. */
 #include "check.h"
+#include <math.h>
 #include <sleds.h>
 #include <sys/wait.h>
 
@@ -24,8 +25,11 @@ int main(void) {
     }
     CHECK(waitpid(other, &status, 0) == other && status == 0);
 
+    /* What the disk before the tape takes says nothing of the tape. */
+    CHECK(nf_device_fill_fd(fd, 0.001, 1e9) == 0);
     CHECK(nf_sleds_get(fd, &sled, 1) == 1 && sled.place == NF_COLD && sled.length == 1 << 20);
     CHECK(nf_delivery_time(fd, NF_BEST, &time) == 0 && time.cold_bytes == 1 << 20);
+    CHECK(time.unknown_bytes == 1 << 20 && isnan(sleds_total_delivery_time(fd, SLEDS_BEST)));
     errno = 0;
     CHECK(nf_pick_init(fd, 0, '\n', NF_BEST) == -1 && errno == EREMOTEIO);
     errno = 0;

@@ -175,6 +175,7 @@ impl Costs {
     fn tell_unknown(&mut self, device: &Device, reason: Option<Reason>, path: &[u8]) {
         let why = reason.map_or_else(
             || match Name::from(device.name()).scheme() {
+                _ if device.is_cold_tier() => "it must be recalled first".to_owned(),
                 None => "it was never measured; `nearfirst calibrate` does".to_owned(),
                 Some(_) => "it was never measured; the first fetch does".to_owned(),
             },

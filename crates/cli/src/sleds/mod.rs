@@ -113,10 +113,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     outcome::exit_code(written)
 }
 
-/// Says of which devices the table knows nothing, and what teaches it.
+/// Says of which devices the table knows nothing, and what teaches it: of what must be recalled, nothing does.
 fn say_unmeasured(devices: &BTreeSet<Device>) {
     let is_remote = |device: &&Device| Name::from(device.name()).scheme().is_some();
-    let (remote, local): (Vec<_>, Vec<_>) = devices.iter().partition(is_remote);
+    let measurable = devices.iter().filter(|device| !device.is_cold_tier());
+    let (remote, local): (Vec<_>, Vec<_>) = measurable.partition(is_remote);
     let ways = [(local, "`nearfirst calibrate` does it"), (remote, "the first fetch does it")];
     for (devices, way) in ways {
         let names: Vec<_> =

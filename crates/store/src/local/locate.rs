@@ -18,8 +18,12 @@ const SAMPLE_BYTES: u64 = 2 << 20;
 
 /// All of a file at one place, and why that is all that is known.
 pub(super) fn wholly(entry: &Status, place: Place, reason: Reason) -> Located {
+    let device = match place {
+        Place::Cold => entry.device.cold_tier(),
+        Place::Near | Place::Far | Place::Unknown => entry.device.clone(),
+    };
     Located {
-        extents: whole_extent(entry.size, &entry.device, place),
+        extents: whole_extent(entry.size, &device, place),
         device: Some(entry.device.clone()),
         reason: Some(reason),
     }

@@ -20,7 +20,7 @@ use futures::{
     FutureExt as _, Stream, StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream,
 };
 use http::{HeaderMap, Method};
-use sled::{Device, Extent, Place};
+use sled::Device;
 
 use self::answers::Listing;
 use self::checksum::{MODE, Told, even_parts, length};
@@ -51,7 +51,6 @@ struct Inner {
     requests: Requests,
     restore: Restore,
     device: Device,
-    cold: Device,
 }
 
 impl Bucket {
@@ -66,7 +65,6 @@ impl Bucket {
         let wire = Wire::new(options.answer_max, Redirects::Refuse)?;
         Ok(Self(Arc::new(Inner {
             device: Device::new(root.text.as_str()),
-            cold: Device::new(format!("cold:{}", root.text)),
             restore: Restore::of(&settings),
             requests: Requests::new(wire, settings),
             root,
@@ -95,16 +93,6 @@ impl Store for Bucket {
             return stream::once(async { Err(error) }).boxed();
         };
         glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern, *sequence)
-    }
-
-    fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
-        let (device, place) = if entry.tier.is_cold() {
-            (self.0.cold.clone(), Place::Cold)
-        } else {
-            (self.0.device.clone(), Place::Far)
-        };
-        let whole = entry.size.map(|length| Extent { offset: 0, length, device, place });
-        futures::future::ready(Ok(whole.into_iter().collect())).boxed()
     }
 
     fn checksum(&self, entry: &Entry) -> Answer<'_, Option<Checksum>> {
