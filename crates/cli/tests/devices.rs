@@ -4,6 +4,7 @@ mod ground;
 
 use ground::{Ground, objects, stderr, stdout};
 use serde_json::{Value, json};
+use testkit::{Facility, cmd, skip_unless};
 
 #[test]
 fn every_mounted_device_and_every_known_one_is_listed() {
@@ -26,6 +27,31 @@ fn every_mounted_device_and_every_known_one_is_listed() {
     let told = stderr(&ground.run(&["devices", "--stats"]));
     let count = format!("nearfirst devices: {} devices, costs of ", devices.len());
     assert!(told.starts_with(&count), "{told}");
+}
+
+#[test]
+fn what_waits_to_be_mounted_is_no_device_and_is_not_called_for() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let ground = Ground::new();
+    ground.create(
+        "self/mountinfo",
+        "1 0 0:5 / / rw - tmpfs tmpfs rw\n2 1 0:6 / /proc rw - proc proc rw\n\
+         3 1 0:7 / /home rw - autofs auto.home rw\n4 1 0:8 / /srv rw - autofs systemd-1 rw\n",
+    );
+    let text = "mount --bind \"$0\" /proc && exec \"$@\"";
+    let run = |args: &[&str]| {
+        let shell = cmd("unshare", ["-m", "sh", "-c", text]).arg(ground.path());
+        let program = shell.arg(env!("CARGO_BIN_EXE_nearfirst"));
+        args.iter().fold(program.env("NEARFIRST_STATE", ground.state()), testkit::Cmd::arg).run()
+    };
+    let listed = run(&["devices", "--json"]);
+    let devices: Vec<Value> =
+        listed.text().lines().map(|line| serde_json::from_str(line).expect("a device")).collect();
+    let points: Vec<_> = devices.iter().map(|device| &device["mount_points"]).collect();
+    assert_eq!(points, [&json!([{"text": "/"}])], "{}", listed.stderr());
+    let measured = run(&["calibrate", "--no-save", "--seconds", "0.1"]);
+    measured.ends_with(0).is_quiet();
+    assert_eq!(measured.text().matches(": latency ").count(), 1, "{}", measured.text());
 }
 
 #[test]

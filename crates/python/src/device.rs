@@ -49,7 +49,7 @@ fn mounted(costs: &Costs) -> io::Result<Mounted> {
     let mut points = Mounted::new();
     points.insert(nearfirst::Device::memory(), Vec::new());
     for mount in costs.local().mounts()?.all() {
-        if mount.backing != Backing::Pseudo {
+        if !mount.is_trigger() && mount.backing != Backing::Pseudo {
             let device = costs.local().device_of(mount);
             points.entry(device).or_default().push(mount.point.clone());
         }

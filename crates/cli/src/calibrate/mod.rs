@@ -23,10 +23,10 @@ use target::Target;
 /// is no file of a megabyte gets a temporary one, which has no name and is gone when it is closed.
 ///
 /// Without a PATH, memory and every device behind a mount are measured; a mount that does not
-/// answer is passed over. With one, memory is measured too if it never was. What is found replaces
-/// what was known of a device (where few reads are made, as in a short time, it is added to that), is
-/// saved in the device table (root's for all users, others' for themselves), and is corrected by what
-/// later reads take.
+/// answer is passed over, and what autofs would mount is not called for. With one, memory is measured
+/// too if it never was. What is found replaces what was known of a device (where few reads are made,
+/// as in a short time, it is added to that), is saved in the device table (root's for all users,
+/// others' for themselves), and is corrected by what later reads take.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {

@@ -66,7 +66,7 @@ pub(super) fn all(costs: &Costs) -> io::Result<Vec<Row>> {
     let mut points: BTreeMap<Device, Vec<PathBuf>> = BTreeMap::new();
     points.insert(Device::memory(), Vec::new());
     for mount in costs.local().mounts()?.all() {
-        if mount.backing == Backing::Pseudo {
+        if mount.is_trigger() || mount.backing == Backing::Pseudo {
             continue;
         }
         let known = points.entry(costs.local().device_of(mount)).or_default();

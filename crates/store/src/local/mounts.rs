@@ -122,6 +122,11 @@ impl Mounts {
     fn parse_with(text: &[u8], images: impl Fn(&Mount) -> Vec<PathBuf>) -> Self {
         let lines = text.split(|&byte| byte == b'\n');
         let mut mounts = Self(lines.filter_map(Mount::parse).collect());
+        for at in 0..mounts.0.len() {
+            if mounts.waits_among_no_data(&mounts.0[at]) {
+                mounts.0[at].backing = Backing::Pseudo;
+            }
+        }
         // What lies beneath a mount was mounted before it, and most machines have nothing far.
         if mounts.0.iter().any(|mount| mount.backing.may_stall()) {
             for at in 0..mounts.0.len() {
@@ -131,6 +136,15 @@ impl Mounts {
             }
         }
         mounts
+    }
+
+    /// Whether what would be mounted there has no data, as its surroundings have none: so it is with
+    /// `binfmt_misc` in `/proc`, on every machine with systemd.
+    fn waits_among_no_data(&self, mount: &Mount) -> bool {
+        let around = mount.point.parent().filter(|_| mount.is_trigger());
+        around
+            .and_then(|around| self.by_path(around))
+            .is_some_and(|around| around.backing == Backing::Pseudo)
     }
 
     fn lies_on_what_may_stall(
@@ -193,6 +207,12 @@ impl Mount {
         let options = unescape(fields.next().unwrap_or_default());
         let backing = Backing::of(&fs_type);
         Some(Self { id, major_minor, root, point, fs_type, source, options, backing })
+    }
+
+    /// Whether it has no files of its own, but waits for somebody to look at it: then what has them is
+    /// mounted over it.
+    pub fn is_trigger(&self) -> bool {
+        self.fs_type == "autofs"
     }
 
     /// The folders that an overlay shows together, as its mounter named them, the relative left out.
@@ -262,7 +282,7 @@ fn unescape(field: &[u8]) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use super::Backing::{Disk, FarDisk, FarOverlay, Fuse, Network, Overlay};
+    use super::Backing::{Disk, FarDisk, FarOverlay, Fuse, Network, Overlay, Pseudo};
     use super::*;
 
     const TEXT: &[u8] = b"\
@@ -325,6 +345,19 @@ nonsense
         let mounts = Mounts::parse_with(text, images);
         let backings: Vec<_> = mounts.all().iter().map(|mount| mount.backing).collect();
         assert_eq!(backings, [Disk, Network, FarDisk, Overlay, FarOverlay, FarOverlay]);
+    }
+
+    #[test]
+    fn what_waits_to_be_mounted_may_not_answer_unless_it_is_among_what_has_no_data() {
+        let text = b"\
+1 0 254:0 / / rw - ext4 /dev/vda rw
+2 1 0:5 / /proc rw - proc proc rw
+3 2 0:6 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw,fd=29,direct
+4 1 0:7 / /home rw - autofs auto.home rw,fd=30,indirect
+";
+        let mounts = Mounts::parse(text);
+        let backings: Vec<_> = mounts.all().iter().map(|mount| mount.backing).collect();
+        assert_eq!(backings, [Disk, Pseudo, Pseudo, Network]);
     }
 
     #[test]

@@ -117,6 +117,7 @@ fn place(mount: &Mount, what: What, reached: &[&Mount]) -> Place {
 
 fn is_worth(mount: &Mount, device: &sled::Device, table: &DeviceTable) -> bool {
     let can_be = match mount.backing {
+        _ if mount.is_trigger() => false,
         Backing::Memory | Backing::Pseudo => false,
         // The layers' own file systems tell what containers open.
         Backing::Overlay | Backing::FarOverlay => mount.point == Path::new("/"),
@@ -154,6 +155,7 @@ mod tests {
         assert!(is_worth(&disk, &Device::new("disk:new"), &table));
         assert!(!is_worth(&mount("tmpfs"), &slow, &table));
         assert!(!is_worth(&mount("proc"), &slow, &table));
+        assert!(!is_worth(&mount("autofs"), &slow, &table));
     }
 
     #[test]
