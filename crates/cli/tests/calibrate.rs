@@ -5,7 +5,7 @@ mod ground;
 use std::fs;
 
 use ground::{Ground, objects, stderr, stdout};
-use testkit::{Facility, FileSystem, LoopDisk, MemoryCgroup, Program, skip_unless};
+use testkit::{Facility, FileSystem, LoopDisk, MemoryCgroup, Program, cmd, skip_unless};
 
 const BRIEF: [&str; 2] = ["--seconds", "0.2"];
 
@@ -27,6 +27,18 @@ fn what_is_measured_is_saved_and_used() {
         assert!(device["latency_s"]["p50"].as_f64().unwrap() > 0.0, "{device}");
     }
     assert_eq!(fs::read(path).unwrap(), vec![b'x'; 4 << 20]);
+}
+
+#[test]
+fn what_root_measures_is_for_all_users_whatever_its_umask() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let ground = Ground::new();
+    let file = ground.create("file", vec![b'x'; 2 << 20]);
+    let text = "mount -t tmpfs none /var/lib && umask 077 && \"$0\" calibrate --seconds 0.1 \"$1\" && \
+                cd /var/lib/nearfirst && stat -c %a . devices.toml";
+    let shell = cmd("unshare", ["-m", "sh", "-c", text]).without_env("NEARFIRST_STATE");
+    let saved = shell.arg(env!("CARGO_BIN_EXE_nearfirst")).arg(file).run();
+    assert!(saved.succeeds().text().ends_with("\n755\n644\n"), "{}", saved.text());
 }
 
 #[test]

@@ -138,7 +138,15 @@ fn silence(error: &Error) -> io::Error {
 
 fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
     let (around, name) = parts(path);
-    let folder = make_folder(around, Mode::from_raw_mode(0o777), &|_, _| {})?;
+    // The system's is for all users, whatever the umask of who writes it.
+    let is_for_all = path == Path::new(SYSTEM);
+    let made = |_: &OwnedFd, folder: &OwnedFd| {
+        if is_for_all {
+            // What cannot be opened to all is of use to root.
+            let _ = let_all_enter(folder);
+        }
+    };
+    let folder = make_folder(around, Mode::from_raw_mode(0o777), &made)?;
     let _lock = locked(&folder)?;
     let mut merged = match read(&folder, name, path) {
         Ok(table) => table,
@@ -157,6 +165,9 @@ fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
     let written = sysfs::openat(&folder, part, flags, Mode::from_raw_mode(0o666));
     let written = written.map_err(io::Error::from).and_then(|file| {
         let mut file = File::from(file);
+        if is_for_all {
+            sysfs::fchmod(&file, Mode::from_raw_mode(0o644))?;
+        }
         file.write_all(merged.to_toml().as_bytes())?;
         file.sync_all()
     });
@@ -166,6 +177,12 @@ fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
         let _ = remove();
     }
     done
+}
+
+fn let_all_enter(folder: &OwnedFd) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listable = sysfs::openat(folder, ".", flags, Mode::empty())?;
+    sysfs::fchmod(listable, Mode::from_raw_mode(0o755))
 }
 
 /// The folder of a table, and its name there.
