@@ -343,7 +343,7 @@ class DeliveryTime:
 
 @final
 class Times:
-    """Delivery times of one name after the other, by what was mounted at first."""
+    """Delivery times of one name after the other."""
 
     def __new__(cls) -> Self: ...
     def of(self, name: bytes) -> DeliveryTime | None:

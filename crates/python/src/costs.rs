@@ -6,13 +6,6 @@ use nearfirst::Costs;
 
 use crate::owned::Owned;
 
-/// The costs, by what is mounted by now: for who begins something, which is then by what it found.
-pub(crate) fn costs_by_now() -> Arc<Costs> {
-    let costs = costs();
-    costs.local().forget_mounts();
-    costs
-}
-
 /// The costs that engines and sleds share; a fork makes its own.
 pub(crate) fn costs() -> Arc<Costs> {
     static COSTS: Mutex<Option<Owned<Arc<Costs>>>> = Mutex::new(None);

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict as _, PyDict, PyString};
 
-use crate::costs::{costs, costs_by_now};
+use crate::costs::costs;
 use crate::{apart, name};
 
 /// What listing told of an object: what rank and filter functions are given, and stores give.
@@ -91,8 +91,6 @@ impl Entry {
     ) -> PyResult<Self> {
         let bytes = name.py().import("os")?.getattr("fsencode")?.call1((name,))?;
         let modified = modified.map(time).transpose()?;
-        // What it may be asked for is found by what is mounted now.
-        costs_by_now();
         let tier = if is_cold { Tier::Cold { class: "COLD".into() } } else { Tier::Online };
         Ok(Self::new(nearfirst::Entry {
             size,

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::apart;
-use crate::costs::{costs, costs_by_now};
+use crate::costs::costs;
 use crate::engine::Shared;
 use crate::error;
 use crate::options::{self, Options};
@@ -174,7 +174,6 @@ fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirs
     let name = Name::new(name);
     let storage = options::storage(asked.storage)?;
     if let Some(path) = name.path() {
-        costs_by_now();
         return of_path(py, path);
     }
     let options = Options { storage, ..Options::default() };
@@ -222,7 +221,7 @@ pub(crate) fn sleds(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<S
     Ok(described(py, name, asked)?.iter().map(Sled::from).collect())
 }
 
-/// Delivery times of one name after the other, by what was mounted at first, of URLs by one engine.
+/// Delivery times of one name after the other, of URLs by one engine.
 #[pyclass(frozen, module = "nearfirst._nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Times(OnceLock<Arc<Shared>>);
@@ -231,7 +230,6 @@ pub(crate) struct Times(OnceLock<Arc<Shared>>);
 impl Times {
     #[new]
     fn new() -> Self {
-        costs_by_now();
         Self(OnceLock::new())
     }
 

@@ -547,6 +547,25 @@ fn walk(pattern: &Path) -> impl Iterator<Item = Result<PathBuf, Error>> {
 }
 
 #[test]
+fn a_mount_is_not_taken_for_one_that_is_gone() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let local = Local::default();
+    let backing = |path: &Path| {
+        local.status(&File::open(path).expect("opened")).expect("it is known").backing
+    };
+    // The number of its device is the next one's, unless another test takes it first.
+    for _ in 0..5 {
+        let memory = Tmpfs::new(MIB);
+        let near = memory.path().join("near");
+        fs::write(&near, "text").expect("written");
+        assert_eq!(backing(&near), Backing::Memory);
+        drop(memory);
+        let slow = SlowDir::new(slowfs::Options::default());
+        assert_eq!(backing(&slow.create("far", "text")), Backing::Fuse);
+    }
+}
+
+#[test]
 fn a_stub_is_cold_and_not_opened() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(slowfs::Options::default());

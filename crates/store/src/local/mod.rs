@@ -10,6 +10,7 @@ mod holes;
 mod leases;
 mod listing;
 mod locate;
+mod mount_table;
 mod mounts;
 pub(crate) mod nfs;
 mod opened;
@@ -23,7 +24,6 @@ mod sys;
 mod walk;
 mod warm;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -61,9 +61,9 @@ use canary::Canaries;
 pub(crate) use leases::Leases;
 pub(crate) use locate::locate_open;
 use locate::wholly;
+use mount_table::{Ground, MountTable};
 use mounts::absolute;
 pub(crate) use reach::Handle;
-use reach::MountTable;
 
 /// How long a mount may take to answer unless the caller says otherwise:
 /// longer than a disk needs to spin up, shorter than a person waits without a word.
@@ -165,21 +165,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What is known of a file system, found once.
-#[derive(Debug)]
-struct Ground {
-    device: Device,
-    backing: Backing,
-    mount: PathBuf,
-}
-
 /// The files of mounted file systems. Cheap calls take about 4 µs.
 #[derive(Debug)]
 pub struct Local {
     wait_max: Duration,
     clock: Clock,
     canaries: Canaries,
-    grounds: Mutex<HashMap<u64, Arc<Ground>>>,
     mounts: Mutex<Option<Arc<MountTable>>>,
 }
 
@@ -196,7 +187,6 @@ impl Local {
             wait_max,
             clock: Clock::real(),
             canaries: Canaries::default(),
-            grounds: Mutex::default(),
             mounts: Mutex::default(),
         }
     }
@@ -330,15 +320,15 @@ impl Local {
     }
 
     fn status_of(&self, file: BorrowedFd<'_>, known: &Attributes) -> io::Result<Status> {
-        Ok(known.on(&*self.ground(file, known.device)?))
+        Ok(known.on(&*self.mount_table().ground(file, known.device)?))
     }
 
-    /// What is mounted; asked again when a path lies on a mount not seen before.
+    /// What is mounted now.
     ///
     /// # Errors
     /// If `/proc` is not there.
     pub fn mounts(&self) -> io::Result<Mounts> {
-        match &self.mount_table().0 {
+        match &self.mount_table().mounts {
             none if none.all().is_empty() => Mounts::read(),
             mounts => Ok(mounts.clone()),
         }
@@ -346,32 +336,26 @@ impl Local {
 
     /// The device that the files of `mount` come from.
     pub fn device_of(&self, mount: &Mount) -> Device {
-        block::device_of(mount, &self.mount_table().0)
+        block::device_of(mount, &self.mount_table().mounts)
     }
 
-    /// What is mounted; nothing where `/proc` is not there: files can be read all the same.
+    /// What is mounted now, and what is known of that.
     fn mount_table(&self) -> Arc<MountTable> {
         let mut known = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
-        let table = known
-            .get_or_insert_with(|| Arc::new(MountTable::new(Mounts::read().unwrap_or_default())));
-        Arc::clone(table)
-    }
-
-    /// Has what is mounted be asked for again: numbers of mounts and of devices are given anew once
-    /// they are free, so that who lives long would take one mount for another.
-    pub fn forget_mounts(&self) {
-        *self.mounts.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.grounds.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        match &*known {
+            Some(table) if !table.is_outdated() => Arc::clone(table),
+            _ => Arc::clone(known.insert(Arc::new(MountTable::read()))),
+        }
     }
 
     /// The mount that a path seems to lie on, by the names of mounts alone.
     pub fn mount_by_name(&self, path: &Path) -> Option<Mount> {
-        self.mount_table().0.by_path(&absolute(path).ok()?).cloned()
+        self.mount_table().mounts.by_path(&absolute(path).ok()?).cloned()
     }
 
     /// What stands behind the file system that a path seems to lie on, by the names of mounts alone.
     pub fn backing_by_name(&self, path: &Path) -> Option<Backing> {
-        Some(self.mount_table().0.by_path(&absolute(path).ok()?)?.backing)
+        Some(self.mount_table().mounts.by_path(&absolute(path).ok()?)?.backing)
     }
 
     /// The device that a path seems to lie on, by the names of mounts alone:
@@ -384,40 +368,8 @@ impl Local {
     pub fn place_by_name(&self, path: &Path) -> Option<(Device, Backing)> {
         let path = absolute(path).ok()?;
         let table = self.mount_table();
-        let mount = table.0.by_path(&path)?;
+        let mount = table.mounts.by_path(&path)?;
         Some((table.device_of(mount), mount.backing))
-    }
-
-    fn ground(&self, file: BorrowedFd<'_>, st_dev: u64) -> io::Result<Arc<Ground>> {
-        let mut grounds = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ground) = grounds.get(&st_dev) {
-            return Ok(Arc::clone(ground));
-        }
-        let mut mount = self.mount_table().mount_of(file)?;
-        if mount.is_none() {
-            // Mounted since the table was read.
-            *self.mounts.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            mount = self.mount_table().mount_of(file)?;
-        }
-        let ground = Arc::new(match mount {
-            Some(mount) => Ground {
-                device: self.mount_table().device_of(&mount),
-                backing: mount.backing,
-                mount: mount.point,
-            },
-            // A mount of another namespace, or a file that lies on none, such as a memfd.
-            None => Ground {
-                device: Device::new(format!(
-                    "dev:{}:{}",
-                    sysfs::major(st_dev),
-                    sysfs::minor(st_dev)
-                )),
-                backing: Backing::Disk,
-                mount: PathBuf::from("/"),
-            },
-        });
-        grounds.insert(st_dev, Arc::clone(&ground));
-        Ok(ground)
     }
 }
 

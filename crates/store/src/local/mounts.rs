@@ -106,9 +106,19 @@ impl Mounts {
     /// # Errors
     /// If `/proc` is not there.
     pub fn read() -> io::Result<Self> {
+        Self::read_from(&mut Self::open()?)
+    }
+
+    /// Opens what [`Mounts::read`] reads.
+    pub(super) fn open() -> io::Result<File> {
+        File::open("/proc/self/mountinfo")
+    }
+
+    /// As [`Mounts::read`], from what [`Mounts::open`] opened.
+    pub(super) fn read_from(table: &mut File) -> io::Result<Self> {
         // Its size is not known before; most tables need no more room.
         let mut text = Vec::with_capacity(TABLE_BYTES);
-        File::open("/proc/self/mountinfo")?.read_to_end(&mut text)?;
+        table.read_to_end(&mut text)?;
         Ok(Self::parse_with(&text, block::images))
     }
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use rustix::fs::{self as sysfs, OFlags};
 
 use super::attributes::Attributes;
-use super::reach::{MountTable, Point};
-use super::{Ground, Local, Status};
+use super::mount_table::{Ground, MountTable};
+use super::reach::Point;
+use super::{Local, Status};
 use crate::Error;
 
 /// Opens files one after the other: what the last one needed is kept for the next.
@@ -34,7 +35,7 @@ impl Opener<'_> {
     /// Whether opening it may wait for a mount that does not answer, by the names of mounts alone.
     pub(crate) fn may_stall(&self, path: &Path) -> bool {
         let mount = super::mounts::absolute(path);
-        let mount = mount.as_ref().ok().and_then(|path| self.table.0.by_path(path));
+        let mount = mount.as_ref().ok().and_then(|path| self.table.mounts.by_path(path));
         mount.is_none_or(|mount| mount.backing.may_stall())
     }
 
@@ -52,7 +53,7 @@ impl Opener<'_> {
         let known: Attributes = sysfs::fstat(&file).map_err(|error| failed(error.into()))?.into();
         let ground = match &self.ground {
             Some((device, ground)) if *device == known.device => Arc::clone(ground),
-            _ => self.local.ground(file.as_fd(), known.device).map_err(failed)?,
+            _ => self.local.mount_table().ground(file.as_fd(), known.device).map_err(failed)?,
         };
         let status = known.on(&ground);
         self.ground = Some((known.device, ground));

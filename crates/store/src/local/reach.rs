@@ -3,7 +3,6 @@
 //! Which mount a path lies on is seen from names; the kernel is told not to leave that mount. Only
 //! where it can stall, or where a link leads elsewhere, is the call bounded in time.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -12,17 +11,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{
     self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags,
 };
 
-use sled::Device;
-
+use super::mount_table::MountTable;
 use super::mounts::absolute;
-use super::{Local, Mount, Mounts, block, bounded, canary};
+use super::{Local, Mount, bounded, canary};
 use crate::Error;
 
 /// How often a mount is asked that keeps a call waiting.
@@ -30,10 +27,6 @@ const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// Links followed to find out which mount a path leads to; the kernel follows as many.
 const LINKS_MAX: usize = 40;
-
-/// What is mounted, and the devices of the mounts that were asked about.
-#[derive(Debug)]
-pub(super) struct MountTable(pub(super) Mounts, Mutex<HashMap<u64, Device>>);
 
 /// What a path led to, held without being open.
 pub(crate) struct Handle {
@@ -334,17 +327,6 @@ fn let_go<T: Send + 'static>(what: T) {
 }
 
 impl MountTable {
-    pub(super) fn new(mounts: Mounts) -> Self {
-        Self(mounts, Mutex::default())
-    }
-
-    /// The device of one of these mounts: asking the system for it takes as
-    /// long as opening a file, so it is asked once.
-    pub(super) fn device_of(&self, mount: &Mount) -> Device {
-        let mut known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(mount.id).or_insert_with(|| block::device_of(mount, &self.0)).clone()
-    }
-
     /// Opens `path` where that cannot stall; `None` where it could, or where a
     /// link leads to another mount. The mount point that was needed is left in `point`.
     pub(super) fn open_at_once(
@@ -358,7 +340,7 @@ impl MountTable {
             Ok(whole) => whole,
             Err(error) => return Some(Err(failed(error))),
         };
-        let mount = self.0.by_path(&whole).filter(|mount| !mount.backing.may_stall())?;
+        let mount = self.mounts.by_path(&whole).filter(|mount| !mount.backing.may_stall())?;
         let within = relative(path, &whole, &mount.point)?;
         match open_within(mount, &whole, within, flags, point)? {
             Ok(file) => Some(Ok(file)),
@@ -368,12 +350,6 @@ impl MountTable {
             }
             Err(error) => Some(Err(failed(error.into()))),
         }
-    }
-
-    pub(super) fn mount_of(&self, file: impl AsFd) -> io::Result<Option<Mount>> {
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let stat = sysfs::statx(file, "", flags, StatxFlags::MNT_ID)?;
-        Ok(self.0.by_id(stat.stx_mnt_id).cloned())
     }
 
     /// The mount that an absolute path leads to through links, as far as that
@@ -393,7 +369,7 @@ impl MountTable {
                 continue;
             }
             at.push(name);
-            if self.0.by_path(&at).is_some_and(|mount| mount.backing.may_stall()) {
+            if self.mounts.by_path(&at).is_some_and(|mount| mount.backing.may_stall()) {
                 break;
             }
             if links < LINKS_MAX
@@ -407,7 +383,7 @@ impl MountTable {
                 rest.extend(names(&target));
             }
         }
-        self.0.by_path(&at)
+        self.mounts.by_path(&at)
     }
 }
 
