@@ -8,6 +8,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nearfirst
@@ -15,8 +16,6 @@ import pytest
 from test_store import Objects
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Server
 
 
@@ -72,6 +71,28 @@ def test_a_piece_that_memory_has_no_room_for_is_an_error(tmp_path: Path) -> None
     command = [sys.executable, "-c", LARGE, str(large)]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     assert b"no memory" in told.stdout
+
+
+BROKEN = """
+import sys, warnings, nearfirst
+for _ in range(2):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        nearfirst.delivery_time(sys.argv[1])
+    print(*(f"{warning.filename}: {warning.message}" for warning in told))
+"""
+
+
+def test_a_broken_device_table_is_a_warning_once(file: Path) -> None:
+    state = Path(os.environ["NEARFIRST_STATE"])
+    state.mkdir()
+    (state / "devices.toml").write_text("no table [")
+    command = [sys.executable, "-c", BROKEN, str(file)]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    first, second, _ = told.split("\n")
+    assert first.startswith(f"<string>: {state}/devices.toml: ")
+    assert "set aside as " in first
+    assert second == ""
 
 
 def test_each_byte_is_picked_once(file: Path) -> None:

@@ -75,3 +75,20 @@ fn a_table_that_cannot_be_read_is_named_without_a_number() {
     let told = stderr(&output.expect("it is run"));
     assert_eq!(told, "nearfirst devices: /dev/null/devices.toml: Not a directory\n");
 }
+
+#[test]
+fn a_broken_table_is_named_by_whoever_sets_it_aside() {
+    let ground = Ground::new();
+    let url = format!("file://{}", ground.create("file", "text").display());
+    let sets_aside: [&[&str]; 4] = [
+        &["devices"],
+        &["sleds", "file"],
+        &["find", &url, "-latency", "-1000"],
+        &["run", "--", "true"],
+    ];
+    for args in sets_aside {
+        std::fs::write(ground.state().join("devices.toml"), "no table [").expect("written");
+        let told = stderr(&ground.run(args));
+        assert_eq!(told.matches("; set aside as ").count(), 1, "{args:?}: {told}");
+    }
+}

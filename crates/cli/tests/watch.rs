@@ -152,6 +152,19 @@ fn users_reach_their_patterns_whatever_mask_the_service_was_started_with() {
     assert!(patterns.exists(), "{said}");
 }
 
+#[test]
+fn a_broken_device_table_is_set_aside_and_said() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state) = (Ground::new(), state());
+    state.create("devices.toml", "no table [");
+    let watch = Watch::start(ground.disk.path(), &state, &[]);
+    assert!(watch.said().contains("set aside as "), "{}", watch.said());
+    state.create("devices.toml", "no table [");
+    watch.signal("HUP");
+    until("it is said", || watch.said().contains("devices.toml.broken-2"));
+    watch.end("TERM");
+}
+
 /// The first of users of whom nobody has heard.
 const FIRST: u32 = 4000;
 

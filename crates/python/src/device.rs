@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::apart::Apart;
-use crate::costs::costs;
+use crate::costs::costs_and_warnings;
 use crate::error;
 
 /// What is asked of a device is a read of this size, neither all latency nor all bandwidth.
@@ -73,7 +73,7 @@ fn row(costs: &Costs, device: &nearfirst::Device, mounted_on: Vec<PathBuf>) -> D
 /// Every device behind a mount, and every other one that the table knows, by name.
 #[pyfunction]
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
-    let costs = costs();
+    let costs = costs_and_warnings(py)?;
     py.detach(|| {
         let mut points = mounted(&costs)?;
         let known: Vec<_> = costs.table().devices().cloned().collect();
@@ -95,7 +95,7 @@ pub(crate) fn calibrate(
 ) -> PyResult<Vec<Device>> {
     let limit = Duration::try_from_secs_f64(seconds)
         .map_err(|error| PyValueError::new_err(format!("seconds: {error}")))?;
-    let costs = costs();
+    let costs = costs_and_warnings(py)?;
     let all = py.detach(|| mounted(&costs))?;
     let is_all = paths.is_empty();
     let memory_is_known = costs.table().devices().any(nearfirst::Device::is_memory);

@@ -8,7 +8,7 @@ use nearfirst::{Engine, Store, Stores};
 use pyo3::prelude::*;
 
 use crate::calls::Calls;
-use crate::costs::costs;
+use crate::costs::{costs, costs_and_warnings};
 use crate::error;
 use crate::kept::{Kept, Reference};
 use crate::options::Options;
@@ -65,6 +65,7 @@ impl Shared {
         };
         // Before the lock: what allocates objects of Python's may have it collect garbage.
         let given = stores.into_iter().map(made).collect::<PyResult<Vec<_>>>()?;
+        costs_and_warnings(py)?;
         let found = Self::found_or_made(py, options, &given);
         let (shared, kept, unanswered) = found.map_err(|failure| match failure {
             Failure::Configuration(error) => error::of(py, &error.name(), &error),

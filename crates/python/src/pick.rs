@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::apart::{self, Apart};
-use crate::costs::costs;
+use crate::costs::costs_and_warnings;
 use crate::error;
 use crate::sled::{local, place_word, plan_of};
 
@@ -162,7 +162,7 @@ pub(crate) fn pick(
         Some(_) => return Err(PyValueError::new_err("record is one byte, such as b'\\n'")),
     };
     let plan = plan_of(plan)?;
-    let (costs, name) = (costs(), Name::new(name));
+    let (costs, name) = (costs_and_warnings(py)?, Name::new(name));
     let raised = |error: Error| error::of(py, &error.name(), &error);
     let path = local(name.as_bytes()).map_err(raised)?.to_owned();
     let (of, at) = (Arc::clone(&costs), path.clone());

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::apart;
-use crate::costs::costs;
+use crate::costs::{costs, costs_and_warnings};
 use crate::engine::Shared;
 use crate::error;
 use crate::options::{self, Options};
@@ -174,6 +174,7 @@ fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirs
     let name = Name::new(name);
     let storage = options::storage(asked.storage)?;
     if let Some(path) = name.path() {
+        costs_and_warnings(py)?;
         return of_path(py, path);
     }
     let options = Options { storage, ..Options::default() };
@@ -229,8 +230,9 @@ pub(crate) struct Times(OnceLock<Arc<Shared>>);
 #[pymethods]
 impl Times {
     #[new]
-    fn new() -> Self {
-        Self(OnceLock::new())
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        costs_and_warnings(py)?;
+        Ok(Self(OnceLock::new()))
     }
 
     /// How long reading an object takes; `None` if it is wholly in memory.

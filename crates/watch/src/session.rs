@@ -175,6 +175,9 @@ pub fn attend(
     mut options: SessionOptions,
 ) -> Attended {
     let costs = Arc::new(Costs::with(Local::default(), options.tables.clone(), Clock::real()));
+    for warning in costs.warnings() {
+        reporter.say(warning);
+    }
     // What cannot be read is said when it would be replaced; another may be about to do so.
     let begun = store.and_then(|store| store.read().ok());
     let (patterns, version) =

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nearfirst::{Device, Name, Plan, Reason, Sled};
 use rustix::fd::{AsFd as _, AsRawFd as _};
@@ -14,7 +15,6 @@ use rustix::io::Errno;
 use super::entry::Entry;
 use super::quote::quoted;
 use super::session::{Session, Stats};
-use crate::asking::AskFlags;
 use crate::messages;
 use crate::shares::Answers;
 
@@ -44,11 +44,9 @@ impl Cost {
 /// Asks for costs.
 #[derive(Debug)]
 pub(crate) struct Costs {
-    asking: AskFlags,
+    costs: Arc<nearfirst::Costs>,
     /// By which a time is told.
     plan: Plan,
-    /// Loaded by the first question.
-    loaded: Option<nearfirst::Costs>,
     mounts: HashMap<u64, Option<OnMount>>,
     /// Devices of which it was said that their cost is unknown.
     told: HashSet<(String, String)>,
@@ -90,17 +88,13 @@ fn cost(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<Cost> {
 }
 
 impl Costs {
-    pub(crate) fn new(asking: AskFlags, plan: Plan) -> Self {
-        Self { asking, plan, loaded: None, mounts: HashMap::new(), told: HashSet::new() }
+    pub(crate) fn new(costs: Arc<nearfirst::Costs>, plan: Plan) -> Self {
+        Self { costs, plan, mounts: HashMap::new(), told: HashSet::new() }
     }
 
     /// The file system type of a file, as the kernel names it.
     pub(crate) fn fs_type(&mut self, meta: &Statx) -> Option<&[u8]> {
         self.mount(meta).map(|mount| mount.fs_type.as_slice())
-    }
-
-    fn loaded(&mut self) -> &nearfirst::Costs {
-        self.loaded.get_or_insert_with(|| self.asking.costs())
     }
 
     /// By the number that came with the file's properties: no mount point is touched.
@@ -110,7 +104,7 @@ impl Costs {
         }
         let id = meta.stx_mnt_id;
         if !self.mounts.contains_key(&id) {
-            let local = self.loaded().local();
+            let local = self.costs.local();
             let found = local.mounts().ok().and_then(|mounts| {
                 let mount = mounts.by_id(id)?;
                 let device = local.device_of(mount).to_string();
@@ -123,15 +117,13 @@ impl Costs {
 
     /// Says what files were asked for their cost, and where their bytes are.
     pub(crate) fn say(&self, asked: &Answers) {
-        if let Some(costs) = &self.loaded
-            && asked.files > 0
-        {
-            asked.say(costs.clock());
+        if asked.files > 0 {
+            asked.say(self.costs.clock());
         }
     }
 
     fn ask(&mut self, entry: &Entry<'_>, stats: &mut Stats) -> Cost {
-        let costs = self.loaded();
+        let costs = &self.costs;
         let located = match costs.path_located(Path::new(OsStr::from_bytes(entry.path))) {
             Err(nearfirst::Error::Io { source, .. }) if is_too_long(&source) => {
                 costs.path_located(&shortened(entry))

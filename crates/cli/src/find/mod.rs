@@ -29,6 +29,7 @@ mod walk;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use self::cost::Costs;
 use self::objects::Objects;
@@ -208,13 +209,14 @@ fn find(args: &Args) -> Result<ExitCode, String> {
         }
     }
     let with_kind = |start: OsString| (sets::needs_engine(reach.local(), &start), start);
+    let costs = Arc::new(asking.costs());
     let starts: Vec<(bool, OsString)> =
-        starts(&parsed, asking)?.into_iter().map(with_kind).collect();
-    let costs = Costs::new(asking.clone(), (*plan).into());
-    let session = Session::new(&parsed, calendar, now, reach, costs);
+        starts(&parsed, &costs)?.into_iter().map(with_kind).collect();
+    let asked = Costs::new(Arc::clone(&costs), (*plan).into());
+    let session = Session::new(&parsed, calendar, now, reach, asked);
     let mut session = session.map_err(|error| error.to_string())?;
     let objects = if starts.iter().any(|(is_of_a_set, _)| *is_of_a_set) {
-        Some(Objects::new(&parsed.expr, stores)?)
+        Some(Objects::new(&parsed.expr, stores, &costs)?)
     } else {
         None
     };
@@ -237,9 +239,9 @@ fn find(args: &Args) -> Result<ExitCode, String> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn starts(parsed: &Parsed, asking: &AskFlags) -> Result<Vec<OsString>, String> {
+fn starts(parsed: &Parsed, costs: &nearfirst::Costs) -> Result<Vec<OsString>, String> {
     match &parsed.starts_from {
-        Some(file) => resolve::starts_from(file, parsed.asks, &asking.costs()),
+        Some(file) => resolve::starts_from(file, parsed.asks, costs),
         None if parsed.starts.is_empty() => Ok(vec![OsString::from(".")]),
         None => Ok(parsed.starts.clone()),
     }

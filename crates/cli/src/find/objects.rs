@@ -37,11 +37,10 @@ impl Objects {
     ///
     /// # Errors
     /// A whole message: the test that has no answer, or what keeps stores from being opened.
-    pub(super) fn new(expr: &Expr, flags: &StoreFlags) -> Result<Self, String> {
+    pub(super) fn new(expr: &Expr, flags: &StoreFlags, costs: &Arc<Costs>) -> Result<Self, String> {
         let mut needs = Needs::default();
         look_at(expr, &mut needs)?;
-        let costs = Arc::new(Costs::load());
-        let sets = Sets::open(flags, &costs);
+        let sets = Sets::open(flags, costs);
         Ok(Self {
             sets: sets.map_err(|error| store::without_number(format_args!("{error:#}")))?,
             needs,

@@ -57,6 +57,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     rights::become_user(user)?;
     give_way()?;
     let costs = Arc::new(Costs::load());
+    costs.warnings().iter().for_each(|warning| say(warning.to_string()));
     let store = PatternStore::at(&options.folder);
     let named = |error| io::Error::other(format!("{}: {error}", options.folder.display()));
     let held = store.hold(HELD_FOR, costs.clock()).map_err(named)?;

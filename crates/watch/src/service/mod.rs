@@ -126,7 +126,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let _lock = lock(&folder)?;
     let clock = Clock::real();
     let mut measured = Measured::new(&clock);
-    let costs = measured.costs(&clock);
+    let costs = measured.costs(&clock, say);
     for excluded in &options.scope.excluded {
         if let Err(error) = costs.local().stat(excluded) {
             say(format!("--exclude {}: {}", excluded.display(), error.reason()));
@@ -148,7 +148,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
             (true, false) => PATIENCE,
         };
         if (measured.are_anew(clock.now()) || asked.contains(&Asked::Save))
-            && system.choose_anew(measured.costs(&clock))
+            && system.choose_anew(measured.costs(&clock, say))
         {
             say(watching(&system));
         }
@@ -218,9 +218,11 @@ impl Measured {
         Self { changed: changed(files.own()), files, looked_at: clock.now() }
     }
 
-    /// By the table as it is.
-    fn costs(&self, clock: &Clock) -> Arc<Costs> {
-        Arc::new(Costs::with(Local::default(), self.files.clone(), clock.clone()))
+    /// By the table as it is; what is wrong with it goes to `say`.
+    fn costs(&self, clock: &Clock, say: &mut dyn FnMut(String)) -> Arc<Costs> {
+        let costs = Costs::with(Local::default(), self.files.clone(), clock.clone());
+        costs.warnings().iter().for_each(|warning| say(warning.to_string()));
+        Arc::new(costs)
     }
 
     /// Whether the table was replaced since this was asked, as far as it was looked.
