@@ -24,6 +24,7 @@ impl Device {
 
     /// The tier that data of this device must be recalled from: a device of its own, whose costs are
     /// unknown until somebody says them.
+    #[must_use]
     pub fn cold_tier(&self) -> Self {
         Self::new(format!("cold:{}", self.0))
     }

@@ -44,7 +44,7 @@ impl Cost {
 /// Asks for costs.
 #[derive(Debug)]
 pub(crate) struct Costs {
-    costs: Arc<nearfirst::Costs>,
+    known: Arc<nearfirst::Costs>,
     /// By which a time is told.
     plan: Plan,
     mounts: HashMap<u64, Option<OnMount>>,
@@ -88,8 +88,8 @@ fn cost(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<Cost> {
 }
 
 impl Costs {
-    pub(crate) fn new(costs: Arc<nearfirst::Costs>, plan: Plan) -> Self {
-        Self { costs, plan, mounts: HashMap::new(), told: HashSet::new() }
+    pub(crate) fn new(known: Arc<nearfirst::Costs>, plan: Plan) -> Self {
+        Self { known, plan, mounts: HashMap::new(), told: HashSet::new() }
     }
 
     /// The file system type of a file, as the kernel names it.
@@ -104,7 +104,7 @@ impl Costs {
         }
         let id = meta.stx_mnt_id;
         if !self.mounts.contains_key(&id) {
-            let local = self.costs.local();
+            let local = self.known.local();
             let found = local.mounts().ok().and_then(|mounts| {
                 let mount = mounts.by_id(id)?;
                 let device = local.device_of(mount).to_string();
@@ -118,12 +118,12 @@ impl Costs {
     /// Says what files were asked for their cost, and where their bytes are.
     pub(crate) fn say(&self, asked: &Answers) {
         if asked.files > 0 {
-            asked.say(self.costs.clock());
+            asked.say(self.known.clock());
         }
     }
 
     fn ask(&mut self, entry: &Entry<'_>, stats: &mut Stats) -> Cost {
-        let costs = &self.costs;
+        let costs = &self.known;
         let located = match costs.path_located(Path::new(OsStr::from_bytes(entry.path))) {
             Err(nearfirst::Error::Io { source, .. }) if is_too_long(&source) => {
                 costs.path_located(&shortened(entry))
