@@ -404,9 +404,10 @@ nf_set nf_set_open_with(const char *const *specs,
 // gives a descriptor at its beginning that can be read and sought in, the
 // caller's to close. Threads may share a set: each member goes to one of them.
 //
-// A file of this machine is open for reading itself; an object of a server is
-// whole in memory, or in a file without a name if it is large. A descriptor is
-// never 0 (nor 1 or 2), and is closed on exec.
+// A file of this machine is open for reading itself, and what is written to it
+// meanwhile is the caller's to notice; an object of a server is whole in memory,
+// or in a file without a name if it is large. A descriptor is never 0 (nor 1 or
+// 2), and is closed on exec.
 //
 // Returns a descriptor; 0 after the last member; -1 with `errno` and its name
 // in `nf_last_error` if a member, or a listing, cannot be read: the others go

@@ -179,7 +179,8 @@ impl Member {
     }
 
     /// A descriptor at the beginning of what was not read yet, which can seek:
-    /// of a file of this machine, the file; of another, memory or a file
+    /// of a file of this machine, the file, and whoever reads it must look himself
+    /// whether it is written to meanwhile; of another, memory or a file
     /// without a name that holds the whole, once it is here.
     ///
     /// # Errors
@@ -298,12 +299,16 @@ impl Read for Member {
                     return Ok(0);
                 }
                 let read = file.read(&mut buffer[..most])?;
-                // Files of the kernel end before the size that they tell, and go on telling it.
-                if read == 0 && Some(file.size()?) != self.entry.size {
-                    let name = self.entry.name.clone();
-                    return Err(io::Error::other(Arc::new(Error::Changed { name })));
-                }
                 *left -= read as u64;
+                if read == 0 || *left == 0 {
+                    let now = file.metadata()?;
+                    // Files of the kernel end before the size that they tell, and go on telling it.
+                    let is_whole = read > 0 || Some(now.len()) == self.entry.size;
+                    if !is_whole || !self.entry.is_still(&now) {
+                        let name = self.entry.name.clone();
+                        return Err(io::Error::other(Arc::new(Error::Changed { name })));
+                    }
+                }
                 Ok(read)
             }
             Content::Near(Near::File(_)) => unreachable!("files are opened above"),

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
@@ -717,6 +718,29 @@ fn a_file_that_shrinks_while_it_is_read_is_an_error() {
     };
     assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
     assert_eq!(read, size / 2);
+}
+
+#[test]
+fn a_file_that_is_written_over_while_it_is_read_is_an_error_and_one_that_grows_is_not() {
+    let folder = folder(&[]);
+    let path = folder.path().join("file");
+    let old = vec![b'o'; 1 << 20];
+    let read_while = |change: fn(&fs::File)| {
+        fs::write(&path, &old).expect("there is room");
+        let file = fs::File::options().write(true).open(&path).expect("opens");
+        // What is written twice within a tick of the system's clock looks the same.
+        file.set_modified(SystemTime::UNIX_EPOCH).expect("it is ours");
+        let set = set(&engine(), &folder, "file", SetOptions::default());
+        let mut member = set.next().expect("a member").expect("it can be read");
+        let first = member.chunk().expect("the beginning is there");
+        change(&file);
+        member.read().map(|rest| [first, rest].concat())
+    };
+    let error = read_while(|file| file.write_all_at(b"new", 0).expect("it is ours"));
+    let error = error.expect_err("its beginning is of another");
+    assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
+    let grown = read_while(|file| file.write_all_at(b"new", 1 << 20).expect("there is room"));
+    assert!(grown.expect("it was added to") == old);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What a store says of an object without giving its bytes.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -44,6 +46,15 @@ impl Entry {
     /// The size, whoever tells it.
     pub fn likely_size(&self) -> Option<u64> {
         self.size.or(self.size_said)
+    }
+
+    /// Whether a file that this was said of has its content still, by what the system says of it
+    /// `now`. What is longer is taken for a log that was added to.
+    pub fn is_still(&self, now: &Metadata) -> bool {
+        let seconds = (now.mtime(), u32::try_from(now.mtime_nsec()).unwrap_or_default());
+        let version = Version::of_file(seconds.0, seconds.1, now.len());
+        self.size.is_some_and(|size| now.len() > size)
+            || self.version.as_ref().is_none_or(|known| *known == version)
     }
 }
 

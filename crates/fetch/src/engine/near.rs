@@ -1,7 +1,7 @@
 //! A member that is near: how its reader gets at the bytes, and lets them go.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -143,12 +143,12 @@ impl FileReader {
         self.0.file()
     }
 
-    /// Bytes that it has.
+    /// What the system says of it now.
     ///
     /// # Errors
     /// The system's; `TimedOut` where the mount does not answer.
-    pub fn size(&self) -> io::Result<u64> {
-        self.0.call(|file| Ok(file.metadata()?.len()))
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.0.call(File::metadata)
     }
 }
 

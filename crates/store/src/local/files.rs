@@ -106,21 +106,23 @@ struct Rest {
 }
 
 impl Rest {
-    /// The next bytes of the file, which has not become shorter since it was opened; in bounded time.
+    /// The next bytes of the file, which has neither become shorter since it was opened nor, once
+    /// they are the last, been written over; in bounded time.
     fn piece(&self) -> Result<Bytes, Error> {
         let path = path_of(&self.entry.name)?;
         let wanted = (self.range.end - self.range.start).min(READ_BYTES);
         let wanted = usize::try_from(wanted).expect("at most READ_BYTES");
-        let (file, start) = (Arc::clone(&self.file), self.range.start);
+        let (file, Range { start, end }) = (Arc::clone(&self.file), self.range.clone());
         let read = move || {
             let mut buffer = vec![0; wanted];
             let read = file.read_at(&mut buffer, start)?;
             buffer.truncate(read);
-            Ok(buffer)
+            let is_last = start + read as u64 == end;
+            Ok((buffer, if is_last { Some(file.metadata()?) } else { None }))
         };
         let read = self.costs.local().bounded(path, read)?;
-        let bytes = read.map_err(|source: io::Error| Error::io(path, source))?;
-        if bytes.is_empty() {
+        let (bytes, at_end) = read.map_err(|source: io::Error| Error::io(path, source))?;
+        if bytes.is_empty() || at_end.is_some_and(|now| !self.entry.is_still(&now)) {
             return Err(Error::Changed { name: self.entry.name.clone() });
         }
         Ok(bytes.into())

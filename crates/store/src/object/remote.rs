@@ -93,7 +93,7 @@ impl Store for Remote {
 
     fn read(&self, entry: &Entry, range: Range<u64>) -> Answer<'_, Reading> {
         let entry = entry.clone();
-        async move { self.0.read(entry, range).await }.boxed()
+        async move { Arc::clone(&self.0).read(entry, range).await }.boxed()
     }
 
     fn list(&self, query: &Query) -> Entries {
@@ -207,7 +207,7 @@ impl Inner {
         Ok(self.entry(name, &found))
     }
 
-    async fn read(&self, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
+    async fn read(self: Arc<Self>, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
         // Where a read cannot be pinned, and where its end is not known, the object is asked about first.
         let is_known = entry.size.is_some() || range.end == u64::MAX;
         let entry = if self.pins && is_known { entry } else { self.unchanged(&entry).await? };
@@ -221,7 +221,37 @@ impl Inner {
                 headers: Vec::new(),
             });
         }
-        self.fetch(entry, range).await
+        if self.pins {
+            return self.fetch(entry, range).await;
+        }
+        let reading = self.fetch(entry.clone(), range).await?;
+        Ok(self.watched(entry, reading))
+    }
+
+    /// Where a read cannot be pinned, the object is asked about again before the last bytes are
+    /// handed on. What came whole and in one piece is no mixture.
+    fn watched(self: Arc<Self>, known: Entry, reading: Reading) -> Reading {
+        let Reading { entry, range, bytes, headers } = reading;
+        let rest = (self, known, range.clone(), bytes);
+        let bytes = stream::try_unfold(rest, |(store, known, rest, mut bytes)| async move {
+            let Some(next) = bytes.try_next().await? else { return Ok(None) };
+            let left = rest.start + next.len() as u64..rest.end;
+            let is_whole = rest.start == 0 && known.size == Some(left.start);
+            if left.is_empty() && !is_whole {
+                store.still(&known).await?;
+            }
+            Ok(Some((next, (store, known, left, bytes))))
+        });
+        Reading { entry, range, bytes: bytes.boxed(), headers }
+    }
+
+    /// That `known` is there still, or that with something added to its end.
+    async fn still(&self, known: &Entry) -> Result<(), Error> {
+        let now = self.regular(known.name.clone()).await?;
+        if now.size > known.size {
+            return Ok(());
+        }
+        same(known.version.as_ref(), now.version.as_ref(), &known.name)
     }
 
     /// What is told with the first byte. What is asked about without its bytes has fewer sums.
@@ -235,12 +265,17 @@ impl Inner {
 
     /// The object as it is now, if that is what `entry` knows.
     async fn unchanged(&self, entry: &Entry) -> Result<Entry, Error> {
-        let now = self.stat(entry.name.clone()).await?;
+        let now = self.regular(entry.name.clone()).await?;
+        same(entry.version.as_ref(), now.version.as_ref(), &entry.name)?;
+        Ok(now)
+    }
+
+    async fn regular(&self, name: Name) -> Result<Entry, Error> {
+        let now = self.stat(name).await?;
         if now.size.is_none() {
             // A pipe waits for who writes to it, and a device may have no end.
             return Err(Error::refused(now.name, "not a regular file"));
         }
-        same(entry.version.as_ref(), now.version.as_ref(), &entry.name)?;
         Ok(now)
     }
 

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write as _;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
-
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use futures::StreamExt as _;
 use nearfirst_store::wrap::{Faulty, Pace, Recording, Throttled};
@@ -16,7 +19,7 @@ use testkit::server::{Gcs, Nginx, S3, Sftp, WebDav};
 use testkit::{Dir, cmd, program, skip_unless};
 
 use crate::{
-    Around, Source, Wrap, listed, names, open, read, read_entry, run, s3_stores, stat, stores,
+    Around, Source, Wrap, listed, names, open, read, read_entry, run, s3_stores, stat, stores, text,
 };
 
 /// What all stores that answer patterns must do, of the one whose keys `put` makes and `at` names.
@@ -108,6 +111,38 @@ fn reads(
     assert!(reading.entry.version.is_some());
 }
 
+/// Of a store that shows the files of a folder: what is written over while it is read is an error;
+/// what is added to its end is not.
+fn a_file_that_changes_in_mid_read_is_no_mixture(
+    stores: &dyn Source,
+    dir: &Dir,
+    at: &dyn Fn(&str) -> String,
+) {
+    const BYTES: usize = 4 << 20;
+    let path = dir.create("changes", vec![b'o'; BYTES]);
+    let store = open(stores, &at("changes"));
+    let read_while = |range: Range<u64>, write: &dyn Fn(&mut File)| {
+        let mut file = File::options().write(true).open(&path).unwrap();
+        file.set_len(BYTES as u64).unwrap();
+        // Servers tell whole seconds.
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_hours(9)).unwrap();
+        run(async {
+            let entry = store.stat(&at("changes").as_str().into()).await?;
+            let mut reading = store.read(&entry, range).await?;
+            let first = reading.bytes.next().await.expect("more than nothing")?;
+            write(&mut file);
+            Ok(first.len() + text(reading).await?.len())
+        })
+    };
+    let over = |file: &mut File| file.write_all(b"new").unwrap();
+    for range in [0..u64::MAX, 0..2 << 20, 2 << 20..u64::MAX] {
+        let changed = read_while(range, &over);
+        assert!(matches!(changed, Err(Error::Changed { .. })), "{changed:?}");
+    }
+    let grow = |file: &mut File| file.write_all_at(b"new", BYTES as u64).unwrap();
+    assert_eq!(read_while(0..u64::MAX, &grow).unwrap(), BYTES);
+}
+
 /// Files say in the system's words what servers say in theirs.
 fn is_missing(error: &Error) -> bool {
     match error {
@@ -121,7 +156,9 @@ fn is_missing(error: &Error) -> bool {
 fn files_conform() {
     let dir = Dir::new();
     let put = |key: &str, text: &str| drop(dir.create(key, text));
-    conforms(&stores(&[]), &put, &|key| format!("{}/{key}", dir.path().display()));
+    let at = |key: &str| format!("{}/{key}", dir.path().display());
+    conforms(&stores(&[]), &put, &at);
+    a_file_that_changes_in_mid_read_is_no_mixture(&stores(&[]), &dir, &at);
 }
 
 #[test]
@@ -155,6 +192,7 @@ fn files_by_url_conform() {
     let at = |key: &str| format!("file://{}/{key}", dir.path().display());
     let stores = stores(&[]);
     conforms(&stores, &put, &at);
+    a_file_that_changes_in_mid_read_is_no_mixture(&stores, &dir, &at);
     links_are_followed(&dir, &put, &at);
     what_is_no_file_is_not_opened(&dir, &at);
     names_are_those_that_are_there(&dir, &at);
@@ -385,6 +423,7 @@ fn over_ssh() {
     leave_signals_to_others();
     let connected = stores(&[]);
     conforms(&connected, &put, &at);
+    a_file_that_changes_in_mid_read_is_no_mixture(&connected, &shown, &at);
     what_connects_can_be_ended();
     links_are_followed(&shown, &put, &at);
     what_is_no_file_is_not_opened(&shown, &at);

@@ -139,12 +139,13 @@ fn azure_is_asked_at_its_account_with_its_signature() {
 fn hdfs_is_asked_over_http_as_the_user_of_the_name() {
     let server = Misbehaving::new();
     let stores = stores(&[]);
-    let status = |kind: &str| {
+    let text = |kind: &str| {
         let status = r#"{"FileStatus": {"accessTime": 0, "blockSize": 0, "group": "g", "length": 10,
             "modificationTime": 1767323045678, "owner": "o", "pathSuffix": "", "permission": "644",
             "replication": 1, "type": "KIND"}}"#;
-        Answer::bytes(status.replace("KIND", kind))
+        status.replace("KIND", kind)
     };
+    let status = |kind: &str| Answer::bytes(text(kind));
     let asks = "?op=GETFILESTATUS&user.name=me";
     server.answer(&format!("/webhdfs/v1/{asks}"), status("DIRECTORY"));
     server.answer(&format!("/webhdfs/v1/d/a{asks}"), status("FILE"));
@@ -155,6 +156,16 @@ fn hdfs_is_asked_over_http_as_the_user_of_the_name() {
     assert_eq!(read(&stores, &name, 0..u64::MAX).unwrap(), "0123456789");
     let (asked, _) = last(&server, "host");
     assert!(asked.contains("op=OPEN") && asked.contains("user.name=me"), "{asked}");
+    let later = || Answer::bytes(text("FILE").replace("45678", "45679"));
+    for (range, is_whole) in [(0..u64::MAX, true), (0..4, false), (4..10, false)] {
+        server.answers(&format!("/webhdfs/v1/d/a{asks}"), [status("FILE"), later()]);
+        let came = read(&stores, &name, range);
+        let is_expected = came.as_ref().map_or_else(
+            |error| !is_whole && matches!(error, Error::Changed { .. }),
+            |came| is_whole && came == "0123456789",
+        );
+        assert!(is_expected, "a part is asked about again: {came:?}");
+    }
     let denies = r#"{"RemoteException":{"exception":"AccessControlException",
         "message":"Permission denied: user=me, inode=\"/d\":root:drwx------"}}"#;
     server.answer("/webhdfs/v1/d/a", Answer::refusal(403, denies));
