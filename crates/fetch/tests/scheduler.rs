@@ -1,5 +1,8 @@
 //! What the scheduler decides, case by case; `simulation.rs` shows that it holds together.
 
+#[path = "scheduler/hedges.rs"]
+mod hedges;
+
 use std::time::Duration;
 
 use nearfirst_fetch::scheduler::{
@@ -21,9 +24,13 @@ struct Told {
 
 impl Told {
     fn new(limits: Limits, window: u32, order: Order) -> Self {
+        Self::of(limits, terms(window, false), order)
+    }
+
+    fn of(limits: Limits, terms: DeviceTerms, order: Order) -> Self {
         let mut told =
             Self { scheduler: Scheduler::new(limits), now: Duration::ZERO, said: vec![] };
-        told.meet(window, false);
+        told.on(Event::DeviceMet { device: DEVICE, terms });
         told.on(Event::SetOpened { set: SET, terms: SetTerms { origin: Origin::Told, order } });
         let terms = SetTerms { origin: Origin::Guessed, order };
         told.on(Event::SetOpened { set: GUESSES, terms });
@@ -31,27 +38,12 @@ impl Told {
     }
 
     fn meet(&mut self, window: u32, by_position: bool) {
-        let terms = DeviceTerms {
-            window_max: window,
-            window_start: window,
-            enough: None,
-            opens_max: 0,
-            by_position,
-            latency: None,
-        };
-        self.on(Event::DeviceMet { device: DEVICE, terms });
+        self.on(Event::DeviceMet { device: DEVICE, terms: terms(window, by_position) });
     }
 
     /// Opens of its files take no place in the window.
     fn meet_local(&mut self, opens_max: u32, by_position: bool) {
-        let terms = DeviceTerms {
-            window_max: 1,
-            window_start: 1,
-            enough: None,
-            opens_max,
-            by_position,
-            latency: None,
-        };
+        let terms = DeviceTerms { opens_max, ..terms(1, by_position) };
         self.on(Event::DeviceMet { device: DEVICE, terms });
     }
 
@@ -110,6 +102,17 @@ impl Told {
     fn pass_to_wake(&mut self) {
         self.now = self.scheduler.wake_at().expect("something to wake for");
         self.on(Event::Tick);
+    }
+}
+
+fn terms(window: u32, by_position: bool) -> DeviceTerms {
+    DeviceTerms {
+        window_max: window,
+        window_start: window,
+        enough: None,
+        opens_max: 0,
+        by_position,
+        latency: None,
     }
 }
 
@@ -541,80 +544,6 @@ fn silence_is_cut() {
     assert_eq!(told.now, limits.stall);
     assert_eq!(told.said[0], Action::Cancel { attempt });
     assert_eq!(told.delivered(), [(1, Delivery::Failed(Cause::Stalled))]);
-}
-
-/// A server that answers within 10 ms, as has been seen.
-fn with_a_quick_server(window: u32, order: Order) -> Told {
-    let mut told = Told::new(Limits::default(), window, order);
-    told.ask();
-    for member in 0..40 {
-        told.bytes(member, 100);
-        let (attempt, ..) = told.started()[0];
-        told.now += Duration::from_millis(10);
-        told.contact(attempt, 100, 0, &[(0, 100)]);
-        told.on(Event::Finished { attempt });
-        told.on(Event::Released { member: MemberId(member) });
-        told.ask();
-    }
-    told
-}
-
-#[test]
-fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
-    let mut told = with_a_quick_server(8, Order::Ready);
-    told.bytes(99, 100);
-    let (slow, ..) = told.started()[0];
-    let before = told.now;
-    told.pass_to_wake();
-    let waited = told.now.saturating_sub(before);
-    assert!(
-        waited >= Duration::from_millis(20) && waited < Duration::from_millis(30),
-        "{waited:?}"
-    );
-    let (hedge, member, aim) = told.started()[0].clone();
-    assert_eq!((member, aim), (99, Aim::Fetch(0..100)));
-    told.on(Event::Finished { attempt: hedge });
-    assert_eq!(told.said[0], Action::Cancel { attempt: slow });
-    assert_eq!(told.delivered(), [(99, Delivery::Whole)]);
-    assert_eq!(told.scheduler.snapshot().devices[0].hedges_won, 1);
-}
-
-/// What is started when one of two is overdue, the other comes, and there is something new.
-fn started_beside_a_late_one(order: Order) -> Vec<u64> {
-    let mut told = with_a_quick_server(2, order);
-    told.bytes(97, 100);
-    told.bytes(98, 100);
-    let (quick, ..) = told.started()[0];
-    told.bytes(99, 100);
-    assert_eq!(told.started(), [], "there is no room");
-    told.now += Duration::from_millis(40);
-    told.on(Event::Finished { attempt: quick });
-    told.started_members()
-}
-
-#[test]
-fn a_hedge_of_what_is_waited_for_comes_before_what_is_new() {
-    assert_eq!(started_beside_a_late_one(Order::Listed), [97]);
-    assert_eq!(started_beside_a_late_one(Order::Ready), [99]);
-}
-
-#[test]
-fn a_hedge_that_is_late_is_given_up_for_another_and_the_first_attempt_is_kept() {
-    let mut told = with_a_quick_server(8, Order::Ready);
-    told.bytes(99, 100);
-    let (first, ..) = told.started()[0];
-    told.pass_to_wake();
-    let (hedge, ..) = told.started()[0];
-    told.pass_to_wake();
-    assert_eq!(told.said[0], Action::Cancel { attempt: hedge });
-    let (another, member, aim) = told.started()[0].clone();
-    assert_eq!((member, aim), (99, Aim::Fetch(0..100)));
-    told.contact(another, 100, 0, &[(0, 100)]);
-    let stall = told.scheduler.wake_at().expect("the stall limit");
-    assert!(stall > told.now + Duration::from_secs(1), "who answered is not hedged");
-    told.on(Event::Finished { attempt: first });
-    assert_eq!(told.said[0], Action::Cancel { attempt: another });
-    assert_eq!(told.delivered(), [(99, Delivery::Whole)]);
 }
 
 #[test]

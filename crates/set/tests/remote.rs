@@ -343,6 +343,19 @@ fn the_size_that_a_query_tells_is_not_where_an_object_ends() {
 }
 
 #[test]
+fn a_part_that_comes_slowly_is_asked_for_once_more() {
+    let server = Misbehaving::new();
+    let bytes = pattern(3_000_000, 8);
+    let answer = Answer::bytes(&bytes);
+    server.answers("/lossy", [answer.clone().paced(10_000), answer]);
+    let engine = engine(small(), &[]);
+    let set = set(&engine, [server.url("/lossy")]);
+    assert!(only(&set).and_then(Member::read).expect("it is whole") == bytes);
+    let won: u64 = engine.snapshot().devices.iter().map(|device| device.hedges_won).sum();
+    assert_eq!(won, 1);
+}
+
+#[test]
 fn what_changes_in_mid_read_is_an_error_and_not_a_mixture() {
     let server = Misbehaving::new();
     let (old, new) = (pattern(600_000, 4), pattern(600_000, 5));

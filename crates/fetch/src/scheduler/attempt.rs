@@ -6,7 +6,6 @@ use super::slab::{Link, Linked};
 
 /// An attempt between its start and its end.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Attempt {
     pub(super) part: u32,
     /// The device whose window it takes.
@@ -14,7 +13,8 @@ pub(super) struct Attempt {
     pub(super) started: Duration,
     /// When something of it was last heard.
     pub(super) heard: Duration,
-    pub(super) contacted: bool,
+    /// When it made contact.
+    pub(super) met: Option<Duration>,
     /// From where it brings bytes.
     pub(super) start: u64,
     /// To where its server said that it goes on.

@@ -11,7 +11,7 @@ impl Scheduler {
     pub(super) fn contacted(&mut self, id: AttemptId, contact: Contact) {
         let Some(attempt) = self.attempts.find(id.0) else { return };
         self.heard(attempt);
-        if std::mem::replace(&mut self.attempts[attempt].contacted, true) {
+        if self.attempts[attempt].met.replace(self.now).is_some() {
             return;
         }
         let part = self.attempts[attempt].part;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::attempt::UNMET;
 use super::event::{DeviceId, DeviceTerms, SetId};
-use super::latency::Latency;
+use super::histogram::Histogram;
 use super::limits::Limits;
 use super::queue::{Lane, Place};
 use super::slab::List;
@@ -17,6 +17,9 @@ use super::window::Window;
 const SWEPT_MAX: u32 = 8;
 /// The bytes of these.
 const SWEPT_BYTES_MAX: u64 = 4 << 20;
+
+/// The bytes that paces are told of.
+const PACE_BYTES: f64 = (1 << 20) as f64;
 
 /// What the scheduler knows of a device.
 #[derive(Debug)]
@@ -35,7 +38,10 @@ pub(super) struct Device {
     /// Of what is in flight in the window, what it has been asked for whole, and the bytes of that.
     submitted: u32,
     submitted_bytes: u64,
-    pub(super) latency: Latency,
+    /// Times to the first byte.
+    pub(super) latency: Histogram,
+    /// Times of [`PACE_BYTES`] from then on, each counted by the bytes that it was seen of.
+    pace: Histogram,
     /// Nothing is started before.
     pub(super) paused_until: Duration,
     /// Whether it is to be looked at when its pause is over.
@@ -45,6 +51,8 @@ pub(super) struct Device {
     pub(super) head: u64,
     /// Attempts without a first byte.
     pub(super) unmet: List<UNMET>,
+    /// The attempt that was last found to be slow, until there is a place for another.
+    pub(super) slow: Option<u64>,
     turns: u64,
     pub(super) requests: u64,
     pub(super) hedges: u64,
@@ -74,12 +82,14 @@ impl Device {
             opening: 0,
             submitted: 0,
             submitted_bytes: 0,
-            latency: Latency::new(terms.latency.map(|(median, _)| median)),
+            latency: Histogram::new(terms.latency),
+            pace: Histogram::new(None),
             paused_until: Duration::ZERO,
             is_paused: false,
             lanes: BTreeMap::new(),
             head: 0,
             unmet: List::default(),
+            slow: None,
             turns: 0,
             requests: 0,
             hedges: 0,
@@ -195,12 +205,24 @@ impl Device {
     /// How long a first byte is waited for before another attempt: what one
     /// request in twenty takes, and at least twice the median.
     pub(super) fn hedge_after(&self) -> Option<Duration> {
-        /// Fewer tell nothing of one in twenty.
-        const SAMPLES_MIN: u64 = 20;
-        if self.latency.samples() < SAMPLES_MIN {
-            return None;
+        Some(self.latency.late()?.max(self.latency.median()?.saturating_mul(2)))
+    }
+
+    /// So many bytes came in this time, all of an attempt from its first byte on.
+    pub(super) fn brought(&mut self, bytes: u64, time: Duration) {
+        if bytes > 0 {
+            self.pace.push(times(time, PACE_BYTES / bytes as f64), bytes as f64);
         }
-        Some(self.latency.p95()?.max(self.latency.median()?.saturating_mul(2)))
+    }
+
+    /// How long an attempt at so many bytes usually takes, its first byte late.
+    pub(super) fn usual(&self, bytes: u64) -> Option<Duration> {
+        /// Of fewer, the half may be unusual.
+        const SAMPLES_MIN: u64 = 4;
+        let pace = self.pace.median().filter(|_| self.pace.samples() >= SAMPLES_MIN)?;
+        let late = || Some(self.latency.median()?.saturating_mul(2));
+        let first_byte = self.hedge_after().or_else(late)?;
+        Some(first_byte.saturating_add(times(pace, bytes as f64 / PACE_BYTES)))
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -261,4 +283,8 @@ impl Device {
         }
         usize::try_from((2 + self.requests / 8).min(OPENED_MAX)).expect("at most 64")
     }
+}
+
+fn times(time: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(time.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }

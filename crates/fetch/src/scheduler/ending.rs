@@ -14,7 +14,7 @@ impl Scheduler {
     pub(super) fn first_byte(&mut self, attempt: u32) {
         let known = &self.attempts[attempt];
         let device = &mut self.devices[known.device as usize];
-        device.latency.push(self.now.saturating_sub(known.started));
+        device.latency.push(self.now.saturating_sub(known.started), 1.0);
         device.unmet.remove(&mut self.attempts, attempt);
     }
 

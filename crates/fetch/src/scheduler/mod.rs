@@ -18,6 +18,9 @@
 //!   been asked for whole one more is queued. A head with nothing but guesses is swept: of
 //!   each rank all are opened before any is read, then they go by place, whichever set they are of,
 //!   in a short queue.
+//! - **Second attempts.** What waits unusually long for its first byte, and what somebody waits for
+//!   that comes unusually slowly, is asked for once more; the first to bring it wins. They are a
+//!   small share of a device's requests.
 //! - **Failures.** A part is tried again, from where it stopped, after a pause
 //!   that doubles; then its member fails, whole. A server that asks for
 //!   patience gets it, and half the window.
@@ -32,7 +35,8 @@ mod ending;
 mod event;
 mod failure;
 mod hash;
-mod latency;
+mod hedge;
+mod histogram;
 mod limits;
 mod member;
 mod place;

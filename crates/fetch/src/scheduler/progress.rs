@@ -41,6 +41,7 @@ impl Scheduler {
             self.rest(attempt);
         }
         self.extend_if_due(part_slot);
+        self.note_if_slow(attempt);
     }
 
     /// An attempt brought what it may: it waits for us, not we for it.
@@ -115,9 +116,10 @@ impl Scheduler {
             self.opened(attempt, contact);
             return;
         }
-        if !self.attempts[attempt].contacted {
+        if self.attempts[attempt].met.is_none() {
             self.first_byte(attempt);
         }
+        self.was_brought(attempt);
         self.completed(attempt);
         let part = &mut self.parts[part_slot];
         let member = &mut self.members[part.member];

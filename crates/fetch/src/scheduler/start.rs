@@ -34,6 +34,7 @@ impl Scheduler {
         }
         // Before what is new only what somebody waits for: the rest may come by itself until
         // there is nothing new, and what may be hedged is limited.
+        self.hedge_slow(slot);
         self.hedge(slot, true);
         while self.may_start(slot) && self.start_one(slot) {}
         self.hedge(slot, false);
@@ -315,7 +316,7 @@ impl Scheduler {
             device,
             started: self.now,
             heard: self.now,
-            contacted: false,
+            met: None,
             start: part.done,
             covers_end: part.allowed,
             brought: 0,
@@ -355,47 +356,6 @@ impl Scheduler {
         self.out.push(Action::Start { attempt: name, member: id, aim });
     }
 
-    /// Starts second attempts at what waits unusually long for its first byte. A second attempt
-    /// that waits as long is given up for another one; the first is kept, since some things take
-    /// their time whoever asks.
-    fn hedge(&mut self, slot: u32, only_needed: bool) {
-        /// One in twenty is late. Of four in a row, one in 160,000.
-        const HEDGES_MAX: u32 = 3;
-        while let Some(attempt) = self.overdue(slot) {
-            if only_needed && !self.is_needed(self.parts[self.attempts[attempt].part].member) {
-                break;
-            }
-            let device = &mut self.devices[slot as usize];
-            device.unmet.remove(&mut self.attempts, attempt);
-            let part_slot = self.attempts[attempt].part;
-            let part = &self.parts[part_slot];
-            let member = &self.members[part.member];
-            let is_met = |&attempt: &u32| self.attempts[attempt].contacted;
-            let may = part.hedges < HEDGES_MAX
-                && member.device == slot
-                && part.attempt.is_some()
-                && ![part.attempt, part.hedge].iter().flatten().any(is_met)
-                && (self.is_told(member.set) || !self.devices[slot as usize].told_waits());
-            if may {
-                if let Some(late) = part.hedge {
-                    self.cancel(late);
-                }
-                self.parts[part_slot].hedges += 1;
-                self.devices[slot as usize].hedges += 1;
-                self.start_attempt(part_slot, true);
-            }
-        }
-    }
-
-    /// Whether somebody waits for this member and cannot have another instead.
-    fn is_needed(&self, slot: u32) -> bool {
-        let member = &self.members[slot];
-        let is_next = |set: &Set| {
-            set.is_listed_order() && set.asked > 0 && set.undelivered.first() == Some(slot)
-        };
-        member.is_delivered() || self.sets.get(&member.set).is_some_and(is_next)
-    }
-
     /// Whether a file is guessed at that is delivered only when all of it is near, and may be larger
     /// than the budget.
     pub(super) fn is_large_guess(&self, slot: u32) -> bool {
@@ -404,15 +364,7 @@ impl Scheduler {
         is_file && !member.is_small(self.limits.part_bytes) && !self.is_told(member.set)
     }
 
-    fn is_told(&self, set: SetId) -> bool {
+    pub(super) fn is_told(&self, set: SetId) -> bool {
         self.sets.get(&set).is_none_or(Set::is_told)
-    }
-
-    fn overdue(&self, slot: u32) -> Option<u32> {
-        let device = &self.devices[slot as usize];
-        let attempt = device.unmet.first()?;
-        let due = self.attempts[attempt].started.saturating_add(device.hedge_after()?);
-        let may = due <= self.now && device.has_room(self.now) && device.may_hedge(&self.limits);
-        may.then_some(attempt)
     }
 }

@@ -84,7 +84,7 @@ impl World {
     }
 
     pub(crate) fn check_start(&mut self, member: u64, aim: &Aim) {
-        let doubled = self.attempts.values().any(|trying| {
+        let mut others = self.attempts.values().filter(|trying| {
             trying.member == member
                 && match (&trying.aim, aim) {
                     (Aim::Fetch(_), Aim::Fetch(new)) => {
@@ -93,6 +93,9 @@ impl World {
                     _ => false,
                 }
         });
+        let first = others.next();
+        let doubled = first.is_some();
+        self.bodies_hedged += u64::from(first.is_some_and(|first| first.brought > 0));
         let limits = self.plan.limits;
         let known = &mut self.members[at(member)];
         let set = &self.sets[known.set];

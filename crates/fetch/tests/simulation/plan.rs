@@ -16,6 +16,7 @@ pub(crate) struct Faults {
     pub(crate) last: u64,
     pub(crate) stall: u64,
     pub(crate) stall_midway: u64,
+    pub(crate) crawl: u64,
     pub(crate) spill: u64,
     pub(crate) lying_listing: u64,
     pub(crate) unknown_size: u64,
@@ -116,6 +117,7 @@ impl Plan {
             last: chance.below(often / 5 + 1),
             stall: chance.below(often / 2 + 1),
             stall_midway: chance.below(often / 2 + 1),
+            crawl: chance.below(often + 1),
             spill: chance.pick(&[0, 0, 100, 1000]),
             lying_listing: chance.pick(&[0, 0, 100]),
             unknown_size: chance.pick(&[0, 0, 100, 1000]),
@@ -137,15 +139,16 @@ impl DevicePlan {
     fn draw(chance: &mut Chance) -> Self {
         let has_head = chance.in_thousand(150);
         let window_max = if has_head { 1 } else { chance.pick(&[1, 4, 32, 300]) };
+        let least = chance.pick(&[1, 100, 10_000]);
+        let known = (Duration::from_micros(least), Duration::from_micros(least * 3));
         let terms = DeviceTerms {
             window_max,
             window_start: chance.pick(&[0, 1, 4, 32]),
             enough: (window_max == 32).then_some(1 << 16),
             opens_max: chance.pick(&[0, 0, 1, 7, 64]),
             by_position: has_head,
-            latency: None,
+            latency: chance.in_thousand(300).then_some(known),
         };
-        let least = chance.pick(&[1, 100, 10_000]);
         Self {
             terms,
             latency_us: (least, least * chance.pick(&[1, 2, 10])),

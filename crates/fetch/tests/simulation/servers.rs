@@ -10,6 +10,8 @@ use crate::world::{Happening, World, at};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Succeeds,
+    /// So slowly that it is just no stall.
+    Crawls,
     Fails(Failure),
     Stalls,
     /// After so many bytes.
@@ -111,6 +113,8 @@ impl World {
             Fate::Breaks(some, failure)
         } else if self.chance.in_thousand(faults.stall_midway) {
             Fate::StallsAfter(some)
+        } else if self.chance.in_thousand(faults.crawl) {
+            Fate::Crawls
         } else {
             Fate::Succeeds
         }
@@ -209,7 +213,11 @@ impl World {
         let device = trying.device;
         let share = self.plan.limits.part_bytes / 4 + 1;
         let millis = share * self.in_flight[device] as u64 / self.plan.devices[device].bytes_per_ms;
-        self.after(Duration::from_millis(millis.min(1000)), Happening::Chunk(id));
+        let pause = match trying.fate {
+            Fate::Crawls => self.plan.limits.stall / 2,
+            _ => Duration::from_millis(millis.min(1000)),
+        };
+        self.after(pause, Happening::Chunk(id));
     }
 
     pub(crate) fn chunk(&mut self, id: AttemptId) {

@@ -104,6 +104,8 @@ pub(crate) struct World {
     pub(crate) attempts: HashMap<AttemptId, Trying>,
     pub(crate) in_flight: Vec<usize>,
     pub(crate) events: u64,
+    /// Second attempts at what had brought something.
+    pub(crate) bodies_hedged: u64,
     /// Events to be told together with the next one.
     held: Vec<Event>,
     holds: bool,
@@ -125,6 +127,7 @@ impl World {
             attempts: HashMap::new(),
             in_flight: vec![0; plan.devices.len()],
             events: 0,
+            bodies_hedged: 0,
             held: Vec::new(),
             holds: false,
             heap: BinaryHeap::new(),

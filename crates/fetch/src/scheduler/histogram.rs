@@ -1,5 +1,5 @@
-//! The time to the first byte, as a decaying histogram: p95 needs more samples
-//! than the device table keeps, and one for every request must cost nothing.
+//! Times of a device as a decaying histogram: p95 needs more samples than the
+//! device table keeps, and one for every request must cost nothing.
 
 use std::time::Duration;
 
@@ -11,24 +11,26 @@ const BUCKETS: u8 = 240;
 const GROWTH: f64 = 1.004;
 /// Samples after which quantiles are computed anew.
 const STALE: u64 = 8;
+/// Fewer samples tell nothing of one in twenty.
+const SAMPLES_MIN: u64 = 20;
 
-/// First-byte times of a device, the later the weightier.
+/// Times of a device, the later the weightier.
 #[derive(Debug)]
-pub(super) struct Latency {
+pub(super) struct Histogram {
     /// By bucket, in order, of those that have some: a list may name a million servers, of which each
     /// answers once.
     weights: Vec<(u8, f64)>,
     total: f64,
     weight: f64,
     samples: u64,
-    prior: Option<Duration>,
+    prior: Option<(Duration, Duration)>,
     median: Duration,
     p95: Duration,
 }
 
-impl Latency {
-    /// Nothing observed; `prior` is what the device table says of the median.
-    pub(super) fn new(prior: Option<Duration>) -> Self {
+impl Histogram {
+    /// Nothing observed; `prior` is what the device table says of the median and of the bad case.
+    pub(super) fn new(prior: Option<(Duration, Duration)>) -> Self {
         Self {
             weights: Vec::new(),
             total: 0.0,
@@ -40,15 +42,17 @@ impl Latency {
         }
     }
 
-    pub(super) fn push(&mut self, time: Duration) {
+    /// Adds a time that counts as so many.
+    pub(super) fn push(&mut self, time: Duration, count: f64) {
         /// Before weights lose precision.
         const WEIGHT_MAX: f64 = 1e12;
         let bucket = bucket(time);
+        let weight = self.weight * count;
         match self.weights.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
-            Ok(at) => self.weights[at].1 += self.weight,
-            Err(at) => self.weights.insert(at, (bucket, self.weight)),
+            Ok(at) => self.weights[at].1 += weight,
+            Err(at) => self.weights.insert(at, (bucket, weight)),
         }
-        self.total += self.weight;
+        self.total += weight;
         self.weight *= GROWTH;
         self.samples += 1;
         if self.weight > WEIGHT_MAX {
@@ -68,11 +72,17 @@ impl Latency {
 
     /// The median, or what was known of it before.
     pub(super) fn median(&self) -> Option<Duration> {
-        if self.samples == 0 { self.prior } else { Some(self.median) }
+        if self.samples > 0 { Some(self.median) } else { Some(self.prior?.0) }
     }
 
     pub(super) fn p95(&self) -> Option<Duration> {
         (self.samples > 0).then_some(self.p95)
+    }
+
+    /// What few exceed: one in twenty; while that cannot be told, the bad case that was known
+    /// before.
+    pub(super) fn late(&self) -> Option<Duration> {
+        if self.samples < SAMPLES_MIN { Some(self.prior?.1) } else { Some(self.p95) }
     }
 
     /// The upper bound of the bucket that this share of the weight does not exceed.
@@ -104,9 +114,9 @@ fn upper_bound(bucket: u8) -> Duration {
 mod tests {
     use super::*;
 
-    fn observed(millis: impl IntoIterator<Item = u64>) -> Latency {
-        let mut latency = Latency::new(None);
-        millis.into_iter().for_each(|time| latency.push(Duration::from_millis(time)));
+    fn observed(millis: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut latency = Histogram::new(None);
+        millis.into_iter().for_each(|time| latency.push(Duration::from_millis(time), 1.0));
         latency
     }
 
@@ -122,6 +132,13 @@ mod tests {
         assert!(is_about(latency.p95(), 50));
         let latency = observed((0..400).map(|n| if n % 10 == 9 { 2000 } else { 50 }));
         assert!(is_about(latency.p95(), 2000));
+    }
+
+    #[test]
+    fn what_counts_for_much_outweighs_many() {
+        let mut pace = observed((0..1000).map(|_| 1));
+        pace.push(Duration::from_millis(80), 1e6);
+        assert!(is_about(pace.median(), 80));
     }
 
     #[test]
@@ -143,9 +160,13 @@ mod tests {
 
     #[test]
     fn nothing_seen_is_what_the_table_says() {
-        let prior = Some(Duration::from_millis(5));
-        assert_eq!(Latency::new(prior).median(), prior);
-        assert_eq!(Latency::new(prior).p95(), None);
+        let (median, bad) = (Duration::from_millis(5), Duration::from_millis(50));
+        let mut latency = Histogram::new(Some((median, bad)));
+        assert_eq!((latency.median(), latency.p95()), (Some(median), None));
+        (0..19).for_each(|_| latency.push(Duration::from_millis(10), 1.0));
+        assert!(is_about(latency.median(), 10) && latency.late() == Some(bad));
+        latency.push(Duration::from_millis(10), 1.0);
+        assert!(is_about(latency.late(), 10));
         assert_eq!(bucket(Duration::ZERO), 0);
         assert_eq!(bucket(Duration::MAX), BUCKETS - 1);
     }
