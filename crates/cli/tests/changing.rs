@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use slowfs::Options;
@@ -75,6 +76,17 @@ fn a_file_that_is_truncated_while_it_is_read_is_an_error_and_no_crash() {
 }
 
 #[test]
+fn a_file_that_is_written_over_while_it_is_read_is_no_mixture() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Fuse, Facility::Tool("mkfs.ext4"));
+    let write_over = |path: &Path| {
+        let file = File::options().write(true).open(path).expect("it is there");
+        file.write_all_at(&vec![b'x'; 1 << 20], BYTES - MIB).expect("written over");
+    };
+    let (output, _) = changed_while(&["cat"], write_over);
+    output.ends_with(1).complains("text: changed since it was listed, or while it was read");
+}
+
+#[test]
 fn of_a_file_that_grows_while_it_is_read_what_there_was_at_first_counts() {
     skip_unless!(Facility::Root, Facility::Loop, Facility::Fuse, Facility::Tool("mkfs.ext4"));
     let grow = |path: &Path| {
@@ -86,6 +98,8 @@ fn of_a_file_that_grows_while_it_is_read_what_there_was_at_first_counts() {
     assert_eq!(counted.split_whitespace().next(), Some(&*newlines(&text).to_string()));
     let (output, text) = changed_while(&["grep", "-c", ""], grow);
     output.succeeds().prints(format!("{}\n", newlines(&text)));
+    let (output, text) = changed_while(&["cat"], grow);
+    output.succeeds().prints(text);
 }
 
 #[test]
