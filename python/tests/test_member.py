@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 CONTENT = bytes(range(256)) * 2000
 
 
-@pytest.fixture(params=["local", "remote"])
+@pytest.fixture(params=["local", "url", "remote"])
 def member(request: pytest.FixtureRequest, tmp_path: Path, server: Server) -> nearfirst.Member:
     """A member with CONTENT."""
     if request.param == "remote":
         return next(nearfirst.open(server.put("data.bin", CONTENT)))
-    (tmp_path / "data.bin").write_bytes(CONTENT)
-    return next(nearfirst.open(tmp_path / "data.bin"))
+    path = tmp_path / "data.bin"
+    path.write_bytes(CONTENT)
+    return next(nearfirst.open(path if request.param == "local" else f"file://{path}"))
 
 
 def test_it_is_read_forwards(member: nearfirst.Member) -> None:

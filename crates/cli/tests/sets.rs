@@ -723,10 +723,17 @@ fn each_makes_a_folder_for_copies_only_where_there_are_any() {
         let mut command = ground.command(&[&["each", "-u"], specs, &["--"], words].concat());
         command.env("TMPDIR", tmp).output().unwrap()
     };
-    let local = ["a.txt", "b.txt"];
+    let url = format!("file://{}/b.txt", ground.path().display());
+    let local = ["a.txt", &url];
     let listed = run(folder.to_str().unwrap(), &local, &["sh", "-c", "ls temporary"]);
     assert_eq!((listed.status.code(), stdout(&listed).as_str()), (Some(0), ""));
     assert_eq!(run("/missing", &local, &["true"]).status.code(), Some(0));
+    let path = format!("{}\n", ground.path().join("b.txt").display());
+    assert_eq!(stdout(&run("/missing", &[&url], &["echo"])), path);
+    let says_path = ground.create("says_path", "#!/bin/sh\necho $1\n");
+    fs::set_permissions(&says_path, fs::Permissions::from_mode(0o755)).unwrap();
+    let searched = ground.run(&["grep", "-I", "--pre=./says_path", "txt", &url]);
+    assert_eq!(stdout(&searched), path, "{}", stderr(&searched));
     let urls = ["/1", "/2"].map(|path| {
         server.answer(path, Answer::bytes(b"text"));
         server.url(path)

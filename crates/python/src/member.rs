@@ -4,6 +4,7 @@ use std::ffi::{OsStr, c_int};
 use std::fs::File;
 use std::os::fd::IntoRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -54,6 +55,8 @@ struct Held {
     reading: Reading,
     /// Of one that did not fail.
     engine: Option<Engine>,
+    /// Where it is, of a file of this machine.
+    path: Option<PathBuf>,
     /// A copy under the member's own file name.
     folder: Option<TempDir>,
 }
@@ -61,26 +64,20 @@ struct Held {
 impl Member {
     pub(crate) fn new(member: nearfirst::Member, engine: Engine, kept: Vec<Py<Kept>>) -> Self {
         let entry = member.entry().clone();
-        Self::of(entry, Reading::new(member, engine.clone()), Some(engine), kept)
+        let path = member.path().map(Path::to_owned);
+        let reading = Reading::new(member, engine.clone());
+        Self::of(entry, Held { reading, engine: Some(engine), path, folder: None }, kept)
     }
 
     pub(crate) fn failed(error: MemberError) -> Self {
-        Self::of(
-            nearfirst::Entry::named(error.name.clone()),
-            Reading::failed(error),
-            None,
-            Vec::new(),
-        )
+        let entry = nearfirst::Entry::named(error.name.clone());
+        let reading = Reading::failed(error);
+        Self::of(entry, Held { reading, engine: None, path: None, folder: None }, Vec::new())
     }
 
-    fn of(
-        entry: nearfirst::Entry,
-        reading: Reading,
-        engine: Option<Engine>,
-        kept: Vec<Py<Kept>>,
-    ) -> Self {
-        let held = Owned::new(Held { reading, engine, folder: None });
-        Self { entry, state: Mutex::new(State::Open(Box::new(held))), lent: OnceLock::new(), kept }
+    fn of(entry: nearfirst::Entry, held: Held, kept: Vec<Py<Kept>>) -> Self {
+        let state = Mutex::new(State::Open(Box::new(Owned::new(held))));
+        Self { entry, state, lent: OnceLock::new(), kept }
     }
 
     fn replaced(&self, state: State) -> State {
@@ -247,7 +244,7 @@ impl Member {
             if let Some(error) = held.reading.error() {
                 return Err(error::of_member(py, error));
             }
-            if let Some(path) = self.entry.name.path() {
+            if let Some(path) = &held.path {
                 let Ok(path) = path.as_os_str().into_pyobject(py);
                 return Ok(path);
             }

@@ -377,7 +377,7 @@ impl Reading {
 
 /// Whether it is a file of this machine.
 fn is_file(member: &Member) -> bool {
-    member.name().path().is_some()
+    member.path().is_some()
 }
 
 /// That a member cannot be read.

@@ -5,10 +5,11 @@ mod awaited;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fetch::engine::{FileReader, Near};
+use fetch::engine::{FileReader, Near, NearFile};
 use store::{Entry, Error, Name};
 
 /// Bytes of a remote member up to which its descriptor is memory; larger ones lie in a file.
@@ -62,7 +63,7 @@ impl MemberError {
         if let Some(known) = inner.and_then(|inner| inner.downcast_ref::<Arc<Error>>()) {
             return Self { name, cause: Arc::clone(known) };
         }
-        let path = name.path().map_or_else(|| name.to_string().into(), std::path::Path::to_owned);
+        let path = name.path().map_or_else(|| name.to_string().into(), Path::to_owned);
         Self { name, cause: Arc::new(Error::io(path, error)) }
     }
 }
@@ -110,13 +111,22 @@ impl Member {
         self.entry.size
     }
 
+    /// Where it is, if it is a file of this machine, whatever it is called.
+    pub fn path(&self) -> Option<&Path> {
+        self.near_file().map(NearFile::path)
+    }
+
     /// Whether it is a file of a mount that may not answer: reading it may never return.
     pub fn may_stall(&self) -> bool {
+        self.near_file().is_some_and(NearFile::may_stall)
+    }
+
+    fn near_file(&self) -> Option<&NearFile> {
         match &self.content {
             Content::Near(Near::File(file)) | Content::Opened { near: Near::File(file), .. } => {
-                file.may_stall()
+                Some(file)
             }
-            _ => false,
+            _ => None,
         }
     }
 

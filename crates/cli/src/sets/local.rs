@@ -78,7 +78,7 @@ impl Folder {
     /// # Errors
     /// What kept its bytes away; no room for a copy.
     pub(crate) fn file(&self, member: Member, tally: &Tally) -> Result<MemberFile, MemberError> {
-        if let Some(path) = member.name().path() {
+        if let Some(path) = member.path() {
             let bytes = member.size().unwrap_or(0);
             tally.read(bytes);
             return Ok(MemberFile { path: path.to_owned(), bytes, own: None });

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -98,16 +99,20 @@ impl NearFile {
         self.hold.item.may_stall()
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.hold.item.path().expect("it is a file")
+    }
+
     /// Its descriptor, at the beginning; each call gives one of its own.
     ///
     /// # Errors
     /// As opening a file; [`Error::Changed`] if another version is there by now.
     pub fn open(&self) -> Result<File, Error> {
-        let path = self.hold.item.path().expect("it is a file");
         if let Some(file) = self.hold.item.take_file() {
             return Ok(file);
         }
-        let (file, status) = self.hold.engine.costs.open_regular(path)?;
+        let (file, status) = self.hold.engine.costs.open_regular(self.path())?;
         let Entry { name, size, version, .. } = self.hold.item.entry();
         // Files of the kernel, which tell no size, are others each time.
         let is_same = size == Some(0) && status.size == 0
@@ -120,10 +125,9 @@ impl NearFile {
     /// # Errors
     /// As opening a file.
     pub fn reader(&self) -> Result<FileReader, Error> {
-        let path = self.hold.item.path().expect("it is a file");
         let (file, costs) = (self.open()?, &self.hold.engine.costs);
         let calls = Calls::new("member", file, costs, self.may_stall());
-        calls.map(FileReader).map_err(|source| Error::io(path, source))
+        calls.map(FileReader).map_err(|source| Error::io(self.path(), source))
     }
 }
 
