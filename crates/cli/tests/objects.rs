@@ -299,6 +299,44 @@ fn a_copy_that_was_broken_off_goes_on_where_it_ended() {
 }
 
 #[test]
+fn the_same_copy_again_is_no_error_for_what_is_done() {
+    skip_unless!(S3::NEEDS);
+    let logs = Logs::new();
+    let to = logs.ground.path().join("to");
+    let copied = |what: &str| logs.run(&["cp", "--stats", what, "to"]);
+    assert!(copied("s3://logs/2026/*").status.success());
+    fs::remove_file(to.join("02.gz")).unwrap();
+    // Of a name nothing was listed.
+    for (what, there) in
+        [("s3://logs/2026/*", 2), ("s3://logs/2026/*", 3), ("s3://logs/2026/01.gz", 1)]
+    {
+        let output = copied(what);
+        let told = format!("{there} already there, 0 left as they were");
+        assert!(stderr(&output).contains(&told), "{what}: {}", stderr(&output));
+        assert!(output.status.success(), "{what}");
+    }
+    assert_eq!(fs::read(to.join("02.gz")).unwrap(), gzipped("fine\n"));
+
+    let modified = to.join("03.gz").metadata().unwrap().modified().unwrap();
+    let make = |name: &str, bytes: &[u8], modified| {
+        let file = fs::File::create(to.join(name)).unwrap();
+        (&file).write_all(bytes).unwrap();
+        file.set_modified(modified).unwrap();
+    };
+    make("02.gz", &gzipped("fine\n"), modified - Duration::from_secs(1000));
+    make("03.gz", b"mine", modified);
+    let output = copied("s3://logs/2026/*");
+    assert_eq!(output.status.code(), Some(1));
+    for said in ["02.gz is there: --force", "03.gz is there: --force", "1 already there"] {
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+    assert_eq!(fs::read(to.join("03.gz")).unwrap(), b"mine");
+    let output = logs.run(&["cp", "--stats", "--force", "s3://logs/2026/*", "to"]);
+    assert!(stderr(&output).contains("0 already there"), "{}", stderr(&output));
+    assert_eq!(fs::read(to.join("03.gz")).unwrap(), gzipped("ERROR a\nERROR b\n"));
+}
+
+#[test]
 fn copies_are_checked_by_the_sums_that_the_server_keeps() {
     skip_unless!(S3::NEEDS, S3::SUMS_NEED);
     let logs = Logs::new();

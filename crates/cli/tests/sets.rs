@@ -555,6 +555,23 @@ fn cp_leaves_a_file_that_is_its_own_target() {
 }
 
 #[test]
+fn a_file_is_no_copy_of_itself() {
+    let ground = ground();
+    for again in [false, true] {
+        let output = ground.run(&["cp", "--stats", "a.txt", "to/"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains("1 already there"), again, "{}", stderr(&output));
+    }
+    symlink("a.txt", ground.path().join("link")).unwrap();
+    fs::hard_link(ground.path().join("a.txt"), ground.path().join("second")).unwrap();
+    for to in [".", "link", "second"] {
+        let output = ground.run(&["cp", "a.txt", to]);
+        assert_eq!(output.status.code(), Some(1), "{to}");
+        assert!(stderr(&output).contains("is there: --force"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn cp_looks_at_what_a_link_leads_to() {
     let ground = ground();
     let link = |to: &str, at: &str| symlink(to, ground.path().join(at)).unwrap();
@@ -604,6 +621,7 @@ fn cp_names_each_file_on_one_line_and_makes_the_folder_of_a_dot() {
     ground.create("a\n\x1bb", "x");
     let output = ground.run(&["cp", "--verbose", "a*", "new/."]);
     assert_eq!(stdout(&output), "a\\n\\x1bb -> new/./a\\n\\x1bb\n", "{}", stderr(&output));
+    ground.create("new/a\n\x1bb", "mine");
     let output = ground.run(&["cp", "a*", "new"]);
     assert!(stderr(&output).contains(": new/a\\n\\x1bb is there: "), "{}", stderr(&output));
     ground.create("b", "x");

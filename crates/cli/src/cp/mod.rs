@@ -46,11 +46,13 @@ no folder, DEST is the file.
 
 A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it. \
 The same command again goes on where that ends, if the object is still the same (what comes in one \
-request, up to 8 MiB, is begun anew). Once the disk is full, nothing more is fetched. Nothing is \
-replaced unless --force or --update says so. Lengths are checked, and sums where S3, Google or \
-Azure keep them: MD5 in an ETag, x-amz-checksum-*, x-goog-hash, Content-MD5. A copy has the time \
-of its object; of a file of this machine it has the permissions, too, else those of the file that \
-it replaces, in both cases less those that the umask takes.
+request, up to 8 MiB, is begun anew), and counts what is done as already there: files of the \
+object's size and, to the second, its time. Any other file that is there is an error, and nothing \
+is replaced, unless --force or --update says so. Once the disk is full, nothing more is fetched. \
+Lengths are checked, and sums where S3, Google or Azure keep them: MD5 in an ETag, \
+x-amz-checksum-*, x-goog-hash, Content-MD5. A copy has the time of its object; of a file of this \
+machine it has the permissions, too, else those of the file that it replaces, in both cases less \
+those that the umask takes.
 
 Examples:
   nearfirst cp 's3://logs/2026/**/*.gz' logs/
@@ -211,7 +213,9 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);
         messages::note(format_args!(
-            "{} left as they were, {} gone on with, {} checked by their sums, {} could not be",
+            "{} already there, {} left as they were, {} gone on with, {} checked by their sums, \
+             {} could not be",
+            plan.copied(),
             plan.left(),
             copier.resumed(),
             copier.verified(),

@@ -3,9 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use futures::{StreamExt as _, stream};
 use nearfirst::{Cursor, Entries, Entry, Error, Name, Spec};
@@ -24,7 +26,7 @@ const LINKS_MAX: usize = 40;
 /// What is done about files that are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Existing {
-    /// They are an error.
+    /// They are an error, but for copies that are as this run would make them.
     Refuse,
     /// They are left without a word.
     Leave,
@@ -54,6 +56,7 @@ pub(super) struct Plan {
     real_target: OnceLock<PathBuf>,
     existing: Existing,
     state: Mutex<State>,
+    copied: AtomicU64,
     left: AtomicU64,
 }
 
@@ -78,6 +81,7 @@ impl Plan {
             real_target: OnceLock::new(),
             existing,
             state: Mutex::default(),
+            copied: AtomicU64::new(0),
             left: AtomicU64::new(0),
         }
     }
@@ -146,6 +150,11 @@ impl Plan {
         (state.fetched.len() + state.resumed.len()) as u64
     }
 
+    /// How many files were the copies that were asked for.
+    pub(super) fn copied(&self) -> u64 {
+        self.copied.load(Ordering::Relaxed)
+    }
+
     /// How many files were left as they were.
     pub(super) fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
@@ -210,15 +219,19 @@ impl Plan {
         }
         // First contact tells of an object; a file is only opened.
         let is_file = entry.name.path().is_some();
-        let asks =
-            is_file || is_left || (there.is_some() && self.existing == Existing::ReplaceOlder);
-        let is_known = entry.version.is_some() && entry.size.is_some();
+        let is_compared = matches!(self.existing, Existing::Refuse | Existing::ReplaceOlder);
+        let asks = is_file || is_left || (there.is_some() && is_compared);
+        let is_known = entry.version.is_some() && entry.size.is_some() && entry.modified.is_some();
         let entry = if asks && !is_known { self.looks.entry(&entry.name).await? } else { entry };
-        if let Some(there) = there
-            && !self.is_replaced(&entry, &dest, &there)?
-        {
-            self.left.fetch_add(1, Ordering::Relaxed);
-            return Ok(None);
+        if let Some(there) = there {
+            if self.existing == Existing::Refuse && self.is_copy(&entry, &there).await? {
+                self.copied.fetch_add(1, Ordering::Relaxed);
+                return Ok(None);
+            }
+            if !self.is_replaced(&entry, &dest, &there)? {
+                self.left.fetch_add(1, Ordering::Relaxed);
+                return Ok(None);
+            }
         }
         let resume_at = match &entry.version {
             // Its first bytes are here, but the rest must be recalled as if none were.
@@ -271,6 +284,21 @@ impl Plan {
         }
         state.dests.insert(key, name.clone());
         Ok(true)
+    }
+
+    /// Whether a file is the copy of this object, by its size and its time, and not the object itself.
+    async fn is_copy(&self, entry: &Entry, at: &fs::Metadata) -> Result<bool, Error> {
+        let since = entry.modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
+        // Some listings tell of parts of a second, and what the object comes with does not.
+        let seconds = since.and_then(|since| i64::try_from(since.as_secs()).ok());
+        if !at.is_file() || entry.size != Some(at.len()) || seconds != Some(at.mtime()) {
+            return Ok(false);
+        }
+        let Some(path) = self.looks.stores().of(&entry.name)?.file(&entry.name) else {
+            return Ok(true);
+        };
+        let source = self.looked(path, |path| fs::metadata(path).ok()).await?;
+        Ok(source.is_none_or(|source| (source.dev(), source.ino()) != (at.dev(), at.ino())))
     }
 
     fn is_replaced(&self, entry: &Entry, dest: &Path, at: &fs::Metadata) -> Result<bool, Error> {
