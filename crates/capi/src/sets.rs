@@ -399,5 +399,5 @@ unsafe fn options_of(options: SetOptions, data: Data) -> Result<nearfirst::SetOp
         }
     };
     let rank = options.rank.map(|rank| ranked(rank, data));
-    Ok(nearfirst::SetOptions { order, rank, duplicates })
+    Ok(nearfirst::SetOptions { order, rank, duplicates, ..nearfirst::SetOptions::default() })
 }

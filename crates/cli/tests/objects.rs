@@ -293,8 +293,9 @@ fn a_copy_that_was_broken_off_goes_on_where_it_ended() {
         request.method == "GET" && request.target.starts_with("/logs/large/")
     };
     let requests = proxy.requests();
-    let range = requests.iter().find(is_get).unwrap().header("range").unwrap().to_owned();
-    assert!(range.starts_with(&format!("bytes={kept}-")), "{range} of {kept} that were here");
+    let gets = requests.iter().filter(is_get).map(|request| request.header("range").unwrap());
+    let (first, gets) = (format!("bytes={kept}-"), gets.collect::<Vec<_>>());
+    assert!(gets.iter().any(|range| range.starts_with(&first)), "{gets:?} after {kept} bytes");
     assert_eq!(fs::read_dir(logs.ground.path().join("to")).unwrap().count(), 1);
 }
 

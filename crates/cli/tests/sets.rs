@@ -519,7 +519,64 @@ fn copies_that_are_gone_on_with_make_no_more_requests_at_a_time_than_asked_for()
     let url = server.url("/f{1,2,3,4}");
     let output = ground.run(&["cp", "--stats", "--window-max=1", &url, "to/"]);
     assert!(stderr(&output).contains("4 gone on with"), "{}", stderr(&output));
-    assert_eq!(server.total().concurrent_max, 1);
+    // One is fetched while another is asked about.
+    assert!(server.total().concurrent_max <= 2);
+}
+
+#[test]
+fn a_copy_that_is_gone_on_with_comes_in_parts_side_by_side() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(60 << 20, 1);
+    let answer = Answer::bytes(&bytes).etag("\"e\"");
+    // Long enough to be met by the others.
+    server.answer("/f", answer.delayed(Duration::from_millis(500)));
+    begin_copy(&ground, "f", &bytes);
+    let output = ground.run(&["cp", "--stats", &server.url("/f"), "to/"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("30.0 MiB in"), "{}", stderr(&output));
+    assert!(fs::read(ground.path().join("to/f")).unwrap() == bytes);
+    let requests = server.requests();
+    let ranges: Vec<_> = requests.iter().filter_map(|request| request.header("range")).collect();
+    let (half, part) = (30 << 20, 8 << 20);
+    assert!(ranges.contains(&&*format!("bytes={half}-{}", half + part - 1)), "{ranges:?}");
+    assert!(server.total().concurrent_max > 1, "{ranges:?}");
+}
+
+#[test]
+fn a_part_that_is_whole_becomes_the_file_and_one_of_another_object_is_begun_anew() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(1 << 20, 1);
+    server.answer("/f", Answer::bytes(&bytes).etag("\"e\""));
+    for (here, version, resumed) in [
+        (&bytes[..], "\"e\"", 1),
+        (&[&bytes[..], b"more"].concat(), "\"e\"", 0),
+        (&bytes, "\"d\"", 0),
+    ] {
+        ground.create("to/.f.nearfirst-part", here);
+        ground.create("to/.f.nearfirst-version", version);
+        let output = ground.run(&["cp", "--force", "--stats", &server.url("/f"), "to/"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let told = format!("{resumed} gone on with");
+        assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+        assert!(fs::read(ground.path().join("to/f")).unwrap() == bytes);
+        assert_eq!(fs::read_dir(ground.path().join("to")).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_copy_of_a_file_goes_on_where_it_was_broken_off() {
+    let ground = ground();
+    let bytes = testkit::noise(1 << 20, 1);
+    let file = ground.create("large", &bytes);
+    let about = file.metadata().unwrap();
+    let version = format!("{}.{:09}-{}", about.mtime(), about.mtime_nsec(), about.len());
+    ground.create("to/.large.nearfirst-part", &bytes[..1 << 19]);
+    ground.create("to/.large.nearfirst-version", version);
+    let output = ground.run(&["cp", "--stats", "large", "to/"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("512 KiB in"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 gone on with"), "{}", stderr(&output));
+    assert!(fs::read(ground.path().join("to/large")).unwrap() == bytes);
 }
 
 /// Leaves what a copy to `to/` leaves that was broken off half-way, of the version `"e"`.

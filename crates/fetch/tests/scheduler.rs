@@ -58,7 +58,7 @@ impl Told {
     }
 
     fn list(&mut self, set: SetId, member: u64, kind: Kind, size: u64, rank: f64) {
-        let listing = Listing { device: DEVICE, kind, size: Some(size), rank };
+        let listing = Listing { device: DEVICE, kind, size: Some(size), from: 0, rank };
         self.on(Event::Listed { set, member: MemberId(member), listing });
     }
 
@@ -150,6 +150,46 @@ fn the_highest_rank_is_begun_first_and_delivered_first_then_the_largest() {
         order.extend(told.delivered());
     }
     assert_eq!(order, [3, 2, 1, 4].map(|member| (member, Delivery::Whole)));
+}
+
+#[test]
+fn what_is_wanted_from_a_byte_on_is_begun_there_in_parts() {
+    let limits = Limits { part_bytes: 10, ..Limits::default() };
+    let mut told = Told::new(limits, 4, Order::Ready);
+    let list = |told: &mut Told, member, size, from| {
+        let listing = Listing { device: DEVICE, kind: Kind::Bytes, size, from, rank: 0.0 };
+        told.on(Event::Listed { set: SET, member: MemberId(member), listing });
+    };
+    told.ask();
+    let begun =
+        |told: &Told| -> Vec<Aim> { told.started().into_iter().map(|(_, _, aim)| aim).collect() };
+    list(&mut told, 1, Some(45), 5);
+    assert_eq!(begun(&told), [5..15, 15..25, 25..35, 35..45].map(Aim::Fetch));
+    for (size, from, aim) in [(Some(45), 45, 44..45), (Some(45), 99, 44..45), (None, 7, 7..17)] {
+        let mut told = Told::new(limits, 4, Order::Ready);
+        told.ask();
+        list(&mut told, 1, size, from);
+        assert_eq!(begun(&told), [Aim::Fetch(aim)], "from {from}");
+    }
+}
+
+#[test]
+fn who_sends_all_is_heard_from_the_byte_on_that_is_wanted() {
+    let limits = Limits { part_bytes: 10, ..Limits::default() };
+    let mut told = Told::new(limits, 2, Order::Ready);
+    told.ask();
+    let listing =
+        Listing { device: DEVICE, kind: Kind::Bytes, size: Some(45), from: 25, rank: 0.0 };
+    told.on(Event::Listed { set: SET, member: MemberId(1), listing });
+    let [(first, ..), (second, ..)] = told.started()[..] else { panic!("{:?}", told.said) };
+    let far = std::iter::once(0..45).collect();
+    let contact = Contact { device: DEVICE, size: Some(45), far, covers: 0..45, position: 0 };
+    told.on(Event::Contacted { attempt: first, contact });
+    assert_eq!(told.said[0], Action::Cancel { attempt: second }, "the other part comes with it");
+    told.on(Event::Progressed { attempt: first, bytes: 24 });
+    assert_eq!((told.delivered(), told.scheduler.snapshot().budget.used), (vec![], 10));
+    told.on(Event::Progressed { attempt: first, bytes: 3 });
+    assert_eq!(told.delivered(), [(1, Delivery::Streaming)]);
 }
 
 #[test]
@@ -317,7 +357,7 @@ fn swept(told: &mut Told, bytes: u64, places: &[u64]) -> Vec<(AttemptId, u64, Ai
     let listed = (1..).zip(sets).take(places.len()).map(|(member, set)| Event::Listed {
         set,
         member: MemberId(member),
-        listing: Listing { device: DEVICE, kind: Kind::Cache, size: None, rank: 0.0 },
+        listing: Listing { device: DEVICE, kind: Kind::Cache, size: None, from: 0, rank: 0.0 },
     });
     told.on_all(listed);
     let mut opens = told.started();
@@ -661,8 +701,11 @@ fn any_event() -> impl Strategy<Value = Event> {
     let bytes = prop_oneof![0..30u64, Just(u64::MAX)];
     let size = prop::option::of(prop_oneof![0..40u64, Just(u64::MAX)]);
     let kind = prop_oneof![Just(Kind::Bytes), Just(Kind::Cache)];
-    let listing = (0..3u32, kind, size, -1.0..1.0f64).prop_map(|(device, kind, size, rank)| {
-        Listing { device: DeviceId(device), kind, size, rank }
+    let from = prop_oneof![3 => Just(0), 1 => 0..40u64, 1 => Just(u64::MAX)];
+    let listing = (0..3u32, kind, size, from, -1.0..1.0f64);
+    let listing = listing.prop_map(|(device, kind, size, from, rank)| {
+        let device = DeviceId(device);
+        Listing { device, kind, size, from, rank }
     });
     let origin = prop_oneof![Just(Origin::Told), Just(Origin::Guessed)];
     let order = prop_oneof![Just(Order::Ready), Just(Order::Listed)];

@@ -52,6 +52,6 @@ mod wait;
 pub use cursor::Cursor;
 pub use member::{Member, MemberError};
 pub use names::Names;
-pub use options::{Duplicates, Order, Rank, SetOptions};
+pub use options::{Duplicates, Order, Rank, SetOptions, Start};
 pub use set::{Iter, Set, Turn};
 pub use spec::{Glob, ListSource, Spec, SpecError};

@@ -32,6 +32,8 @@ enum Content {
     /// A near file that is being read; it stays near until that ends.
     Opened {
         file: FileReader,
+        /// The first byte that is wanted of it.
+        start: u64,
         /// Bytes to its end: who knows it need not ask the system, which may
         /// ask a server. `None` of what told no size, and once others have the file.
         left: Option<u64>,
@@ -217,12 +219,14 @@ impl Member {
     /// The open file behind it, if there is one.
     fn opened(&mut self) -> io::Result<Option<&File>> {
         if let Content::Near(Near::File(near)) = &self.content {
+            let start = near.start();
             let file = near.reader().map_err(|error| io::Error::other(Arc::new(error)))?;
             let held = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
             let Content::Near(near) = held else { unreachable!("it was near above") };
             // A size of 0 may be that of a file that is made as it is read.
-            let left = self.entry.size.filter(|&size| size > 0);
-            self.content = Content::Opened { file, left, near };
+            let size = self.entry.size.filter(|&size| size > 0);
+            let left = size.map(|size| size.saturating_sub(start));
+            self.content = Content::Opened { file, start, left, near };
         }
         Ok(match &self.content {
             Content::Opened { file, .. } => Some(file.file()),
@@ -282,13 +286,12 @@ impl Member {
         }
         // Read by this member, which waits for no mount longer than it may.
         io::copy(self, hasher)?;
-        let start = SeekFrom::Start(0);
         match &mut self.content {
-            Content::Opened { file, left, .. } => {
-                *left = left.and(self.entry.size);
-                file.file().seek(start)?
+            Content::Opened { file, start, left, .. } => {
+                *left = left.and(self.entry.size).map(|size| size.saturating_sub(*start));
+                file.file().seek(SeekFrom::Start(*start))?
             }
-            Content::Kept(file) => file.seek(start)?,
+            Content::Kept(file) => file.seek(SeekFrom::Start(0))?,
             Content::Near(_) | Content::Held(_) => unreachable!("it is open above"),
         };
         Ok(())

@@ -8,6 +8,9 @@ use store::{Entry, Name};
 /// An application's priority for a member: higher is sooner. A hint, never a reason to wait.
 pub type Rank = Arc<dyn Fn(&Entry) -> f64 + Send + Sync>;
 
+/// The byte from which on a member is read, at most its size.
+pub type Start = Arc<dyn Fn(&Entry) -> u64 + Send + Sync>;
+
 /// How a set is opened.
 #[derive(Clone, Default)]
 pub struct SetOptions {
@@ -15,6 +18,10 @@ pub struct SetOptions {
     pub order: Order,
     /// The priority of a member; none: all the same.
     pub rank: Option<Rank>,
+    /// From where on a member is read; none: from its first byte. What is before is not fetched,
+    /// unless its server sends no parts. Who has that of a version lists the member with it:
+    /// another is an error then.
+    pub start: Option<Start>,
     /// What makes two members one.
     pub duplicates: Duplicates,
 }
@@ -57,6 +64,7 @@ impl fmt::Debug for SetOptions {
         f.debug_struct("SetOptions")
             .field("order", &self.order)
             .field("rank", &self.rank.is_some())
+            .field("start", &self.start.is_some())
             .field("duplicates", &self.duplicates)
             .finish()
     }

@@ -23,21 +23,21 @@ pub(crate) fn terms(order: &Order) -> scheduler::Order {
 
 /// The names of a list in the order of its options.
 pub(crate) fn wants(listing: &Arc<Listing>, options: &SetOptions) -> Wants {
-    let rank = options.rank.clone();
+    let options = options.clone();
     match &options.order {
         Order::Ready | Order::Listed => {
             let listed = listing.walk();
-            listed.map(move |(index, entry)| want(index, entry, rank.as_ref())).boxed()
+            listed.map(move |(index, entry)| want(index, entry, &options)).boxed()
         }
-        order => {
-            let (listing, order) = (Arc::clone(listing), order.clone());
+        _ => {
+            let listing = Arc::clone(listing);
             let sorted = async move {
                 listing.all().await;
-                let indices = sorted(&listing, &order, rank.as_ref());
+                let indices = sorted(&listing, &options.order, options.rank.as_ref());
                 let taken = stream::iter(indices).map(move |index| {
                     // A rank is asked for without the lock: its function may look at the list.
                     let entry = listing.known().get(index);
-                    want(index, entry, rank.as_ref())
+                    want(index, entry, &options)
                 });
                 Ok::<_, (u64, Error)>(taken)
             };
@@ -49,12 +49,14 @@ pub(crate) fn wants(listing: &Arc<Listing>, options: &SetOptions) -> Wants {
 fn want(
     index: usize,
     entry: Result<Entry, Arc<Error>>,
-    rank: Option<&Rank>,
+    options: &SetOptions,
 ) -> Result<Want, (u64, Error)> {
     let tag = index as u64;
     let entry = entry.map_err(|error| (tag, error.again()))?;
-    let rank = ranked(&entry, rank);
-    Ok(Want { entry, rank, tag, parts: Vec::new() })
+    let rank = ranked(&entry, options.rank.as_ref());
+    let start = options.start.as_ref().map_or(0, |start| start(&entry));
+    let rest = Some(start..u64::MAX).filter(|_| start > 0);
+    Ok(Want { entry, rank, tag, parts: rest.into_iter().collect() })
 }
 
 /// The numbers of what is listed so far, in this order.

@@ -1,6 +1,7 @@
 //! Sets of objects of servers, in good days and bad.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::StreamExt as _;
-use nearfirst_set::{Duplicates, ListSource, Member, MemberError, Set, SetOptions, Spec};
+use nearfirst_set::{Duplicates, ListSource, Member, MemberError, Set, SetOptions, Spec, Start};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
 use store::{Costs, Error, Name, StorageOptions, Stores, StoresOptions};
@@ -353,6 +354,56 @@ fn a_part_that_comes_slowly_is_asked_for_once_more() {
     assert!(only(&set).and_then(Member::read).expect("it is whole") == bytes);
     let won: u64 = engine.snapshot().devices.iter().map(|device| device.hedges_won).sum();
     assert_eq!(won, 1);
+}
+
+#[test]
+fn members_are_read_from_the_byte_on_that_they_start_at() {
+    let server = Misbehaving::new();
+    let bytes = pattern(1_500_000, 3);
+    let plain = Answer::bytes(&bytes);
+    let engine = engine(small(), &[]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &bytes).expect("there is room");
+    for (answer, how) in [
+        (plain.clone(), "as servers do"),
+        (plain.clone().etag(""), "without a version"),
+        (plain.clone().ignores_ranges(), "whole"),
+        (plain.clone().ignores_ranges().chunked(), "and not how long it is"),
+        (plain.clone().etag("").ignores_ranges().chunked(), "and neither"),
+    ] {
+        server.answer("/a", answer);
+        for name in [server.url("/a"), file.path().display().to_string()] {
+            for start in [0, 1, 300_000, 1_499_999, 1_500_000] {
+                let options = SetOptions {
+                    start: Some(Arc::new(move |_| start as u64)),
+                    ..SetOptions::default()
+                };
+                let set = || Set::open(&engine, [Spec::glob(name.clone())], options.clone());
+                let member = || only(&set()).expect("it can be read");
+                let context = format!("{how}: {name} from {start}");
+                assert!(member().read().expect(&context) == bytes[start..], "{context}");
+                let (mut read, mut in_chunks) = (member(), Vec::new());
+                while let Ok(chunk) = read.chunk()
+                    && !chunk.is_empty()
+                {
+                    in_chunks.extend_from_slice(&chunk);
+                }
+                assert!(in_chunks == bytes[start..], "{context}");
+                let mut copied = Vec::new();
+                member().file().expect(&context).read_to_end(&mut copied).expect(&context);
+                assert!(copied == bytes[start..], "{context}");
+            }
+        }
+    }
+    server.answer("/a", plain);
+    server.reset_counts();
+    let start = Some(Arc::new(|_: &_| 1_000_000_u64) as Start);
+    let options = SetOptions { start, ..SetOptions::default() };
+    let set = Set::open(&engine, [Spec::glob(server.url("/a"))], options);
+    assert!(only(&set).and_then(Member::read).expect("it is whole") == bytes[1_000_000..]);
+    let requests = server.requests();
+    let ranges: Vec<_> = requests.iter().filter_map(|request| request.header("range")).collect();
+    assert!(ranges.len() > 1 && ranges.contains(&"bytes=1000000-1262143"), "{ranges:?}");
 }
 
 #[test]

@@ -8,24 +8,25 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use futures::StreamExt as _;
-use futures::executor::block_on_stream;
-use nearfirst::{Algorithm, Backing, Checksum, Engine, Entry, Error, Local, Member, Set, Version};
+use futures::executor::{block_on, block_on_stream};
+use futures::{StreamExt as _, stream};
+use nearfirst::{
+    Algorithm, Backing, Checksum, Engine, Entry, Error, Local, Member, MemberError, Set,
+    SetOptions, Version,
+};
 use rustix::io::Errno;
 use tokio::sync::watch;
 
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
 use super::plan::{Plan, Task};
-use crate::sets::patience::{Patience, Tries};
 use crate::sets::{self, Tally, interrupt};
 use crate::wary::Wary;
 use crate::{human, messages, progress};
 
-/// With so many bytes more here, attempts at the rest are counted anew.
-const PROGRESS_BYTES: u64 = 256 << 10;
 /// Smaller objects are begun anew after a break: to note of each what would let it go on takes longer.
 const RESUMED_BYTES_MIN: u64 = 256 << 10;
 /// Folders with new names kept until they are synced.
@@ -42,7 +43,7 @@ pub(super) struct Copier<'a> {
     plan: &'a Plan,
     tally: &'a Tally,
     verbose: bool,
-    patience: Patience,
+    stall: Duration,
     sums: Sums,
     resumed: AtomicU64,
     verified: AtomicU64,
@@ -81,14 +82,14 @@ impl<'a> Copier<'a> {
         plan: &'a Plan,
         tally: &'a Tally,
         verbose: bool,
-        patience: Patience,
+        stall: Duration,
     ) -> Self {
         Self {
             engine,
             plan,
             tally,
             verbose,
-            patience,
+            stall,
             sums: Sums::default(),
             resumed: AtomicU64::new(0),
             verified: AtomicU64::new(0),
@@ -135,23 +136,14 @@ impl<'a> Copier<'a> {
     pub(super) fn work(&self, set: &Set) {
         let mut full = self.full.subscribe();
         let is_full = async move { drop(full.wait_for(Option::is_some).await) };
-        let members = pin!(set.stream().take_until(is_full));
-        let mut members = block_on_stream(members);
-        while self.has_room().is_ok() {
-            if let Some((entry, task)) = self.plan.next_resumed() {
-                self.go_on(&entry, &task);
-                continue;
-            }
-            match members.next() {
-                Some(Ok(member)) => self.copy(member),
-                Some(Err(error)) => {
+        for member in block_on_stream(pin!(set.stream().take_until(is_full))) {
+            match member {
+                Ok(member) => self.copy(member),
+                Err(error) => {
                     drop(self.plan.take(&error.name));
                     self.tally.failed();
                     sets::complain(&error);
                 }
-                // The last names may have been of such.
-                None if self.plan.has_resumed() => {}
-                None => return,
             }
         }
     }
@@ -174,58 +166,50 @@ impl<'a> Copier<'a> {
         let Some(task) = self.plan.take(member.name()) else { return };
         let entry = member.entry().clone();
         let made = self.made(member, &entry, &task);
+        if made.is_ok() && task.resume_at > 0 {
+            self.resumed.fetch_add(1, Ordering::Relaxed);
+        }
         self.tell(&entry, &task, made);
     }
 
-    fn made(&self, mut member: Member, entry: &Entry, task: &Task) -> Result<(), Trouble> {
+    fn made(&self, member: Member, entry: &Entry, task: &Task) -> Result<(), Trouble> {
         let mut part = self.part(entry, task)?;
         // Not before it is ours: another run may be writing it.
         let _useless = noted_version(entry).is_none().then(|| {
             let dest = task.dest.clone();
             interrupt::prepare(move || part::remove(&dest))
         });
-        if length(&mut part)? > 0 {
+        let mut sum = self.sum_of(entry);
+        let from = task.resume_at;
+        if from > 0 {
+            part.call(move |part| part.cut(from))?;
+            sum = sum.map(|begun| sum_of_part(&mut part, begun)).transpose()?;
+        } else if length(&mut part)? > 0 {
             begin_anew(&mut part, entry)?;
         }
-        self.tally.expects(entry.size.unwrap_or(0));
-        let mut sum = self.sum_of(entry);
-        let read = loop {
-            match member.chunk() {
-                Ok(chunk) if chunk.is_empty() => break Ok(()),
-                Ok(chunk) => {
-                    if let Some(sum) = &mut sum {
-                        sum.add(&chunk);
-                    }
-                    self.tally.read(chunk.len() as u64);
-                    if let Err(error) = self.write(&mut part, chunk) {
-                        break Err(Trouble::Target(error));
-                    }
-                }
-                Err(error) => break Err(Trouble::Source(sets::reason(&error.cause))),
+        self.tally.expects(entry.size.unwrap_or(0).saturating_sub(from));
+        self.read(member, &mut part, &mut sum)?;
+        self.ended(part, entry, task, sum)
+    }
+
+    /// Appends what comes of a member.
+    fn read(
+        &self,
+        mut member: Member,
+        part: &mut WaryPart<'_>,
+        sum: &mut Option<Sum>,
+    ) -> Result<(), Trouble> {
+        loop {
+            let chunk = member.chunk().map_err(unread)?;
+            if chunk.is_empty() {
+                return Ok(());
             }
-        };
-        drop(member);
-        self.ended(part, read, entry, task, sum)
-    }
-
-    /// Goes on with what an earlier run had begun.
-    fn go_on(&self, entry: &Entry, task: &Task) {
-        let made = self.rest(entry, task);
-        if made.is_ok() {
-            self.resumed.fetch_add(1, Ordering::Relaxed);
+            if let Some(sum) = sum {
+                sum.add(&chunk);
+            }
+            self.tally.read(chunk.len() as u64);
+            self.write(part, chunk)?;
         }
-        self.tell(entry, task, made);
-    }
-
-    fn rest(&self, entry: &Entry, task: &Task) -> Result<(), Trouble> {
-        let mut part = self.part(entry, task)?;
-        self.tally.expects(entry.size.unwrap_or(0).saturating_sub(length(&mut part)?));
-        let mut sum = self.sum_of(entry);
-        if let Some(begun) = sum.take() {
-            sum = Some(sum_of_part(&mut part, begun)?);
-        }
-        let read = self.fetch_rest(&mut part, entry, &mut sum);
-        self.ended(part, read, entry, task, sum)
     }
 
     /// The part of an object: what is here of it, or nothing yet.
@@ -272,10 +256,10 @@ impl<'a> Copier<'a> {
 
     /// A sum that the store keeps, if it does.
     fn kept_sum(&self, entry: &Entry) -> Option<Sum> {
-        let told = self.patiently(Tries::default(), async || {
-            let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
-            let asked = tokio::time::timeout(self.patience.stall, store.checksum(entry)).await;
-            asked.map_err(|_| self.stalled(entry))?.map_err(Read::Failed)
+        let told = self.patiently(|| async {
+            let store = self.engine.stores().of(&entry.name)?;
+            let asked = tokio::time::timeout(self.stall, store.checksum(entry)).await;
+            asked.map_err(|_| self.stalled(entry))?
         });
         let mut kept = told.ok().flatten()?;
         if kept.parts.as_ref().is_some_and(Vec::is_empty) {
@@ -287,15 +271,15 @@ impl<'a> Copier<'a> {
     /// How long the parts of an object are, if its store tells of all of it.
     fn part_lengths(&self, entry: &Entry) -> Option<Vec<u64>> {
         let size = entry.size?;
-        let told = self.patiently(Tries::default(), async || {
-            let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
+        let told = self.patiently(|| async {
+            let store = self.engine.stores().of(&entry.name)?;
             let mut told = store.part_lengths(entry);
             let (mut lengths, mut left) = (Vec::new(), size);
-            while let Some(length) = tokio::time::timeout(self.patience.stall, told.next())
+            while let Some(length) = tokio::time::timeout(self.stall, told.next())
                 .await
                 .map_err(|_| self.stalled(entry))?
             {
-                let length = length.map_err(Read::Failed)?;
+                let length = length?;
                 lengths.push(length);
                 let Some(rest) = left.checked_sub(length) else { return Ok(None) };
                 left = rest;
@@ -305,97 +289,28 @@ impl<'a> Copier<'a> {
         told.ok().flatten()
     }
 
-    /// Reads on from the end of what is here.
-    fn fetch_rest(
-        &self,
-        part: &mut WaryPart<'_>,
-        entry: &Entry,
-        sum: &mut Option<Sum>,
-    ) -> Result<(), Trouble> {
-        loop {
-            let before = length(part)?;
-            match self.patiently(Tries::at_data(), async || self.read_on(part, entry, sum).await) {
-                Ok(()) => return Ok(()),
-                Err(Read::Target(error)) => return Err(Trouble::Target(error)),
-                // It gets on: its attempts are counted anew.
-                Err(Read::Failed(error))
-                    if error.is_transient() && length(part)? >= before + PROGRESS_BYTES => {}
-                Err(Read::Failed(error)) => return Err(Trouble::Source(error.reason())),
-            }
-        }
-    }
-
     /// What `ask` gives, asked as often as it is worth trying.
-    fn patiently<T>(
-        &self,
-        mut tries: Tries,
-        mut ask: impl AsyncFnMut() -> Result<T, Read>,
-    ) -> Result<T, Read> {
+    fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         let _entered = self.engine.handle().enter();
-        futures::executor::block_on(async {
-            loop {
-                let answer = {
-                    let _turn = self.plan.turn().await;
-                    ask().await
-                };
-                let Err(Read::Failed(error)) = &answer else { return answer };
-                let Some(pause) = tries.pause_after(error, self.patience) else { return answer };
-                tokio::time::sleep(pause).await;
-            }
-        })
+        block_on(self.plan.looks().patiently(ask))
     }
 
-    fn stalled(&self, entry: &Entry) -> Read {
-        let reason = format!("no byte came for {} s", self.patience.stall.as_secs_f32());
-        Read::Failed(Error::interrupted(entry.name.clone(), reason))
-    }
-
-    async fn read_on(
-        &self,
-        part: &mut WaryPart<'_>,
-        entry: &Entry,
-        sum: &mut Option<Sum>,
-    ) -> Result<(), Read> {
-        // It may have filled up while a busy server was waited for.
-        self.has_room().map_err(Read::Target)?;
-        let from = length(part).map_err(Read::Target)?;
-        if entry.size == Some(from) {
-            return Ok(());
-        }
-        let store = self.engine.stores().of(&entry.name).map_err(Read::Failed)?;
-        let stalled = |_| self.stalled(entry);
-        let limit = self.patience.stall;
-        let reading = store.read(entry, from..entry.size.unwrap_or(u64::MAX));
-        let reading = tokio::time::timeout(limit, reading).await.map_err(stalled)?;
-        let mut reading = reading.map_err(Read::Failed)?;
-        // A server without ranges sends the whole.
-        let mut skipped = from.saturating_sub(reading.range.start);
-        while let Some(chunk) =
-            tokio::time::timeout(limit, reading.bytes.next()).await.map_err(stalled)?
-        {
-            let chunk = chunk.map_err(Read::Failed)?;
-            let skip = usize::try_from(skipped).unwrap_or(usize::MAX).min(chunk.len());
-            skipped -= skip as u64;
-            let new = chunk.slice(skip..);
-            if let Some(sum) = sum {
-                sum.add(&new);
-            }
-            self.tally.read(new.len() as u64);
-            self.write(part, new).map_err(Read::Target)?;
-        }
-        Ok(())
+    fn stalled(&self, entry: &Entry) -> Error {
+        let reason = format!("no byte came for {} s", self.stall.as_secs_f32());
+        Error::interrupted(entry.name.clone(), reason)
     }
 
     /// Checks what is here, and makes it the file.
     fn ended(
         &self,
         mut part: WaryPart<'_>,
-        read: Result<(), Trouble>,
         entry: &Entry,
         task: &Task,
         sum: Option<Sum>,
     ) -> Result<(), Trouble> {
-        read?;
         let came = length(&mut part)?;
         if let Some(size) = entry.size.filter(|&size| size != came)
             && !self.is_made_as_read(entry)
@@ -494,7 +409,11 @@ impl<'a> Copier<'a> {
     ) -> Result<bool, Trouble> {
         begin_anew(part, entry)?;
         let mut sum = self.sums.of_tag(entry);
-        self.fetch_rest(part, entry, &mut sum)?;
+        let again = entry.clone();
+        let source = move || stream::iter([Ok(again.clone())]).boxed();
+        let set = Set::from_source(self.engine, Arc::new(source), SetOptions::default());
+        let member = set.next().expect("it is listed").map_err(unread)?;
+        self.read(member, part, &mut sum)?;
         Ok(sum.is_none_or(|sum| sum.end().1 == first))
     }
 
@@ -554,6 +473,10 @@ fn noted_version(entry: &Entry) -> Option<&Version> {
     entry.version.as_ref().filter(|_| !is_small)
 }
 
+fn unread(error: MemberError) -> Trouble {
+    Trouble::Source(sets::reason(&error.cause))
+}
+
 /// How many bytes are here.
 fn length(part: &mut WaryPart<'_>) -> io::Result<u64> {
     part.call(|part| part.length())
@@ -599,10 +522,4 @@ fn is_of_a_full_disk(error: &io::Error) -> bool {
 /// A path for people, on one line.
 pub(super) fn shown(path: &Path) -> String {
     human::name(path.as_os_str()).to_string()
-}
-
-/// Why reading on ended early.
-enum Read {
-    Failed(Error),
-    Target(io::Error),
 }

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Error, Kind, Local, Name, Order, Set, SetOptions, Spec};
+use nearfirst::{Error, Kind, Local, Name, Order, Set, SetOptions, Spec, Start};
 
 use crate::divide::together;
 use crate::flags::{THREADS_MAX, count, processors};
@@ -187,15 +187,15 @@ fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
         match entry {
             Ok(entry) => {
                 if let Some(task) = plan.take(&entry.name) {
-                    writeln!(out, "{} -> {}", sets::shown(&entry.name), shown(&task.dest))?;
+                    write!(out, "{} -> {}", sets::shown(&entry.name), shown(&task.dest))?;
+                    match task.resume_at {
+                        0 => writeln!(out)?,
+                        from => writeln!(out, " (from byte {from})")?,
+                    }
                 }
             }
             Err(error) => sets::say_of(&error.name(), error.reason()),
         }
-    }
-    for (entry, task) in plan.resumed() {
-        let from = task.resume_at;
-        writeln!(out, "{} -> {} (from byte {from})", sets::shown(&entry.name), shown(&task.dest))?;
     }
     out.flush()
 }
@@ -204,8 +204,8 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     let set = Arc::new(planned(sets, plan, specs, sets.recalls()));
     let tally = Arc::new(Tally::default());
     let shown = progress::show_beside_output(&set, &tally);
-    let copier =
-        Copier::new(sets.engine(), plan, &tally, args.verbose, args.set.fetching.patience());
+    let stall = args.set.fetching.patience().stall;
+    let copier = Copier::new(sets.engine(), plan, &tally, args.verbose, stall);
     let jobs = args.jobs.map_or_else(|| processors().max(JOBS_MIN), NonZeroUsize::get);
     together(jobs.min(THREADS_MAX), || copier.work(&set));
     drop(shown);
@@ -225,8 +225,9 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     copier.end()
 }
 
-/// The set of what is to be fetched from its first byte; the plan keeps what is to be gone on with.
+/// The set of what is to be fetched.
 fn planned(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>, recalls: Option<&Recalls>) -> Set {
+    let starts = Arc::clone(plan);
     let (plan, recalls) = (Arc::clone(plan), recalls.cloned());
     let source = move || {
         let entries = plan.entries(specs.clone());
@@ -235,6 +236,7 @@ fn planned(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>, recalls: Option<&Rec
             None => entries,
         }
     };
-    let options = SetOptions { order: Order::Ready, ..SetOptions::default() };
+    let start: Start = Arc::new(move |entry| starts.start(&entry.name));
+    let options = SetOptions { order: Order::Ready, start: Some(start), ..SetOptions::default() };
     Set::from_source(sets.engine(), Arc::new(source), options)
 }

@@ -145,6 +145,18 @@ impl Part {
         Ok(self.file.metadata()?.len())
     }
 
+    /// Goes on from this byte on.
+    ///
+    /// # Errors
+    /// The system's; that not so many are here any more.
+    pub(super) fn cut(&mut self, at: u64) -> io::Result<()> {
+        if self.length()? < at {
+            return Err(io::Error::other("its part is gone; the same command begins it anew"));
+        }
+        self.file.set_len(at)?;
+        self.file.seek(SeekFrom::Start(at)).map(drop)
+    }
+
     /// Hands what is here to `take`, in order.
     ///
     /// # Errors

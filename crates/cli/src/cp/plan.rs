@@ -11,7 +11,6 @@ use std::time::UNIX_EPOCH;
 
 use futures::{StreamExt as _, stream};
 use nearfirst::{Cursor, Entries, Entry, Error, Name, Spec};
-use tokio::sync::SemaphorePermit;
 
 use super::copy::shown;
 use super::part;
@@ -69,7 +68,6 @@ struct State {
     seen: HashSet<Name>,
     dests: HashMap<PathKey, Name>,
     fetched: HashMap<Name, Task>,
-    resumed: Vec<(Entry, Task)>,
 }
 
 impl Plan {
@@ -86,7 +84,7 @@ impl Plan {
         }
     }
 
-    /// What is to be fetched from its first byte; what is to be gone on with comes to [`Plan::resumed`].
+    /// What is to be fetched, each from its [`Plan::start`] on.
     pub(super) fn entries(self: &Arc<Self>, specs: Vec<Spec>) -> Entries {
         let plan = Arc::clone(self);
         let listed = stream::iter(specs).flat_map(move |spec| {
@@ -124,30 +122,19 @@ impl Plan {
         self.state().fetched.remove(name)
     }
 
-    /// What is to be gone on with, as far as it is known; each once.
-    pub(super) fn resumed(&self) -> Vec<(Entry, Task)> {
-        std::mem::take(&mut self.state().resumed)
+    /// From which byte on what was handed out is to be fetched.
+    pub(super) fn start(&self, name: &Name) -> u64 {
+        self.state().fetched.get(name).map_or(0, |task| task.resume_at)
     }
 
-    /// Whether an object is to be gone on with.
-    pub(super) fn has_resumed(&self) -> bool {
-        !self.state().resumed.is_empty()
-    }
-
-    /// One object that is to be gone on with.
-    pub(super) fn next_resumed(&self) -> Option<(Entry, Task)> {
-        self.state().resumed.pop()
-    }
-
-    /// A turn to make a request that is not the engine's.
-    pub(super) async fn turn(&self) -> SemaphorePermit<'_> {
-        self.looks.turn().await
+    /// How what is not the engine's is asked for.
+    pub(super) fn looks(&self) -> &Looks {
+        &self.looks
     }
 
     /// How many objects that are known are still to be copied.
     pub(super) fn waiting(&self) -> u64 {
-        let state = self.state();
-        (state.fetched.len() + state.resumed.len()) as u64
+        self.state().fetched.len() as u64
     }
 
     /// How many files were the copies that were asked for.
@@ -243,12 +230,7 @@ impl Plan {
             _ => 0,
         };
         let task = Task { dest, replaces: self.replaces(), resume_at };
-        let mut state = self.state();
-        if resume_at > 0 {
-            state.resumed.push((entry, task));
-            return Ok(None);
-        }
-        state.fetched.insert(entry.name.clone(), task);
+        self.state().fetched.insert(entry.name.clone(), task);
         Ok(Some(entry))
     }
 

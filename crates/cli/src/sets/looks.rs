@@ -26,7 +26,7 @@ impl Looks {
     }
 
     /// A turn to make one of these requests.
-    pub(crate) async fn turn(&self) -> SemaphorePermit<'_> {
+    async fn turn(&self) -> SemaphorePermit<'_> {
         self.turns.acquire().await.expect("nobody closes it")
     }
 
@@ -37,7 +37,7 @@ impl Looks {
     }
 
     /// What `ask` gives in its turn, asked again while it gives errors that pass.
-    pub(super) async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Error>
+    pub(crate) async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nearfirst::Error;
-use nearfirst::fetch::scheduler::{BACKOFF_MAX, PATIENCE, REFUSALS_MAX};
+use nearfirst::fetch::scheduler::{BACKOFF_MAX, PATIENCE};
 
 /// When a command gives an object up.
 #[derive(Debug, Clone, Copy)]
@@ -16,40 +16,26 @@ pub(crate) struct Patience {
     pub(crate) backoff: Duration,
 }
 
-/// Attempts that came to nothing; by default each refusal of a busy server counts.
+/// Attempts that came to nothing, refusals of a busy server among them.
 #[derive(Debug, Default)]
-pub(crate) struct Tries {
+pub(super) struct Tries {
     failures: u32,
-    /// Those that a server turned away because it was busy, up to `refusals_max`.
-    refusals: u32,
-    refusals_max: u32,
 }
 
 impl Tries {
-    /// At what cannot be done without: a server may turn it away as often as the scheduler lets it.
-    pub(crate) fn at_data() -> Self {
-        Self { refusals_max: REFUSALS_MAX, ..Self::default() }
-    }
-
     /// Counts an attempt that ended so, and says how long to wait before the next; `None` if there is
     /// to be none.
-    pub(crate) fn pause_after(&mut self, error: &Error, patience: Patience) -> Option<Duration> {
-        let mut asked_for = Duration::ZERO;
-        let mut is_refusal = false;
-        match error {
-            Error::Busy { retry_after, .. } => {
-                asked_for = retry_after.unwrap_or_default().min(PATIENCE);
-                is_refusal = self.refusals < self.refusals_max;
-            }
-            error if error.is_transient() => {}
+    pub(super) fn pause_after(&mut self, error: &Error, patience: Patience) -> Option<Duration> {
+        let asked_for = match error {
+            Error::Busy { retry_after, .. } => retry_after.unwrap_or_default().min(PATIENCE),
+            error if error.is_transient() => Duration::ZERO,
             _ => return None,
-        }
-        let count = if is_refusal { &mut self.refusals } else { &mut self.failures };
-        *count += 1;
+        };
+        self.failures += 1;
         if self.failures >= patience.attempts {
             return None;
         }
-        let doubled = 2_u32.saturating_pow(self.failures.max(self.refusals) - 1);
+        let doubled = 2_u32.saturating_pow(self.failures - 1);
         Some(patience.backoff.saturating_mul(doubled).min(BACKOFF_MAX).max(asked_for))
     }
 }
@@ -58,7 +44,8 @@ impl Tries {
 mod tests {
     use super::*;
 
-    fn pauses(mut tries: Tries, error: &Error, attempts: u32) -> Vec<Duration> {
+    fn pauses(error: &Error, attempts: u32) -> Vec<Duration> {
+        let mut tries = Tries::default();
         let backoff = Duration::from_millis(100);
         let patience = Patience { stall: Duration::from_secs(20), attempts, backoff };
         std::iter::from_fn(|| tries.pause_after(error, patience)).collect()
@@ -69,28 +56,22 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_server_is_asked_sixteen_times_more_and_when_it_wants_to_be() {
+    fn a_busy_server_is_asked_when_it_wants_to_be() {
         let second = Duration::from_secs(1);
-        let pauses_of_second = pauses(Tries::at_data(), &busy(Some(second)), 5);
-        assert_eq!(pauses_of_second.len(), 16 + 4);
-        assert!(pauses_of_second.iter().all(|&pause| pause >= second));
+        assert!(pauses(&busy(Some(second)), 5).iter().all(|&pause| pause >= second));
         let days = busy(Some(Duration::from_hours(50)));
-        assert_eq!(pauses(Tries::at_data(), &days, 1), [Duration::from_mins(1); 16]);
-        assert_eq!(pauses(Tries::default(), &days, 5), [Duration::from_mins(1); 4]);
+        assert_eq!(pauses(&days, 5), [Duration::from_mins(1); 4]);
     }
 
     #[test]
     fn pauses_double_up_to_half_a_minute() {
         let broken = Error::interrupted("s3://b/a", "broken");
-        assert_eq!(
-            pauses(Tries::at_data(), &broken, 5),
-            [100, 200, 400, 800].map(Duration::from_millis)
-        );
-        assert_eq!(pauses(Tries::at_data(), &broken, 40).last(), Some(&Duration::from_secs(30)));
+        assert_eq!(pauses(&broken, 5), [100, 200, 400, 800].map(Duration::from_millis));
+        assert_eq!(pauses(&broken, 40).last(), Some(&Duration::from_secs(30)));
     }
 
     #[test]
     fn what_does_not_pass_is_not_tried_again() {
-        assert_eq!(pauses(Tries::at_data(), &Error::NotFound { name: "s3://b/a".into() }, 5), []);
+        assert_eq!(pauses(&Error::NotFound { name: "s3://b/a".into() }, 5), []);
     }
 }

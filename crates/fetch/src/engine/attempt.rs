@@ -107,6 +107,10 @@ async fn bring(
     let Reading { entry: found, range: covers, headers, mut bytes } = reading;
     item.set_headers(headers);
     let Entry { size, version, .. } = item.entry();
+    let changed = || Error::Changed { name: entry.name.clone() };
+    if size.is_some_and(|size| size < item.start()) {
+        return Err(changed());
+    }
     if size.is_none() && covers.end < u64::MAX {
         return Err(Error::refused(entry.name, "a part of it came, and not where it ends"));
     }
@@ -120,7 +124,6 @@ async fn bring(
     let first_byte = clock.now().saturating_sub(began);
     let (mut at, mut reported, mut rested) = (covers.start, clock.now(), Duration::ZERO);
     let mut read = version.is_none().then(Prefix::default);
-    let changed = || Error::Changed { name: entry.name.clone() };
     let most = size.unwrap_or(u64::MAX).min(covers.end);
     while let Some(chunk) = bytes.next().await {
         let mut chunk = chunk?;
@@ -189,9 +192,14 @@ async fn met(
         Some(_) if was_met && entry.size.is_none() => range.start..u64::MAX,
         _ => range,
     };
-    let reading = store.read(entry, range.clone()).await?;
+    let mut reading = store.read(entry, range.clone()).await?;
     item.pin(&reading.entry)?;
     let Entry { size, version, .. } = item.entry();
+    // Of the whole that came, a part was kept: it need not be all behind its start.
+    if size.is_none() && reading.range.start > 0 && reading.range.end < u64::MAX {
+        reading = store.read(&item.entry(), range.start..u64::MAX).await?;
+        item.pin(&reading.entry)?;
+    }
     let is_whole =
         |covers: &Range<u64>| covers.start == 0 && covers.end >= size.unwrap_or(u64::MAX);
     if version.is_some() || is_whole(&reading.range) {

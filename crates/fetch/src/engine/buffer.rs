@@ -49,6 +49,12 @@ struct Data {
 }
 
 impl Buffer {
+    /// Of an object that is read from this byte on.
+    pub(crate) fn from(start: u64) -> Self {
+        let data = Data { taken: start, ..Data::default() };
+        Self { data: Mutex::new(data), changed: Condvar::default() }
+    }
+
     /// Puts bytes in; what is here already, or was taken, is left out.
     pub(crate) fn insert(&self, offset: u64, bytes: Bytes) {
         let mut data = lock(&self.data);
@@ -73,6 +79,12 @@ impl Buffer {
     /// One past the last byte, if that is known.
     pub(crate) fn end(&self) -> Option<u64> {
         lock(&self.data).end
+    }
+
+    /// Bytes that were not taken, if it is known where they end.
+    pub(crate) fn left(&self) -> Option<u64> {
+        let data = lock(&self.data);
+        data.end.map(|end| end.saturating_sub(data.taken))
     }
 
     fn wake(&self, mut data: MutexGuard<'_, Data>) {

@@ -24,7 +24,7 @@ pub(crate) struct Item {
     pub(crate) buffer: Buffer,
     /// What attempts must have in common, of an object without a version.
     pub(crate) beginning: Beginning,
-    /// The parts of a file that are wanted, in file order; empty: the whole.
+    /// The parts that are wanted, in file order; empty: the whole.
     pub(crate) parts: Vec<Range<u64>>,
     /// Whether nobody asked for it: then what is opened is known to be harmless first.
     pub(crate) is_guess: bool,
@@ -97,7 +97,13 @@ impl Item {
 
     /// Of these parts, and for whom.
     pub(crate) fn wanted(self, parts: Vec<Range<u64>>, origin: Origin) -> Self {
-        Self { parts, is_guess: origin == Origin::Guessed, ..self }
+        let wanted = Self { parts, is_guess: origin == Origin::Guessed, ..self };
+        Self { buffer: Buffer::from(wanted.start()), ..wanted }
+    }
+
+    /// The first byte that is wanted.
+    pub(crate) fn start(&self) -> u64 {
+        self.parts.first().map_or(0, |first| first.start)
     }
 
     pub(crate) fn kind(&self) -> Kind {

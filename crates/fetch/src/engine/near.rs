@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -104,11 +104,25 @@ impl NearFile {
         self.hold.item.path().expect("it is a file")
     }
 
-    /// Its descriptor, at the beginning; each call gives one of its own.
+    /// The first byte that is wanted of it.
+    pub fn start(&self) -> u64 {
+        self.hold.item.start()
+    }
+
+    /// Its descriptor, at the first byte that is wanted; each call gives one of its own.
     ///
     /// # Errors
     /// As opening a file; [`Error::Changed`] if another version is there by now.
     pub fn open(&self) -> Result<File, Error> {
+        let mut file = self.opened()?;
+        if self.start() > 0 {
+            let sought = file.seek(SeekFrom::Start(self.start()));
+            sought.map_err(|source| Error::io(self.path(), source))?;
+        }
+        Ok(file)
+    }
+
+    fn opened(&self) -> Result<File, Error> {
         if let Some(file) = self.hold.item.take_file() {
             return Ok(file);
         }
@@ -120,7 +134,7 @@ impl NearFile {
         if is_same { Ok(file) } else { Err(Error::Changed { name }) }
     }
 
-    /// A reader of it, at the beginning.
+    /// A reader of it, at the first byte that is wanted.
     ///
     /// # Errors
     /// As opening a file.
@@ -131,8 +145,7 @@ impl NearFile {
     }
 }
 
-/// Reads a file from its beginning on. Where its mount may not answer, no call waits longer than
-/// that may take.
+/// Reads a file on. Where its mount may not answer, no call waits longer than that may take.
 pub struct FileReader(Calls);
 
 impl fmt::Debug for FileReader {
@@ -219,13 +232,15 @@ impl BytesReader {
     /// What kept the rest away.
     pub fn all(mut self) -> Result<Bytes, Arc<Error>> {
         let first = self.chunk()?;
-        if self.size().is_some_and(|size| size == first.len() as u64) {
+        let left = self.hold.item.buffer.left();
+        if left == Some(0) {
             return Ok(first);
         }
-        let expected = self.size().map_or(0, |size| usize::try_from(size).unwrap_or(0));
+        let left = left.map_or(0, |left| usize::try_from(left).unwrap_or(0));
+        let expected = first.len().saturating_add(left);
         let mut whole = Vec::new();
         // A server may tell of more than any memory holds.
-        whole.try_reserve_exact(expected.max(first.len())).map_err(|_| {
+        whole.try_reserve_exact(expected).map_err(|_| {
             let reason = format!("memory has no room for its {expected} bytes");
             Arc::new(Error::refused(self.hold.item.name(), reason))
         })?;

@@ -27,7 +27,8 @@ pub struct Want {
     /// What the set knows it by; comes back in [`super::Arrival::tag`].
     pub tag: u64,
     /// The parts that are wanted of a file of this machine, in file order, without overlap; empty:
-    /// the whole. Objects of stores that send bytes are always wanted whole.
+    /// the whole. It is read from the first of them on, and so is an object of a store that sends
+    /// bytes, of which all from there on is wanted.
     pub parts: Vec<Range<u64>>,
 }
 
@@ -146,7 +147,8 @@ impl Inner {
                 let size = entry.size;
                 let item = Item::new(tag, entry, source, Some((device, id)));
                 let item = item.wanted(parts, origin);
-                let listing = Listing { device: id, kind: item.kind(), size, rank };
+                let (kind, from) = (item.kind(), item.start());
+                let listing = Listing { device: id, kind, size, from, rank };
                 state.items.insert(member, item.into());
                 Event::Listed { set, member, listing }
             }

@@ -111,17 +111,18 @@ impl Scheduler {
     /// brings it, the others end.
     fn take_whole(&mut self, contacted: u32, end: u64) {
         let slot = self.parts[contacted].member;
+        let from = self.members[slot].from;
         let mut next = self.members[slot].parts.first();
         while let Some(part) = next {
             next = List::<PARTS>::after(&self.parts, part);
-            if part != contacted || self.parts[part].start > 0 {
+            if part != contacted || self.parts[part].start > from {
                 self.cancel_attempts(part);
                 self.remove_part(part);
             }
         }
         let kept = self.members[slot].parts.first();
         let keep = kept.unwrap_or_else(|| {
-            let first = 0..self.limits.part_bytes;
+            let first = from..from.saturating_add(self.limits.part_bytes);
             let keep = self.parts.insert(Part::new(slot, first));
             self.members[slot].parts.push(&mut self.parts, keep);
             self.set_idle(keep, true);

@@ -65,6 +65,8 @@ pub struct Listing {
     pub kind: Kind,
     /// Bytes, if listing told.
     pub size: Option<u64>,
+    /// The first byte that is wanted, of a member of [`Kind::Bytes`].
+    pub from: u64,
     /// The application's priority: higher is sooner. A hint.
     pub rank: f64,
 }

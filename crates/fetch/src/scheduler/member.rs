@@ -33,6 +33,8 @@ pub(super) struct Member {
     /// Lower is sooner: see [`rank_key`].
     pub(super) rank: u64,
     pub(super) size: Option<u64>,
+    /// The first byte that is wanted.
+    pub(super) from: u64,
     /// Whether contact was made: `size` is then what it is read as.
     pub(super) pinned: bool,
     pub(super) position: u64,
@@ -74,7 +76,7 @@ pub(super) struct Member {
     pub(super) streamable: bool,
     /// Whether one attempt brings all of it, however much: see `Action::Extend`.
     pub(super) unlimited: bool,
-    /// Bytes that its reader took, or that moved to disk, before they were told of.
+    /// Bytes that its reader took or wants none of, or that moved to disk, before they were told of.
     pub(super) early: u64,
     /// Whether its delivered reader waits for room: see `parked`.
     pub(super) parked: bool,
@@ -107,6 +109,7 @@ impl Member {
             kind,
             rank: rank_key(0.0),
             size: None,
+            from: 0,
             pinned: false,
             position: 0,
             stage: Stage::Waiting,

@@ -260,7 +260,13 @@ impl Scheduler {
         // A size of 0 may be that of a file that is made as it is read.
         member.size = listing.size.filter(|&size| size > 0);
         if member.kind == Kind::Bytes {
-            member.rest = 0..member.size.unwrap_or(self.limits.part_bytes);
+            // One byte is asked for at least: contact is made by it.
+            let last = member.size.map_or(u64::MAX - self.limits.part_bytes, |size| size - 1);
+            let from = listing.from.min(last);
+            member.from = from;
+            member.early = listing.from - from;
+            let end = from.saturating_add(self.limits.part_bytes);
+            member.rest = from..member.size.unwrap_or(end);
         }
         if let Some(slot) = self.admit(member) {
             self.queue(slot);

@@ -124,7 +124,8 @@ impl World {
                 assert!(plan.far.is_empty(), "member {member} was not near");
             }
             (Delivery::Whole, Kind::Bytes) => {
-                assert_eq!(known.arrived.from(0), plan.size, "member {member} is whole");
+                let wanted = plan.size - plan.from;
+                assert_eq!(known.arrived.from(plan.from), wanted, "member {member} is whole");
             }
             (Delivery::Whole, Kind::Cache) => {
                 let near = plan.far.iter().all(|range| known.arrived.holds(range));

@@ -44,6 +44,8 @@ pub(crate) struct MemberPlan {
     pub(crate) kind: Kind,
     pub(crate) size: u64,
     pub(crate) told_size: Option<u64>,
+    /// The first byte that is wanted.
+    pub(crate) from: u64,
     pub(crate) size_unknown: bool,
     pub(crate) ignores_ranges: bool,
     pub(crate) far: Vec<Range<u64>>,
@@ -227,6 +229,10 @@ impl MemberPlan {
             _ if chance.in_thousand(faults.lying_listing) => Some(chance.below(size * 2 + 2)),
             _ => Some(size),
         };
+        let from = match kind {
+            Kind::Bytes if chance.in_thousand(200) => chance.below(size + 1),
+            _ => 0,
+        };
         let device = device_below(chance, devices);
         let moved = chance.in_thousand(faults.moved);
         Self {
@@ -235,6 +241,7 @@ impl MemberPlan {
             kind,
             size,
             told_size,
+            from,
             size_unknown: chance.in_thousand(faults.unknown_size),
             ignores_ranges: chance.in_thousand(faults.ignored_ranges),
             far: if kind == Kind::Cache { far_ranges(chance, size) } else { Vec::new() },

@@ -247,7 +247,7 @@ impl World {
         trying.brought += bytes;
         let rests = trying.at >= trying.allowed;
         let known = &mut self.members[at(member)];
-        known.in_memory += known.arrived.add(range);
+        known.in_memory += known.arrived.add(range.start.max(known.plan.from)..range.end);
         // Some drivers tell of small things only when they are here whole.
         let plan = &known.plan;
         if !plan.size_unknown && trying.at == trying.end && self.chance.in_thousand(200) {

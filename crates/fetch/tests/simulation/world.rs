@@ -276,8 +276,8 @@ impl World {
             Event::Unlisted { set, member: id }
         } else {
             let device = DeviceId(plan.device);
-            let listing =
-                Listing { device, kind: plan.kind, size: plan.told_size, rank: plan.rank };
+            let &MemberPlan { kind, told_size: size, from, rank, .. } = plan;
+            let listing = Listing { device, kind, size, from, rank };
             Event::Listed { set, member: id, listing }
         };
         self.feed(event);
@@ -299,7 +299,7 @@ impl Member {
             fortune: Fortune::Unlisted,
             arrived: Arrived::default(),
             untold: Arrived::default(),
-            read: 0,
+            read: plan.from,
             in_memory: 0,
             on_disk: 0,
             disk_unread: 0,
