@@ -207,7 +207,7 @@ class _Samples(Generic[Sample]):
             dataset.mark([member.name])
             try:
                 with member:
-                    return dataset._transform(_readable(member))  # noqa: SLF001
+                    return _transformed(member, dataset._transform)  # noqa: SLF001
             except Exception as error:
                 if not dataset.tells(error, member.name):
                     _LOG.warning("%sanother worker tells: %s", _worker(), error)
@@ -220,11 +220,15 @@ class _Samples(Generic[Sample]):
         raise StopIteration
 
 
-def _readable(member: Member) -> Member:
-    """Raise what kept a member away, whatever a transform would make of it."""
+def _transformed(member: Member, transform: Callable[[Member], Sample]) -> Sample:
+    """Make a sample; raise what kept a member away, whatever a transform would make of it."""
     if member.error is not None:
         raise member.error
-    return member
+    try:
+        return transform(member)
+    except StopIteration as error:
+        # It would pass for the end of the samples.
+        raise RuntimeError("the transform raised StopIteration") from error
 
 
 def _worker() -> str:

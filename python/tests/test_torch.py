@@ -39,6 +39,10 @@ def odd_only(member: nearfirst.Member) -> int:
     return value
 
 
+def first_odd(member: nearfirst.Member) -> int:
+    return next(value for value in [int(member.read())] if value % 2)
+
+
 def read(dataset: NearDataset[int], **options: Any) -> list[int]:
     loader = DataLoader(dataset, batch_size=None, **options)
     return [int(value) for value in loader]
@@ -177,6 +181,17 @@ def test_errors_are_raised_and_the_others_follow(files: str) -> None:
         next(iter(missing))
     with pytest.raises(Exception, match="NotFound"):
         list(DataLoader(NearDataset(nearfirst.list_of([files + "none"])), num_workers=1))
+
+
+def test_a_transform_does_not_end_the_samples(files: str) -> None:
+    skipping = NearDataset(files, transform=first_odd, errors="skip")
+    assert sorted(read(skipping, num_workers=2)) == list(range(1, COUNT, 2))
+    samples: list[Any] = list(NearDataset(files, transform=first_odd, errors="yield"))
+    errors = [sample for sample in samples if isinstance(sample, Exception)]
+    assert (len(samples), len(errors)) == (COUNT, COUNT // 2)
+    with pytest.raises(RuntimeError, match="transform raised StopIteration") as raised:
+        list(NearDataset(files, transform=first_odd))
+    assert isinstance(raised.value.__cause__, StopIteration)
 
 
 def test_errors_are_skipped_and_logged(files: str, caplog: pytest.LogCaptureFixture) -> None:
