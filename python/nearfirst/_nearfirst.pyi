@@ -224,7 +224,7 @@ class Set:
 
     @property
     def order_taken(self) -> list[str]:
-        """The names yielded so far, as `open(order=...)` takes them."""
+        """The names yielded so far, as `open(order=...)` takes them; until it is closed."""
 
     @property
     def closed(self) -> bool:

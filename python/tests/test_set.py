@@ -335,6 +335,7 @@ def test_a_closed_set_says_so(folder: Path) -> None:
     members.close()
 
 
+    assert members.order_taken == [member.name]
 @pytest.mark.parametrize(
     ("specs", "options", "error"),
     [

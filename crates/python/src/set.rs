@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Wake as _;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use nearfirst::{Engine, MemberError, SetOptions};
+use nearfirst::{Engine, MemberError, Name, SetOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -42,6 +42,8 @@ pub(crate) struct Set {
     yields_errors: bool,
     counts: Counts,
 }
+    /// The names yielded until it was closed.
+    taken: OnceLock<Vec<Name>>,
 
 /// What was yielded so far.
 #[derive(Debug, Default)]
@@ -209,6 +211,7 @@ impl Set {
             yields_errors,
             counts: Counts::default(),
         }
+            taken: OnceLock::new(),
     }
 
     fn kept(&self, py: Python<'_>) -> Vec<Py<Kept>> {
@@ -411,13 +414,16 @@ impl Set {
         Ok(py.detach(|| set.known()))
     }
 
-    /// The names yielded so far, as `open(order=...)` takes them.
+    /// The names yielded so far, as `open(order=...)` takes them; until it is closed.
     #[getter]
     fn order_taken<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyString>>> {
         let open = self.open()?;
+        let names = |taken: &[Name]| taken.iter().map(|name| name::to_python(py, name)).collect();
+        if let Some(taken) = self.taken.get() {
+            return Ok(names(taken));
+        }
         let set = open.set()?;
-        let taken = py.detach(|| set.order_taken());
-        Ok(taken.iter().map(|taken| name::to_python(py, taken)).collect())
+        Ok(names(&py.detach(|| set.order_taken())))
     }
 
     /// Members and errors yielded, and whether all were.
@@ -462,8 +468,15 @@ impl Set {
     }
 
     /// Cancel what is on its way; members that were handed out stay.
-    fn close(&self) {
-        let open = locked(&self.open).take();
+    fn close(&self, py: Python<'_>) {
+        // Who holds the lock must not wait for the GIL, which others may have who wait for the lock.
+        let open = py.detach(|| {
+            let mut open = locked(&self.open);
+            if let Some(set) = open.as_ref().and_then(|open| open.set().ok()) {
+                self.taken.get_or_init(|| set.order_taken());
+            }
+            open.take()
+        });
         if let Some(open) = open {
             open.close();
         }
@@ -478,9 +491,10 @@ impl Set {
         &self,
         _kind: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
+        py: Python<'_>,
         _trace: &Bound<'_, PyAny>,
     ) {
-        self.close();
+        self.close(py);
     }
 }
 
