@@ -327,6 +327,7 @@ def test_a_closed_set_says_so(folder: Path) -> None:
         member = next(members)
     assert members.closed
     assert member.read().startswith(b"text of")
+    assert members.order_taken == [member.name]
     for use in (lambda: next(members), lambda: len(members), members.names, members.rewind):
         with pytest.raises(ValueError, match="closed"):
             use()
@@ -335,7 +336,6 @@ def test_a_closed_set_says_so(folder: Path) -> None:
     members.close()
 
 
-    assert members.order_taken == [member.name]
 @pytest.mark.parametrize(
     ("specs", "options", "error"),
     [

@@ -41,9 +41,9 @@ pub(crate) struct Set {
     kept: Vec<Py<Kept>>,
     yields_errors: bool,
     counts: Counts,
-}
     /// The names yielded until it was closed.
     taken: OnceLock<Vec<Name>>,
+}
 
 /// What was yielded so far.
 #[derive(Debug, Default)]
@@ -210,8 +210,8 @@ impl Set {
             kept,
             yields_errors,
             counts: Counts::default(),
-        }
             taken: OnceLock::new(),
+        }
     }
 
     fn kept(&self, py: Python<'_>) -> Vec<Py<Kept>> {
@@ -417,11 +417,11 @@ impl Set {
     /// The names yielded so far, as `open(order=...)` takes them; until it is closed.
     #[getter]
     fn order_taken<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyString>>> {
-        let open = self.open()?;
         let names = |taken: &[Name]| taken.iter().map(|name| name::to_python(py, name)).collect();
         if let Some(taken) = self.taken.get() {
             return Ok(names(taken));
         }
+        let open = self.open()?;
         let set = open.set()?;
         Ok(names(&py.detach(|| set.order_taken())))
     }
@@ -489,9 +489,9 @@ impl Set {
 
     fn __exit__(
         &self,
+        py: Python<'_>,
         _kind: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
-        py: Python<'_>,
         _trace: &Bound<'_, PyAny>,
     ) {
         self.close(py);
