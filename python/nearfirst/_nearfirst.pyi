@@ -146,6 +146,26 @@ class Member:
         That of a remote member is a copy, which goes when the member does.
         """
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+
+    @staticmethod
+    def readable() -> bool:
+        """Yes, as an `io.BufferedReader` over it asks."""
+
+    @staticmethod
+    def writable() -> bool:
+        """No."""
+
+    @staticmethod
+    def seekable() -> bool:
+        """No: `open` gives a file that is."""
+
+    @staticmethod
+    def flush() -> None:
+        """Do nothing: nothing is written to it."""
+
     def close(self) -> None:
         """Let go of its data."""
 

@@ -66,6 +66,24 @@ def test_chunks_of_what_failed_or_is_closed_raise(server: Server) -> None:
         next(chunks)
 
 
+def test_its_text_is_read_line_by_line(member: nearfirst.Member) -> None:
+    raw: Any = member
+    assert (raw.readable(), raw.writable(), raw.seekable()) == (True, False, False)
+    with io.TextIOWrapper(io.BufferedReader(raw), "latin-1", newline="\n") as lines:
+        assert list(lines) == [line.decode("latin-1") for line in io.BytesIO(CONTENT)]
+        assert not member.closed
+    assert member.closed
+
+
+def test_lines_come_before_the_whole_is_here(server: Server) -> None:
+    content = b"a line\n" * (4 << 20)
+    raw: Any = next(nearfirst.open(server.put("lines", content, hold=True)))
+    lines = io.TextIOWrapper(io.BufferedReader(raw))
+    assert [next(lines) for _ in range(1000)] == ["a line\n"] * 1000
+    server.released.set()
+    assert sum(1 for _ in lines) == (4 << 20) - 1000
+
+
 def test_what_was_read_is_let_go(member: nearfirst.Member) -> None:
     member.read(1)
     uses: list[Callable[[], Any]] = [member.open, lambda: memoryview(member)]

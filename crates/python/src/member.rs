@@ -259,6 +259,34 @@ impl Member {
         })
     }
 
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        matches!(*self.state.lock().unwrap_or_else(PoisonError::into_inner), State::Closed)
+    }
+
+    /// Yes, as an `io.BufferedReader` over it asks.
+    #[staticmethod]
+    fn readable() -> bool {
+        true
+    }
+
+    /// No.
+    #[staticmethod]
+    fn writable() -> bool {
+        false
+    }
+
+    /// No: `open` gives a file that is.
+    #[staticmethod]
+    fn seekable() -> bool {
+        false
+    }
+
+    /// Do nothing: nothing is written to it.
+    #[staticmethod]
+    fn flush() {}
+
     /// Let go of its data.
     fn close(&self, py: Python<'_>) {
         let held = self.replaced(State::Closed);
