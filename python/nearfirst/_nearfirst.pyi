@@ -11,6 +11,7 @@ from typing_extensions import Buffer
 
 from nearfirst._sleds import Sleds
 from nearfirst._store import Store
+from nearfirst.errors import NearfirstError
 
 __all__ = [
     "Bell",
@@ -363,11 +364,19 @@ class DeliveryTime:
 
 @final
 class Times:
-    """Delivery times of one name after the other."""
+    """Delivery times of many names."""
 
-    def __new__(cls) -> Self: ...
-    def of(self, name: bytes) -> DeliveryTime | None:
-        """How long reading an object takes; `None` if it is wholly in memory."""
+    def __new__(cls, asked: Asked) -> Self: ...
+    @staticmethod
+    def is_path(name: bytes) -> bool:
+        """Whether a name is a file's of this machine, and not a URL."""
+
+    @staticmethod
+    def of_path(name: bytes) -> DeliveryTime | None:
+        """How long reading a file takes; `None` if it is wholly in memory."""
+
+    def of_urls(self, names: list[bytes]) -> list[DeliveryTime | NearfirstError | None]:
+        """How long reading objects takes each, or why they cannot be asked about."""
 
 @final
 class Device:

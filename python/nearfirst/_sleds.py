@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Literal
 
 from nearfirst import _nearfirst
 from nearfirst._open import asking, seconds_of
-from nearfirst.errors import NearfirstError
+from nearfirst.errors import NearfirstError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from fsspec import AbstractFileSystem
 
-    from nearfirst._nearfirst import DeliveryTime, Device, Piece, Sled, Times
+    from nearfirst._nearfirst import Asked, DeliveryTime, Device, Piece, Sled, Times
     from nearfirst._open import Name
     from nearfirst._store import Store
 
 _PIECE_BYTES = 1 << 20
+# Names of objects that are asked about together.
+_ASKED_TOGETHER = 256
 
 
 class Sleds(list["Sled"]):
@@ -91,24 +93,33 @@ def pick(
     return _nearfirst.pick(os.fsencode(name), size, record, plan)
 
 
-def order(names: Iterable[Name]) -> Iterator[str]:
-    """Order names of files, nearest first.
+def order(
+    names: Iterable[Name],
+    *,
+    storage_options: Mapping[str, object] | None = None,
+    stores: Mapping[str, Store | AbstractFileSystem] | None = None,
+) -> Iterator[str]:
+    """Order names of files and objects, nearest first.
 
     What is wholly in memory comes at once, as it is named; the others follow
     once all are named, by the time that reading them takes: known before
     unknown, before what must be recalled, before what cannot be asked about.
+    Servers are asked about some hundreds at a time; `storage_options` and
+    `stores` are those of `open`.
+
+    Raises:
+        NearfirstError: None of the first objects of servers can be asked about, for another
+            reason than that it is not there.
     """
     if isinstance(names, str | bytes | os.PathLike):
         raise TypeError("order takes several names")
     waiting: list[tuple[tuple[int, float], int, str]] = []
-    times = _nearfirst.Times()
-    for index, name in enumerate(names):
+    for index, (name, found) in enumerate(_asked(names, asking(storage_options, stores))):
         text = os.fsdecode(name)
-        cost = _cost(times, text)
-        if cost is None:
+        if found is None:
             yield text
         else:
-            waiting.append((cost, index, text))
+            waiting.append((_cost(found), index, text))
     for _, _, text in sorted(waiting):
         yield text
 
@@ -143,16 +154,49 @@ def calibrate(
     return _nearfirst.calibrate(names, seconds_of("seconds", seconds), bool(save))
 
 
-def _cost(times: Times, name: str) -> tuple[int, float] | None:
-    """What sorts as the cost does; nothing of what is wholly in memory."""
+def _asked(
+    names: Iterable[Name], asked: Asked
+) -> Iterator[tuple[bytes, DeliveryTime | NearfirstError | None]]:
+    """Names with what reading them takes: paths one by one, URLs side by side."""
+    times = _nearfirst.Times(asked)
+    urls: list[bytes] = []
+    is_first = True
+    for name in map(os.fsencode, names):
+        if times.is_path(name):
+            yield name, _of_path(times, name)
+            continue
+        urls.append(name)
+        if len(urls) == _ASKED_TOGETHER:
+            yield from _of_urls(times, urls, is_first=is_first)
+            urls, is_first = [], False
+    if urls:
+        yield from _of_urls(times, urls, is_first=is_first)
+
+
+def _of_path(times: Times, name: bytes) -> DeliveryTime | NearfirstError | None:
     try:
-        time = times.of(os.fsencode(name))
-    except NearfirstError:
+        return times.of_path(name)
+    except NearfirstError as error:
+        return error
+
+
+def _of_urls(
+    times: Times, urls: list[bytes], *, is_first: bool
+) -> Iterator[tuple[bytes, DeliveryTime | NearfirstError | None]]:
+    found = times.of_urls(urls)
+    errors = [each for each in found if isinstance(each, NearfirstError)]
+    wrong = [error for error in errors if not isinstance(error, NotFound)]
+    if is_first and len(wrong) == len(found):
+        raise wrong[0]
+    return zip(urls, found, strict=True)
+
+
+def _cost(found: DeliveryTime | NearfirstError) -> tuple[int, float]:
+    """What sorts as the cost does."""
+    if isinstance(found, NearfirstError):
         return 3, 0.0
-    if time is None:
-        return None
-    if time.cold_bytes:
-        return 2, time.cold_bytes
-    if time.unknown_bytes:
-        return 1, time.unknown_bytes
-    return 0, time.p50
+    if found.cold_bytes:
+        return 2, found.cold_bytes
+    if found.unknown_bytes:
+        return 1, found.unknown_bytes
+    return 0, found.p50

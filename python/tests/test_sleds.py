@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from html.parser import HTMLParser
 from operator import attrgetter
 from pathlib import Path
@@ -129,6 +130,48 @@ def test_each_name_is_asked_about_once(server: Server) -> None:
     names = [server.put(name, bytes(1000)) for name in ("a", "b")]
     assert sorted(nearfirst.order(names)) == names
     assert server.requests == ["a", "b"]
+
+
+def test_objects_are_ordered_as_their_store_tells(file: Path) -> None:
+    store = Objects({f"{size}": bytes(size) for size in (3000, 10, 200)} | {"empty": b""})
+    names = [f"mine://box/{name}" for name in ("none", "3000", "10", "empty", "200")]
+    # What a server takes is known, or else sizes stand for it.
+    ordered = [
+        name.removeprefix("mine://box/")
+        for name in nearfirst.order([*names, str(file)], stores={"mine": store})
+        if name != str(file)
+    ]
+    assert ordered == ["empty", "10", "200", "3000", "none"]
+    with pytest.raises(ValueError, match="did you mean endpoint"):
+        list(nearfirst.order(names, storage_options={"endpont": "http://host"}))
+
+
+def test_objects_are_asked_about_side_by_side() -> None:
+    at_once = threading.Barrier(8)
+
+    class Slow(Objects):
+        def stat(self, name: str) -> nearfirst.Entry:
+            at_once.wait(60)
+            return super().stat(name)
+
+    store = Slow({f"{number}": b"x" for number in range(16)})
+    assert sorted(nearfirst.order(store.objects, stores={"mine": store})) == sorted(store.objects)
+
+
+def test_what_keeps_all_objects_from_being_asked_about_is_raised(file: Path) -> None:
+    class Locked(Objects):
+        def stat(self, name: str) -> nearfirst.Entry:
+            if name.endswith("locked"):
+                raise PermissionError(name)
+            return super().stat(name)
+
+    stores: Any = {"mine": Locked({"a": b"a"})}
+    locked = "mine://box/locked"
+    with pytest.raises(nearfirst.Denied):
+        list(nearfirst.order([str(file), locked], stores=stores))
+    assert list(nearfirst.order([locked, "mine://box/a"], stores=stores))[-1] == locked
+    missing = ["mine://box/none", "mine://box/nothing"]
+    assert list(nearfirst.order(missing, stores=stores)) == missing
 
 
 @pytest.mark.parametrize("name", ["file", b"file"])

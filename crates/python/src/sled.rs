@@ -6,14 +6,18 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use futures::{StreamExt as _, stream};
 use nearfirst::{Engine, Error, Name, Place, Plan};
+use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::PyValueError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
 use crate::apart;
 use crate::costs::{costs, costs_and_warnings};
 use crate::engine::Shared;
 use crate::error;
+use crate::kept::Kept;
 use crate::options::{self, Options};
 use crate::wait::wait;
 
@@ -189,12 +193,15 @@ fn of_path(py: Python<'_>, path: &Path) -> PyResult<Vec<nearfirst::Sled>> {
 }
 
 fn of_url(py: Python<'_>, name: &Name, engine: &Engine) -> PyResult<Vec<nearfirst::Sled>> {
-    let found = async {
-        let store = engine.stores().of(name)?;
-        let entry = nearfirst::patiently(|| store.stat(name)).await?;
-        of_entry(engine, &entry).await
-    };
-    wait(py, engine, || Ok(()), found)?.map_err(|error| error::of(py, name, &error))
+    let found = wait(py, engine, || Ok(()), looked_up(engine, name))?;
+    found.map_err(|error| error::of(py, name, &error))
+}
+
+/// The sleds of an object that is only named.
+async fn looked_up(engine: &Engine, name: &Name) -> Result<Vec<nearfirst::Sled>, Error> {
+    let store = engine.stores().of(name)?;
+    let entry = nearfirst::patiently(|| store.stat(name)).await?;
+    of_entry(engine, &entry).await
 }
 
 /// The sleds of an object that its store told of.
@@ -222,40 +229,83 @@ pub(crate) fn sleds(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<S
     Ok(described(py, name, asked)?.iter().map(Sled::from).collect())
 }
 
-/// Delivery times of one name after the other, of URLs by one engine.
+/// Names asked about at a time: a server answers many at once.
+const ASKED_AT_ONCE: usize = 32;
+
+/// Delivery times of many names, of URLs by one engine.
 #[pyclass(frozen, module = "nearfirst._nearfirst")]
 #[derive(Debug)]
-pub(crate) struct Times(OnceLock<Arc<Shared>>);
+pub(crate) struct Times {
+    options: Options,
+    stores: Vec<(String, Py<PyAny>)>,
+    /// Made for the first URL, with what keeps its stores.
+    engine: OnceLock<(Arc<Shared>, Vec<Py<Kept>>)>,
+}
 
 #[pymethods]
 impl Times {
     #[new]
-    fn new(py: Python<'_>) -> PyResult<Self> {
+    fn new(py: Python<'_>, asked: Asked) -> PyResult<Self> {
         costs_and_warnings(py)?;
-        Ok(Self(OnceLock::new()))
+        let options = Options { storage: options::storage(asked.storage)?, ..Options::default() };
+        Ok(Self { options, stores: asked.stores, engine: OnceLock::new() })
     }
 
-    /// How long reading an object takes; `None` if it is wholly in memory.
-    fn of(&self, py: Python<'_>, name: &[u8]) -> PyResult<Option<DeliveryTime>> {
-        let name = Name::new(name);
-        let sleds = match name.path() {
-            Some(path) => of_path(py, path)?,
-            None => of_url(py, &name, self.shared(py)?.engine()?)?,
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.stores.iter().try_for_each(|(_, store)| visit.call(store))?;
+        let kept = self.engine.get().map(|(_, kept)| kept);
+        kept.into_iter().flatten().try_for_each(|object| visit.call(object))
+    }
+
+    /// Whether a name is a file's of this machine, and not a URL.
+    #[staticmethod]
+    fn is_path(name: &[u8]) -> bool {
+        Name::new(name).path().is_some()
+    }
+
+    /// How long reading a file takes; `None` if it is wholly in memory.
+    #[staticmethod]
+    fn of_path(py: Python<'_>, name: &[u8]) -> PyResult<Option<DeliveryTime>> {
+        of_path(py, Path::new(OsStr::from_bytes(name))).map(|sleds| time_unless_near(&sleds))
+    }
+
+    /// How long reading objects takes each, asked side by side; `None` of what is wholly in memory,
+    /// the exception of what cannot be asked about.
+    fn of_urls<'py>(
+        &self,
+        py: Python<'py>,
+        names: Vec<Vec<u8>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let engine = self.shared(py)?.engine()?;
+        let names: Vec<_> = names.into_iter().map(Name::new).collect();
+        let asked = names.iter().map(|name| looked_up(engine, name));
+        let asked = stream::iter(asked).buffered(ASKED_AT_ONCE).collect::<Vec<_>>();
+        let found = wait(py, engine, || Ok(()), asked)?;
+        let told = |(name, found): (&Name, Result<Vec<nearfirst::Sled>, Error>)| match found {
+            Ok(sleds) => time_unless_near(&sleds).into_bound_py_any(py),
+            Err(error) => Ok(error::of(py, name, &error).into_value(py).into_bound(py).into_any()),
         };
-        let is_near = sleds.iter().all(|sled| sled.place == Place::Near);
-        Ok((!is_near).then(|| nearfirst::delivery_time(&sleds, Plan::Best).into()))
+        names.iter().zip(found).map(told).collect()
     }
 }
 
 impl Times {
     /// The engine, which is made for the first URL.
     fn shared(&self, py: Python<'_>) -> PyResult<&Arc<Shared>> {
-        if let Some(shared) = self.0.get() {
+        if let Some((shared, _)) = self.engine.get() {
             return Ok(shared);
         }
-        let (shared, _kept) = Shared::with(py, Options::default(), Vec::new())?;
-        Ok(self.0.get_or_init(|| shared))
+        let stores =
+            self.stores.iter().map(|(scheme, store)| (scheme.clone(), store.clone_ref(py)));
+        let made = Shared::with(py, self.options.clone(), stores.collect())?;
+        Ok(&self.engine.get_or_init(|| made).0)
     }
+}
+
+/// How long reading an object takes, unless it is wholly in memory.
+fn time_unless_near(sleds: &[nearfirst::Sled]) -> Option<DeliveryTime> {
+    let is_near = sleds.iter().all(|sled| sled.place == Place::Near);
+    (!is_near).then(|| nearfirst::delivery_time(sleds, Plan::Best).into())
 }
 
 /// How long reading an object takes; see `nearfirst.delivery_time`.
