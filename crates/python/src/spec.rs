@@ -1,11 +1,10 @@
 //! Specs: which objects are wanted.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use nearfirst::Name;
-use pyo3::exceptions::PyTypeError;
+use nearfirst::{Glob, Name};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
@@ -45,22 +44,47 @@ impl Spec {
         Self(nearfirst::Spec::list(names.into_iter().map(Name::new)))
     }
 
+    /// A query as it was pickled: there may be braces in its prefix.
+    #[staticmethod]
+    fn _query(prefix: &[u8], text: String, suffix: &[u8]) -> Self {
+        Self(nearfirst::Spec::Query { prefix: Glob::new(prefix), text, suffix: Glob::new(suffix) })
+    }
+
+    /// A program as it was pickled.
+    #[staticmethod]
+    fn _program(folder: &[u8], words: Vec<Vec<u8>>, suffix: &[u8]) -> Self {
+        Self(nearfirst::Spec::Program {
+            folder: Glob::new(folder),
+            words: words.into_iter().map(OsString::from_vec).collect(),
+            suffix: Glob::new(suffix),
+        })
+    }
+
     /// So that it passes between processes.
     fn __reduce__<'py>(
         &self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let class = py.get_type::<Self>();
-        if let nearfirst::Spec::List(names) = &self.0 {
-            let names: Vec<_> =
-                names.iter().map(|name| PyBytes::new(py, name.as_bytes())).collect();
-            return Ok((class.getattr("list")?, PyTuple::new(py, [names])?));
-        }
-        let text = self.0.to_text();
-        if nearfirst::Spec::parse(&text).is_ok_and(|parsed| parsed == self.0) {
-            return Ok((class.getattr("parse")?, PyTuple::new(py, [PyBytes::new(py, &text)])?));
-        }
-        Err(PyTypeError::new_err("this spec has no text form, and cannot pass to another process"))
+        let bytes = |text: &[u8]| PyBytes::new(py, text);
+        let (made_by, arguments) = match &self.0 {
+            nearfirst::Spec::Glob(glob) => ("glob", (bytes(glob.text()),).into_pyobject(py)?),
+            nearfirst::Spec::Query { prefix, text, suffix } => {
+                ("_query", (bytes(prefix.text()), text, bytes(suffix.text())).into_pyobject(py)?)
+            }
+            nearfirst::Spec::Program { folder, words, suffix } => {
+                let words: Vec<_> = words.iter().map(|word| bytes(word.as_bytes())).collect();
+                let arguments = (bytes(folder.text()), words, bytes(suffix.text()));
+                ("_program", arguments.into_pyobject(py)?)
+            }
+            nearfirst::Spec::List(names) => {
+                let names: Vec<_> = names.iter().map(|name| bytes(name.as_bytes())).collect();
+                ("list", (names,).into_pyobject(py)?)
+            }
+            nearfirst::Spec::ListFile(_) => {
+                ("parse", (bytes(&self.0.to_text()),).into_pyobject(py)?)
+            }
+        };
+        Ok((py.get_type::<Self>().getattr(made_by)?, arguments))
     }
 
     fn __str__<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
