@@ -231,6 +231,30 @@ def test_an_object_is_asked_about_again_while_errors_pass() -> None:
     assert (sled.length, store.asks) == (1000, 2)
 
 
+TEACHES = """
+import os, sys, nearfirst
+members = nearfirst.open(sys.argv[1])
+assert len(next(members).read()) == 1 << 20
+if sys.argv[2] == "closed":
+    members.close()
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("how", ["ended", "closed", "nowhere"])
+def test_what_reads_taught_is_written_down(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    url = server.put("large", bytes(1 << 20))
+    state = tmp_path / "state" if how != "nowhere" else Path("/proc/none")
+    monkeypatch.setenv("NEARFIRST_STATE", str(state))
+    command = [sys.executable, "-c", TEACHES, url, how]
+    told = subprocess.run(command, check=True, stderr=subprocess.PIPE)
+    assert told.stderr == b""
+    if how != "nowhere":
+        assert url.split("/")[2] in (state / "devices.toml").read_text()
+
+
 def test_a_member_has_a_cost(file: Path) -> None:
     members = nearfirst.open(
         str(file), "mine://box/a", stores={"mine": Objects({"a": bytes(1000)})}

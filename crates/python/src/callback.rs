@@ -12,6 +12,7 @@ use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
 
+use crate::costs;
 use crate::entry::Entry;
 use crate::kept::{Kept, Reference};
 use crate::wait::SLICE;
@@ -43,13 +44,15 @@ impl Drop for UnderWay {
 }
 
 /// Begins no more calls, and waits for those that are under way: a thread that runs Python's code
-/// when Python ends is ended by it in the middle of that, which takes the process with it.
+/// when Python ends is ended by it in the middle of that, which takes the process with it. What reads
+/// taught is written down.
 ///
 /// # Errors
 /// What a signal handler raises.
 #[pyfunction]
 fn python_ends(py: Python<'_>) -> PyResult<()> {
     OVER.store(true, Ordering::SeqCst);
+    costs::save(py);
     while UNDER_WAY.load(Ordering::SeqCst) > 0 {
         py.detach(|| std::thread::park_timeout(SLICE));
         py.check_signals()?;

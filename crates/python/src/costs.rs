@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use nearfirst::Costs;
 use pyo3::exceptions::PyRuntimeWarning;
@@ -12,6 +13,16 @@ use crate::owned::Owned;
 
 /// How far the caller of what is documented is away: it is called by a function of the package.
 const CALLER: i32 = 2;
+/// How often what reads taught is written down before the process ends: a disk may take its time for
+/// it, where a program closes sets by the hundred.
+const SAVED_EVERY: Duration = Duration::from_secs(60);
+
+/// The costs of this process.
+struct Known {
+    costs: Arc<Costs>,
+    /// When what reads taught was last written down.
+    saved: Option<Duration>,
+}
 
 /// The costs, for who begins something: what is wrong with the device tables is a warning, once.
 ///
@@ -31,13 +42,44 @@ pub(crate) fn costs_and_warnings(py: Python<'_>) -> PyResult<Arc<Costs>> {
 
 /// The costs that engines and sleds share; a fork makes its own.
 pub(crate) fn costs() -> Arc<Costs> {
-    static COSTS: Mutex<Option<Owned<Arc<Costs>>>> = Mutex::new(None);
-    // Nothing under this lock lets go of the GIL: a fork finds it free.
-    let mut known = COSTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(costs) = known.as_ref().and_then(|costs| costs.get().ok()) {
-        return Arc::clone(costs);
+    known(|known| {
+        if let Some(known) = known.as_ref().and_then(|known| known.get().ok()) {
+            return Arc::clone(&known.costs);
+        }
+        let costs = Arc::new(Costs::load());
+        *known = Some(Owned::new(Known { costs: Arc::clone(&costs), saved: None }));
+        costs
+    })
+}
+
+/// Writes down what reads taught, unless that was done lately: it is worth keeping, but not worth
+/// failing for.
+pub(crate) fn save_now_and_then(py: Python<'_>) {
+    save_after(py, SAVED_EVERY);
+}
+
+/// Writes down what reads taught, as the process ends.
+pub(crate) fn save(py: Python<'_>) {
+    save_after(py, Duration::ZERO);
+}
+
+fn save_after(py: Python<'_>, pause: Duration) {
+    let costs = known(|known| {
+        let known = known.as_mut()?.get_mut().ok()?;
+        let now = known.costs.clock().now();
+        if known.saved.is_some_and(|saved| now.saturating_sub(saved) < pause) {
+            return None;
+        }
+        known.saved = Some(now);
+        Some(Arc::clone(&known.costs))
+    });
+    if let Some(costs) = costs {
+        drop(py.detach(|| costs.save()));
     }
-    let costs = Arc::new(Costs::load());
-    *known = Some(Owned::new(Arc::clone(&costs)));
-    costs
+}
+
+fn known<T>(use_it: impl FnOnce(&mut Option<Owned<Known>>) -> T) -> T {
+    static KNOWN: Mutex<Option<Owned<Known>>> = Mutex::new(None);
+    // Nothing under this lock lets go of the GIL: a fork finds it free.
+    use_it(&mut KNOWN.lock().unwrap_or_else(PoisonError::into_inner))
 }

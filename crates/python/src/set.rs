@@ -17,6 +17,7 @@ use pyo3::types::PyString;
 
 use crate::bell::{Bell, Rope};
 use crate::callback::{self, Callback, Trouble};
+use crate::costs::save_now_and_then;
 use crate::engine::Shared;
 use crate::kept::Kept;
 use crate::member::Member;
@@ -479,6 +480,7 @@ impl Set {
         });
         if let Some(open) = open {
             open.close();
+            save_now_and_then(py);
         }
     }
 
