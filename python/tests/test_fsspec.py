@@ -64,6 +64,22 @@ def test_what_is_missing_and_what_is_a_folder(memory: Any) -> None:
     }
 
 
+def test_what_changes_while_it_is_read_is_an_error(memory: Any) -> None:
+    memory.pipe({"/large": b"old!" * (5 << 20), "/grows": b"text"})
+    contents = {"/large": b"new!" * (5 << 20), "/grows": b"text and more"}
+    read = memory.cat_file
+
+    def overwritten(path: str, **options: Any) -> Any:
+        part = read(path, **options) if path == "/large" else None
+        memory.pipe(path, contents[path])
+        return part or read(path, **options)
+
+    memory.cat_file = overwritten
+    for name in ("memory://large", "memory://grows"):
+        with pytest.raises(nearfirst.Changed, match=name):
+            next(nearfirst.open(name, stores={"memory": memory})).read()
+
+
 def test_an_archive_is_a_store(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("x.txt", "text of x")
