@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from nearfirst._fsspec_store import FsspecStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nearfirst._nearfirst import Call, Calls, Entry
+
+    # `None` where what follows may be long in coming.
+    _Listing: TypeAlias = Iterator[Entry | None]
 
 # Names handed over at a time: as many as come within this time, and no more than this.
 _BATCH_S = 0.02
@@ -45,27 +49,35 @@ def _answered(call: Call) -> object:
     if call.listing is not None:
         return _batch(call.listing)
     if call.is_listing:
-        return _batch(iter(call.store.list(call.name, recursive=call.recursive)))
+        return _batch(_listing(call))
     return call.store.stat(call.name)
 
 
-def _batch(listing: Iterator[Entry]) -> tuple[list[Entry], Iterator[Entry] | None]:
+def _listing(call: Call) -> _Listing:
+    if isinstance(call.store, FsspecStore):
+        return call.store.listed(call.name, call.prefix or "", recursive=call.recursive)
+    return iter(call.store.list(call.name, recursive=call.recursive))
+
+
+def _batch(listing: _Listing) -> tuple[list[Entry], _Listing | None]:
     """What of a listing is known soon, and the listing unless it ended."""
     until = time.monotonic() + _BATCH_S
     entries: list[Entry] = []
     try:
-        for entry in itertools.islice(listing, _BATCH_MAX):
-            entries.append(entry)
-            if time.monotonic() > until:
+        for entry in listing:
+            if entry is not None:
+                entries.append(entry)
+            is_full = len(entries) == _BATCH_MAX or time.monotonic() > until
+            if is_full or (entry is None and entries):
                 return entries, listing
     except Exception as error:
         if not entries:
             raise
         return entries, _raising(error)
-    return entries, listing if len(entries) == _BATCH_MAX else None
+    return entries, None
 
 
-def _raising(error: Exception) -> Iterator[Entry]:
+def _raising(error: Exception) -> _Listing:
     """Be what is left of a listing that ended in an error."""
     raise error
     yield

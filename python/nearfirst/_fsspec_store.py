@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -9,7 +11,7 @@ from nearfirst._nearfirst import Entry
 from nearfirst.errors import Changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from fsspec import AbstractFileSystem
 
@@ -25,27 +27,33 @@ _VERSIONS = (
 )
 _TIMES = ("mtime", "LastModified", "last_modified", "modified", "created")
 
+# Where the `find` is that goes folder by folder, for who has no better one.
+_PLAIN_FIND = ("fsspec.spec", "fsspec.asyn")
+
 
 class FsspecStore:
     """A file system of fsspec as a store."""
+
+    # However long a large folder takes, it is given at once.
+    lists_whole = True
 
     def __init__(self, files: AbstractFileSystem) -> None:
         """Of a file system."""
         self._files = files
 
-    def list(self, folder: str, *, recursive: bool) -> Iterator[Entry]:
-        """List the files below a folder."""
+    def listed(self, folder: str, prefix: str, *, recursive: bool) -> Iterator[Entry | None]:
+        """List the files below a folder whose names there begin with `prefix`.
+
+        Before the next folder is listed it gives `None`.
+        """
         root = self._path(folder)
-        if recursive:
-            found = self._files.find(root, detail=True).values()
-        else:
-            found = self._files.ls(root, detail=True)
-        for info in found:
-            if info["type"] != "file":
-                continue
-            # One slash is of the folder: others begin the name.
-            below = info["name"].removeprefix(root).removeprefix("/")
-            yield _entry(folder + below, info)
+        for info in self._found(root, prefix, recursive=recursive):
+            if info is None:
+                yield None
+            elif info["type"] == "file":
+                below = _below(root, info["name"])
+                if below and below.startswith(prefix):
+                    yield _entry(folder + below, info)
 
     def stat(self, name: str) -> Entry:
         """Ask about a file."""
@@ -69,6 +77,53 @@ class FsspecStore:
             raise Changed(entry.name)
         return part
 
+    def _found(self, root: str, prefix: str, *, recursive: bool) -> Iterator[_Info | None]:
+        if not recursive:
+            yield from self._in(root)
+            return
+        find = getattr(type(self._files), "_find", type(self._files).find)
+        if find.__module__ in _PLAIN_FIND:
+            yield from self._walked(root, prefix)
+            return
+        # Few need it, and it takes long to import.
+        from inspect import signature  # noqa: PLC0415
+
+        takes_prefix = prefix and "prefix" in signature(find).parameters
+        options = {"prefix": prefix} if takes_prefix else {}
+        with suppress(FileNotFoundError):
+            yield from self._files.find(root, detail=True, **options).values()
+
+    def _walked(self, root: str, prefix: str) -> Iterator[_Info | None]:
+        """All below a folder, folder by folder; of what may not be listed it tells in the end."""
+        denied: PermissionError | None = None
+        folders = [root]
+        while folders:
+            folder = folders.pop()
+            try:
+                found = sorted(self._in(folder), key=itemgetter("name"))
+            except PermissionError as error:
+                denied = denied or error
+                continue
+            yield from found
+            yield None
+            inside = (info["name"] for info in reversed(found) if info["type"] == "directory")
+            # A folder may be listed in itself.
+            folders += [
+                name
+                for name in inside
+                if name.rstrip("/") != folder.rstrip("/") and _below(root, name).startswith(prefix)
+            ]
+        if denied is not None:
+            raise denied
+
+    def _in(self, folder: str) -> Iterable[_Info]:
+        """What is in a folder; nothing in one that is not there (any more)."""
+        try:
+            found: list[_Info] = self._files.ls(folder, detail=True)
+        except FileNotFoundError:
+            return []
+        return found
+
     def _path(self, name: str) -> str:
         """As the file system calls it, whatever scheme it is known here by."""
         scheme, _, rest = name.partition("://")
@@ -84,6 +139,11 @@ def fsspec_store(files: AbstractFileSystem) -> FsspecStore:
     if store is None:
         store = _STORES[id(files)] = FsspecStore(files)
     return store
+
+
+def _below(root: str, name: str) -> str:
+    """What follows the name of a folder and a slash: further slashes begin a name."""
+    return name.removeprefix(root).removeprefix("/")
 
 
 def _entry(name: str, info: _Info) -> Entry:

@@ -9,6 +9,7 @@ from typing import Literal, Self, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer
 
+from nearfirst._fsspec_store import FsspecStore
 from nearfirst._sleds import Sleds
 from nearfirst._store import Store
 from nearfirst.errors import NearfirstError
@@ -452,7 +453,7 @@ class Call:
     """One call of a store written in Python."""
 
     @property
-    def store(self) -> Store: ...
+    def store(self) -> Store | FsspecStore: ...
     @property
     def starts_another(self) -> bool: ...
     @property
@@ -460,9 +461,11 @@ class Call:
     @property
     def is_listing(self) -> bool: ...
     @property
+    def prefix(self) -> str | None: ...
+    @property
     def recursive(self) -> bool: ...
     @property
-    def listing(self) -> Iterator[Entry] | None: ...
+    def listing(self) -> Iterator[Entry | None] | None: ...
     @property
     def part(self) -> tuple[Entry, int, int] | None:
         """What `read` is called with."""

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nearfirst import _nearfirst
-from nearfirst._fsspec_store import fsspec_store
+from nearfirst._fsspec_store import FsspecStore, fsspec_store
 from nearfirst._nearfirst import Spec
 from nearfirst._store import Store
 
@@ -206,7 +206,7 @@ def _is_scheme(text: str) -> bool:
     return text[:1].isalpha() and plain.isalnum() and text.isascii()
 
 
-def _store(scheme: str, store: object) -> Store:
+def _store(scheme: str, store: object) -> Store | FsspecStore:
     if not isinstance(scheme, str) or not _is_scheme(scheme):
         raise ValueError(f"a scheme is what stands before '://' in a name, not {scheme!r}")
     # Who has one has imported it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import threading
 import tomllib
 import zipfile
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any
 import fsspec
 import nearfirst
 import pytest
+from fsspec import AbstractFileSystem
 from fsspec.core import OpenFile, OpenFiles
+from fsspec.implementations.memory import MemoryFileSystem
 from nearfirst.fsspec import NearfirstFileSystem
 
 
@@ -78,6 +81,83 @@ def test_what_changes_while_it_is_read_is_an_error(memory: Any) -> None:
     for name in ("memory://large", "memory://grows"):
         with pytest.raises(nearfirst.Changed, match=name):
             next(nearfirst.open(name, stores={"memory": memory})).read()
+
+
+class Walked(MemoryFileSystem):  # type: ignore[misc]
+    """Lists folder by folder; some may not be listed, some take their time."""
+
+    find = AbstractFileSystem.find
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.listed: list[str] = []
+        self.denied: set[str] = set()
+        self.held: dict[str, threading.Event] = {}
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:  # noqa: FBT001, FBT002
+        self.listed.append(path)
+        if path in self.denied:
+            raise PermissionError(path)
+        if path in self.held:
+            self.held[path].wait(60)
+        return super().ls(path, detail=detail, **options)
+
+
+@pytest.fixture
+def walked() -> Any:
+    """Some folders."""
+    files = Walked(skip_instance_cache=True)
+    files.store.clear()
+    files.pipe({f"/b/{name}/x.txt": b"" for name in ("2023", "2024-1", "2024-2", "2024-2/c")})
+    return files
+
+
+def test_folders_are_listed_one_after_the_other(walked: Any) -> None:
+    walked.held["/b/2024-1"] = threading.Event()
+    names = nearfirst.open("memory://b/**/x.txt", stores={"memory": walked}).names()
+    assert next(names) == "memory://b/2023/x.txt"
+    walked.held["/b/2024-1"].set()
+    assert list(names) == [f"memory://b/2024-{name}/x.txt" for name in ("1", "2", "2/c")]
+    assert "/b/2024-2/c" in walked.listed
+
+
+def test_no_folder_is_listed_in_vain(walked: Any) -> None:
+    names = nearfirst.open("memory://b/2024-1*/x.txt", stores={"memory": walked}).names()
+    assert list(names) == ["memory://b/2024-1/x.txt"]
+    assert walked.listed == ["/b", "/b/2024-1"]
+
+
+def test_a_folder_that_may_not_be_listed_does_not_end_the_others(walked: Any) -> None:
+    walked.denied.add("/b/2024-1")
+    members = nearfirst.open("memory://b/**", stores={"memory": walked}, errors="yield")
+    errors = [type(member.error) for member in members]
+    assert sorted(map(str, errors)) == sorted(map(str, [nearfirst.Denied, *[type(None)] * 3]))
+    missing = nearfirst.open("memory://none/**", stores={"memory": walked})
+    assert (len(missing), bool(missing)) == (0, False)
+
+
+def test_a_listing_may_take_longer_than_a_read(walked: Any) -> None:
+    walked.held = {"/b": threading.Event()}
+    timer = threading.Timer(0.5, walked.held["/b"].set)
+    timer.start()
+    assert len(nearfirst.open("memory://b/**", stores={"memory": walked}, stall=0.1)) == 4
+    timer.join()
+
+
+def test_who_lists_by_a_prefix_is_told_it() -> None:
+    asked = []
+
+    class Listing(MemoryFileSystem):  # type: ignore[misc]
+        def find(self, path: str, prefix: str = "", **options: Any) -> Any:
+            asked.append((path, prefix))
+            return super().find(path, **options)
+
+    files = Listing(skip_instance_cache=True)
+    files.store.clear()
+    files.pipe({f"/b/{name}/x.txt": b"" for name in ("2023", "2024-1", "2024-2")})
+    names = nearfirst.open("memory://b/2024-*/x.txt", stores={"memory": files}).names()
+    assert list(names) == ["memory://b/2024-1/x.txt", "memory://b/2024-2/x.txt"]
+    assert asked == [("/b", "2024-")]
 
 
 def test_an_archive_is_a_store(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ pub(crate) const THREADS_MAX: u32 = 64;
 pub(crate) enum Request {
     List {
         folder: Name,
+        /// What the names in the folder begin with.
+        prefix: Name,
         recursive: bool,
     },
     /// More of a listing that began.
@@ -193,6 +195,15 @@ impl Call {
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         name::to_python(py, self.request.name())
+    }
+
+    /// What the names to be listed in the folder begin with.
+    #[getter]
+    fn prefix<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyString>> {
+        match &self.request {
+            Request::List { prefix, .. } => Some(name::to_python(py, prefix)),
+            _ => None,
+        }
     }
 
     #[getter]

@@ -13,10 +13,14 @@ use crate::error;
 use crate::kept::{Kept, Reference};
 use crate::options::Options;
 use crate::owned::Owned;
-use crate::store::PythonStore;
+use crate::store::{Patience, PythonStore};
 
 /// How much sooner than the engine a store of Python's loses patience: its error says what did not answer.
 const STORE_FIRST: Duration = Duration::from_secs(2);
+
+/// How long a store may list that gives all below a folder at once: millions of names, of which a
+/// server names a thousand at a time.
+const WHOLE_LISTING_MAX: Duration = Duration::from_secs(3600);
 
 /// An engine that sets share.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ struct Given {
     object: Py<PyAny>,
     reference: Reference,
     kept: Py<Kept>,
+    /// Whether it gives all below a folder at once.
+    lists_whole: bool,
 }
 
 /// An engine, what its sets keep, and the calls to stores that nobody answers yet.
@@ -61,7 +67,8 @@ impl Shared {
         stores.sort_by(|(left, _), (right, _)| left.cmp(right));
         let made = |(scheme, object): (String, Py<PyAny>)| {
             let (reference, kept) = Reference::new(object.bind(py).clone())?;
-            Ok(Given { scheme, object, reference, kept })
+            let lists_whole = object.bind(py).hasattr("lists_whole")?;
+            Ok(Given { scheme, object, reference, kept, lists_whole })
         };
         // Before the lock: what allocates objects of Python's may have it collect garbage.
         let given = stores.into_iter().map(made).collect::<PyResult<Vec<_>>>()?;
@@ -94,9 +101,11 @@ impl Shared {
         let mut engine_options = options.engine();
         let budget_bytes = engine_options.limits.budget_bytes;
         let share = budget_bytes / (given.len() as u64).max(1);
-        for Given { scheme, reference, .. } in given {
+        for Given { scheme, reference, lists_whole, .. } in given {
             let reference = reference.clone_ref(py);
-            let (store, calls) = PythonStore::new(scheme, reference, options.stall(), share);
+            let list = if *lists_whole { WHOLE_LISTING_MAX } else { options.answer_max() };
+            let patience = Patience { read: options.stall(), list };
+            let (store, calls) = PythonStore::new(scheme, reference, patience, share);
             schemes.insert(scheme.clone(), Arc::new(store));
             unanswered.push(calls);
         }

@@ -41,13 +41,18 @@ impl Options {
         self.stall.unwrap_or(Limits::default().stall)
     }
 
+    /// How long an answer may take: who lists waits as long for a page as who reads does for bytes, if
+    /// told how long.
+    pub(crate) fn answer_max(&self) -> Duration {
+        self.stall.unwrap_or(StoresOptions::default().answer_max)
+    }
+
     /// # Errors
     /// A table of bindings that cannot be read or understood.
     pub(crate) fn stores(&self, local: &Local) -> Result<StoresOptions, nearfirst::Error> {
         let defaults = StoresOptions::default();
         Ok(StoresOptions {
-            // Who lists waits as long for a page as who reads does for bytes, if told how long.
-            answer_max: self.stall.unwrap_or(defaults.answer_max),
+            answer_max: self.answer_max(),
             permissions: Permissions {
                 programs: self.allow_programs,
                 private_links: self.allow_private_links,

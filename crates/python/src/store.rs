@@ -31,12 +31,19 @@ pub(crate) struct PythonStore {
     asks: Asks,
 }
 
+/// How long calls may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) read: Duration,
+    /// Of a listing, what is given at a time.
+    pub(crate) list: Duration,
+}
+
 /// How it is asked.
 #[derive(Debug, Clone)]
 struct Asks {
     queue: Arc<Queue>,
-    /// How long a call may take.
-    limit: Duration,
+    patience: Patience,
     /// Bytes of one call at most.
     ask_bytes: u64,
     /// For answers of calls that are under way, in units. As many as one device is asked at a time
@@ -49,14 +56,14 @@ impl PythonStore {
     pub(crate) fn new(
         scheme: &str,
         store: Reference,
-        limit: Duration,
+        patience: Patience,
         budget_bytes: u64,
     ) -> (Self, Calls) {
         let queue = Queue::new(store);
         let ask_bytes = ask_bytes(budget_bytes);
         let asked_bytes = Self::asked_bytes(budget_bytes).max(ask_bytes);
         let room = Arc::new(Semaphore::new(units(asked_bytes)));
-        let asks = Asks { queue: Arc::clone(&queue), limit, ask_bytes, room };
+        let asks = Asks { queue: Arc::clone(&queue), patience, ask_bytes, room };
         (Self { scheme: scheme.to_owned(), asks }, Calls(queue))
     }
 
@@ -99,12 +106,16 @@ fn units(bytes: u64) -> usize {
 impl Asks {
     async fn ask(&self, request: Request) -> Result<Reply, Error> {
         let name = request.name().clone();
+        let limit = match request {
+            Request::List { .. } | Request::More { .. } => self.patience.list,
+            Request::Stat { .. } | Request::Read { .. } => self.patience.read,
+        };
         let answer = self.queue.ask(request);
-        match tokio::time::timeout(self.limit, answer).await {
+        match tokio::time::timeout(limit, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(Error::interrupted(name, "its store is closed")),
             Err(_) => {
-                let seconds = self.limit.as_secs_f32();
+                let seconds = limit.as_secs_f32();
                 let reason = format!("its store has not answered for {seconds} s");
                 let late = std::io::Error::new(std::io::ErrorKind::TimedOut, reason);
                 Err(Error::io(name.to_string_lossy().into_owned(), late))
@@ -175,8 +186,8 @@ impl Asks {
     }
 
     /// What matches below a folder, batch by batch.
-    fn listed(self, folder: Name, recursive: bool) -> Entries {
-        let first = Request::List { folder: folder.clone(), recursive };
+    fn listed(self, folder: Name, prefix: Name, recursive: bool) -> Entries {
+        let first = Request::List { folder: folder.clone(), prefix, recursive };
         let batches = stream::unfold(Some(first), move |request| {
             let (asks, folder) = (self.clone(), folder.clone());
             async move {
@@ -242,9 +253,10 @@ impl Store for PythonStore {
             Err(error) => return one(Err(Error::refused(pattern.clone(), error.reason()))),
         };
         let literal = parsed.literal_prefix();
-        let folder = &literal[..literal.len() - last_component(literal).len()];
+        let prefix = last_component(literal);
+        let folder = &literal[..literal.len() - prefix.len()];
         let recursive = parsed.is_recursive() || depth(&text) > depth(folder);
-        let folder = Name::new([&begin[..], folder].concat());
+        let (folder, prefix) = (Name::new([&begin[..], folder].concat()), Name::new(prefix));
         let matching = move |entry: Result<Entry, Error>| match entry {
             Ok(entry) => match entry.name.as_bytes().strip_prefix(&begin[..]) {
                 Some(rest) => parsed.matches(rest).then_some(Ok(entry)),
@@ -252,7 +264,7 @@ impl Store for PythonStore {
             },
             error => Some(error),
         };
-        let listed = self.asks.clone().listed(folder, recursive);
+        let listed = self.asks.clone().listed(folder, prefix, recursive);
         listed.filter_map(move |entry| futures::future::ready(matching(entry))).boxed()
     }
 }
