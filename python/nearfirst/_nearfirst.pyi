@@ -120,6 +120,10 @@ class Member:
         """When its content last changed, in seconds since 1970, if listing told."""
 
     @property
+    def headers(self) -> dict[str, str]:
+        """The headers that it came with, by their names in lower case; none of a file."""
+
+    @property
     def cost(self) -> Sleds:
         """What reading it anew would cost, from where its parts are now."""
 
@@ -497,6 +501,7 @@ def open(  # noqa: A001
     rank: Callable[[Entry], float] | None,
     order: str,
     replay: list[bytes] | None,
+    duplicates: str,
     budget: int | None,
     jobs: int | None,
     spill_bytes: int | None,

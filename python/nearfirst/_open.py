@@ -30,6 +30,7 @@ def open(  # noqa: A001, PLR0913
     *specs: Name | Spec,
     rank: Callable[[Entry], float] | None = None,
     order: _Order | Iterable[Name] = "ready",
+    duplicates: Literal["name", "content"] = "name",
     budget: int | None = None,
     jobs: int | None = None,
     spill: int | str | os.PathLike[str] | None = None,
@@ -53,6 +54,8 @@ def open(  # noqa: A001, PLR0913
             sooner. A hint, never a reason to wait.
         order: `ready` first, as `listed`, by `name`, by `rank`, or these names
             first and then others.
+        duplicates: What makes two members one: the same `name`, found before anything is
+            fetched, or the same `content` too, found once it is here, and whole.
         budget: Bytes of memory for what is fetched and not yet read: three fifths are data, the
             rest is what an allocator takes besides.
         jobs: Requests in flight to one server or bucket, at most.
@@ -89,6 +92,7 @@ def open(  # noqa: A001, PLR0913
         rank,
         word,
         replay,
+        duplicates,
         None if budget is None else _count("budget", budget, 1),
         None if jobs is None else _count("jobs", jobs, 1, 2**32 - 1),
         spill_bytes,

@@ -74,6 +74,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         self.send_response(200)
         self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Type", "text/plain; charset=latin-1")
+        for field in ("accept", "cookie"):
+            self.send_header("Vary", field)
         self.end_headers()
         first = len(content) // 2 if name in self.of.held else len(content)
         self.wfile.write(content[:first])

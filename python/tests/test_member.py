@@ -66,6 +66,17 @@ def test_chunks_of_what_failed_or_is_closed_raise(server: Server) -> None:
         next(chunks)
 
 
+def test_it_has_the_headers_of_its_server(server: Server, tmp_path: Path) -> None:
+    member = next(nearfirst.open(server.put("page", b"text")))
+    assert member.headers["content-type"] == "text/plain; charset=latin-1"
+    assert member.headers["vary"] == "accept, cookie"
+    member.read()
+    member.close()
+    assert member.headers["content-length"] == "4"
+    (tmp_path / "file").write_bytes(b"text")
+    assert next(nearfirst.open(tmp_path / "file")).headers == {}
+
+
 def test_its_text_is_read_line_by_line(member: nearfirst.Member) -> None:
     raw: Any = member
     assert (raw.readable(), raw.writable(), raw.seekable()) == (True, False, False)

@@ -132,6 +132,13 @@ def test_orders(folder: Path) -> None:
     assert sorted(taken()) == ["a", "b", "c"]
 
 
+def test_the_same_content_comes_once_on_request(folder: Path) -> None:
+    (folder / "again.txt").write_text("text of b")
+    members = nearfirst.open(f"{folder}/*.txt", duplicates="content")
+    assert sorted(member.read() for member in members) == [b"text of a", b"text of b", b"text of c"]
+    assert len(list(nearfirst.open(f"{folder}/*.txt", duplicates="name"))) == 4
+
+
 def test_a_function_learns_the_size_and_age_of_files(folder: Path) -> None:
     (folder / "long.txt").write_text("longer than the others")
     os.utime(folder / "b.txt", (1, 1))
@@ -354,6 +361,7 @@ def test_a_closed_set_says_so(folder: Path) -> None:
         (["x"], {"order": "best"}, ValueError),
         (["x"], {"order": b"name"}, TypeError),
         (["x"], {"order": 7}, TypeError),
+        (["x"], {"duplicates": "size"}, ValueError),
         (["x"], {"errors": "ignore"}, ValueError),
         (["x"], {"budget": "1G"}, TypeError),
         (["x"], {"budget": -1}, ValueError),

@@ -14,7 +14,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyDict, PyString};
 use tempfile::TempDir;
 
 use crate::chunks::Chunks;
@@ -34,6 +34,7 @@ use crate::{buffer, entry, error, name};
 #[derive(Debug)]
 pub(crate) struct Member {
     entry: nearfirst::Entry,
+    headers: Vec<(String, String)>,
     state: Mutex<State>,
     /// What is lent to buffers: it stays as long as the member.
     lent: OnceLock<Bytes>,
@@ -63,10 +64,11 @@ struct Held {
 
 impl Member {
     pub(crate) fn new(member: nearfirst::Member, engine: Engine, kept: Vec<Py<Kept>>) -> Self {
-        let entry = member.entry().clone();
+        let (entry, headers) = (member.entry().clone(), member.headers());
         let path = member.path().map(Path::to_owned);
         let reading = Reading::new(member, engine.clone());
-        Self::of(entry, Held { reading, engine: Some(engine), path, folder: None }, kept)
+        let held = Held { reading, engine: Some(engine), path, folder: None };
+        Self { headers, ..Self::of(entry, held, kept) }
     }
 
     pub(crate) fn failed(error: MemberError) -> Self {
@@ -77,7 +79,7 @@ impl Member {
 
     fn of(entry: nearfirst::Entry, held: Held, kept: Vec<Py<Kept>>) -> Self {
         let state = Mutex::new(State::Open(Box::new(Owned::new(held))));
-        Self { entry, state, lent: OnceLock::new(), kept }
+        Self { entry, headers: Vec::new(), state, lent: OnceLock::new(), kept }
     }
 
     fn replaced(&self, state: State) -> State {
@@ -176,6 +178,20 @@ impl Member {
     #[getter]
     fn modified(&self) -> Option<f64> {
         entry::seconds(self.entry.modified)
+    }
+
+    /// The headers that it came with, by their names in lower case; none of a file.
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let headers = PyDict::new(py);
+        for (name, value) in &self.headers {
+            // A list that came in several lines is one list.
+            match headers.get_item(name)? {
+                None => headers.set_item(name, value)?,
+                Some(before) => headers.set_item(name, format!("{before}, {value}"))?,
+            }
+        }
+        Ok(headers)
     }
 
     /// What reading it anew would cost, from where its parts are now.

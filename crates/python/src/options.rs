@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nearfirst::{
-    Bindings, EngineOptions, Limits, Local, Name, Order, Permissions, StorageOptions, StoresOptions,
+    Bindings, Duplicates, EngineOptions, Limits, Local, Name, Order, Permissions, StorageOptions,
+    StoresOptions,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -70,6 +71,20 @@ impl Options {
 /// A name that no store knows.
 pub(crate) fn storage(given: BTreeMap<String, String>) -> PyResult<StorageOptions> {
     StorageOptions::new(given).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// What makes two members one, by its name.
+///
+/// # Errors
+/// Another word.
+pub(crate) fn duplicates(word: &str) -> PyResult<Duplicates> {
+    match word {
+        "name" => Ok(Duplicates::ByName),
+        "content" => Ok(Duplicates::ByContent),
+        other => {
+            Err(PyValueError::new_err(format!("duplicates is 'name' or 'content', not {other:?}")))
+        }
+    }
 }
 
 /// An order by its name, or the names to come first.

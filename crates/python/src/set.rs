@@ -561,6 +561,7 @@ pub(crate) fn open(
     rank: Option<Bound<'_, PyAny>>,
     order: &str,
     replay: Option<Vec<Vec<u8>>>,
+    duplicates: &str,
     budget: Option<u64>,
     jobs: Option<u32>,
     spill_bytes: Option<u64>,
@@ -574,6 +575,7 @@ pub(crate) fn open(
 ) -> PyResult<Set> {
     callback::not_within_one()?;
     let order = options::order(order, replay)?;
+    let duplicates = options::duplicates(duplicates)?;
     let storage = options::storage(storage)?;
     let stall = stall.map(Duration::try_from_secs_f64).transpose();
     let stall = stall.map_err(|error| PyValueError::new_err(format!("stall: {error}")))?;
@@ -593,7 +595,7 @@ pub(crate) fn open(
     let rank = rank.map(Callback::rank);
     let specs: Vec<_> = specs.iter().map(|spec| spec.get().0.clone()).collect();
     let engine = shared.engine()?;
-    let options = SetOptions { order, rank, ..SetOptions::default() };
+    let options = SetOptions { order, rank, duplicates };
     let set = py.detach(|| nearfirst::Set::open(engine, specs, options));
     kept.extend(function.into_iter().flatten());
     Ok(Set::new(set, vec![Ground { shared, trouble }], kept, yields_errors))
