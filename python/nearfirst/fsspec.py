@@ -1,28 +1,32 @@
 """A file system of fsspec that brings near what another one holds.
 
 `nearfirst::s3://bucket/key` and `nearfirst://s3://bucket/key` are what
-`s3://bucket/key` is. Many files (`cat`, `fsspec.open_files`) are fetched side by
-side, and a file that is read from its beginning is fetched ahead.
+`s3://bucket/key` is. Many files (`cat`, `get`, `fsspec.open_files`) are fetched side
+by side, and a file that is read from its beginning is fetched ahead.
 """
 
 from __future__ import annotations
 
 import io
-from contextlib import contextmanager
+import os
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fsspec import filesystem, get_filesystem_class
+from fsspec import AbstractFileSystem, filesystem, get_filesystem_class
+from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.core import OpenFile, split_protocol
 from fsspec.implementations.chained import ChainedFileSystem
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import isfilelike
 
 import nearfirst
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from fsspec import AbstractFileSystem
     from typing_extensions import Buffer
 
 _PREFIX = "nearfirst://"
@@ -148,6 +152,25 @@ class NearfirstFileSystem(ChainedFileSystem):
                         read[each] = error
         return {each: read[each] for each in paths if each in read}
 
+    def get(
+        self,
+        rpath: str | list[str],
+        lpath: Any,  # noqa: ANN401
+        recursive: bool = False,  # noqa: FBT001, FBT002 - as the base class has it
+        callback: Callback = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        """Copy files to this machine, to where every file system copies them, side by side."""
+        planned = _Planned(self)
+        AbstractFileSystem.get(planned, rpath, lpath, recursive, maxdepth=maxdepth, **options)
+        callback.set_size(len(planned.copies))
+        for path, member in _Coming(self, list(planned.copies)):
+            targets = planned.copies[path]
+            with member, callback.branched(path, targets[0]) as child:
+                _copied(member, targets, child)
+            callback.relative_update(1)
+
     def _found(self, path: str) -> list[str]:
         """The files below a path, or itself if there is nothing: to fail as it is read."""
         found: list[str] = self.find(path)
@@ -172,6 +195,41 @@ class NearfirstFileSystem(ChainedFileSystem):
         raise NotImplementedError("nearfirst:// reads; to write, use the file system it wraps")
 
     mkdir = makedirs = rmdir = cp_file = _rm = _not_written
+
+
+class _Planned:
+    """Stands in for a file system that is asked what it would copy where."""
+
+    def __init__(self, files: NearfirstFileSystem) -> None:
+        self.expand_path = files.expand_path
+        self.isdir = files.isdir
+        self.copies: dict[str, list[Any]] = {}
+        self._stripped = files._strip_protocol  # noqa: SLF001
+
+    def get_file(self, rpath: str, lpath: Any, **options: Any) -> None:  # noqa: ANN401
+        del options
+        self.copies.setdefault(self._stripped(rpath), []).append(lpath)
+
+
+def _copied(member: nearfirst.Member, targets: list[Any], callback: Callback) -> None:
+    """Write a member into files, by name or open; make folders where it is one."""
+    if member.error is not None and isinstance(member.error.__cause__, IsADirectoryError):
+        for target in targets:
+            os.makedirs(target, exist_ok=True)  # noqa: PTH103 - as it is named
+        return
+    callback.set_size(member.size)
+    with _as_raised_below(), ExitStack() as opened:
+        chunks = member.chunks()
+        first = next(chunks, b"")
+        local = LocalFileSystem(auto_mkdir=True)
+        files = [
+            target if isfilelike(target) else opened.enter_context(local.open(target, "wb"))
+            for target in targets
+        ]
+        for view in chain([first], chunks):
+            for file in files:
+                file.write(view)
+            callback.relative_update(len(view))
 
 
 @contextmanager

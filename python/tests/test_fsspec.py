@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import pickle
 import threading
 import tomllib
@@ -13,7 +14,7 @@ from typing import Any
 import fsspec
 import nearfirst
 import pytest
-from fsspec import AbstractFileSystem
+from fsspec import AbstractFileSystem, Callback
 from fsspec.core import OpenFile, OpenFiles
 from fsspec.implementations.memory import MemoryFileSystem
 from nearfirst.fsspec import NearfirstFileSystem
@@ -296,6 +297,63 @@ def test_it_does_not_write(near: Any, memory: Any, tmp_path: Path) -> None:
     assert not memory.exists("/new")
     near.get("/a", f"{tmp_path}/a", recursive=True)
     assert (tmp_path / "a/b/y.txt").read_bytes() == b"text of y"
+
+
+@pytest.mark.parametrize(
+    "copies",
+    [
+        ("/a", "to", {"recursive": True}),
+        ("/a/", "to/", {"recursive": True}),
+        ("/a", "there", {"recursive": True, "maxdepth": 1}),
+        ("memory://a/x.txt", "to.txt", {}),
+        ("/a/x.txt", "there/", {}),
+        ("/a/*", "there", {}),
+        (["/a/x.txt", "/a/b/y.txt"], "there", {}),
+        (["memory://a/x.txt", "/a/z.bin"], ["new/1", "2"], {}),
+        (["/a/x.txt", "/a/x.txt"], ["1", "2"], {}),
+    ],
+)
+def test_files_are_copied_to_where_others_copy_them(
+    near: Any, memory: Any, tmp_path: Path, copies: Any
+) -> None:
+    path, target, options = copies
+
+    def copied(files: Any, folder: Path) -> dict[str, bytes | None]:
+        (folder / "there").mkdir(parents=True)
+        one = isinstance(target, str)
+        to = f"{folder}/{target}" if one else [f"{folder}/{each}" for each in target]
+        files.get(path, to, **options)
+        found = {str(each.relative_to(folder)): each for each in folder.rglob("*")}
+        return {name: each.read_bytes() if each.is_file() else None for name, each in found.items()}
+
+    found = copied(near, tmp_path / "near")
+    assert found == copied(memory, tmp_path / "plain")
+    assert len(found) > 1
+
+
+def test_many_files_are_copied_side_by_side(memory: Any, tmp_path: Path) -> None:
+    memory.pipe({f"/many/{number}": b"%d" % number for number in range(16)})
+    at_once, read = threading.Barrier(8), memory.cat_file
+
+    def slow(path: str, **options: Any) -> Any:
+        at_once.wait(60)
+        return read(path, **options)
+
+    memory.cat_file = slow
+    near = NearfirstFileSystem(fs=memory, skip_instance_cache=True)
+    done = Callback()
+    near.get("/many/*", f"{tmp_path}/to/", callback=done)
+    assert sorted(int(path.read_text()) for path in (tmp_path / "to").iterdir()) == list(range(16))
+    assert (done.size, done.value) == (16, 16)
+
+
+def test_a_copy_of_what_is_missing_is_none(near: Any, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        near.get(["/a/none"], [f"{tmp_path}/none"])
+    assert list(tmp_path.iterdir()) == []
+    into = io.BytesIO()
+    near.get(["/a/x.txt"], [into])
+    assert into.getvalue() == b"text of x"
 
 
 def test_files_that_are_opened_together(near: Any, memory: Any) -> None:
