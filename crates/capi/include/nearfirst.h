@@ -93,6 +93,16 @@ struct nf_properties {
   int cold;
 };
 
+// A member that was handed out.
+struct nf_member {
+  // The caller's to read and close; -1 if the member cannot be read.
+  int fd;
+  // Bytes of its name, without the NUL, however much room there was.
+  size_t name_bytes;
+  // Its size is known once it is handed out.
+  struct nf_properties properties;
+};
+
 // Says whether a member belongs to a subset: 0 if not. Called as `nf_rank` is.
 typedef int (*nf_predicate)(const char *name,
                             const struct nf_properties *properties,
@@ -151,16 +161,6 @@ struct nf_set_options {
   const char *const *replay;
   // How many there are.
   size_t replay_count;
-};
-
-// A member that was handed out.
-struct nf_member {
-  // The caller's to read and close; -1 if the member cannot be read.
-  int fd;
-  // Bytes of its name, without the NUL, however much room there was.
-  size_t name_bytes;
-  // Its size is known once it is handed out.
-  struct nf_properties properties;
 };
 
 // A byte range of a file with one estimate.
@@ -256,7 +256,8 @@ int nf_device_estimate(const char *device, uint64_t bytes, struct nf_estimate *e
 // What could not be listed is left out: that there was some is told by `nf_set_digest` and
 // `nf_set_iterate`.
 //
-// Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (null).
+// Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set, or it was
+// closed meanwhile), `EINVAL` (null).
 //
 // The caller's part:
 // `name` ends with a NUL.
@@ -268,7 +269,7 @@ int nf_set_member(nf_set set,
 // What could not be listed is left out: that there was some is told by `nf_set_digest` and
 // `nf_set_iterate`.
 //
-// Returns the number, or -1 with `errno` `EBADF`.
+// Returns the number, or -1 with `errno` `EBADF` (no such set, or it was closed meanwhile).
 int64_t nf_set_size(nf_set set);
 
 // The name and the properties of the `index`-th member, from 0 on in the order
@@ -276,9 +277,9 @@ int64_t nf_set_size(nf_set set);
 //
 // Writes at most `capacity` bytes of the name, the NUL among them, and
 // `properties` unless it is null. Returns the length of the whole name without
-// the NUL; 0 past the last; -1 with `errno`: `EBADF` (no such set), `EINVAL`
-// (`name` is null), or that of a listing which failed at this place: the next
-// index goes on. Such places are counted, so that there may be more of them than
+// the NUL; 0 past the last; -1 with `errno`: `EBADF` (no such set, or it was closed
+// meanwhile), `EINVAL` (`name` is null), or that of a listing which failed at this
+// place: the next index goes on. Such places are counted, so that there may be more of them than
 // `nf_set_size` says members: go on until 0 is returned.
 //
 // The caller's part:
@@ -294,6 +295,51 @@ int64_t nf_set_digest(nf_set set,
 // Never null. It stays until the next call that fails on this thread, or the
 // thread's end; it is not to be freed.
 const char *nf_last_error(void);
+
+// Waits for a member that was not handed out yet, whichever is ready, and
+// gives a descriptor at its beginning that can be read and sought in, the
+// caller's to close. Threads may share a set: each member goes to one of them.
+//
+// A file of this machine is open for reading itself, and what is written to it
+// meanwhile is the caller's to notice; an object of a server is whole in memory,
+// or in a file without a name if it is large. A descriptor is never 0 (nor 1 or
+// 2), and is closed on exec.
+//
+// Returns a descriptor; 0 after the last member; -1 with `errno` and its name
+// in `nf_last_error` if a member, or a listing, cannot be read: the others go
+// on with the next call. -2 if the call is none: `errno` `EBADF` (no such set, or
+// it was closed meanwhile), `EOPNOTSUPP` (a fork), `EDEADLK` (in a function that
+// a set calls).
+int nf_set_iterate(nf_set set);
+
+// As `nf_set_iterate`, and says which member it is: in `member`, and its name
+// in `name`, of which at most `capacity` bytes are written, the NUL among them.
+// The name is there for a member that cannot be read too.
+//
+// Returns 1 with a member; 0 after the last; -1 and -2 as `nf_set_iterate`;
+// -2 with `errno` `EINVAL` too if `member` is null, or `name` is and has a capacity.
+//
+// The caller's part:
+// `member` may be written, and `name` has room for `capacity` bytes.
+int nf_set_iterate_member(nf_set set,
+                          struct nf_member *member,
+                          char *name,
+                          size_t capacity);
+
+// As `nf_set_iterate_member`, waiting no longer than `limit_s` seconds; with 0 it
+// does not wait.
+//
+// Returns as `nf_set_iterate_member`; -2 with `errno` `ETIMEDOUT` too if no member
+// was ready in that time: what is on its way goes on, and the next call may have
+// it; -2 with `EINVAL` too if `limit_s` is less than 0 or not a number.
+//
+// The caller's part:
+// `member` may be written, and `name` has room for `capacity` bytes.
+int nf_set_iterate_timed(nf_set set,
+                         double limit_s,
+                         struct nf_member *member,
+                         char *name,
+                         size_t capacity);
 
 // Opens the set of what is in either set. Both stay open, and what was made of
 // them goes on when they are closed. Members are read with what `left` allows.
@@ -400,35 +446,6 @@ nf_set nf_set_open_with(const char *const *specs,
                         size_t count,
                         const struct nf_set_options *options);
 
-// Waits for a member that was not handed out yet, whichever is ready, and
-// gives a descriptor at its beginning that can be read and sought in, the
-// caller's to close. Threads may share a set: each member goes to one of them.
-//
-// A file of this machine is open for reading itself, and what is written to it
-// meanwhile is the caller's to notice; an object of a server is whole in memory,
-// or in a file without a name if it is large. A descriptor is never 0 (nor 1 or
-// 2), and is closed on exec.
-//
-// Returns a descriptor; 0 after the last member; -1 with `errno` and its name
-// in `nf_last_error` if a member, or a listing, cannot be read: the others go
-// on with the next call. -2 if the call is none: `errno` `EBADF` (no such set),
-// `EOPNOTSUPP` (a fork), `EDEADLK` (in a function that a set calls).
-int nf_set_iterate(nf_set set);
-
-// As `nf_set_iterate`, and says which member it is: in `member`, and its name
-// in `name`, of which at most `capacity` bytes are written, the NUL among them.
-// The name is there for a member that cannot be read too.
-//
-// Returns 1 with a member; 0 after the last; -1 and -2 as `nf_set_iterate`;
-// -2 with `errno` `EINVAL` too if `member` is null, or `name` is and has a capacity.
-//
-// The caller's part:
-// `member` may be written, and `name` has room for `capacity` bytes.
-int nf_set_iterate_member(nf_set set,
-                          struct nf_member *member,
-                          char *name,
-                          size_t capacity);
-
 // The name of the member that `set` gave the descriptor `fd` for.
 //
 // Writes at most `capacity` bytes, the NUL among them, and returns the length
@@ -459,7 +476,7 @@ int64_t nf_set_order_taken(nf_set set, uint64_t index, char *buffer, size_t capa
 int nf_set_rewind(nf_set set);
 
 // Closes a set: what is on its way is given up. Descriptors that it gave stay
-// open, and sets that were made of it go on. Calls under way return as if it were open.
+// open, and sets that were made of it go on. Calls that wait for it end with `EBADF`.
 //
 // Returns 0, or -1 with `errno` `EBADF` if there is no such set (any more).
 int nf_set_close(nf_set set);

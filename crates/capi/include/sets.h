@@ -39,8 +39,8 @@ int sets_open(const char *set_spec);
 // Returns 0 after the last member. A member that cannot be read is -1 with
 // `errno` and its name in `nf_last_error` of nearfirst.h, as open(2) would
 // have answered: the others go on with the next call. What is no set has no
-// members: 0, so that the loop of figure 1 ends, with `errno` `EBADF`, or
-// `EOPNOTSUPP` in a fork of a process that used sets. Another call that is none
+// members: 0, so that the loop of figure 1 ends, with `errno` `EBADF` (also of one
+// that was closed meanwhile), or `EOPNOTSUPP` in a fork of a process that used sets. Another call that is none
 // (`EDEADLK`, `ENOTRECOVERABLE`) is -1, and 0 if the next one of this thread is
 // none, too.
 int sets_iterate(int s);

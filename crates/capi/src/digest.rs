@@ -17,7 +17,8 @@ use crate::sets::SetId;
 /// What could not be listed is left out: that there was some is told by `nf_set_digest` and
 /// `nf_set_iterate`.
 ///
-/// Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (null).
+/// Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set, or it was
+/// closed meanwhile), `EINVAL` (null).
 ///
 /// # Safety
 /// `name` ends with a NUL.
@@ -26,7 +27,9 @@ pub unsafe extern "C" fn nf_set_member(set: SetId, name: *const c_char) -> c_int
     answer(-1, || {
         // SAFETY: the C caller promises a string.
         let name = Name::new(unsafe { string(name, "name") }?.to_bytes());
-        Ok(c_int::from(open_sets::get(set)?.set().contains(&name)))
+        let opened = open_sets::get(set)?;
+        let is_member = opened.wait(opened.set().lists(&name))?;
+        Ok(c_int::from(is_member))
     })
 }
 
@@ -35,11 +38,12 @@ pub unsafe extern "C" fn nf_set_member(set: SetId, name: *const c_char) -> c_int
 /// What could not be listed is left out: that there was some is told by `nf_set_digest` and
 /// `nf_set_iterate`.
 ///
-/// Returns the number, or -1 with `errno` `EBADF`.
+/// Returns the number, or -1 with `errno` `EBADF` (no such set, or it was closed meanwhile).
 #[unsafe(no_mangle)]
 pub extern "C" fn nf_set_size(set: SetId) -> i64 {
     answer(-1, || {
-        let size = open_sets::get(set)?.set().size();
+        let opened = open_sets::get(set)?;
+        let size = opened.wait(opened.set().listed())?;
         Ok(i64::try_from(size).expect("names in memory are fewer"))
     })
 }
@@ -49,9 +53,9 @@ pub extern "C" fn nf_set_size(set: SetId) -> i64 {
 ///
 /// Writes at most `capacity` bytes of the name, the NUL among them, and
 /// `properties` unless it is null. Returns the length of the whole name without
-/// the NUL; 0 past the last; -1 with `errno`: `EBADF` (no such set), `EINVAL`
-/// (`name` is null), or that of a listing which failed at this place: the next
-/// index goes on. Such places are counted, so that there may be more of them than
+/// the NUL; 0 past the last; -1 with `errno`: `EBADF` (no such set, or it was closed
+/// meanwhile), `EINVAL` (`name` is null), or that of a listing which failed at this
+/// place: the next index goes on. Such places are counted, so that there may be more of them than
 /// `nf_set_size` says members: go on until 0 is returned.
 ///
 /// # Safety
@@ -69,7 +73,9 @@ pub unsafe extern "C" fn nf_set_digest(
             return Err(null("name"));
         }
         let at = usize::try_from(index).unwrap_or(usize::MAX);
-        let Some(known) = open_sets::get(set)?.set().entry(at) else {
+        let opened = open_sets::get(set)?;
+        let is_there = opened.wait(opened.set().has_entry(at))?;
+        let Some(known) = is_there.then(|| opened.set().entry(at)).flatten() else {
             // SAFETY: the C caller promises the room.
             return unsafe { put_text(name, "name", capacity, "") };
         };

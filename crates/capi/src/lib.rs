@@ -19,6 +19,7 @@ mod device;
 mod digest;
 mod engine;
 mod error;
+mod iterate;
 mod joins;
 mod memory;
 mod open_sets;
@@ -34,6 +35,7 @@ pub use costs::{nf_save, nf_version, nf_warnings};
 pub use device::{Estimate, nf_device_estimate, nf_device_fill, nf_device_fill_fd, nf_device_of};
 pub use digest::{nf_set_digest, nf_set_member, nf_set_size};
 pub use error::nf_last_error;
+pub use iterate::{Member, nf_set_iterate, nf_set_iterate_member, nf_set_iterate_timed};
 pub use joins::{nf_set_difference, nf_set_intersect, nf_set_restrict, nf_set_union};
 pub use paper::{
     PaperSled, SLEDS_BEST, SLEDS_LINEAR, sleds_fill, sleds_get, sleds_pick_finish, sleds_pick_init,
@@ -48,10 +50,9 @@ pub use picking::{
     NF_NO_RECORDS, PickId, Piece, nf_pick_finish, nf_pick_init, nf_pick_next, nf_pick_refresh,
 };
 pub use sets::{
-    Member, NF_ORDER_LISTED, NF_ORDER_NAME, NF_ORDER_RANK, NF_ORDER_READY, NF_ORDER_REPLAY,
-    NF_SAME_CONTENT, NF_SAME_NAME, SetId, SetOptions, nf_set_close, nf_set_iterate,
-    nf_set_iterate_member, nf_set_member_name, nf_set_open, nf_set_open_with, nf_set_order_taken,
-    nf_set_rewind,
+    NF_ORDER_LISTED, NF_ORDER_NAME, NF_ORDER_RANK, NF_ORDER_READY, NF_ORDER_REPLAY,
+    NF_SAME_CONTENT, NF_SAME_NAME, SetId, SetOptions, nf_set_close, nf_set_member_name,
+    nf_set_open, nf_set_open_with, nf_set_order_taken, nf_set_rewind,
 };
 pub use sleds::{
     DeliveryTime, NF_BEST, NF_COLD, NF_FAR, NF_LINEAR, NF_NEAR, NF_UNKNOWN, Sled, Spread,

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
+use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearfirst::{Name, Set};
+use nearfirst::{Member, Name, Set};
+use tokio::sync::{Notify, watch};
 
 use crate::callback::outside;
 use crate::descriptor::{Identity, identity};
@@ -23,7 +25,13 @@ static SETS: Mutex<BTreeMap<c_int, Arc<OpenSet>>> = Mutex::new(BTreeMap::new());
 pub(crate) struct OpenSet {
     set: Set,
     names: Arc<Mutex<Names>>,
+    closed: Arc<watch::Sender<bool>>,
+    left: Mutex<Vec<Half>>,
+    is_left: Notify,
 }
+
+/// A member that is not whole yet, and what of it was copied to its descriptor.
+pub(crate) type Half = (Member, Option<File>);
 
 /// Which member a descriptor was given for; a number that is used again takes
 /// the place of the one before, so there are no more than numbers.
@@ -31,12 +39,62 @@ type Names = HashMap<c_int, (Identity, Name)>;
 
 impl OpenSet {
     pub(crate) fn new(set: Set) -> Self {
-        Self { set, names: Arc::default() }
+        Self {
+            set,
+            names: Arc::default(),
+            closed: Arc::default(),
+            left: Mutex::default(),
+            is_left: Notify::new(),
+        }
     }
 
     /// The same set from its start: the descriptors that it has given stay known.
     pub(crate) fn rewound(&self) -> Self {
-        Self { set: self.set.rewind(), names: Arc::clone(&self.names) }
+        let (names, closed) = (Arc::clone(&self.names), Arc::clone(&self.closed));
+        Self { names, closed, ..Self::new(self.set.rewind()) }
+    }
+
+    /// Waits for what is asked of the set.
+    ///
+    /// # Errors
+    /// `EBADF` once the set is closed.
+    pub(crate) fn wait<T>(&self, asked: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut closed = self.closed.subscribe();
+        self.set.wait(async {
+            tokio::select! {
+                biased;
+                told = asked => Ok(told),
+                _ = closed.wait_for(|closed| *closed) => {
+                    Err(Failure::new(libc::EBADF, "the set was closed while this call waited"))
+                }
+            }
+        })
+    }
+
+    /// Leaves a member to who asks for one next.
+    pub(crate) fn leave(&self, half: Half) {
+        lock(&self.left).push(half);
+        self.is_left.notify_one();
+    }
+
+    /// A member that somebody left.
+    pub(crate) async fn left(&self) -> Half {
+        loop {
+            if let Some(half) = self.take_left() {
+                return half;
+            }
+            self.is_left.notified().await;
+        }
+    }
+
+    fn take_left(&self) -> Option<Half> {
+        let mut left = lock(&self.left);
+        let half = left.pop();
+        if !left.is_empty() {
+            // Of several that were left, one alone may have been told of.
+            self.is_left.notify_one();
+        }
+        half
     }
 
     pub(crate) fn set(&self) -> &Set {
@@ -103,12 +161,13 @@ pub(crate) fn replace(number: c_int, before: &OpenSet, after: OpenSet) -> Result
     replaced.map(drop).ok_or_else(|| no_such(number))
 }
 
-/// Takes a set out; it ends when calls under way on it have returned.
+/// Takes a set out: calls that wait for it return, and it ends with them.
 pub(crate) fn remove(number: c_int) -> Result<(), Failure> {
     outside()?;
     own()?;
-    let removed = lock(&SETS).remove(&number);
-    removed.map(drop).ok_or_else(|| no_such(number))
+    let removed = lock(&SETS).remove(&number).ok_or_else(|| no_such(number))?;
+    removed.closed.send_replace(true);
+    Ok(())
 }
 
 fn no_such(number: c_int) -> Failure {

@@ -8,9 +8,10 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crate::callback::Properties;
 use crate::digest::{nf_set_digest, nf_set_member, nf_set_size};
+use crate::iterate::{NO_CALL, nf_set_iterate};
 use crate::joins::{nf_set_intersect, nf_set_restrict, nf_set_union};
 use crate::memory::null;
-use crate::sets::{NO_CALL, nf_set_close, nf_set_iterate, nf_set_open, nf_set_rewind};
+use crate::sets::{nf_set_close, nf_set_open, nf_set_rewind};
 
 thread_local! {
     /// The set of which this thread was told -1 for a call that was none; 0: of none.
@@ -45,8 +46,8 @@ pub unsafe extern "C" fn sets_open(set_spec: *const c_char) -> c_int {
 /// Returns 0 after the last member. A member that cannot be read is -1 with
 /// `errno` and its name in `nf_last_error` of nearfirst.h, as open(2) would
 /// have answered: the others go on with the next call. What is no set has no
-/// members: 0, so that the loop of figure 1 ends, with `errno` `EBADF`, or
-/// `EOPNOTSUPP` in a fork of a process that used sets. Another call that is none
+/// members: 0, so that the loop of figure 1 ends, with `errno` `EBADF` (also of one
+/// that was closed meanwhile), or `EOPNOTSUPP` in a fork of a process that used sets. Another call that is none
 /// (`EDEADLK`, `ENOTRECOVERABLE`) is -1, and 0 if the next one of this thread is
 /// none, too.
 #[unsafe(no_mangle)]

@@ -1,19 +1,16 @@
-//! Opening, iterating and closing sets: `nf_set_` calls.
+//! Opening and closing sets, and what is known of what they gave: `nf_set_` calls.
 
 #![expect(unsafe_code, reason = "C symbols are exported, and caller's memory is filled")]
 
 use std::ffi::{c_char, c_int, c_void};
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
 
-use nearfirst::{Duplicates, MemberError, Name, Order, Set, Spec};
+use nearfirst::{Duplicates, Name, Order, Set, Spec};
 
-use crate::callback::{Data, Properties, Rank, Release, outside, ranked};
+use crate::callback::{Data, Rank, Release, outside, ranked};
 use crate::engine::{engine, own};
 use crate::error::{Failure, answer};
-use crate::memory::{null, put, put_text, string};
-use crate::open_sets::{self, OpenSet};
+use crate::memory::{null, put_text, string};
+use crate::open_sets;
 
 /// What is ready first; of that the highest rank, then the largest.
 pub const NF_ORDER_READY: c_int = 0;
@@ -60,18 +57,6 @@ pub struct SetOptions {
     pub replay: *const *const c_char,
     /// How many there are.
     pub replay_count: usize,
-}
-
-/// A member that was handed out.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Member {
-    /// The caller's to read and close; -1 if the member cannot be read.
-    pub fd: c_int,
-    /// Bytes of its name, without the NUL, however much room there was.
-    pub name_bytes: usize,
-    /// Its size is known once it is handed out.
-    pub properties: Properties,
 }
 
 /// Opens the set of the objects that `spec` stands for: a pattern over paths or
@@ -127,69 +112,6 @@ pub unsafe extern "C" fn nf_set_open_with(
             _ => nearfirst::SetOptions::default(),
         };
         open_sets::insert(Set::open(engine(private_links)?, specs, options))
-    })
-}
-
-/// Waits for a member that was not handed out yet, whichever is ready, and
-/// gives a descriptor at its beginning that can be read and sought in, the
-/// caller's to close. Threads may share a set: each member goes to one of them.
-///
-/// A file of this machine is open for reading itself, and what is written to it
-/// meanwhile is the caller's to notice; an object of a server is whole in memory,
-/// or in a file without a name if it is large. A descriptor is never 0 (nor 1 or
-/// 2), and is closed on exec.
-///
-/// Returns a descriptor; 0 after the last member; -1 with `errno` and its name
-/// in `nf_last_error` if a member, or a listing, cannot be read: the others go
-/// on with the next call. -2 if the call is none: `errno` `EBADF` (no such set),
-/// `EOPNOTSUPP` (a fork), `EDEADLK` (in a function that a set calls).
-#[unsafe(no_mangle)]
-pub extern "C" fn nf_set_iterate(set: SetId) -> c_int {
-    answer(NO_CALL, || {
-        let opened = open_sets::get(set)?;
-        Ok(match next(&opened) {
-            None => 0,
-            Some(Ok(handed)) => handed.fd.into_raw_fd(),
-            Some(Err((_, failure))) => failed(failure),
-        })
-    })
-}
-
-/// As `nf_set_iterate`, and says which member it is: in `member`, and its name
-/// in `name`, of which at most `capacity` bytes are written, the NUL among them.
-/// The name is there for a member that cannot be read too.
-///
-/// Returns 1 with a member; 0 after the last; -1 and -2 as `nf_set_iterate`;
-/// -2 with `errno` `EINVAL` too if `member` is null, or `name` is and has a capacity.
-///
-/// # Safety
-/// `member` may be written, and `name` has room for `capacity` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn nf_set_iterate_member(
-    set: SetId,
-    member: *mut Member,
-    name: *mut c_char,
-    capacity: usize,
-) -> c_int {
-    answer(NO_CALL, || {
-        if member.is_null() {
-            return Err(null("member"));
-        }
-        if name.is_null() && capacity > 0 {
-            return Err(null("name"));
-        }
-        let opened = open_sets::get(set)?;
-        let (answer, its_name, fd, properties) = match next(&opened) {
-            None => (0, Name::from(""), -1, Properties::UNKNOWN),
-            Some(Ok(handed)) => (1, handed.name, handed.fd.into_raw_fd(), handed.properties),
-            Some(Err((its_name, failure))) => (failed(failure), its_name, -1, Properties::UNKNOWN),
-        };
-        let name_bytes = its_name.as_bytes().len();
-        // SAFETY: the C caller promises that it may be written.
-        unsafe { put(member, "member", Member { fd, name_bytes, properties }) }?;
-        // SAFETY: the C caller promises the room.
-        unsafe { put_text(name, "name", capacity, its_name.as_bytes()) }?;
-        Ok(answer)
     })
 }
 
@@ -255,71 +177,12 @@ pub extern "C" fn nf_set_rewind(set: SetId) -> c_int {
 }
 
 /// Closes a set: what is on its way is given up. Descriptors that it gave stay
-/// open, and sets that were made of it go on. Calls under way return as if it were open.
+/// open, and sets that were made of it go on. Calls that wait for it end with `EBADF`.
 ///
 /// Returns 0, or -1 with `errno` `EBADF` if there is no such set (any more).
 #[unsafe(no_mangle)]
 pub extern "C" fn nf_set_close(set: SetId) -> c_int {
     answer(-1, || open_sets::remove(set).map(|()| 0))
-}
-
-/// What iterating answers where no member is to blame.
-pub(crate) const NO_CALL: c_int = -2;
-
-/// A member as it goes to the caller.
-struct Handed {
-    fd: OwnedFd,
-    name: Name,
-    properties: Properties,
-}
-
-/// The next member, or the name of one that cannot be read, and why.
-fn next(opened: &OpenSet) -> Option<Result<Handed, (Name, Failure)>> {
-    let mut member = match opened.set().next()? {
-        Ok(member) => member,
-        Err(error) => return Some(Err(told(error))),
-    };
-    let name = member.name().clone();
-    let file = member.file().map_err(told);
-    Some(file.and_then(|file| {
-        let properties = Properties::of(member.entry());
-        handed(opened, &name, file, properties).map_err(|failure| (name, failure))
-    }))
-}
-
-fn handed(
-    opened: &OpenSet,
-    name: &Name,
-    file: File,
-    properties: Properties,
-) -> Result<Handed, Failure> {
-    let failed = |error: io::Error| Failure::of_member(name, &error);
-    let size = file.metadata().map_err(failed)?.len();
-    let size = i64::try_from(size).unwrap_or(i64::MAX);
-    let fd = above_standard(file).map_err(failed)?;
-    opened.remember(&fd, name.clone())?;
-    Ok(Handed { fd, name: name.clone(), properties: Properties { size, ..properties } })
-}
-
-/// The same file under a number that is not standard input's, output's or
-/// error's: 0 says that there are no more members, and others write to 1 and 2.
-fn above_standard(file: File) -> io::Result<OwnedFd> {
-    const FIRST: c_int = 3;
-    if file.as_raw_fd() >= FIRST {
-        return Ok(file.into());
-    }
-    Ok(rustix::io::fcntl_dupfd_cloexec(file, FIRST)?)
-}
-
-fn told(error: MemberError) -> (Name, Failure) {
-    let failure = Failure::from(&error);
-    (error.name, failure)
-}
-
-/// Tells of a member that cannot be read, after which iterating goes on.
-fn failed(failure: Failure) -> c_int {
-    failure.tell();
-    -1
 }
 
 /// # Safety

@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use testkit::server::{Answer, Misbehaving, S3};
 use testkit::{Facility, skip_unless};
@@ -284,6 +285,20 @@ fn private_links_are_followed_where_that_is_allowed() {
     server.answer("/list", Answer::bytes(list));
     let program = compiled("tests/c/private_links.c", Link::Shared);
     done(command(&program, &[], &folder).arg(format!("@{}", server.url("/list"))));
+}
+
+#[test]
+fn waits_end_by_a_limit_and_when_the_set_is_closed() {
+    skip_unless!(Facility::Tool("gcc"));
+    let server = Misbehaving::new();
+    let never = || Answer::bytes("late").delayed(Duration::from_hours(1));
+    server.answer("/never", never());
+    server.answer("/slow", Answer::bytes("x".repeat(600_000)).chunked().paced(2_000_000));
+    server.answer("/list", never());
+    let program = compiled("tests/c/waits.c", Link::Shared);
+    let mut command = command(&program, &[], &scratch("waits.run"));
+    command.args([server.url("/never"), server.url("/slow"), format!("@{}", server.url("/list"))]);
+    done(&mut command);
 }
 
 #[test]

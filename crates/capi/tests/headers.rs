@@ -7,8 +7,10 @@ use std::path::PathBuf;
 
 use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, Style};
 
-const NEARFIRST_H_FROM: [&str; 9] =
-    ["callback", "costs", "device", "digest", "error", "joins", "picking", "sets", "sleds"];
+const NEARFIRST_H_FROM: [&str; 10] = [
+    "callback", "costs", "device", "digest", "error", "iterate", "joins", "picking", "sets",
+    "sleds",
+];
 const SLEDS_H_FROM: [&str; 1] = ["paper"];
 const SETS_H_FROM: [&str; 1] = ["paper_sets"];
 

@@ -237,15 +237,7 @@ impl Member {
 
     /// A file of ours with what was not read yet.
     fn copied(&mut self) -> io::Result<File> {
-        let is_small = self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX);
-        let mut file = if is_small {
-            memory_file()?
-        } else {
-            // That it is the folder which is missing must not pass for the member.
-            let no_copy = |error| Error::no_copy(self.entry.name.clone(), &error);
-            tempfile::tempfile_in(store::scratch_folder())
-                .map_err(|error| io::Error::other(Arc::new(no_copy(error))))?
-        };
+        let mut file = self.copy()?;
         loop {
             let chunk = self.chunk().map_err(io::Error::from)?;
             if chunk.is_empty() {
@@ -255,6 +247,17 @@ impl Member {
         }
         file.seek(SeekFrom::Start(0))?;
         Ok(file)
+    }
+
+    /// An empty file of ours that has room for it.
+    fn copy(&self) -> io::Result<File> {
+        if self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX) {
+            return memory_file();
+        }
+        // That it is the folder which is missing must not pass for the member.
+        let no_copy = |error| Error::no_copy(self.entry.name.clone(), &error);
+        tempfile::tempfile_in(store::scratch_folder())
+            .map_err(|error| io::Error::other(Arc::new(no_copy(error))))
     }
 
     fn failed(&self, error: io::Error) -> MemberError {

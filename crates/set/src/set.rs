@@ -440,7 +440,8 @@ impl Set {
         member
     }
 
-    fn wait<F: Future>(&self, future: F) -> F::Output {
+    /// Waits for a future on this thread, in the engine's runtime.
+    pub fn wait<F: Future>(&self, future: F) -> F::Output {
         wait(&self.engine, future)
     }
 }

@@ -1,7 +1,8 @@
 //! A member's bytes for readers that must not block: tasks, and threads that wait in slices.
 
-use std::io::Read as _;
-use std::task::{Context, Poll};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use fetch::engine::Near;
@@ -21,6 +22,43 @@ impl Member {
         reader.poll_chunk(context).map_err(cause)
     }
 
+    /// As [`Member::file`], for a task, which keeps `copy`, as much of it as is here, from one poll to the
+    /// next.
+    ///
+    /// # Errors
+    /// As [`Member::file`].
+    pub fn poll_file(
+        &mut self,
+        context: &Context<'_>,
+        copy: &mut Option<File>,
+    ) -> Poll<Result<File, MemberError>> {
+        if !matches!(self.content, Content::Near(Near::Bytes(_))) {
+            return Poll::Ready(self.file());
+        }
+        self.poll_copied(context, copy).map_err(|error| self.failed(error))
+    }
+
+    fn poll_copied(
+        &mut self,
+        context: &Context<'_>,
+        copy: &mut Option<File>,
+    ) -> Poll<io::Result<File>> {
+        if copy.is_none() {
+            *copy = Some(self.copy()?);
+        }
+        let chunk = ready!(self.poll_chunk(context)).map_err(io::Error::from)?;
+        let file = copy.as_mut().expect("made above");
+        if !chunk.is_empty() {
+            file.write_all(&chunk)?;
+            // However fast more comes, who waits may give up in between.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        file.seek(SeekFrom::Start(0))?;
+        self.content = Content::Kept(file.try_clone()?);
+        Poll::Ready(Ok(copy.take().expect("made above")))
+    }
+
     /// Reads on into `buffer`, as [`std::io::Read`] does, with an error that names the member; 0 at the end.
     ///
     /// # Errors
@@ -28,13 +66,13 @@ impl Member {
     pub fn read_into(&mut self, buffer: &mut [u8]) -> Result<usize, MemberError> {
         loop {
             match self.read_some(buffer) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => return read.map_err(|error| self.failed(error)),
             }
         }
     }
 
-    fn read_some(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        std::io::Read::by_ref(self).take(buffer.len() as u64).read(buffer)
+    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        io::Read::by_ref(self).take(buffer.len() as u64).read(buffer)
     }
 }
