@@ -83,7 +83,9 @@ struct nf_estimate {
 // descriptors have; a table of its own.
 typedef int nf_set;
 
-// What is known of an object without its bytes.
+// What is known of an object without its bytes. Of a file of this machine the
+// system is asked when somebody is to be told, which takes as long as its mount
+// takes to answer, up to a few seconds.
 struct nf_properties {
   // Bytes; -1 where nobody told.
   int64_t size;
@@ -134,7 +136,7 @@ struct nf_piece {
 //
 // The library's threads call it, several at once, before the member is
 // fetched; `name` and `properties` are valid until it returns. It makes no
-// calls on sets (`EDEADLK`), and throws nothing.
+// calls on sets (`EDEADLK`), and throws nothing; others it may make.
 typedef double (*nf_rank)(const char *name,
                           const struct nf_properties *properties,
                           void *data);

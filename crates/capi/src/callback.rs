@@ -9,9 +9,12 @@ use std::time::UNIX_EPOCH;
 
 use nearfirst::Entry;
 
+use crate::costs::costs;
 use crate::error::Failure;
 
-/// What is known of an object without its bytes.
+/// What is known of an object without its bytes. Of a file of this machine the
+/// system is asked when somebody is to be told, which takes as long as its mount
+/// takes to answer, up to a few seconds.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Properties {
@@ -27,7 +30,7 @@ pub struct Properties {
 ///
 /// The library's threads call it, several at once, before the member is
 /// fetched; `name` and `properties` are valid until it returns. It makes no
-/// calls on sets (`EDEADLK`), and throws nothing.
+/// calls on sets (`EDEADLK`), and throws nothing; others it may make.
 pub type Rank = Option<
     unsafe extern "C" fn(
         name: *const c_char,
@@ -132,13 +135,32 @@ pub(crate) fn chosen(
     }
 }
 
+/// As [`chosen`], by their names alone: nothing is asked of the system.
+pub(crate) fn chosen_by_name(
+    predicate: unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int,
+    data: Data,
+) -> impl Fn(&Entry) -> bool + Send + Sync + 'static {
+    move |entry| {
+        let data = &data;
+        // SAFETY: the name is valid during the call; the C caller promises the rest.
+        told_name(entry, |name| unsafe { predicate(name, data.data) }) != 0
+    }
+}
+
 /// Calls with the name and the properties of an entry.
 fn told<T>(entry: &Entry, call: impl FnOnce(*const c_char, *const Properties) -> T) -> T {
+    // Others take over a thread's work while a mount is asked.
+    let known = tokio::task::block_in_place(|| costs().known(entry));
+    let properties = Properties::of(&known);
+    told_name(entry, |name| call(name, &raw const properties))
+}
+
+/// Calls with the name of an entry.
+fn told_name<T>(entry: &Entry, call: impl FnOnce(*const c_char) -> T) -> T {
     // C sees a name that holds a NUL as far as that.
     let name = entry.name.as_bytes().split(|&byte| byte == 0).next().unwrap_or_default();
     let name = CString::new(name).expect("there is no NUL in it");
-    let properties = Properties::of(entry);
-    inside(|| call(name.as_ptr(), &raw const properties))
+    inside(|| call(name.as_ptr()))
 }
 
 impl Properties {
@@ -151,8 +173,6 @@ impl Properties {
             Ok(after) => after.as_secs_f64(),
             Err(before) => -before.duration().as_secs_f64(),
         });
-        let is_cold =
-            matches!(entry.tier, nearfirst::Tier::Cold { .. } | nearfirst::Tier::Recalling { .. });
-        Self { size, modified, cold: c_int::from(is_cold) }
+        Self { size, modified, cold: c_int::from(entry.tier.is_cold()) }
     }
 }

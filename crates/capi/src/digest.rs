@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int};
 use nearfirst::Name;
 
 use crate::callback::Properties;
+use crate::costs::costs;
 use crate::error::{Failure, answer};
 use crate::memory::{null, put, put_text, string};
 use crate::open_sets;
@@ -82,7 +83,7 @@ pub unsafe extern "C" fn nf_set_digest(
         let entry = known.map_err(|error| Failure::from(&*error))?;
         if !properties.is_null() {
             // SAFETY: the C caller promises that it may be written.
-            unsafe { put(properties, "properties", Properties::of(&entry)) }?;
+            unsafe { put(properties, "properties", Properties::of(&costs().known(&entry))) }?;
         }
         // SAFETY: the C caller promises the room.
         unsafe { put_text(name, "name", capacity, entry.name.as_bytes()) }

@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use nearfirst::{MemberError, Name};
+use nearfirst::{Entry, MemberError, Name};
 
 use crate::callback::Properties;
 use crate::error::{Failure, answer};
@@ -167,8 +167,7 @@ async fn next(opened: &OpenSet) -> Option<Result<Handed, (Name, Failure)>> {
     let file = file.await.map_err(told);
     let (member, _) = arriving.half.take().expect("until it is dropped");
     Some(file.and_then(|file| {
-        let (name, properties) = (member.name().clone(), Properties::of(member.entry()));
-        handed(opened, &name, file, properties).map_err(|failure| (name, failure))
+        handed(opened, member.entry(), file).map_err(|failure| (member.name().clone(), failure))
     }))
 }
 
@@ -186,18 +185,17 @@ impl Drop for Arriving<'_> {
     }
 }
 
-fn handed(
-    opened: &OpenSet,
-    name: &Name,
-    file: File,
-    properties: Properties,
-) -> Result<Handed, Failure> {
+fn handed(opened: &OpenSet, entry: &Entry, file: File) -> Result<Handed, Failure> {
+    let name = &entry.name;
     let failed = |error: io::Error| Failure::of_member(name, &error);
-    let size = file.metadata().map_err(failed)?.len();
-    let size = i64::try_from(size).unwrap_or(i64::MAX);
+    let metadata = file.metadata().map_err(failed)?;
+    // A copy has a time of its own.
+    let is_itself = name.path().is_some();
+    let modified = if is_itself { metadata.modified().ok() } else { entry.modified };
+    let known = Entry { size: Some(metadata.len()), modified, ..entry.clone() };
     let fd = above_standard(file).map_err(failed)?;
     opened.remember(&fd, name.clone())?;
-    Ok(Handed { fd, name: name.clone(), properties: Properties { size, ..properties } })
+    Ok(Handed { fd, name: name.clone(), properties: Properties::of(&known) })
 }
 
 /// The same file under a number that is not standard input's, output's or

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use nearfirst::Set;
+use nearfirst::{Entry, Set};
 
 use crate::callback::{Data, Predicate, Release, chosen};
 use crate::error::{Failure, answer};
@@ -53,9 +53,15 @@ pub unsafe extern "C" fn nf_set_restrict(
     answer(-1, || {
         let data = Data::new(data, release);
         let predicate = predicate.ok_or_else(|| null("predicate"))?;
-        let of = open_sets::get(set)?;
-        open_sets::insert(of.set().subset(chosen(predicate, data)))
+        restricted(set, chosen(predicate, data))
     })
+}
+
+pub(crate) fn restricted(
+    set: SetId,
+    predicate: impl Fn(&Entry) -> bool + Send + Sync + 'static,
+) -> Result<SetId, Failure> {
+    open_sets::insert(open_sets::get(set)?.set().subset(predicate))
 }
 
 fn joined(left: SetId, right: SetId, join: fn(&Set, &Set) -> Set) -> Result<c_int, Failure> {

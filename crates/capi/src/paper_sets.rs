@@ -6,10 +6,11 @@
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_long, c_void};
 
-use crate::callback::Properties;
+use crate::callback::{Data, chosen_by_name};
 use crate::digest::{nf_set_digest, nf_set_member, nf_set_size};
+use crate::error::{Failure, answer};
 use crate::iterate::{NO_CALL, nf_set_iterate};
-use crate::joins::{nf_set_intersect, nf_set_restrict, nf_set_union};
+use crate::joins::{nf_set_intersect, nf_set_union, restricted};
 use crate::memory::null;
 use crate::sets::{nf_set_close, nf_set_open, nf_set_rewind};
 
@@ -112,13 +113,10 @@ pub unsafe extern "C" fn sets_restrict(
     predicate: SetPredicate,
     data: *mut c_void,
 ) -> c_int {
-    let Some(predicate) = predicate else {
-        null("predicate").tell();
-        return -1;
-    };
-    let both = Box::into_raw(Box::new(Named { predicate, data }));
-    // SAFETY: `both` is a `Named` until it is released.
-    unsafe { nf_set_restrict(s, Some(by_name), both.cast(), Some(release)) }
+    answer(-1, || {
+        let predicate = predicate.ok_or_else(|| null("predicate"))?;
+        restricted(s, chosen_by_name(predicate, Data::new(data, None)))
+    })
 }
 
 /// `setMember`: whether `name` is a member; waits until listing meets it, or ends.
@@ -159,7 +157,7 @@ pub unsafe extern "C" fn sets_digest(
     capacity: usize,
 ) -> c_long {
     let Ok(index) = u64::try_from(index) else {
-        crate::error::Failure::new(libc::EINVAL, format!("an index of {index}")).tell();
+        Failure::new(libc::EINVAL, format!("an index of {index}")).tell();
         return -1;
     };
     // SAFETY: as promised to this function.
@@ -173,28 +171,6 @@ pub unsafe extern "C" fn sets_digest(
 pub extern "C" fn sets_rewind(s: c_int) -> c_int {
     forget(s);
     nf_set_rewind(s)
-}
-
-/// A predicate that asks for names only.
-struct Named {
-    predicate: unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int,
-    data: *mut c_void,
-}
-
-unsafe extern "C" fn by_name(
-    name: *const c_char,
-    _: *const Properties,
-    both: *mut c_void,
-) -> c_int {
-    // SAFETY: made by `sets_restrict`, and not released before the last call.
-    let both = unsafe { &*both.cast::<Named>() };
-    // SAFETY: the C caller promises that it may be called from any thread.
-    unsafe { (both.predicate)(name, both.data) }
-}
-
-unsafe extern "C" fn release(both: *mut c_void) {
-    // SAFETY: made by `sets_restrict`, and released once.
-    drop(unsafe { Box::from_raw(both.cast::<Named>()) });
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nearfirst::{Name, Status, Tier, Version};
+use nearfirst::{Name, Tier, Version};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict as _, PyDict, PyString};
@@ -13,33 +13,33 @@ use crate::{apart, name};
 
 /// What listing told of an object: what rank and filter functions are given, and stores give.
 ///
-/// Of a file of this machine listing tells only the name. Its size, version and time are asked
-/// of the system when they are read, which takes as long as its mount takes.
+/// Of a file of this machine listing tells only the name. Its size, version and time, and whether it
+/// is cold, are asked of the system when they are read, which takes as long as its mount takes.
 #[pyclass(frozen, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) told: nearfirst::Entry,
     /// Of a file that was only named: asked for, and kept.
-    status: OnceLock<Option<Status>>,
+    known: OnceLock<nearfirst::Entry>,
 }
 
 impl Entry {
     pub(crate) fn new(told: nearfirst::Entry) -> Self {
-        Self { told, status: OnceLock::new() }
+        Self { told, known: OnceLock::new() }
     }
 
-    /// What the system knows of a file; `None` of what is none, or is not there.
+    /// With what the system knows of a file that was only named.
     ///
     /// # Errors
     /// No threads; what a signal handler raises.
-    fn status(&self, py: Python<'_>) -> PyResult<Option<&Status>> {
-        let Some(path) = self.told.name.path() else { return Ok(None) };
-        if let Some(known) = self.status.get() {
-            return Ok(known.as_ref());
+    fn known(&self, py: Python<'_>) -> PyResult<&nearfirst::Entry> {
+        let Some(path) = self.told.name.path() else { return Ok(&self.told) };
+        if let Some(known) = self.known.get() {
+            return Ok(known);
         }
-        let (at, costs) = (path.to_owned(), costs());
-        let asked = apart::asked(py, apart::may_stall(path), move || costs.local().stat(&at).ok())?;
-        Ok(self.status.get_or_init(|| asked).as_ref())
+        let (told, costs) = (self.told.clone(), costs());
+        let asked = apart::asked(py, apart::may_stall(path), move || costs.known(&told))?;
+        Ok(self.known.get_or_init(|| asked))
     }
 }
 
@@ -117,15 +117,15 @@ impl Entry {
     #[getter]
     fn size(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         let known = self.told.likely_size();
-        Ok(if known.is_some() { known } else { self.status(py)?.map(|status| status.size) })
+        Ok(if known.is_some() { known } else { self.known(py)?.size })
     }
 
     /// What tells this content from a later one under the same name.
     #[getter]
     fn version(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let known = match &self.told.version {
-            Some(known) => Some(known.clone()),
-            None => self.status(py)?.map(Status::version),
+            None => self.known(py)?.version.as_ref(),
+            known => known.as_ref(),
         };
         Ok(known.map(|version| version.as_str().to_owned()))
     }
@@ -134,7 +134,7 @@ impl Entry {
     #[getter]
     fn modified(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         let known = match self.told.modified {
-            None => self.status(py)?.and_then(Status::modified),
+            None => self.known(py)?.modified,
             known => known,
         };
         Ok(seconds(known))
@@ -142,8 +142,8 @@ impl Entry {
 
     /// Whether it must be recalled before it can be read.
     #[getter]
-    fn is_cold(&self) -> bool {
-        self.told.tier.is_cold()
+    fn is_cold(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.told.tier.is_cold() || self.known(py)?.tier.is_cold())
     }
 
     /// To be pickled: of a file its name, about which the system is asked where it is unpickled.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use store::{Entry, Name};
 
 /// An application's priority for a member: higher is sooner. A hint, never a reason to wait.
+///
+/// Of a file of this machine listing tells its name alone; [`store::Costs::known`] asks for the rest.
 pub type Rank = Arc<dyn Fn(&Entry) -> f64 + Send + Sync>;
 
 /// The byte from which on a member is read, at most its size.

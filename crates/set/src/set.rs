@@ -231,6 +231,9 @@ impl Set {
 
     /// The members that satisfy a predicate on what listing told of them: a new set.
     ///
+    /// Of a file of this machine that is its name alone; a predicate that wants to know more asks for it
+    /// ([`store::Costs::known`]).
+    ///
     /// Whoever asks the new set calls the predicate, threads of the engine among them. It may ask other
     /// sets what they have ([`Set::contains`], [`Set::size`]), but takes no members of any.
     ///

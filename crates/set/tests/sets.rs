@@ -14,7 +14,7 @@ use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::channel::mpsc::UnboundedSender;
 use futures::{StreamExt as _, stream};
-use nearfirst_set::{Duplicates, Order, Set, SetOptions, Spec, Turn};
+use nearfirst_set::{Duplicates, Order, Rank, Set, SetOptions, Spec, Turn};
 use store::{Costs, Entry, Name, Stores, StoresOptions};
 use tempfile::TempDir;
 use testkit::{Facility, SlowDir, skip_unless};
@@ -488,6 +488,29 @@ fn sets_make_new_sets() {
     let small = open("*").subset(|entry| entry.name.file_name() == b"b2");
     assert_eq!(contents(&small), ["b2"]);
     assert_eq!(contents(&a), ["a1", "a2"], "what it was made of is unchanged");
+}
+
+#[test]
+fn files_are_chosen_and_ranked_by_what_the_system_knows_of_them() {
+    let folder = folder(&["a", "ccc", "bb"]);
+    let engine = engine();
+    let size = {
+        let costs = Arc::clone(engine.costs());
+        move |entry: &Entry| costs.known(entry).size.expect("it is there")
+    };
+    let rank: Rank = Arc::new({
+        let size = size.clone();
+        #[expect(clippy::cast_precision_loss, reason = "they are small")]
+        move |entry| size(entry) as f64
+    });
+    let options = SetOptions { order: Order::Rank, rank: Some(rank), ..SetOptions::default() };
+    let all = set(&engine, &folder, "*", options);
+    let large = all.subset(move |entry| size(entry) > 1);
+    let read = |set: &Set| -> Vec<String> {
+        set.iter().map(|member| text(member.expect("it can be read").read())).collect()
+    };
+    assert_eq!(read(&all), ["ccc", "bb", "a"]);
+    assert_eq!(read(&large), ["ccc", "bb"]);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use sled::{Device, DeviceTable, Observation, Sled};
 
 use crate::local::{self, Handle, Leases, has_stubs, is_stub, nfs, seems_offline};
-use crate::{Backing, Clock, Error, Kind, Local, Located, Probe, Status, TableFiles, Warning};
+use crate::{
+    Backing, Clock, Entry, Error, Kind, Local, Located, Probe, Status, TableFiles, Tier, Warning,
+};
 
 /// The costs of files of this machine, and what reading them teaches.
 ///
@@ -99,6 +101,24 @@ impl Costs {
     /// The device table as it is now; held, it keeps others waiting.
     pub fn table(&self) -> MutexGuard<'_, DeviceTable> {
         self.loaded().table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An entry with what the system knows of a file that was only named: its size, its time, and whether
+    /// it seems to be offline. It is as it was where listing told of it, or the system does not.
+    ///
+    /// Listing folders asks for names alone. This asks for one as [`Local::stat`] does, and waits as long.
+    pub fn known(&self, entry: &Entry) -> Entry {
+        let Entry { size, version, modified, .. } = entry;
+        let is_open = size.is_none() || version.is_none() || modified.is_none();
+        let path = entry.name.path().filter(|_| is_open);
+        let Some(status) = path.and_then(|path| self.local.stat(path).ok()) else {
+            return entry.clone();
+        };
+        let is_offline = self.seems_offline(&status);
+        let tier =
+            if is_offline { Tier::Cold { class: "offline".into() } } else { entry.tier.clone() };
+        let size_said = entry.size_said;
+        Entry { size_said, tier, ..Entry::of_file(entry.name.clone(), &status) }
     }
 
     /// The sleds of an open file; nothing of it is read.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use sled::Device;
 
-use crate::Name;
+use crate::{Name, Status};
 
 /// What a store says of an object: as much as listing it told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,17 @@ impl Entry {
             modified: None,
             tier: Tier::Online,
             device: None,
+        }
+    }
+
+    /// Of a file that the system was asked about.
+    pub(crate) fn of_file(name: Name, status: &Status) -> Self {
+        Self {
+            size: Some(status.size),
+            version: Some(status.version()),
+            modified: status.modified(),
+            device: Some(status.device.clone()),
+            ..Self::named(name)
         }
     }
 

@@ -4,6 +4,11 @@
 #include <sleds.h>
 #include <sys/wait.h>
 
+static int is_near(const char *name, const struct nf_properties *known, void *data) {
+    CHECK(data == NULL && strcmp(name, "stub") == 0 && known->size == 1 << 20);
+    return !known->cold;
+}
+
 int main(void) {
     struct nf_sled sled;
     struct nf_delivery_time time;
@@ -34,6 +39,10 @@ int main(void) {
     CHECK(nf_pick_init(fd, 0, '\n', NF_BEST) == -1 && errno == EREMOTEIO);
     errno = 0;
     CHECK(sleds_pick_init(fd, 0, 1, '\n') == -1 && errno == EREMOTEIO);
-    CHECK(close(fd) == 0);
+    nf_set set = nf_set_open("stub"), near = nf_set_restrict(set, is_near, NULL, NULL);
+    struct nf_properties known;
+    CHECK(nf_set_digest(set, 0, NULL, 0, &known) == 4 && known.cold == 1);
+    CHECK(nf_set_size(near) == 0);
+    CHECK(nf_set_close(near) == 0 && nf_set_close(set) == 0 && close(fd) == 0);
     return 0;
 }

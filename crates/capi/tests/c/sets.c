@@ -64,6 +64,7 @@ static void members_have_names_and_sizes(void) {
         sprintf(expected, "files/%02d.txt", number);
         CHECK(strcmp(name, expected) == 0 && member.name_bytes == strlen(name));
         CHECK(member.properties.size == number + 2 && member.properties.cold == 0);
+        CHECK(member.properties.modified > 1.7e9);
         CHECK(nf_set_member_name(set, member.fd, again, sizeof again) == 12);
         CHECK(strcmp(again, name) == 0);
         CHECK(nf_set_member_name(set, member.fd, little, sizeof little) == 12);
@@ -133,9 +134,9 @@ static int is_small(const char *name, const struct nf_properties *known, void *d
     struct stat stat_;
     int largest = *(int *)data;
     CHECK(stat(name, &stat_) == 0);
-    CHECK(known->size == -1 || known->size == stat_.st_size);
-    CHECK(isnan(known->modified) || (long)known->modified == (long)stat_.st_mtime);
-    return stat_.st_size <= largest;
+    CHECK(known->size == stat_.st_size && (long)known->modified == (long)stat_.st_mtime);
+    CHECK(known->cold == 0);
+    return known->size <= largest;
 }
 
 static sem_t released;
@@ -179,6 +180,8 @@ static void digests_have_every_name_once(void) {
         seen |= 1u << atoi(name + 6);
     }
     CHECK(length == 0 && index == FILES && seen == 0xffffff);
+    CHECK(nf_set_digest(set, 3, name, sizeof name, &known) == 12);
+    CHECK(known.size == atoi(name + 6) + 2 && known.modified > 1.7e9);
     CHECK(nf_set_digest(set, 3, name, 4, &known) == 12 && strcmp(name, "fil") == 0);
     CHECK(nf_set_digest(set, 3, NULL, 0, NULL) == 12);
     CHECK(nf_set_digest(set, FILES, name, sizeof name, &known) == 0);
@@ -187,8 +190,9 @@ static void digests_have_every_name_once(void) {
 }
 
 static double backwards(const char *name, const struct nf_properties *known, void *data) {
-    (void)known;
+    struct nf_delivery_time time;
     (void)data;
+    CHECK(known->size == atoi(name + 6) + 2 && nf_delivery_time_path(name, NF_BEST, &time) == 0);
     FAILS(nf_set_size(1), -1, EDEADLK, "may not call on sets");
     return 1.7e9 + atoi(name + 6); // seconds since 1970, as a rank by time has them
 }

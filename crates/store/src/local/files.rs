@@ -12,7 +12,7 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use sled::{Device, Extent};
 
 use super::listing;
-use crate::{Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Status, Store};
+use crate::{Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Store};
 
 /// Bytes that one read of a file asks the system for.
 const READ_BYTES: u64 = 256 << 10;
@@ -41,7 +41,7 @@ impl Store for Files {
         let costs = Arc::clone(&self.costs);
         blocking(move || {
             let status = costs.local().stat(path_of(&name)?)?;
-            Ok(described(name, &status))
+            Ok(Entry::of_file(name, &status))
         })
     }
 
@@ -52,7 +52,7 @@ impl Store for Files {
             let path = path_of(&entry.name)?;
             let file = costs.open(path)?;
             let status = costs.local().status(&file).map_err(|source| Error::io(path, source))?;
-            let now = described(entry.name.clone(), &status);
+            let now = Entry::of_file(entry.name.clone(), &status);
             if entry.version.is_some() && entry.version != now.version {
                 return Err(Error::Changed { name: entry.name });
             }
@@ -126,17 +126,6 @@ impl Rest {
             return Err(Error::Changed { name: self.entry.name.clone() });
         }
         Ok(bytes.into())
-    }
-}
-
-/// A file's entry.
-fn described(name: Name, status: &Status) -> Entry {
-    Entry {
-        size: Some(status.size),
-        version: Some(status.version()),
-        modified: status.modified(),
-        device: Some(status.device.clone()),
-        ..Entry::named(name)
     }
 }
 
