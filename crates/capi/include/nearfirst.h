@@ -20,9 +20,6 @@
 #pragma GCC diagnostic ignored "-Wshadow"
 #endif
 
-// In place of a separator: pieces are cut anywhere.
-#define NF_NO_RECORDS -1
-
 // What is ready first; of that the highest rank, then the largest.
 #define NF_ORDER_READY 0
 
@@ -44,6 +41,9 @@
 
 // Members of the same content are one too: known when they have been fetched.
 #define NF_SAME_CONTENT 1
+
+// In place of a separator: pieces are cut anywhere.
+#define NF_NO_RECORDS -1
 
 // In memory, or a hole: nothing has to be fetched.
 #define NF_NEAR 0
@@ -142,6 +142,9 @@ typedef double (*nf_rank)(const char *name,
                           void *data);
 
 // How a set is opened; all zero is the default.
+//
+// Sets for which `allow_private_links` and all from `budget_bytes` on are the same share
+// what these allow: the memory, the disk and the requests are those of all of them together.
 struct nf_set_options {
   // `NF_ORDER_READY` or another `NF_ORDER_`.
   int order;
@@ -163,6 +166,24 @@ struct nf_set_options {
   const char *const *replay;
   // How many there are.
   size_t replay_count;
+  // 1: specs are the names of objects as they stand, and nothing in them is a wildcard, a list or
+  // a query; 0: they are specs.
+  int names_as_they_stand;
+  // Bytes of memory for what is fetched and not read yet; 0: 256 MiB, or a quarter of what this
+  // process could still have if that is less.
+  uint64_t budget_bytes;
+  // Bytes that may lie on disk because the budget was full; 0: 4 GiB; less than 0: none.
+  int64_t spill_bytes;
+  // The folder for them; null: `$TMPDIR`, else `/tmp`, or `/var/tmp` where that is in memory.
+  const char *spill_folder;
+  // Requests to one server or bucket at a time, at most; 0: 256.
+  uint32_t window_max;
+  // Seconds that a request may bring nothing; 0: 20, and 30 where it lists or asks a question.
+  double stall_s;
+  // Options of object stores, each as `NAME=VALUE`, over those of the environment; they are copied.
+  const char *const *storage;
+  // How many there are.
+  size_t storage_count;
 };
 
 // A byte range of a file with one estimate.
@@ -191,6 +212,32 @@ struct nf_delivery_time {
   uint64_t unknown_bytes;
   // Bytes that must be recalled first; those with an estimate are in the seconds too.
   uint64_t cold_bytes;
+};
+
+// What a set is at. All but `names` is of all sets that share what their options allow.
+struct nf_set_stats {
+  // Names that are known so far, what could not be listed among them.
+  uint64_t names;
+  // Requests for data that are in flight.
+  uint64_t in_flight;
+  // Requests for data that were made.
+  uint64_t requests;
+  // Requests that were made again, since the one before failed.
+  uint64_t retries;
+  // Requests that were made beside one that was late.
+  uint64_t hedges;
+  // Requests that a server turned away, since it was busy.
+  uint64_t refusals;
+  // Requests that brought nothing for too long.
+  uint64_t stalls;
+  // Bytes that were fetched, or are on their way, and were not read.
+  uint64_t held_bytes;
+  // The most that these were.
+  uint64_t held_bytes_max;
+  // Bytes that lie on disk because the budget was full.
+  uint64_t spilled_bytes;
+  // Bytes that were put there so far.
+  uint64_t spilled_bytes_total;
 };
 
 #ifdef __cplusplus
@@ -438,11 +485,11 @@ nf_set nf_set_open(const char *spec);
 // Opens the set of the objects that any of `count` specs stands for.
 //
 // Returns the set, or -1 with `errno`: as `nf_set_open`, `EINVAL` too for an
-// option that is none. With `options` null it opens as by default.
+// option that is none, and why the spill folder cannot be written to. With `options` null it opens as by default.
 //
 // The caller's part:
-// `specs` are `count` strings that end with a NUL, and `replay` as many as it
-// says. `rank`, `data` and `release` may be used from any thread until
+// `specs` are `count` strings that end with a NUL, `replay` and `storage` as many
+// as they say; so is `spill_folder`, or null. `rank`, `data` and `release` may be used from any thread until
 // `release` is called.
 nf_set nf_set_open_with(const char *const *specs,
                         size_t count,
@@ -523,6 +570,14 @@ int nf_delivery_time(int fd, int plan, struct nf_delivery_time *time);
 // The caller's part:
 // `path` ends with a NUL; `time` may be written.
 int nf_delivery_time_path(const char *path, int plan, struct nf_delivery_time *time);
+
+// What `set` is at.
+//
+// Returns 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (`stats` is null).
+//
+// The caller's part:
+// `stats` may be written.
+int nf_set_stats(nf_set set, struct nf_set_stats *stats);
 
 #ifdef __cplusplus
 }  // extern "C"

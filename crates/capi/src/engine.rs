@@ -1,13 +1,13 @@
-//! The engines that the sets of this process share: made when the first set is
-//! opened, of the process that made the first call on sets, and of no fork of it.
+//! The engines that the sets of this process share, each by those that are opened with the same
+//! options: made when the first is, of the process that made the first call on sets, and of no fork of it.
 //! When that exits, what lists names for its sets is ended.
 
 #![expect(unsafe_code, reason = "a function is registered with the C library")]
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearfirst::{Bindings, Engine, EngineOptions, Permissions, Stores, StoresOptions};
+use nearfirst::{Engine, Setup, Stores};
 
 use crate::costs::costs;
 use crate::error::{Failure, answer};
@@ -15,7 +15,8 @@ use crate::error::{Failure, answer};
 /// The process that made the first call on sets; 0 before it.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-static ENGINES: [OnceLock<Engine>; 2] = [const { OnceLock::new() }; 2];
+/// Those that sets use; others are kept until one more is made, for sets that are opened alike.
+static ENGINES: Mutex<Vec<(Setup, Engine)>> = Mutex::new(Vec::new());
 
 /// Claims sets for this process.
 ///
@@ -36,32 +37,33 @@ pub(crate) fn own() -> Result<(), Failure> {
     }
 }
 
-/// The engine of sets that follow private links, or of those that do not; its threads start with the
-/// first call.
+/// The engine for these options; its threads start with the first call.
 ///
 /// # Errors
 /// A configuration that cannot be read, or no threads: another call tries again.
-pub(crate) fn engine(private_links: bool) -> Result<&'static Engine, Failure> {
-    /// Held while one is made.
-    static IS_ENDED_AT_EXIT: Mutex<bool> = Mutex::new(false);
-    let mut is_ended_at_exit = IS_ENDED_AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = &ENGINES[usize::from(private_links)];
-    if let Some(engine) = place.get() {
-        return Ok(engine);
+pub(crate) fn engine(setup: Setup) -> Result<Engine, Failure> {
+    /// Changed under the lock on the engines.
+    static IS_ENDED_AT_EXIT: AtomicBool = AtomicBool::new(false);
+    let mut engines = engines();
+    if let Some((_, engine)) = engines.iter().find(|(known, _)| *known == setup) {
+        return Ok(engine.clone());
     }
-    let options = StoresOptions {
-        // Sets whose caller does not allow programs are refused when they are opened.
-        permissions: Permissions { programs: true, private_links },
-        bindings: Bindings::load(costs().local())?,
-        ..StoresOptions::default()
-    };
-    if !*is_ended_at_exit {
+    if !IS_ENDED_AT_EXIT.load(Ordering::Relaxed) {
         at_exit(end_listings)?;
-        *is_ended_at_exit = true;
+        IS_ENDED_AT_EXIT.store(true, Ordering::Relaxed);
     }
-    let stores = Arc::new(Stores::new(Arc::clone(costs()), &options));
-    let engine = Engine::new(stores, Arc::clone(costs()), EngineOptions::default())?;
-    Ok(place.get_or_init(|| engine))
+    let stores = Arc::new(Stores::new(Arc::clone(costs()), &setup.stores(costs().local())?));
+    let engine = Engine::new(stores, Arc::clone(costs()), setup.engine())?;
+    let unused: Vec<_> = engines.extract_if(.., |(_, engine)| !engine.is_shared()).collect();
+    engines.push((setup, engine.clone()));
+    // They end without the lock.
+    drop(engines);
+    drop(unused);
+    Ok(engine)
+}
+
+fn engines() -> MutexGuard<'static, Vec<(Setup, Engine)>> {
+    ENGINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Has a function called when this process exits.
@@ -81,7 +83,8 @@ extern "C" fn end_listings() {
     // A fork has the handlers of its parent.
     if OWNER.load(Ordering::Relaxed) == std::process::id() {
         answer((), || {
-            ENGINES.iter().filter_map(OnceLock::get).for_each(|one| one.stores().end_listings());
+            let engines: Vec<Engine> = engines().iter().map(|(_, one)| one.clone()).collect();
+            engines.iter().for_each(|one| one.stores().end_listings());
             Ok(())
         });
     }

@@ -23,12 +23,14 @@ mod iterate;
 mod joins;
 mod memory;
 mod open_sets;
+mod options;
 mod paper;
 mod paper_sets;
 mod pick;
 mod picking;
 mod sets;
 mod sleds;
+mod stats;
 
 pub use callback::{Predicate, Properties, Rank, Release};
 pub use costs::{nf_save, nf_version, nf_warnings};
@@ -37,6 +39,10 @@ pub use digest::{nf_set_digest, nf_set_member, nf_set_size};
 pub use error::nf_last_error;
 pub use iterate::{Member, nf_set_iterate, nf_set_iterate_member, nf_set_iterate_timed};
 pub use joins::{nf_set_difference, nf_set_intersect, nf_set_restrict, nf_set_union};
+pub use options::{
+    NF_ORDER_LISTED, NF_ORDER_NAME, NF_ORDER_RANK, NF_ORDER_READY, NF_ORDER_REPLAY,
+    NF_SAME_CONTENT, NF_SAME_NAME, SetOptions,
+};
 pub use paper::{
     PaperSled, SLEDS_BEST, SLEDS_LINEAR, sleds_fill, sleds_get, sleds_pick_finish, sleds_pick_init,
     sleds_pick_init_records, sleds_pick_next_read, sleds_pick_next_read_as,
@@ -50,11 +56,11 @@ pub use picking::{
     NF_NO_RECORDS, PickId, Piece, nf_pick_finish, nf_pick_init, nf_pick_next, nf_pick_refresh,
 };
 pub use sets::{
-    NF_ORDER_LISTED, NF_ORDER_NAME, NF_ORDER_RANK, NF_ORDER_READY, NF_ORDER_REPLAY,
-    NF_SAME_CONTENT, NF_SAME_NAME, SetId, SetOptions, nf_set_close, nf_set_member_name,
-    nf_set_open, nf_set_open_with, nf_set_order_taken, nf_set_rewind,
+    SetId, nf_set_close, nf_set_member_name, nf_set_open, nf_set_open_with, nf_set_order_taken,
+    nf_set_rewind,
 };
 pub use sleds::{
     DeliveryTime, NF_BEST, NF_COLD, NF_FAR, NF_LINEAR, NF_NEAR, NF_UNKNOWN, Sled, Spread,
     nf_delivery_time, nf_delivery_time_path, nf_sleds_get, nf_sleds_get_path,
 };
+pub use stats::{SetStats, nf_set_stats};

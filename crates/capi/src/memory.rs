@@ -18,6 +18,24 @@ pub(crate) unsafe fn string<'a>(text: *const c_char, name: &str) -> Result<&'a C
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
+/// Strings of the caller's. `array` is told by `name`, each of its strings by `item`.
+///
+/// # Safety
+/// `array` is null or `count` strings, each null or ended by a NUL, that stay as they are for `'a`.
+pub(crate) unsafe fn strings<'a>(
+    array: *const *const c_char,
+    count: usize,
+    name: &str,
+    item: &str,
+) -> Result<Vec<&'a CStr>, Failure> {
+    if array.is_null() && count > 0 {
+        return Err(null(name));
+    }
+    // SAFETY: below `count`, for which the caller promises strings.
+    let each = (0..count).map(|at| unsafe { string(array.add(at).read_unaligned(), item) });
+    each.collect()
+}
+
 /// Writes one value.
 ///
 /// # Safety

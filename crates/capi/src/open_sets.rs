@@ -180,12 +180,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use nearfirst::Setup;
+
     use super::*;
     use crate::engine::engine;
 
     #[test]
     fn a_set_is_begun_anew_by_two_at_once_and_by_none_once_closed() {
-        let set = Set::open(engine(false).expect("threads"), [], nearfirst::SetOptions::default());
+        let set = Set::open(
+            &engine(Setup::default()).expect("threads"),
+            [],
+            nearfirst::SetOptions::default(),
+        );
         let number = insert(set).expect("few are open");
         let before = get(number).expect("it is open");
         for _ in 0..2 {
@@ -193,8 +199,11 @@ mod tests {
         }
         remove(number).expect("it is open");
         assert!(replace(number, &before, before.rewound()).is_err());
-        let other =
-            Set::open(engine(false).expect("threads"), [], nearfirst::SetOptions::default());
+        let other = Set::open(
+            &engine(Setup::default()).expect("threads"),
+            [],
+            nearfirst::SetOptions::default(),
+        );
         assert_eq!(insert(other).expect("few are open"), number);
         assert!(replace(number, &before, before.rewound()).is_err(), "it is another's number");
         remove(number).expect("it is open");

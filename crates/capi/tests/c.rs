@@ -302,6 +302,23 @@ fn waits_end_by_a_limit_and_when_the_set_is_closed() {
 }
 
 #[test]
+fn sets_use_what_their_options_say() {
+    skip_unless!(Facility::Tool("gcc"));
+    let server = Misbehaving::new();
+    for number in 0..5 {
+        server.answer(&format!("/many/{number}"), Answer::bytes("many"));
+    }
+    server.answer("/bucket/key", Answer::bytes("object"));
+    server.answer("/never", Answer::bytes("late").delayed(Duration::from_hours(1)));
+    let program = compiled("tests/c/options.c", Link::Shared);
+    let folder = scratch("options.run");
+    let mut command = command(&program, &[], &folder);
+    done(command.args([server.endpoint(), server.url("/never")]));
+    let many = (0..5).map(|number| server.counts(&format!("/many/{number}")));
+    assert_eq!(many.map(|counts| counts.requests).sum::<u64>(), 5);
+}
+
+#[test]
 fn figure_1_has_no_memory_errors() {
     skip_unless!(Facility::Tool("gcc"), Facility::Tool("valgrind"));
     let (texts, lines) = contents();

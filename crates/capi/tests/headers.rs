@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, Style};
 
-const NEARFIRST_H_FROM: [&str; 10] = [
-    "callback", "costs", "device", "digest", "error", "iterate", "joins", "picking", "sets",
-    "sleds",
+const NEARFIRST_H_FROM: [&str; 12] = [
+    "callback", "costs", "device", "digest", "error", "iterate", "joins", "options", "picking",
+    "sets", "sleds", "stats",
 ];
 const SLEDS_H_FROM: [&str; 1] = ["paper"];
 const SETS_H_FROM: [&str; 1] = ["paper_sets"];
@@ -166,6 +166,7 @@ fn nearfirst_h_is_fresh() {
         ("Release", "nf_release"),
         ("SetId", "nf_set"),
         ("SetOptions", "nf_set_options"),
+        ("SetStats", "nf_set_stats"),
     ]);
     let guard = "NEARFIRST_H";
     let begin = Some(NEARFIRST_H_BEGIN.into());

@@ -141,6 +141,11 @@ impl Engine {
         &self.0.handle
     }
 
+    /// Whether there is another clone of it, or a set or a reader of its own that is not dropped.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// The device that a number in a [`Snapshot`] stands for.
     pub fn device(&self, device: DeviceId) -> Option<Device> {
         lock(&self.0.state).devices.name(device).cloned()

@@ -1,0 +1,71 @@
+//! What was fetched for sets, and what is on its way.
+
+#![expect(unsafe_code, reason = "a C symbol is exported, and caller's memory is filled")]
+
+use std::ffi::c_int;
+
+use nearfirst::DeviceSnapshot;
+
+use crate::error::answer;
+use crate::memory::put;
+use crate::open_sets;
+use crate::sets::SetId;
+
+/// What a set is at. All but `names` is of all sets that share what their options allow.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct SetStats {
+    /// Names that are known so far, what could not be listed among them.
+    pub names: u64,
+    /// Requests for data that are in flight.
+    pub in_flight: u64,
+    /// Requests for data that were made.
+    pub requests: u64,
+    /// Requests that were made again, since the one before failed.
+    pub retries: u64,
+    /// Requests that were made beside one that was late.
+    pub hedges: u64,
+    /// Requests that a server turned away, since it was busy.
+    pub refusals: u64,
+    /// Requests that brought nothing for too long.
+    pub stalls: u64,
+    /// Bytes that were fetched, or are on their way, and were not read.
+    pub held_bytes: u64,
+    /// The most that these were.
+    pub held_bytes_max: u64,
+    /// Bytes that lie on disk because the budget was full.
+    pub spilled_bytes: u64,
+    /// Bytes that were put there so far.
+    pub spilled_bytes_total: u64,
+}
+
+/// What `set` is at.
+///
+/// Returns 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (`stats` is null).
+///
+/// # Safety
+/// `stats` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nf_set_stats(set: SetId, stats: *mut SetStats) -> c_int {
+    answer(-1, || {
+        let opened = open_sets::get(set)?;
+        let snapshot = opened.set().engine().snapshot();
+        let sum = |of: fn(&DeviceSnapshot) -> u64| snapshot.devices.iter().map(of).sum();
+        let told = SetStats {
+            names: opened.set().known(),
+            in_flight: sum(|device| device.in_flight.into()),
+            requests: sum(|device| device.requests),
+            retries: sum(|device| device.retries),
+            hedges: sum(|device| device.hedges),
+            refusals: sum(|device| device.refusals),
+            stalls: sum(|device| device.stalls),
+            held_bytes: snapshot.budget.used,
+            held_bytes_max: snapshot.budget.peak,
+            spilled_bytes: snapshot.budget.spilled,
+            spilled_bytes_total: snapshot.budget.spilled_total,
+        };
+        // SAFETY: the C caller promises that it may be written.
+        unsafe { put(stats, "stats", told) }?;
+        Ok(0)
+    })
+}
