@@ -485,12 +485,13 @@ nf_set nf_set_open(const char *spec);
 // Opens the set of the objects that any of `count` specs stands for.
 //
 // Returns the set, or -1 with `errno`: as `nf_set_open`, `EINVAL` too for an
-// option that is none, and why the spill folder cannot be written to. With `options` null it opens as by default.
+// option that is none, and why the spill folder cannot be written to. With
+// `options` null it opens as by default.
 //
 // The caller's part:
 // `specs` are `count` strings that end with a NUL, `replay` and `storage` as many
-// as they say; so is `spill_folder`, or null. `rank`, `data` and `release` may be used from any thread until
-// `release` is called.
+// as they say; so is `spill_folder`, or null. `rank`, `data` and `release` may be
+// used from any thread until `release` is called.
 nf_set nf_set_open_with(const char *const *specs,
                         size_t count,
                         const struct nf_set_options *options);
@@ -505,6 +506,16 @@ nf_set nf_set_open_with(const char *const *specs,
 // The caller's part:
 // `buffer` has room for `capacity` bytes; with a capacity of 0 it may be null.
 int64_t nf_set_member_name(nf_set set, int fd, char *buffer, size_t capacity);
+
+// The headers that the member came with which `set` gave the descriptor `fd` for,
+// a line `name: value` for each; none of a file of this machine, and where its
+// store keeps none.
+//
+// Writes and returns as `nf_set_member_name`; -1 with `errno` as that.
+//
+// The caller's part:
+// `buffer` has room for `capacity` bytes; with a capacity of 0 it may be null.
+int64_t nf_set_headers(nf_set set, int fd, char *buffer, size_t capacity);
 
 // The name of the `index`-th member that was handed out, from 0 on in the order
 // that they were; members that could not be read are left out. What was handed out

@@ -16,7 +16,7 @@ use nearfirst::{Entry, MemberError, Name};
 use crate::callback::Properties;
 use crate::error::{Failure, answer};
 use crate::memory::{null, put, put_text};
-use crate::open_sets::{self, Half, OpenSet};
+use crate::open_sets::{self, Half, OpenSet, Origin};
 use crate::sets::SetId;
 
 /// A member that was handed out.
@@ -159,6 +159,7 @@ async fn next(opened: &OpenSet) -> Option<Result<Handed, (Name, Failure)>> {
             },
         }
     };
+    let headers = headers_of(&half.0);
     let mut arriving = Arriving { opened, half: Some(half) };
     let file = poll_fn(|context| {
         let (member, copy) = arriving.half.as_mut().expect("until it is dropped");
@@ -167,7 +168,8 @@ async fn next(opened: &OpenSet) -> Option<Result<Handed, (Name, Failure)>> {
     let file = file.await.map_err(told);
     let (member, _) = arriving.half.take().expect("until it is dropped");
     Some(file.and_then(|file| {
-        handed(opened, member.entry(), file).map_err(|failure| (member.name().clone(), failure))
+        handed(opened, member.entry(), headers, file)
+            .map_err(|failure| (member.name().clone(), failure))
     }))
 }
 
@@ -185,7 +187,12 @@ impl Drop for Arriving<'_> {
     }
 }
 
-fn handed(opened: &OpenSet, entry: &Entry, file: File) -> Result<Handed, Failure> {
+/// A line for each.
+fn headers_of(member: &nearfirst::Member) -> String {
+    member.headers().into_iter().map(|(name, value)| format!("{name}: {value}\n")).collect()
+}
+
+fn handed(opened: &OpenSet, entry: &Entry, headers: String, file: File) -> Result<Handed, Failure> {
     let name = &entry.name;
     let failed = |error: io::Error| Failure::of_member(name, &error);
     let metadata = file.metadata().map_err(failed)?;
@@ -194,7 +201,7 @@ fn handed(opened: &OpenSet, entry: &Entry, file: File) -> Result<Handed, Failure
     let modified = if is_itself { metadata.modified().ok() } else { entry.modified };
     let known = Entry { size: Some(metadata.len()), modified, ..entry.clone() };
     let fd = above_standard(file).map_err(failed)?;
-    opened.remember(&fd, name.clone())?;
+    opened.remember(&fd, Origin { name: name.clone(), headers })?;
     Ok(Handed { fd, name: name.clone(), properties: Properties::of(&known) })
 }
 

@@ -56,8 +56,8 @@ pub use picking::{
     NF_NO_RECORDS, PickId, Piece, nf_pick_finish, nf_pick_init, nf_pick_next, nf_pick_refresh,
 };
 pub use sets::{
-    SetId, nf_set_close, nf_set_member_name, nf_set_open, nf_set_open_with, nf_set_order_taken,
-    nf_set_rewind,
+    SetId, nf_set_close, nf_set_headers, nf_set_member_name, nf_set_open, nf_set_open_with,
+    nf_set_order_taken, nf_set_rewind,
 };
 pub use sleds::{
     DeliveryTime, NF_BEST, NF_COLD, NF_FAR, NF_LINEAR, NF_NEAR, NF_UNKNOWN, Sled, Spread,

@@ -24,7 +24,7 @@ static SETS: Mutex<BTreeMap<c_int, Arc<OpenSet>>> = Mutex::new(BTreeMap::new());
 #[derive(Debug)]
 pub(crate) struct OpenSet {
     set: Set,
-    names: Arc<Mutex<Names>>,
+    given: Arc<Mutex<Given>>,
     closed: Arc<watch::Sender<bool>>,
     left: Mutex<Vec<Half>>,
     is_left: Notify,
@@ -35,13 +35,21 @@ pub(crate) type Half = (Member, Option<File>);
 
 /// Which member a descriptor was given for; a number that is used again takes
 /// the place of the one before, so there are no more than numbers.
-type Names = HashMap<c_int, (Identity, Name)>;
+type Given = HashMap<c_int, (Identity, Origin)>;
+
+/// What is told of a member by its descriptor.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    pub(crate) name: Name,
+    /// A line for each.
+    pub(crate) headers: String,
+}
 
 impl OpenSet {
     pub(crate) fn new(set: Set) -> Self {
         Self {
             set,
-            names: Arc::default(),
+            given: Arc::default(),
             closed: Arc::default(),
             left: Mutex::default(),
             is_left: Notify::new(),
@@ -50,8 +58,8 @@ impl OpenSet {
 
     /// The same set from its start: the descriptors that it has given stay known.
     pub(crate) fn rewound(&self) -> Self {
-        let (names, closed) = (Arc::clone(&self.names), Arc::clone(&self.closed));
-        Self { names, closed, ..Self::new(self.set.rewind()) }
+        let (given, closed) = (Arc::clone(&self.given), Arc::clone(&self.closed));
+        Self { given, closed, ..Self::new(self.set.rewind()) }
     }
 
     /// Waits for what is asked of the set.
@@ -102,19 +110,19 @@ impl OpenSet {
     }
 
     /// Remembers whose data a descriptor gives.
-    pub(crate) fn remember(&self, fd: &OwnedFd, name: Name) -> Result<(), Failure> {
+    pub(crate) fn remember(&self, fd: &OwnedFd, origin: Origin) -> Result<(), Failure> {
         let fd = fd.as_raw_fd();
         let identity = identity(fd)?;
-        let before = lock(&self.names).insert(fd, (identity, name));
+        let before = lock(&self.given).insert(fd, (identity, origin));
         drop(before);
         Ok(())
     }
 
     /// The member that a descriptor was given for.
-    pub(crate) fn name_of(&self, fd: c_int) -> Result<Name, Failure> {
+    pub(crate) fn origin_of(&self, fd: c_int) -> Result<Origin, Failure> {
         let identity = identity(fd)?;
-        match lock(&self.names).get(&fd) {
-            Some((known, name)) if *known == identity => Ok(name.clone()),
+        match lock(&self.given).get(&fd) {
+            Some((known, origin)) if *known == identity => Ok(origin.clone()),
             _ => {
                 let message = format!("descriptor {fd} is no member of this set");
                 Err(Failure::new(libc::EINVAL, message))
@@ -154,7 +162,7 @@ pub(crate) fn replace(number: c_int, before: &OpenSet, after: OpenSet) -> Result
     let after = Arc::new(after);
     let mut sets = lock(&SETS);
     let place = sets.get_mut(&number);
-    let place = place.filter(|place| Arc::ptr_eq(&place.names, &before.names));
+    let place = place.filter(|place| Arc::ptr_eq(&place.given, &before.given));
     let replaced = place.map(|place| std::mem::replace(place, after));
     // What it held is not dropped under the lock.
     drop(sets);

@@ -40,12 +40,13 @@ pub unsafe extern "C" fn nf_set_open(spec: *const c_char) -> SetId {
 /// Opens the set of the objects that any of `count` specs stands for.
 ///
 /// Returns the set, or -1 with `errno`: as `nf_set_open`, `EINVAL` too for an
-/// option that is none, and why the spill folder cannot be written to. With `options` null it opens as by default.
+/// option that is none, and why the spill folder cannot be written to. With
+/// `options` null it opens as by default.
 ///
 /// # Safety
 /// `specs` are `count` strings that end with a NUL, `replay` and `storage` as many
-/// as they say; so is `spill_folder`, or null. `rank`, `data` and `release` may be used from any thread until
-/// `release` is called.
+/// as they say; so is `spill_folder`, or null. `rank`, `data` and `release` may be
+/// used from any thread until `release` is called.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nf_set_open_with(
     specs: *const *const c_char,
@@ -85,9 +86,31 @@ pub unsafe extern "C" fn nf_set_member_name(
     capacity: usize,
 ) -> i64 {
     answer(-1, || {
-        let name = open_sets::get(set)?.name_of(fd)?;
+        let name = open_sets::get(set)?.origin_of(fd)?.name;
         // SAFETY: the C caller promises the room.
         unsafe { put_text(buffer, "buffer", capacity, name.as_bytes()) }
+    })
+}
+
+/// The headers that the member came with which `set` gave the descriptor `fd` for,
+/// a line `name: value` for each; none of a file of this machine, and where its
+/// store keeps none.
+///
+/// Writes and returns as `nf_set_member_name`; -1 with `errno` as that.
+///
+/// # Safety
+/// `buffer` has room for `capacity` bytes; with a capacity of 0 it may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nf_set_headers(
+    set: SetId,
+    fd: c_int,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> i64 {
+    answer(-1, || {
+        let headers = open_sets::get(set)?.origin_of(fd)?.headers;
+        // SAFETY: the C caller promises the room.
+        unsafe { put_text(buffer, "buffer", capacity, headers) }
     })
 }
 

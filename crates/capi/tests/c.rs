@@ -302,6 +302,16 @@ fn waits_end_by_a_limit_and_when_the_set_is_closed() {
 }
 
 #[test]
+fn members_of_servers_are_told_about() {
+    skip_unless!(Facility::Tool("gcc"));
+    let server = Misbehaving::new();
+    let kind = "text/plain; charset=latin1";
+    server.answer("/page", Answer::bytes("page").header("Content-Type", kind));
+    let program = compiled("tests/c/web.c", Link::Shared);
+    done(command(&program, &[], &scratch("web.run")).arg(server.endpoint()));
+}
+
+#[test]
 fn sets_use_what_their_options_say() {
     skip_unless!(Facility::Tool("gcc"));
     let server = Misbehaving::new();

@@ -24,6 +24,8 @@ const MEMORY_FILE_BYTES_MAX: u64 = 8 << 20;
 pub struct Member {
     entry: Entry,
     content: Content,
+    /// Of one that was compared.
+    headers: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -95,7 +97,7 @@ impl From<MemberError> for io::Error {
 
 impl Member {
     pub(crate) fn new(entry: Entry, near: Near) -> Self {
-        Self { entry, content: Content::Near(near) }
+        Self { entry, content: Content::Near(near), headers: Vec::new() }
     }
 
     /// Its name, whole.
@@ -136,7 +138,7 @@ impl Member {
     pub fn headers(&self) -> Vec<(String, String)> {
         match &self.content {
             Content::Near(Near::Bytes(reader)) => reader.headers(),
-            _ => Vec::new(),
+            _ => self.headers.clone(),
         }
     }
 
@@ -145,7 +147,7 @@ impl Member {
     /// # Errors
     /// What kept the rest away: nothing is returned of a member that is not whole.
     pub fn read(self) -> Result<Bytes, MemberError> {
-        let Self { entry, content } = self;
+        let Self { entry, content, headers } = self;
         match content {
             Content::Near(Near::Bytes(reader)) => {
                 reader.all().map_err(|cause| MemberError { name: entry.name, cause })
@@ -156,7 +158,7 @@ impl Member {
                 Ok(bytes.slice(at.min(bytes.len())..))
             }
             content => {
-                let mut member = Self { entry, content };
+                let mut member = Self { entry, content, headers };
                 let size = member.entry.size.and_then(|size| usize::try_from(size).ok());
                 let mut bytes = Vec::new();
                 // A file may tell of more than any memory holds.
@@ -267,11 +269,13 @@ impl Member {
     /// What makes its content comparable with others': read whole, and kept for its reader.
     pub(crate) fn fingerprint(&mut self) -> Result<blake3::Hash, MemberError> {
         let mut hasher = blake3::Hasher::new();
+        self.headers = self.headers();
         if let Content::Near(Near::Bytes(_)) = self.content
             && self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX)
         {
             let near = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
-            let whole = Self { entry: self.entry.clone(), content: near }.read()?;
+            let (entry, headers) = (self.entry.clone(), Vec::new());
+            let whole = Self { entry, content: near, headers }.read()?;
             hasher.update(&whole);
             self.content = Content::Held(io::Cursor::new(whole));
             return Ok(hasher.finalize());
