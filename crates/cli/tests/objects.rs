@@ -98,6 +98,31 @@ fn objects_are_counted_and_their_sizes_asked_for_without_reading() {
 }
 
 #[test]
+fn many_sizes_are_asked_for_at_a_time_and_what_has_none_is_counted_in_its_turn() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let names = ["sized", "stream", "gone", "other"];
+    let links = names.map(|name| format!("<a href=/{name}>{name}</a>"));
+    server.answer("/page.html", Answer::html(&links.concat()));
+    // Long enough to be met by the others.
+    let delay = Duration::from_millis(50);
+    server.answer("/sized", Answer::bytes("four").delayed(delay));
+    server.answer("/stream", Answer::bytes("seven..").chunked().delayed(delay));
+    server.answer("/gone", Answer::status(404).delayed(delay));
+    server.answer("/other", Answer::bytes("three").delayed(delay));
+    let output = ground.run(&["wc", "-c", &server.url("/page.html\\a\\")]);
+    let line = |count: u64, name: &str| format!("{count:>7} {}\n", server.url(name));
+    let lines =
+        [line(4, "/sized"), line(7, "/stream"), line(5, "/other"), "     16 total\n".into()];
+    assert_eq!(stdout(&output), lines.concat(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), format!("nearfirst wc: '{}': not found\n", server.url("/gone")));
+    assert!(server.total().concurrent_max >= 4, "{:?}", server.total());
+    let is_read = |path: &str| {
+        server.requests().iter().any(|asked| asked.method == "GET" && asked.target == path)
+    };
+    assert!(is_read("/stream") && !is_read("/sized") && !is_read("/other"));
+}
+
+#[test]
 fn results_ahead_of_their_turn_wait_on_disk_and_objects_are_preprocessed() {
     skip_unless!(S3::NEEDS);
     let logs = Logs::new();

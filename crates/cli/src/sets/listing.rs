@@ -103,6 +103,19 @@ pub(crate) fn known(looks: Looks, rank: Rank, entries: Entries) -> Entries {
     known.buffered(ASKED_AT_ONCE).boxed()
 }
 
+/// The same entries with the sizes of objects that listing did not tell of.
+pub(crate) fn sized(looks: Looks, entries: Entries) -> Entries {
+    let sized = entries.map(move |entry| {
+        let looks = looks.clone();
+        async move {
+            let entry = entry?;
+            let is_open = entry.size.is_none() && entry.name.path().is_none();
+            if is_open { looks.entry(&entry.name).await } else { Ok(entry) }
+        }
+    });
+    sized.buffered(ASKED_AT_ONCE).boxed()
+}
+
 /// Entries with where their parts are and what those cost.
 pub(crate) fn described(engine: &Engine, looks: &Looks, batch: Vec<Item>) -> Vec<Described> {
     let asked = batch.into_iter().map(|item| async move {

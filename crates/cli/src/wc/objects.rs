@@ -4,12 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use nearfirst::{Entry, Error, Member, MemberError, Order, Set, SetOptions, Spec};
+use futures::StreamExt as _;
+use nearfirst::{Entry, Error, Member, MemberError, Name, Order, Set, SetOptions, Spec};
 
 use super::count::Encoding;
 use super::files::Input;
 use super::quote;
-use crate::sets::{self, Sets};
+use crate::sets::{self, Sets, listing};
 
 /// An object to be counted.
 #[derive(Debug)]
@@ -40,11 +41,7 @@ pub(super) fn inputs(
 }
 
 fn input(member: Result<Member, MemberError>, encoding: Encoding) -> Input {
-    let name = match &member {
-        Ok(member) => member.name(),
-        Err(error) => &error.name,
-    };
-    let name = OsStr::from_bytes(name.as_bytes()).to_owned();
+    let name = OsStr::from_bytes(name_of(&member).as_bytes()).to_owned();
     match member {
         // What is counted of a file is for those who know files.
         Ok(member) if member.name().path().is_some() => Input::File(name),
@@ -53,42 +50,49 @@ fn input(member: Result<Member, MemberError>, encoding: Encoding) -> Input {
     }
 }
 
-/// The objects of specs with their sizes; nothing is fetched.
+/// The objects of specs with their sizes; only what its server tells no size of is fetched.
 pub(super) fn sizes(
     sets: &Sets,
     specs: Vec<Spec>,
     encoding: Encoding,
 ) -> impl Iterator<Item = Input> + Send + use<> {
-    let set: Set =
-        sets.open_set(specs, SetOptions { order: Order::Listed, ..SetOptions::default() });
-    let (engine, looks) = (sets.engine().clone(), sets.looks().clone());
-    set.digest().map(move |entry| {
-        let asked = entry.and_then(|entry| match entry.size {
-            None if entry.name.path().is_none() => {
-                let _entered = engine.handle().enter();
-                Ok(futures::executor::block_on(looks.entry(&entry.name))?)
-            }
-            _ => Ok(entry),
-        });
-        match asked {
-            Ok(Entry { name, .. }) if name.path().is_some() => {
-                Input::File(OsStr::from_bytes(name.as_bytes()).to_owned())
-            }
-            Ok(Entry { name, size: Some(size), .. }) => Input::Object(Object {
-                name: OsStr::from_bytes(name.as_bytes()).to_owned(),
-                content: Content::Size(size),
-            }),
-            // Its server does not say: what comes is counted.
-            Ok(Entry { name, .. }) => {
-                let set = Set::open(&engine, [Spec::list([name])], SetOptions::default());
-                input(set.next().expect("it lists itself"), encoding)
-            }
-            Err(error) => {
-                let name = error.name();
-                Input::Bad(complaint(OsStr::from_bytes(name.as_bytes()), &error, encoding))
-            }
+    let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
+    let (named, looks) = (sets.open_set(specs, options.clone()), sets.looks().clone());
+    let source = move || {
+        let named = named.entries().map(|entry| entry.map_err(|error| error.again()));
+        listing::sized(looks.clone(), named.boxed())
+    };
+    let sized = Set::from_source(sets.engine(), Arc::new(source), options);
+    let unsized_ones = sized.subset(|entry| entry.size.is_none() && entry.name.path().is_none());
+    sized.digest().map(move |entry| by_size(entry, &unsized_ones, encoding))
+}
+
+fn by_size(entry: Result<Entry, Arc<Error>>, unsized_ones: &Set, encoding: Encoding) -> Input {
+    let (name, size) = match entry {
+        Ok(Entry { name, size, .. }) => (name, size),
+        Err(error) => {
+            let name = error.name();
+            return Input::Bad(complaint(OsStr::from_bytes(name.as_bytes()), &error, encoding));
         }
-    })
+    };
+    let text = OsStr::from_bytes(name.as_bytes()).to_owned();
+    match size {
+        _ if name.path().is_some() => Input::File(text),
+        Some(size) => Input::Object(Object { name: text, content: Content::Size(size) }),
+        // What could not be listed has a place there as well.
+        None => {
+            let mut members = unsized_ones.iter();
+            let member = members.find(|member| name_of(member) == &name);
+            input(member.expect("both are in the order of the listing"), encoding)
+        }
+    }
+}
+
+fn name_of(member: &Result<Member, MemberError>) -> &Name {
+    match member {
+        Ok(member) => member.name(),
+        Err(error) => &error.name,
+    }
 }
 
 pub(super) fn complaint(name: &OsStr, cause: &Error, encoding: Encoding) -> String {
