@@ -1,7 +1,7 @@
 //! Options of object stores by name: each store's own, and what other libraries call them.
 
 use std::collections::BTreeMap;
-#[cfg(feature = "object")]
+#[cfg(any(feature = "object", feature = "web"))]
 use std::collections::HashMap;
 use std::fmt;
 
@@ -9,7 +9,10 @@ use crate::Error;
 
 /// What a kind of store can be told.
 struct Known {
-    #[cfg_attr(not(feature = "object"), expect(dead_code, reason = "stores ask by it"))]
+    #[cfg_attr(
+        not(any(feature = "object", feature = "web")),
+        expect(dead_code, reason = "stores ask by it")
+    )]
     service: &'static str,
     /// What stands before an option that is for this store alone.
     prefixes: &'static [&'static str],
@@ -18,7 +21,7 @@ struct Known {
 }
 
 /// The other names are those of boto, obstore and the file systems of fsspec, where they mean the same.
-const KNOWN: [Known; 6] = [
+const KNOWN: [Known; 7] = [
     Known {
         service: "s3",
         prefixes: &["s3", "aws"],
@@ -33,6 +36,7 @@ const KNOWN: [Known; 6] = [
             &["virtual_host_style", "enable_virtual_host_style", "virtual_hosted_style_request"],
             &["restore_days"],
             &["restore_tier"],
+            &["request_payer", "requester_pays"],
         ],
     },
     Known {
@@ -80,6 +84,8 @@ const KNOWN: [Known; 6] = [
         prefixes: &["webhdfs"],
         options: &[&["user_name", "user"], &["delegation"], &["disable_list_batch"]],
     },
+    // A token that is meant for another store must not be shown to a web server: no short names.
+    Known { service: "http", prefixes: &[], options: &[&["http_origin"], &["http_token"]] },
 ];
 
 impl Known {
@@ -139,7 +145,7 @@ impl StorageOptions {
     }
 
     /// Those that a service knows, by its own names.
-    #[cfg(feature = "object")]
+    #[cfg(any(feature = "object", feature = "web"))]
     pub(crate) fn of(&self, service: &str) -> HashMap<String, String> {
         let known = KNOWN.iter().find(|known| known.service == service);
         let known = known
@@ -196,7 +202,8 @@ mod tests {
             ("acces_key_id", Some("access_key_id")),
             ("aws_secret_acess_key", Some("aws_secret_access_key")),
             ("bucket", None),
-            ("requester_pays", None),
+            ("requester_payz", Some("requester_pays")),
+            ("cache_regions", None),
             ("", None),
         ] {
             let error = StorageOptions::new([(name, "x")]).unwrap_err().to_string();
@@ -223,6 +230,7 @@ mod tests {
             ("azblob", &[("endpoint", "c"), ("account_key", "f")]),
             ("sftp", &[("key", "a")]),
             ("webdav", &[]),
+            ("http", &[]),
             ("fs", &[]),
         ] {
             let expected = expected.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();

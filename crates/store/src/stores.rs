@@ -94,7 +94,11 @@ impl Stores {
             #[cfg(feature = "sql")]
             sql: Arc::new(crate::sql::Sql::new(Arc::clone(&costs), options.answer_max)),
             #[cfg(feature = "web")]
-            web: Arc::new(crate::Web::with(Arc::clone(&hosts), options.answer_max)),
+            web: Arc::new(crate::Web::with(
+                Arc::clone(&hosts),
+                options.answer_max,
+                crate::web::Token::of(&options.storage),
+            )),
             #[cfg(any(feature = "object", feature = "web"))]
             hosts,
             files: Arc::new(Files::new(Arc::clone(&costs))),

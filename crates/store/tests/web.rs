@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use nearfirst_store::{
-    Costs, Entries, Entry, Error, Name, Query, Sequence, Store as _, Stores, StoresOptions,
-    Version, Web,
+    Costs, Entries, Entry, Error, Name, Query, Sequence, StorageOptions, Store as _, Stores,
+    StoresOptions, Version, Web,
 };
 use testkit::server::{Answer, Misbehaving, Nginx};
 use testkit::{Dir, Facility, cmd, skip_unless};
@@ -290,6 +290,47 @@ async fn what_head_does_not_tell_a_byte_does() {
         let asked: Vec<_> = requests.iter().map(|it| (&*it.method, it.header("range"))).collect();
         assert_eq!(asked, [("HEAD", None), ("GET", Some("bytes=0-0"))]);
     }
+}
+
+#[tokio::test]
+async fn a_token_is_shown_to_its_server_alone_and_in_no_message() {
+    let (server, other) = (Misbehaving::new(), Misbehaving::new());
+    let page = format!("<a href=/a>a</a> <a href={}>b</a>", other.url("/b"));
+    server.answer("/page.html", Answer::html(&page));
+    server.answer("/a", Answer::bytes("text"));
+    server.answer("/sent-on", Answer::redirect(&other.url("/b")));
+    other.answer("/b", Answer::status(403));
+    let given = [("http_origin", server.endpoint()), ("http_token", "secret".to_owned())];
+    let storage = StorageOptions::new(given.clone()).unwrap();
+    let options = StoresOptions { storage, ..StoresOptions::default() };
+    let stores = Stores::new(Arc::new(Costs::load()), &options);
+    let page = Query::Ask { prefix: Name::from(server.url("/page.html")), text: "a".to_owned() };
+    let mut told = listed(stores.list(&page)).await;
+    assert_eq!(told, [server.url("/a"), other.url("/b")]);
+    for url in [server.url("/a"), server.url("/sent-on"), other.url("/b")] {
+        let name = Name::from(url);
+        let store = stores.of(&name).unwrap();
+        told.extend(store.stat(&name).await.err().map(|error| error.to_string()));
+        told.extend(store.read(&Entry::named(name), ALL).await.err().map(|e| e.to_string()));
+    }
+    let shown = |server: &Misbehaving| {
+        let is_token = |(field, text): &(String, String)| {
+            field.eq_ignore_ascii_case("authorization") && text == "Bearer secret"
+        };
+        let asked = server.requests();
+        let shown = asked.iter().filter(|request| request.headers.iter().any(is_token)).count();
+        (shown, asked.len())
+    };
+    assert_eq!(shown(&server), (6, 6));
+    assert_eq!((shown(&other).0, told.len()), (0, 6));
+    assert!(told.iter().all(|text| !text.contains("secret")), "{told:?}");
+
+    let storage = StorageOptions::new(given[1..].to_vec()).unwrap();
+    let options = StoresOptions { storage, ..StoresOptions::default() };
+    let stores = Stores::new(Arc::new(Costs::load()), &options);
+    let name = Name::from(server.url("/a"));
+    let error = stores.of(&name).unwrap().stat(&name).await.unwrap_err();
+    assert!(error.to_string().ends_with("http_token is given without http_origin"), "{error}");
 }
 
 #[tokio::test]

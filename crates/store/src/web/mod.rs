@@ -1,26 +1,29 @@
 //! Objects and pages of web servers.
 //!
 //! [`Web`] reads objects by ranges over HTTP and takes pages for sets of
-//! their links. `client.rs` says how they are connected to, `answer.rs` what an answer means,
-//! `page.rs` and `link.rs` what a page links to.
+//! their links. `client.rs` says how they are connected to, `token.rs` what one of them is shown,
+//! `answer.rs` what an answer means, `page.rs` and `link.rs` what a page links to.
 
 mod answer;
 mod client;
 mod link;
 mod local;
 mod page;
+mod token;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub(crate) use self::local::{is_page, links_of_file};
+pub(crate) use self::token::Token;
 
 use encoding_rs::Encoding;
 use futures::stream;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use reqwest::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue,
+    RANGE,
 };
 use reqwest::{Client, Method, Response, StatusCode};
 use sled::Device;
@@ -47,6 +50,7 @@ pub struct Web(Arc<Servers>);
 struct Servers {
     hosts: Arc<Hosts>,
     answer_max: Duration,
+    token: Result<Option<Token>, String>,
     clock: Clock,
     /// Made by the first request: reading the system's certificates takes milliseconds.
     objects: Clients,
@@ -59,14 +63,19 @@ impl Web {
     /// With links of public pages into private networks followed or not, and
     /// the time that an answer may take to begin.
     pub fn new(private_links: bool, answer_max: Duration) -> Self {
-        Self::with(Arc::new(Hosts::new(private_links)), answer_max)
+        Self::with(Arc::new(Hosts::new(private_links)), answer_max, Ok(None))
     }
 
-    /// The same, of what others know of hosts as well.
-    pub(crate) fn with(hosts: Arc<Hosts>, answer_max: Duration) -> Self {
+    /// The same, of what others know of hosts as well, and with a token for one of them.
+    pub(crate) fn with(
+        hosts: Arc<Hosts>,
+        answer_max: Duration,
+        token: Result<Option<Token>, String>,
+    ) -> Self {
         Self(Arc::new(Servers {
             hosts,
             answer_max,
+            token,
             clock: Clock::real(),
             objects: OnceLock::new(),
             pages: OnceLock::new(),
@@ -127,9 +136,15 @@ impl Servers {
         bodies: Bodies,
         method: Method,
         name: &Name,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
     ) -> Result<Response, Error> {
-        let request = self.client(bodies, name)?.request(method, url_of(name)?).headers(headers);
+        let url = url_of(name)?;
+        let token = self.token.as_ref().map_err(|reason| Error::refused(name.clone(), reason))?;
+        if let Some(field) = token.as_ref().and_then(|token| token.field(&url)) {
+            // The client leaves it out where it is sent on to another server.
+            headers.insert(AUTHORIZATION, field.clone());
+        }
+        let request = self.client(bodies, name)?.request(method, url).headers(headers);
         answered(name, self.answer_max, request.send(), unanswered).await
     }
 

@@ -19,12 +19,49 @@ fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
+/// Where a request says who pays.
+const PAYER: &str = "x-amz-request-payer";
+
 /// A server that answers as S3 does for the object `s3://bucket/a`, until told otherwise.
 fn scripted() -> (Misbehaving, Stores) {
     let server = Misbehaving::new();
     server.answer("/bucket/a", Answer::bytes("0123456789"));
     let stores = s3_stores(&server.endpoint());
     (server, stores)
+}
+
+#[test]
+fn who_asks_says_in_each_request_that_he_pays_if_he_does() {
+    let server = Misbehaving::new();
+    let listed = "<ListBucketResult><Contents><Key>a</Key><Size>10</Size></Contents>\
+        </ListBucketResult>";
+    server.answer("/bucket/", Answer::bytes(listed));
+    server.answer("/bucket/a", Answer::bytes("0123456789"));
+    let pays = |options: &[(&str, &str)]| {
+        let endpoint = server.endpoint();
+        let usual = [
+            ("endpoint", endpoint.as_str()),
+            ("access_key_id", S3::ACCESS_KEY),
+            ("secret_access_key", S3::SECRET_KEY),
+        ];
+        let stores = stores(&[&usual, options].concat());
+        server.reset_counts();
+        assert_eq!(names(&stores, "s3://bucket/*"), set(["s3://bucket/a"]));
+        let entry = stat(&stores, "s3://bucket/a").unwrap();
+        assert_eq!(read_entry(&stores, &entry, 0..4).unwrap(), "0123");
+        run(open(&stores, "s3://bucket/a").recall(&entry)).unwrap();
+        let said = server.requests().into_iter().map(|request| {
+            let field = |name| {
+                let mut fields = request.headers.iter();
+                fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, text)| text)
+            };
+            let is_signed = field("authorization").is_some_and(|text| text.contains(PAYER));
+            (field(PAYER).cloned(), is_signed)
+        });
+        said.collect::<Vec<_>>()
+    };
+    assert_eq!(pays(&[]), vec![(None, false); 4]);
+    assert_eq!(pays(&[("requester_pays", "true")]), vec![(Some("requester".into()), true); 4]);
 }
 
 #[test]

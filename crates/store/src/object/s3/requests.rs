@@ -124,6 +124,9 @@ impl Requests {
         for (header, value) in request.headers {
             built = built.header(*header, value);
         }
+        if self.settings.pays {
+            built = built.header("x-amz-request-payer", "requester");
+        }
         let built = built.body(request.body.clone()).map_err(|error| bad(error.to_string()))?;
         let (mut head, body) = built.into_parts();
         sign(place, name, &mut head).await?;

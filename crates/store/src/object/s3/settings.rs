@@ -27,6 +27,8 @@ pub(super) struct Settings {
     hosts: Option<bool>,
     /// Whether requests are signed.
     pub(super) signed: bool,
+    /// Whether who asks agrees to pay for the answers, as some buckets demand.
+    pub(super) pays: bool,
     /// Days that a restored copy stays.
     pub(super) restore_days: u32,
     /// `Standard`, `Bulk` or `Expedited`.
@@ -67,6 +69,7 @@ impl Settings {
         let unsigned = option("skip_signature")
             .or_else(|| variable(&["AWS_SKIP_SIGNATURE", "AWS_NO_SIGN_REQUEST"]));
         let signed = !unsigned.is_some_and(|text| is_true(&text));
+        let payer = option("request_payer").or_else(|| variable(&["AWS_REQUEST_PAYER"]));
         let keys =
             if signed { both(["access_key_id", "secret_access_key"], &mut option)? } else { None };
         // A secret alone is nobody's: keys may come from elsewhere.
@@ -80,6 +83,7 @@ impl Settings {
             endpoint,
             hosts,
             signed,
+            pays: payer.is_some_and(|text| text == "requester" || is_true(&text)),
             restore_days: match option("restore_days") {
                 None => RESTORE_DAYS,
                 Some(text) => {
@@ -227,6 +231,9 @@ mod tests {
         let given = settings(&[("endpoint", "h2"), ("aws_region", "x")], &variables);
         assert_eq!((given.base("x").as_str(), given.region.as_str()), ("https://h2/b", "x"));
         assert!(!settings(&[], &[("AWS_SKIP_SIGNATURE", "true")]).signed);
+        let payer = [("AWS_REQUEST_PAYER", "requester")];
+        assert!(settings(&[], &payer).pays && !settings(&[], &[]).pays);
+        assert!(!settings(&[("requester_pays", "false")], &payer).pays);
     }
 
     #[test]
