@@ -46,6 +46,7 @@ mod store;
 mod stores;
 mod table_file;
 mod threads;
+mod under_way;
 #[cfg(feature = "web")]
 mod web;
 pub mod wrap;

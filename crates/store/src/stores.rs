@@ -12,6 +12,7 @@ use crate::asked::by_beginning;
 use crate::exchange::Hosts;
 use crate::local::Files;
 use crate::patience::{patiently, unless_silent};
+use crate::under_way::UnderWay;
 use crate::{
     Bindings, ByteStream, Costs, Entries, Entry, Error, Name, Query, StorageOptions, Store,
 };
@@ -74,6 +75,7 @@ pub struct Stores {
     sql: Arc<crate::sql::Sql>,
     #[cfg(feature = "web")]
     web: Arc<crate::Web>,
+    under_way: Arc<UnderWay>,
 }
 
 impl Stores {
@@ -102,6 +104,7 @@ impl Stores {
             #[cfg(any(feature = "object", feature = "web"))]
             hosts,
             files: Arc::new(Files::new(Arc::clone(&costs))),
+            under_way: Arc::default(),
             costs,
         }
     }
@@ -201,8 +204,17 @@ impl Stores {
         &self.bindings
     }
 
+    /// What is being listed: of several listings, what was begun first.
+    pub fn listing(&self) -> Option<Name> {
+        self.under_way.first()
+    }
+
     /// What answers this query; what keeps it from being answered is its only item.
     pub fn list(&self, query: &Query) -> Entries {
+        self.under_way.noting(query, self.answers(query))
+    }
+
+    fn answers(&self, query: &Query) -> Entries {
         let store = match query {
             Query::Glob(name, _) => self.of(name),
             #[cfg(feature = "sql")]

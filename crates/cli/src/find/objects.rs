@@ -61,9 +61,9 @@ impl Objects {
         }
     }
 
-    fn set(&self, spec: Spec) -> Set {
+    fn set(&self, spec: Spec) -> Arc<Set> {
         let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
-        self.sets.open_set(vec![spec], options)
+        Arc::new(self.sets.open_set(vec![spec], options))
     }
 
     /// All below a name; the object of that name, if there is nothing below it.
@@ -99,7 +99,12 @@ impl Objects {
     }
 
     /// Evaluates the expression for each member; returns what could not be listed.
-    fn listed(&self, set: &Set, start_len: usize, session: &mut Session<'_>) -> Vec<Arc<Error>> {
+    fn listed(
+        &self,
+        set: &Arc<Set>,
+        start_len: usize,
+        session: &mut Session<'_>,
+    ) -> Vec<Arc<Error>> {
         let mut errors = Vec::new();
         let batches = listing::in_batches(set, |batch| {
             if session.quits {

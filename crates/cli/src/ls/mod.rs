@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{ValueEnum, ValueHint};
 use nearfirst::{Entry, Kind, Name, Set, Spec};
@@ -14,7 +15,7 @@ use nearfirst::{Entry, Kind, Name, Set, Spec};
 use crate::sets::flags::{JobFlags, SetFlags};
 use crate::sets::listing::{self, Item};
 use crate::sets::order::OrderFlags;
-use crate::sets::{self, Sets};
+use crate::sets::{self, Sets, progress};
 use crate::{human, json, messages, outcome};
 
 /// Sorted names that are printed together, in columns of the same width.
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     };
     let specs = sets.specs(&args.specs);
     let explicit = explicit_names(&specs);
-    let set = sets.set_to_tell(specs, args.order.set_options(true));
+    let set = Arc::new(sets.set_to_tell(specs, args.order.set_options(true)));
     let stdout = io::stdout().lock();
     let mut listing = Listing {
         args,
@@ -158,14 +159,16 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    fn all(&mut self, set: &Set) -> io::Result<()> {
+    fn all(&mut self, set: &Arc<Set>) -> io::Result<()> {
         match self.args.sort {
             None => listing::in_batches(set, |batch| {
                 self.batch(batch)?;
                 self.out.flush()
             }),
             Some(SortKey::Name) => {
+                let shown = progress::show_names_beside_output(set);
                 let mut items = set.digest_by_name().peekable();
+                drop(shown);
                 while items.peek().is_some() {
                     self.batch(items.by_ref().take(SORTED_BATCH).collect())?;
                 }

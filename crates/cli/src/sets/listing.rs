@@ -8,8 +8,8 @@ use futures::{StreamExt as _, stream};
 use nearfirst::{Engine, Entries, Entry, Error, Rank, Set, Sled, describe};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use super::Sets;
 use super::looks::Looks;
+use super::{Sets, progress};
 use crate::divide::begun;
 
 /// Names that are looked at together, if so many are known.
@@ -28,9 +28,10 @@ pub(crate) type Described = Result<(Entry, Vec<Sled>), Arc<Error>>;
 /// # Errors
 /// The first of `take`; nothing is listed after it.
 pub(crate) fn in_batches(
-    set: &Set,
+    set: &Arc<Set>,
     mut take: impl FnMut(Vec<Item>) -> io::Result<()>,
 ) -> io::Result<()> {
+    let _shown = progress::show_names(set);
     let (to, from) = mpsc::channel(BATCH);
     std::thread::scope(|scope| {
         // Listed here, looked at there: a batch is what has become known meanwhile.

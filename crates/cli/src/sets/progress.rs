@@ -31,7 +31,7 @@ impl Drop for Shown {
 ///
 /// Not where the output is on a terminal too: it would be written into.
 pub(crate) fn show(set: &Arc<Set>, tally: &Arc<Tally>) -> Shown {
-    if !io::stderr().is_terminal() || io::stdout().is_terminal() {
+    if io::stdout().is_terminal() {
         return Shown(None);
     }
     show_beside_output(set, tally)
@@ -39,12 +39,39 @@ pub(crate) fn show(set: &Arc<Set>, tally: &Arc<Tally>) -> Shown {
 
 /// As [`show`], for commands whose output on the terminal takes the line away first.
 pub(crate) fn show_beside_output(set: &Arc<Set>, tally: &Arc<Tally>) -> Shown {
+    let tally = Arc::clone(tally);
+    shown_of(set, move |engine, names, elapsed| text(engine, &tally, names, elapsed))
+}
+
+/// Shows how many names of `set` are known, where stderr is a terminal and the output is on none.
+pub(crate) fn show_names(set: &Arc<Set>) -> Shown {
+    if io::stdout().is_terminal() {
+        return Shown(None);
+    }
+    show_names_beside_output(set)
+}
+
+/// As [`show_names`], for commands whose output on the terminal takes the line away first.
+pub(crate) fn show_names_beside_output(set: &Arc<Set>) -> Shown {
+    shown_of(set, |engine, names, _| human::counted(names.known, "name") + &waiting(engine, names))
+}
+
+/// The names of a set at a moment.
+#[derive(Debug, Clone, Copy)]
+struct Names {
+    known: u64,
+    are_waited_for: bool,
+}
+
+fn shown_of<F>(set: &Arc<Set>, text: F) -> Shown
+where
+    F: Fn(&Engine, Names, Duration) -> String + Send + 'static,
+{
     if !io::stderr().is_terminal() {
         return Shown(None);
     }
-    let (set, tally) = (Arc::downgrade(set), Arc::clone(tally));
-    let Some(engine) = set.upgrade().map(|set| set.engine().clone()) else { return Shown(None) };
-    let handle = engine.handle().clone();
+    let engine = set.engine().clone();
+    let (handle, set) = (engine.handle().clone(), Arc::downgrade(set));
     let shown = async move {
         let clock = engine.costs().clock().clone();
         let mut line = progress::Line::new(&clock);
@@ -52,10 +79,10 @@ pub(crate) fn show_beside_output(set: &Arc<Set>, tally: &Arc<Tally>) -> Shown {
         loop {
             tokio::time::sleep(PAUSE).await;
             let Some(set) = set.upgrade() else { return };
-            let (known, is_listing) = (set.known(), set.is_listing());
+            let names = Names { known: set.known(), are_waited_for: set.is_listing() };
             drop(set);
             let elapsed = clock.now().saturating_sub(began);
-            line.show(|| text(&engine, &tally, known, is_listing, elapsed));
+            line.show(|| text(&engine, names, elapsed));
         }
     };
     Shown(Some(handle.spawn(shown).abort_handle()))
@@ -64,7 +91,8 @@ pub(crate) fn show_beside_output(set: &Arc<Set>, tally: &Arc<Tally>) -> Shown {
 /// `12 of 340 members, 1.2 GiB, 98.0 MiB/s; waiting 3.1 s for s3://bucket`. Of the last member, or
 /// the only one, also how much there is of it: `0 of 1 members, 1.2 GiB of 4.0 GiB`. Where a server asked
 /// for patience, also for how long: `waiting 3.1 s (the server asks for 12 s more) for …`.
-fn text(engine: &Engine, tally: &Tally, known: u64, is_listing: bool, elapsed: Duration) -> String {
+fn text(engine: &Engine, tally: &Tally, names: Names, elapsed: Duration) -> String {
+    let known = tally.known_before() + names.known;
     let bytes = tally.bytes();
     let rate = human::rate(bytes as f64 / elapsed.as_secs_f64().max(0.001));
     let done = tally.members() + tally.failures();
@@ -81,8 +109,18 @@ fn text(engine: &Engine, tally: &Tally, known: u64, is_listing: bool, elapsed: D
             format!(" (the server asks for {:.0} s more)", paused.as_secs_f64().ceil())
         });
         let _ = write!(text, "; waiting {seconds:.1} s{more} for {what} from {from}");
-    } else if is_listing {
-        text.push_str("; waiting for more names");
+    } else {
+        text.push_str(&waiting(engine, names));
     }
     text
+}
+
+/// `; waiting for more names from s3://bucket/**`, if they are waited for.
+fn waiting(engine: &Engine, names: Names) -> String {
+    if !names.are_waited_for {
+        return String::new();
+    }
+    let from = engine.stores().listing();
+    let from = from.map_or_else(String::new, |listed| format!(" from {}", super::shown(&listed)));
+    format!("; waiting for more names{from}")
 }

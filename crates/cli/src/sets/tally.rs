@@ -9,6 +9,7 @@ pub(crate) struct Tally {
     failed: AtomicU64,
     bytes: AtomicU64,
     expected_bytes: AtomicU64,
+    known_before: AtomicU64,
 }
 
 impl Tally {
@@ -30,6 +31,16 @@ impl Tally {
     /// So many bytes of a member will be read, as far as is known.
     pub(crate) fn expects(&self, bytes: u64) {
         self.expected_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A set of so many members ends; another may follow in the same run.
+    pub(crate) fn ends(&self, known: u64) {
+        self.known_before.fetch_add(known, Ordering::Relaxed);
+    }
+
+    /// Members of the sets of this run that have ended.
+    pub(crate) fn known_before(&self) -> u64 {
+        self.known_before.load(Ordering::Relaxed)
     }
 
     /// The bytes of all members that were begun, of which some were read.

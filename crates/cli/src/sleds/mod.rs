@@ -194,7 +194,7 @@ impl<W: Write> Run<'_, W> {
         }
         let sets = self.sets.as_ref().expect("opened above");
         let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
-        let set = sets.open_set(sets.specs(specs), options);
+        let set = Arc::new(sets.open_set(sets.specs(specs), options));
         let (engine, looks) = (sets.engine().clone(), sets.looks().clone());
         listing::in_batches(&set, |batch| {
             // Files have more to tell than a store does.

@@ -213,6 +213,7 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         encoding,
         only_sizes: wanted == Wanted::default(),
         sets: OnceLock::new(),
+        tally: Arc::default(),
     };
     if let Err(why) = args.fetching.check_spill(costs.local()) {
         messages::error(why);
@@ -235,7 +236,8 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         options.chunk_bytes = chunk.max(1);
         scan_bytes_min = 1;
     }
-    let reader = Reader::new(Task { wanted, encoding, costs: &costs, options, scan_bytes_min });
+    let task = Task { wanted, encoding, costs: &costs, options, scan_bytes_min };
+    let reader = Reader::new(task, Arc::clone(&remote.tally));
     let only_total = args.total == Total::Only;
     let mut report = Report::new(shown, 1, encoding, !only_total);
     match inputs {
@@ -270,7 +272,7 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
             reading.say();
         }
         if let Some(sets) = sets {
-            sets::say_stats(sets.engine(), &reader.objects);
+            sets::say_stats(sets.engine(), &remote.tally);
         }
     }
     // A home that cannot be written to costs the next run what this one learned, no more.

@@ -10,7 +10,7 @@ use nearfirst::{Entry, Error, Member, MemberError, Name, Order, Set, SetOptions,
 use super::count::Encoding;
 use super::files::Input;
 use super::quote;
-use crate::sets::{self, Sets, listing};
+use crate::sets::{self, Sets, Tally, listing, progress};
 
 /// An object to be counted.
 #[derive(Debug)]
@@ -34,10 +34,22 @@ pub(super) fn inputs(
     sets: &Sets,
     specs: Vec<Spec>,
     encoding: Encoding,
+    tally: &Arc<Tally>,
 ) -> impl Iterator<Item = Input> + Send + use<> {
     let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
     let set = Arc::new(sets.set_to_read(specs, options));
-    std::iter::from_fn(move || Some(input(set.next()?, encoding)))
+    let (shown, tally) = (progress::show_beside_output(&set, tally), Arc::clone(tally));
+    std::iter::from_fn(move || {
+        let _while_it_lasts = &shown;
+        let Some(member) = set.next() else {
+            tally.ends(set.known());
+            return None;
+        };
+        if member.is_err() {
+            tally.failed();
+        }
+        Some(input(member, encoding))
+    })
 }
 
 fn input(member: Result<Member, MemberError>, encoding: Encoding) -> Input {
@@ -62,9 +74,14 @@ pub(super) fn sizes(
         let named = named.entries().map(|entry| entry.map_err(|error| error.again()));
         listing::sized(looks.clone(), named.boxed())
     };
-    let sized = Set::from_source(sets.engine(), Arc::new(source), options);
+    let sized = Arc::new(Set::from_source(sets.engine(), Arc::new(source), options));
+    let shown = progress::show_names_beside_output(&sized);
     let unsized_ones = sized.subset(|entry| entry.size.is_none() && entry.name.path().is_none());
-    sized.digest().map(move |entry| by_size(entry, &unsized_ones, encoding))
+    let mut entries = sized.digest();
+    std::iter::from_fn(move || {
+        let _while_it_lasts = (&sized, &shown);
+        Some(by_size(entries.next()?, &unsized_ones, encoding))
+    })
 }
 
 fn by_size(entry: Result<Entry, Arc<Error>>, unsized_ones: &Set, encoding: Encoding) -> Input {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::Path;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use nearfirst::fetch::{self, ScanOptions, Source};
 use nearfirst::{Costs, Member, MemberError, Status};
@@ -45,19 +45,14 @@ pub(super) struct Reader<'a> {
     pub(super) task: Task<'a>,
     reading: Mutex<Reading>,
     /// Objects of stores that were counted.
-    pub(super) objects: Tally,
+    objects: Arc<Tally>,
     /// Held by the one scan at a time: it has threads of its own.
     scanning: Mutex<()>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(task: Task<'a>) -> Reader<'a> {
-        Reader {
-            task,
-            reading: Mutex::default(),
-            objects: Tally::default(),
-            scanning: Mutex::default(),
-        }
+    pub(super) fn new(task: Task<'a>, objects: Arc<Tally>) -> Reader<'a> {
+        Reader { task, reading: Mutex::default(), objects, scanning: Mutex::default() }
     }
 
     /// How the bytes of all files came.
@@ -111,13 +106,12 @@ impl<'a> Reader<'a> {
         buffer: &mut Vec<u8>,
     ) -> Result<Counts, MemberError> {
         let name = member.name().clone();
+        self.objects.expects(member.size().unwrap_or(0));
         let mut summary = Summary::empty(self.task.encoding);
-        match self.read(member, &mut summary, buffer) {
+        match self.read(Tallied { member, tally: &self.objects }, &mut summary, buffer) {
             Ok(()) => {
-                let counts = summary.counts();
                 self.objects.done();
-                self.objects.read(counts.bytes);
-                Ok(counts)
+                Ok(summary.counts())
             }
             Err(error) => {
                 self.objects.failed();
@@ -181,6 +175,20 @@ impl<'a> Reader<'a> {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// A member of which each byte that is read is tallied.
+struct Tallied<'a> {
+    member: Member,
+    tally: &'a Tally,
+}
+
+impl Read for Tallied<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = Read::read(&mut self.member, buffer)?;
+        self.tally.read(read as u64);
+        Ok(read)
     }
 }
 

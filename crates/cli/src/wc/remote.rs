@@ -13,7 +13,7 @@ use super::files::Input;
 use super::objects;
 use crate::messages;
 use crate::sets::flags::{FetchFlags, StoreFlags};
-use crate::sets::{self, Sets};
+use crate::sets::{self, Sets, Tally};
 
 /// Names that are one set, at most: a list that arrives slowly is not waited for without end, nor
 /// kept whole.
@@ -31,6 +31,8 @@ pub(super) struct Remote<'a> {
     pub(super) only_sizes: bool,
     /// Opened with the first name that needs it; nothing if that cannot be done.
     pub(super) sets: OnceLock<Option<Sets>>,
+    /// What was counted of them.
+    pub(super) tally: Arc<Tally>,
 }
 
 impl Remote<'_> {
@@ -58,7 +60,7 @@ impl Remote<'_> {
         if self.only_sizes {
             Box::new(objects::sizes(sets, specs, self.encoding))
         } else {
-            Box::new(objects::inputs(sets, specs, self.encoding))
+            Box::new(objects::inputs(sets, specs, self.encoding, &self.tally))
         }
     }
 }

@@ -14,7 +14,7 @@ use super::print::{self, Shown};
 use super::quote;
 use super::read::Reader;
 use crate::divide::together;
-use crate::messages;
+use crate::{messages, progress};
 
 /// Inputs counted ahead of the one whose turn it is to be printed: bounds what is held.
 const AHEAD_MAX: usize = 1024;
@@ -65,14 +65,19 @@ impl Report {
 
     /// Hands on what is held back.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        if !self.at_once {
+            return self.out.flush();
+        }
+        let mut flushed = Ok(());
+        progress::without(|| flushed = self.out.flush());
+        flushed
     }
 
     fn outcome(&mut self, outcome: &Outcome) -> io::Result<()> {
         self.inputs += 1;
         for message in &outcome.messages {
             // Lines and messages may go to the same place: their order there is the operands'.
-            self.out.flush()?;
+            self.flush()?;
             messages::error(message);
         }
         let Some(counts) = &outcome.counts else { return Ok(()) };
@@ -81,7 +86,7 @@ impl Report {
             let name = outcome.name.as_deref();
             print::line(&mut self.out, counts, name, self.shown, self.width, self.encoding)?;
         }
-        if self.at_once { self.out.flush() } else { Ok(()) }
+        if self.at_once { self.flush() } else { Ok(()) }
     }
 }
 

@@ -1,0 +1,60 @@
+//! The line on a terminal that says how far a run over objects is, and what it waits for.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod ground;
+
+use std::fs;
+use std::time::Duration;
+
+use ground::Ground;
+use testkit::server::{Answer, Misbehaving};
+use testkit::{Facility, cmd, skip_unless};
+
+/// Longer than a run that says nothing.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What a line of the shell says on a terminal.
+fn at_terminal(ground: &Ground, arguments: &str) -> String {
+    let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_nearfirst"));
+    let script = cmd("script", ["-qec", &line, "/dev/null"]);
+    let run = script.env("NEARFIRST_STATE", ground.state()).dir(ground.path()).run();
+    run.succeeds();
+    run.text().replace("\r\n", "\n")
+}
+
+#[test]
+fn who_waits_for_names_is_told_how_many_are_known_and_from_where_more_come() {
+    skip_unless!(Facility::Tool("script"));
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let (page, link) = (server.url("/page.html"), server.url("/a"));
+    server.answer("/page.html", Answer::html("<a href=/a>a</a>").delayed(SLOW));
+    server.answer("/a", Answer::bytes("text\n"));
+    let waits = format!("; waiting for more names from {page}\x1b[?7h");
+    for command in ["ls", "ls --sort=name", "find", "order", "sleds -s", "wc -c"] {
+        let told = at_terminal(&ground, &format!("{command} '{page}\\a\\' > out"));
+        assert!(told.contains(&format!("0 names{waits}")), "{command}: {told:?}");
+        let (_, end) = told.rsplit_once("\x1b[?7h").unwrap();
+        assert!(end.starts_with("\r\x1b[K"), "{command}: {told:?}");
+        assert!(fs::read_to_string(ground.path().join("out")).unwrap().contains(&link));
+    }
+    for command in ["wc -c", "wc -l"] {
+        let told = at_terminal(&ground, &format!("{command} '{page}\\a\\'"));
+        assert!(told.contains(&waits), "{command}: {told:?}");
+        let count = if command == "wc -c" { 5 } else { 1 };
+        assert!(told.ends_with(&format!("\r\x1b[K{count:>7} {link}\n")), "{command}: {told:?}");
+    }
+}
+
+#[test]
+fn who_counts_is_told_which_object_is_waited_for() {
+    skip_unless!(Facility::Tool("script"));
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    server.answer("/a", Answer::bytes("text\n"));
+    server.answer("/slow", Answer::bytes("text\n").delayed(SLOW));
+    let names = [server.url("/a"), server.url("/slow")].join(" ");
+    let told = at_terminal(&ground, &format!("wc -l {names}"));
+    assert!(told.contains("1 of 2 members, 5 B, "), "{told:?}");
+    assert!(told.contains(&format!(" s for {}", server.url("/slow"))), "{told:?}");
+    assert!(told.ends_with(&format!("\r\x1b[K      1 {}\n      2 total\n", server.url("/slow"))));
+}
