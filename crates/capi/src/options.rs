@@ -144,7 +144,7 @@ impl SetOptions {
             }
         };
         let rank = self.rank.map(|rank| ranked(rank, data));
-        Ok(nearfirst::SetOptions { order, rank, duplicates })
+        Ok(nearfirst::SetOptions { order, rank, duplicates, ..nearfirst::SetOptions::default() })
     }
 
     /// What the engine is made with.

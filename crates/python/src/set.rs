@@ -595,7 +595,7 @@ pub(crate) fn open(
     let rank = rank.map(Callback::rank);
     let specs: Vec<_> = specs.iter().map(|spec| spec.get().0.clone()).collect();
     let engine = shared.engine()?;
-    let options = SetOptions { order, rank, duplicates };
+    let options = SetOptions { order, rank, duplicates, ..SetOptions::default() };
     let set = py.detach(|| nearfirst::Set::open(engine, specs, options));
     kept.extend(function.into_iter().flatten());
     Ok(Set::new(set, vec![Ground { shared, trouble }], kept, yields_errors))
