@@ -48,7 +48,10 @@ impl Question {
 
     fn is_late(&self, what: &str) -> Error {
         let limit = self.answer_max.as_secs_f32();
-        Error::interrupted(self.label.clone(), format!("{what} after {limit} s"))
+        Error::interrupted(
+            self.label.clone(),
+            format!("{what} after {limit} s, the limit that `stall` sets"),
+        )
     }
 
     /// Why no connection came about.
