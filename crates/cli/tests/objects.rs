@@ -75,9 +75,11 @@ fn compressed_logs_of_a_bucket_are_searched_in_the_order_of_their_listing() {
     let output = logs.run(&["grep", "--files", "s3://logs/2026/*"]);
     assert_eq!(stdout(&output).lines().count(), 3);
     for folder in ["s3://logs/2026", "s3://logs/2026/"] {
-        let output = logs.run(&["cat", folder]);
-        let expected = "not found; what is below it is s3://logs/2026/**";
-        assert_eq!(stderr(&output), format!("nearfirst cat: {folder}: {expected}\n"));
+        for command in ["cat", "ls", "sleds", "order"] {
+            let output = logs.run(&[command, folder]);
+            let expected = "not found; what is below it is s3://logs/2026/**";
+            assert_eq!(stderr(&output), format!("nearfirst {command}: {folder}: {expected}\n"));
+        }
     }
 }
 

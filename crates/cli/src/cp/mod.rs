@@ -194,7 +194,7 @@ fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
                     }
                 }
             }
-            Err(error) => sets::say_of(&error.name(), error.reason()),
+            Err(error) => sets::say_of(&error.name(), sets::reason(&error)),
         }
     }
     out.flush()

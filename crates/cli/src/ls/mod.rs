@@ -182,7 +182,7 @@ impl Listing<'_> {
         for item in self.looked_up(batch) {
             match item {
                 Ok(entry) => entries.push(entry),
-                Err(error) => sets::say_of(&error.name(), error.reason()),
+                Err(error) => sets::say_of(&error.name(), sets::reason(&error)),
             }
         }
         self.folder = self.folder.take().or_else(|| self.given_folder(&entries));

@@ -240,7 +240,7 @@ impl<W: Write> Run<'_, W> {
                         self.answers.add(&sleds);
                         self.queue.push(cost_of(&sleds, self.plan), entry.name.as_bytes());
                     }
-                    Err(error) => sets::say_of(&error.name(), error.reason()),
+                    Err(error) => sets::say_of(&error.name(), sets::reason(&error)),
                 }
             }
             Ok(())

@@ -212,7 +212,7 @@ impl<W: Write> Run<'_, W> {
                         let path = Path::new(OsStr::from_bytes(name.as_bytes()));
                         self.described(path, &sleds, None)?;
                     }
-                    Err(error) => sets::say_of(&error.name(), error.reason()),
+                    Err(error) => sets::say_of(&error.name(), sets::reason(&error)),
                 }
             }
             self.let_see()
