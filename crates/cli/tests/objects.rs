@@ -74,6 +74,8 @@ fn compressed_logs_of_a_bucket_are_searched_in_the_order_of_their_listing() {
     assert_eq!(stderr(&output), "nearfirst grep: s3://logs/none.gz: not found\n");
     let output = logs.run(&["grep", "--files", "s3://logs/2026/*"]);
     assert_eq!(stdout(&output).lines().count(), 3);
+    let output = logs.run(&["ls", "s3://logs/2026/{03..02}.gz"]);
+    assert_eq!(stdout(&output), "s3://logs/2026/03.gz\ns3://logs/2026/02.gz\n");
     for folder in ["s3://logs/2026", "s3://logs/2026/"] {
         for command in ["cat", "ls", "sleds", "order"] {
             let output = logs.run(&[command, folder]);

@@ -79,8 +79,9 @@ impl Spec {
     /// The names that match a csh pattern over a path or a URL.
     ///
     /// `*`, `?` and `[a-z]` within a component, `**` for any folders, `{a,b}`
-    /// for either, `~` and `~user` at the start for a home folder; a backslash
-    /// quotes what follows. Without any of these, the name that it is.
+    /// for either, `{01..12}` for each number, `~` and `~user` at the start for
+    /// a home folder; a backslash quotes what follows. Without any of these, the
+    /// name that it is.
     pub fn glob(pattern: impl AsRef<[u8]>) -> Self {
         Self::Glob(Glob::new(pattern.as_ref()))
     }

@@ -50,7 +50,7 @@ A SPEC names objects of this machine, of an object store or of a web server:
       one object
   's3://logs/2026/**/*.gz'
       what matches: `*`, `?` and `[a-z]` within a name, `**` for any folders, `{a,b}` for either, \
-      `~` for a home folder
+      `{01..12}` for each number, `~` for a home folder
   'https://host/papers.html\\a[href$=\".pdf\"]\\'
   'staff.db\\select photo from staff\\'
       what a page or a database answers to a query between backslashes: a CSS selector, SQL

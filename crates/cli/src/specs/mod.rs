@@ -1,6 +1,6 @@
 //! From operands to paths: existing paths as they are, otherwise csh-like globs.
 //!
-//! `*`, `?`, `[a-z]`, `{a,b}`, `~` and `**` (any folders, also none), for
+//! `*`, `?`, `[a-z]`, `{a,b}`, `{01..12}`, `~` and `**` (any folders, also none), for
 //! patterns that the shell was kept from expanding: a folder is read as it is
 //! walked, so that a million names never stand in memory or on a command line.
 //! Whether a path that is not a pattern exists is for its reader to say.
