@@ -76,6 +76,12 @@ impl From<io::Error> for Trouble {
     }
 }
 
+impl From<MemberError> for Trouble {
+    fn from(error: MemberError) -> Self {
+        Self::Source(sets::reason(&error.cause))
+    }
+}
+
 impl<'a> Copier<'a> {
     pub(super) fn new(
         engine: &'a Engine,
@@ -200,7 +206,7 @@ impl<'a> Copier<'a> {
         sum: &mut Option<Sum>,
     ) -> Result<(), Trouble> {
         loop {
-            let chunk = member.chunk().map_err(unread)?;
+            let chunk = member.chunk()?;
             if chunk.is_empty() {
                 return Ok(());
             }
@@ -412,7 +418,7 @@ impl<'a> Copier<'a> {
         let again = entry.clone();
         let source = move || stream::iter([Ok(again.clone())]).boxed();
         let set = Set::from_source(self.engine, Arc::new(source), SetOptions::default());
-        let member = set.next().expect("it is listed").map_err(unread)?;
+        let member = set.next().expect("it is listed")?;
         self.read(member, part, &mut sum)?;
         Ok(sum.is_none_or(|sum| sum.end().1 == first))
     }
@@ -471,10 +477,6 @@ impl<'a> Copier<'a> {
 fn noted_version(entry: &Entry) -> Option<&Version> {
     let is_small = entry.size.is_some_and(|size| size < RESUMED_BYTES_MIN);
     entry.version.as_ref().filter(|_| !is_small)
-}
-
-fn unread(error: MemberError) -> Trouble {
-    Trouble::Source(sets::reason(&error.cause))
 }
 
 /// How many bytes are here.
