@@ -15,7 +15,7 @@ use crate::owned::Owned;
 const CALLER: i32 = 2;
 /// How often what reads taught is written down before the process ends: a disk may take its time for
 /// it, where a program closes sets by the hundred.
-const SAVED_EVERY: Duration = Duration::from_secs(60);
+const SAVED_EVERY: Duration = Duration::from_mins(1);
 
 /// The costs of this process.
 struct Known {

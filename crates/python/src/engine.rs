@@ -20,7 +20,7 @@ const STORE_FIRST: Duration = Duration::from_secs(2);
 
 /// How long a store may list that gives all below a folder at once: millions of names, of which a
 /// server names a thousand at a time.
-const WHOLE_LISTING_MAX: Duration = Duration::from_secs(3600);
+const WHOLE_LISTING_MAX: Duration = Duration::from_hours(1);
 
 /// An engine that sets share.
 #[derive(Debug)]
