@@ -302,23 +302,22 @@ int nf_device_estimate(const char *device, uint64_t bytes, struct nf_estimate *e
 
 // Whether `name` is a member; waits until listing meets it, or ends.
 //
-// What could not be listed is left out: that there was some is told by `nf_set_digest` and
-// `nf_set_iterate`.
+// What could not be listed is left out, and told where `name` was not met.
 //
 // Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set, or it was
-// closed meanwhile), `EINVAL` (null).
+// closed meanwhile), `EINVAL` (null), or that of what could not be listed.
 //
 // The caller's part:
 // `name` ends with a NUL.
-int nf_set_member(nf_set set,
-                  const char *name);
+int nf_set_member(nf_set set, const char *name);
 
 // How many members there are; waits until listing ends.
 //
-// What could not be listed is left out: that there was some is told by `nf_set_digest` and
-// `nf_set_iterate`.
+// What could not be listed is left out, and told where there are none; `nf_set_digest`
+// and `nf_set_iterate` tell of it in any case.
 //
-// Returns the number, or -1 with `errno` `EBADF` (no such set, or it was closed meanwhile).
+// Returns the number, or -1 with `errno` `EBADF` (no such set, or it was closed meanwhile),
+// or that of what could not be listed.
 int64_t nf_set_size(nf_set set);
 
 // The name and the properties of the `index`-th member, from 0 on in the order

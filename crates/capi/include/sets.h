@@ -71,7 +71,8 @@ int sets_restrict(int s, SetPredicate predicate, void *data);
 
 // `setMember`: whether `name` is a member; waits until listing meets it, or ends.
 //
-// Returns 1 or 0, or -1 with `errno`: `EBADF`, `EINVAL` (null).
+// Returns 1 or 0, or -1 with `errno`: `EBADF`, `EINVAL` (null), or, where it was not
+// met, that of what could not be listed.
 //
 // The caller's part:
 // `name` ends with a NUL.
@@ -79,7 +80,8 @@ int sets_member(int s, const char *name);
 
 // `setSize`: how many members there are; waits until listing ends.
 //
-// Returns the number, or -1 with `errno` `EBADF`.
+// Returns the number, or -1 with `errno`: `EBADF`, or, where there are none, that of
+// what could not be listed.
 long sets_size(int s);
 
 // `setDigest`: the name of the `index`-th member, from 0 on in the order that

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use nearfirst::Name;
+use nearfirst::{Name, Set};
 
 use crate::callback::Properties;
 use crate::costs::costs;
@@ -15,11 +15,10 @@ use crate::sets::SetId;
 
 /// Whether `name` is a member; waits until listing meets it, or ends.
 ///
-/// What could not be listed is left out: that there was some is told by `nf_set_digest` and
-/// `nf_set_iterate`.
+/// What could not be listed is left out, and told where `name` was not met.
 ///
 /// Returns 1 or 0, or -1 with `errno`: `EBADF` (no such set, or it was
-/// closed meanwhile), `EINVAL` (null).
+/// closed meanwhile), `EINVAL` (null), or that of what could not be listed.
 ///
 /// # Safety
 /// `name` ends with a NUL.
@@ -30,21 +29,28 @@ pub unsafe extern "C" fn nf_set_member(set: SetId, name: *const c_char) -> c_int
         let name = Name::new(unsafe { string(name, "name") }?.to_bytes());
         let opened = open_sets::get(set)?;
         let is_member = opened.wait(opened.set().lists(&name))?;
+        if !is_member {
+            nothing_is_certain(opened.set())?;
+        }
         Ok(c_int::from(is_member))
     })
 }
 
 /// How many members there are; waits until listing ends.
 ///
-/// What could not be listed is left out: that there was some is told by `nf_set_digest` and
-/// `nf_set_iterate`.
+/// What could not be listed is left out, and told where there are none; `nf_set_digest`
+/// and `nf_set_iterate` tell of it in any case.
 ///
-/// Returns the number, or -1 with `errno` `EBADF` (no such set, or it was closed meanwhile).
+/// Returns the number, or -1 with `errno` `EBADF` (no such set, or it was closed meanwhile),
+/// or that of what could not be listed.
 #[unsafe(no_mangle)]
 pub extern "C" fn nf_set_size(set: SetId) -> i64 {
     answer(-1, || {
         let opened = open_sets::get(set)?;
         let size = opened.wait(opened.set().listed())?;
+        if size == 0 {
+            nothing_is_certain(opened.set())?;
+        }
         Ok(i64::try_from(size).expect("names in memory are fewer"))
     })
 }
@@ -88,4 +94,10 @@ pub unsafe extern "C" fn nf_set_digest(
         // SAFETY: the C caller promises the room.
         unsafe { put_text(name, "name", capacity, entry.name.as_bytes()) }
     })
+}
+
+/// # Errors
+/// What could not be listed, where nothing was found.
+fn nothing_is_certain(set: &Set) -> Result<(), Failure> {
+    set.doubt().map_or(Ok(()), |error| Err(Failure::from(&*error)))
 }

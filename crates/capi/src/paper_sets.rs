@@ -121,7 +121,8 @@ pub unsafe extern "C" fn sets_restrict(
 
 /// `setMember`: whether `name` is a member; waits until listing meets it, or ends.
 ///
-/// Returns 1 or 0, or -1 with `errno`: `EBADF`, `EINVAL` (null).
+/// Returns 1 or 0, or -1 with `errno`: `EBADF`, `EINVAL` (null), or, where it was not
+/// met, that of what could not be listed.
 ///
 /// # Safety
 /// `name` ends with a NUL.
@@ -133,7 +134,8 @@ pub unsafe extern "C" fn sets_member(s: c_int, name: *const c_char) -> c_int {
 
 /// `setSize`: how many members there are; waits until listing ends.
 ///
-/// Returns the number, or -1 with `errno` `EBADF`.
+/// Returns the number, or -1 with `errno`: `EBADF`, or, where there are none, that of
+/// what could not be listed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sets_size(s: c_int) -> c_long {
     nf_set_size(s)

@@ -307,6 +307,7 @@ fn members_of_servers_are_told_about() {
     let server = Misbehaving::new();
     let kind = "text/plain; charset=latin1";
     server.answer("/page", Answer::bytes("page").header("Content-Type", kind));
+    server.answer("/denied", Answer::status(403));
     let program = compiled("tests/c/web.c", Link::Shared);
     done(command(&program, &[], &scratch("web.run")).arg(server.endpoint()));
 }

@@ -28,10 +28,32 @@ static void a_file_has_none(void) {
     CHECK(close(fd) == 0 && nf_set_close(set) == 0);
 }
 
+/* That nothing is there is not said of what could not be listed. */
+static void what_could_not_be_listed_is_told(const char *server) {
+    char list[128], page[128];
+    const char *specs[] = {list, page};
+    sprintf(list, "@%s/denied", server);
+    sprintf(page, "%s/page", server);
+    nf_set set = nf_set_open(list);
+    FAILS(nf_set_size(set), -1, EACCES, "/denied");
+    FAILS(setSize(set), -1, EACCES, "/denied");
+    FAILS(nf_set_member(set, "x"), -1, EACCES, "/denied");
+    CHECK(nf_set_close(set) == 0);
+
+    set = nf_set_open_with(specs, 2, NULL);
+    CHECK(nf_set_size(set) == 1 && nf_set_member(set, page) == 1);
+    FAILS(nf_set_member(set, "x"), -1, EACCES, "/denied");
+    CHECK(nf_set_close(set) == 0);
+
+    set = nf_set_open("none/*");
+    CHECK(nf_set_size(set) == 0 && nf_set_member(set, "x") == 0 && nf_set_close(set) == 0);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     members_have_headers(argv[1], NF_SAME_NAME);
     members_have_headers(argv[1], NF_SAME_CONTENT);
     a_file_has_none();
+    what_could_not_be_listed_is_told(argv[1]);
     return 0;
 }
