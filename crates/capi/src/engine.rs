@@ -84,7 +84,9 @@ extern "C" fn end_listings() {
     if OWNER.load(Ordering::Relaxed) == std::process::id() {
         answer((), || {
             let engines: Vec<Engine> = engines().iter().map(|(_, one)| one.clone()).collect();
-            engines.iter().for_each(|one| one.stores().end_listings());
+            for one in engines {
+                one.stores().end_listings();
+            }
             Ok(())
         });
     }

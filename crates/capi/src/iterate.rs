@@ -189,7 +189,8 @@ impl Drop for Arriving<'_> {
 
 /// A line for each.
 fn headers_of(member: &nearfirst::Member) -> String {
-    member.headers().into_iter().map(|(name, value)| format!("{name}: {value}\n")).collect()
+    let line = |(name, value): (String, String)| [name, ": ".into(), value, "\n".into()];
+    member.headers().into_iter().flat_map(line).collect()
 }
 
 fn handed(opened: &OpenSet, entry: &Entry, headers: String, file: File) -> Result<Handed, Failure> {
