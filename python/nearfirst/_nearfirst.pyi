@@ -52,8 +52,9 @@ class Asked(TypedDict):
 class Entry:
     """What listing told of an object: what rank and filter functions are given, and stores give.
 
-    Of a file of this machine listing tells only the name. Its size, version and time, and whether it
-    is cold, are asked of the system when they are read, which takes as long as its mount takes.
+    Of a file of this machine listing tells only the name. Its size, version and time, and
+    whether it is cold, are asked of the system when they are read, which takes as long as its
+    mount takes.
     """
 
     def __new__(

@@ -418,6 +418,27 @@ def test_entries_are_pickled(folder: Path) -> None:
     assert (file.name, file.size) == (f"{folder}/a.txt", 9)
 
 
+STUB = """
+import sys, nearfirst
+entry = nearfirst.Entry(sys.argv[1])
+print(entry.is_cold, entry.size, nearfirst.Entry(sys.argv[1], 7).is_cold)
+print([*nearfirst.open(sys.argv[1]).filter(lambda entry: not entry.is_cold).names()])
+"""
+
+
+def test_a_file_that_is_offline_is_cold(tmp_path: Path) -> None:
+    stub = tmp_path / "stub"
+    stub.touch()
+    os.truncate(stub, 1 << 20)
+    (state := Path(os.environ["NEARFIRST_STATE"])).mkdir()
+    names = [device.name for device in nearfirst.devices() if device.name != "memory"]
+    stubs = [f'[device."{name}"]\nhas_stubs = true\n' for name in names]
+    (state / "devices.toml").write_text("version = 1\n" + "".join(stubs))
+    command = [sys.executable, "-c", STUB, str(stub)]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    assert told.stdout == b"True 1048576 True\n[]\n"
+
+
 def test_what_spill_takes_is_said() -> None:
     with pytest.raises(TypeError, match="a whole number or a path, not bytes"):
         nearfirst.open("x", spill=b"/tmp")  # type: ignore[arg-type]

@@ -13,8 +13,9 @@ use crate::{apart, name};
 
 /// What listing told of an object: what rank and filter functions are given, and stores give.
 ///
-/// Of a file of this machine listing tells only the name. Its size, version and time, and whether it
-/// is cold, are asked of the system when they are read, which takes as long as its mount takes.
+/// Of a file of this machine listing tells only the name. Its size, version and time, and
+/// whether it is cold, are asked of the system when they are read, which takes as long as its
+/// mount takes.
 #[pyclass(frozen, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Entry {
