@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use nearfirst::{Engine, Store, Stores};
+use nearfirst::{Engine, Setup, Store, Stores};
 use pyo3::prelude::*;
 
 use crate::calls::Calls;
 use crate::costs::{costs, costs_and_warnings};
 use crate::error;
 use crate::kept::{Kept, Reference};
-use crate::options::Options;
 use crate::owned::Owned;
 use crate::store::{Patience, PythonStore};
 
@@ -25,7 +24,7 @@ const WHOLE_LISTING_MAX: Duration = Duration::from_hours(1);
 /// An engine that sets share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    options: Options,
+    setup: Setup,
     /// Stores of Python's, by scheme.
     stores: Vec<(String, Reference)>,
     engine: Owned<Engine>,
@@ -54,13 +53,13 @@ type Found = (Arc<Shared>, Vec<Py<Kept>>, Vec<Calls>);
 static ENGINES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 impl Shared {
-    /// The engine for these options and stores, and what its sets must keep.
+    /// The engine of this setup and with these stores, and what its sets must keep.
     ///
     /// # Errors
     /// A configuration that cannot be read; no threads.
     pub(crate) fn with(
         py: Python<'_>,
-        options: Options,
+        setup: Setup,
         mut stores: Vec<(String, Py<PyAny>)>,
     ) -> PyResult<(Arc<Self>, Vec<Py<Kept>>)> {
         // In whatever order they were given, they are the same.
@@ -73,7 +72,7 @@ impl Shared {
         // Before the lock: what allocates objects of Python's may have it collect garbage.
         let given = stores.into_iter().map(made).collect::<PyResult<Vec<_>>>()?;
         costs_and_warnings(py)?;
-        let found = Self::found_or_made(py, options, &given);
+        let found = Self::found_or_made(py, setup, &given);
         let (shared, kept, unanswered) = found.map_err(|failure| match failure {
             Failure::Configuration(error) => error::of(py, &error.name(), &error),
             Failure::Threads(error) => error.into(),
@@ -85,12 +84,12 @@ impl Shared {
         Ok((shared, kept))
     }
 
-    fn found_or_made(py: Python<'_>, options: Options, given: &[Given]) -> Result<Found, Failure> {
+    fn found_or_made(py: Python<'_>, setup: Setup, given: &[Given]) -> Result<Found, Failure> {
         // Nothing under this lock lets go of the GIL: who waits for it holds the GIL.
         let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
         engines.retain(|engine| engine.strong_count() > 0);
         let alike = |known: Arc<Self>| {
-            let is_alike = known.options == options && known.engine.is_ours();
+            let is_alike = known.setup == setup && known.engine.is_ours();
             let kept = is_alike.then(|| known.keeps(py, given)).flatten()?;
             Some((known, kept, Vec::new()))
         };
@@ -98,13 +97,13 @@ impl Shared {
             return Ok(found);
         }
         let (mut unanswered, mut schemes) = (Vec::new(), HashMap::<_, Arc<dyn Store>>::new());
-        let mut engine_options = options.engine();
+        let mut engine_options = setup.engine();
         let budget_bytes = engine_options.limits.budget_bytes;
         let share = budget_bytes / (given.len() as u64).max(1);
         for Given { scheme, reference, lists_whole, .. } in given {
             let reference = reference.clone_ref(py);
-            let list = if *lists_whole { WHOLE_LISTING_MAX } else { options.answer_max() };
-            let patience = Patience { read: options.stall(), list };
+            let list = if *lists_whole { WHOLE_LISTING_MAX } else { setup.answer_max() };
+            let patience = Patience { read: setup.stall(), list };
             let (store, calls) = PythonStore::new(scheme, reference, patience, share);
             schemes.insert(scheme.clone(), Arc::new(store));
             unanswered.push(calls);
@@ -113,17 +112,17 @@ impl Shared {
         let stores: Vec<_> = given.iter().map(of).collect();
         let kept = given.iter().map(|given| given.kept.clone_ref(py)).collect();
         if !stores.is_empty() {
-            engine_options.limits.stall = options.stall() + STORE_FIRST;
+            engine_options.limits.stall = setup.stall() + STORE_FIRST;
             engine_options.limits.budget_bytes -= PythonStore::asked_bytes(budget_bytes);
             let window_max = &mut engine_options.limits.window_max;
             *window_max = PythonStore::calls_max(share).min(*window_max);
         }
         let costs = costs();
-        let mut opened = options.stores(costs.local()).map_err(Failure::Configuration)?;
+        let mut opened = setup.stores(costs.local()).map_err(Failure::Configuration)?;
         opened.schemes = schemes;
         let opened = Arc::new(Stores::new(Arc::clone(&costs), &opened));
         let engine = Engine::new(opened, costs, engine_options).map_err(Failure::Threads)?;
-        let shared = Arc::new(Self { options, stores, engine: Owned::new(engine) });
+        let shared = Arc::new(Self { setup, stores, engine: Owned::new(engine) });
         engines.push(Arc::downgrade(&shared));
         Ok((shared, kept, unanswered))
     }
@@ -145,8 +144,8 @@ impl Shared {
         let is_same = |(ours, (scheme, theirs)): (&(String, Reference), &(String, Reference))| {
             theirs.get(py).is_some_and(|theirs| same(py, ours, scheme, &theirs))
         };
-        self.options.storage == other.options.storage
-            && self.options.allow_private_links == other.options.allow_private_links
+        self.setup.storage == other.setup.storage
+            && self.setup.permissions.private_links == other.setup.permissions.private_links
             && self.stores.len() == other.stores.len()
             && self.stores.iter().zip(&other.stores).all(is_same)
     }

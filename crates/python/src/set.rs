@@ -9,7 +9,7 @@ use std::task::Wake as _;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use nearfirst::{Engine, MemberError, Name, SetOptions};
+use nearfirst::{Engine, MemberError, Name, Permissions, SetOptions, Setup};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ use crate::costs::save_now_and_then;
 use crate::engine::Shared;
 use crate::kept::Kept;
 use crate::member::Member;
-use crate::options::{self, Options};
+use crate::options;
 use crate::owned::Owned;
 use crate::spec::Spec;
 use crate::wait::{wait, wait_for_task};
@@ -579,17 +579,16 @@ pub(crate) fn open(
     let storage = options::storage(storage)?;
     let stall = stall.map(Duration::try_from_secs_f64).transpose();
     let stall = stall.map_err(|error| PyValueError::new_err(format!("stall: {error}")))?;
-    let options = Options {
+    let setup = Setup {
         budget_bytes: budget,
-        jobs,
         spill_bytes,
         spill_folder,
-        allow_programs,
-        allow_private_links,
-        storage,
+        window_max: jobs,
         stall,
+        permissions: Permissions { programs: allow_programs, private_links: allow_private_links },
+        storage,
     };
-    let (shared, mut kept) = Shared::with(py, options, stores)?;
+    let (shared, mut kept) = Shared::with(py, setup, stores)?;
     let (rank, function) = rank.map(Callback::new).transpose()?.unzip();
     let trouble = rank.as_ref().map(Callback::trouble);
     let rank = rank.map(Callback::rank);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Engine, Error, Name, Place, Plan};
+use nearfirst::{Engine, Error, Name, Place, Plan, Setup};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -18,7 +18,7 @@ use crate::costs::{costs, costs_and_warnings};
 use crate::engine::Shared;
 use crate::error;
 use crate::kept::Kept;
-use crate::options::{self, Options};
+use crate::options;
 use crate::wait::wait;
 
 /// A byte range of a file with one estimate.
@@ -181,8 +181,8 @@ fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirs
         costs_and_warnings(py)?;
         return of_path(py, path);
     }
-    let options = Options { storage, ..Options::default() };
-    let (shared, _kept) = Shared::with(py, options, asked.stores)?;
+    let setup = Setup { storage, ..Setup::default() };
+    let (shared, _kept) = Shared::with(py, setup, asked.stores)?;
     of_url(py, &name, shared.engine()?)
 }
 
@@ -236,7 +236,7 @@ const ASKED_AT_ONCE: usize = 32;
 #[pyclass(frozen, module = "nearfirst._nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Times {
-    options: Options,
+    setup: Setup,
     stores: Vec<(String, Py<PyAny>)>,
     /// Made for the first URL, with what keeps its stores.
     engine: OnceLock<(Arc<Shared>, Vec<Py<Kept>>)>,
@@ -247,8 +247,8 @@ impl Times {
     #[new]
     fn new(py: Python<'_>, asked: Asked) -> PyResult<Self> {
         costs_and_warnings(py)?;
-        let options = Options { storage: options::storage(asked.storage)?, ..Options::default() };
-        Ok(Self { options, stores: asked.stores, engine: OnceLock::new() })
+        let setup = Setup { storage: options::storage(asked.storage)?, ..Setup::default() };
+        Ok(Self { setup, stores: asked.stores, engine: OnceLock::new() })
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -297,7 +297,7 @@ impl Times {
         }
         let stores =
             self.stores.iter().map(|(scheme, store)| (scheme.clone(), store.clone_ref(py)));
-        let made = Shared::with(py, self.options.clone(), stores.collect())?;
+        let made = Shared::with(py, self.setup.clone(), stores.collect())?;
         Ok(&self.engine.get_or_init(|| made).0)
     }
 }

@@ -45,6 +45,12 @@ impl Setup {
         self.stall.unwrap_or(Limits::default().stall)
     }
 
+    /// How long an answer may take: who lists waits as long for a page as who reads does for bytes, if
+    /// told how long.
+    pub fn answer_max(&self) -> Duration {
+        self.stall.unwrap_or(StoresOptions::default().answer_max)
+    }
+
     /// How its stores are opened.
     ///
     /// # Errors
@@ -52,8 +58,7 @@ impl Setup {
     pub fn stores(&self, local: &Local) -> Result<StoresOptions, Error> {
         let defaults = StoresOptions::default();
         Ok(StoresOptions {
-            // Who lists waits as long for a page as who reads does for bytes, if told how long.
-            answer_max: self.stall.unwrap_or(defaults.answer_max),
+            answer_max: self.answer_max(),
             permissions: self.permissions,
             storage: self.storage.clone(),
             bindings: Bindings::load(local)?,
