@@ -260,8 +260,12 @@ impl Set {
     fn made_of(&self, other: &Self, join: fn(&Arc<Listing>, &Arc<Listing>) -> Entries) -> Self {
         let listing = Listing::new(join(&self.listing, &other.listing));
         let (left, right) = (self.source.clone(), other.source.clone());
-        let source =
-            Source::new(Arc::new(move |anew| join(&left.listing(anew), &right.listing(anew))));
+        // What the other has begun to list goes on in its engine.
+        let lives = other.engine.clone();
+        let source = Source::new(Arc::new(move |anew| {
+            let _engine = &lives;
+            join(&left.listing(anew), &right.listing(anew))
+        }));
         Self::listed_by(&self.engine, source, listing, self.options.clone())
     }
 

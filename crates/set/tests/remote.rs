@@ -231,6 +231,21 @@ fn a_list_that_does_not_come_is_asked_for_again_and_one_that_falls_silent_given_
 }
 
 #[test]
+fn a_list_that_an_engine_has_begun_comes_whole_though_its_set_is_closed() {
+    const NAMES: usize = 3000;
+    let server = Misbehaving::new();
+    let names: Vec<String> = (0..NAMES).map(|number| format!("s3://bucket/{number}\n")).collect();
+    server.answer("/list", Answer::bytes(names.concat()).paced(100_000));
+    let (lasts, ends) = (engine(small(), &[]), engine(small(), &[]));
+    let list = Spec::ListFile(ListSource::Object(Name::from(server.url("/list").as_str())));
+    let listed = Set::open(&ends, [list], SetOptions::default());
+    let all = set(&lasts, ["s3://bucket/0".to_owned()]).union(&listed);
+    assert!(listed.entry(0).is_some_and(|first| first.is_ok()));
+    drop((listed, ends));
+    assert_eq!((all.size(), all.doubt().map(|error| error.to_string())), (NAMES as u64, None));
+}
+
+#[test]
 fn tasks_of_the_engines_own_runtime_may_wait_for_members_that_are_compared() {
     // More than it has threads.
     const TASKS: u64 = 8;
