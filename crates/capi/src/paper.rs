@@ -264,9 +264,12 @@ fn none_begun(fd: c_int) -> Failure {
 
 fn unknown(sleds: &[nearfirst::Sled], bytes: u64) -> Failure {
     let device = sleds.iter().find(|sled| sled.estimate.is_none()).map(|sled| &sled.device);
+    let why = if device.is_some_and(|device| device.is_cold_tier()) {
+        "it must be recalled first"
+    } else {
+        "`nearfirst calibrate` measures it"
+    };
     let device = device.map_or("its device", |device| device.name());
-    let message = format!(
-        "the cost of {bytes} bytes on {device} is not known; `nearfirst calibrate` measures it"
-    );
+    let message = format!("the cost of {bytes} bytes on {device} is not known; {why}");
     Failure::new(libc::ENODATA, message)
 }

@@ -69,6 +69,18 @@ fn a_cold_member_is_named_and_the_others_are_copied() {
 }
 
 #[test]
+fn what_is_cold_has_no_cost_that_a_measurement_could_tell() {
+    skip_unless!(Moto::NEEDS);
+    let archive = Archive::new();
+    let found = archive.run(&["find", "s3://archive/cold", "-latency", "-1000"]);
+    assert_eq!(stdout(&found), "");
+    assert!(stderr(&found).ends_with("is unknown: it must be recalled first\n"), "{found:?}");
+    let shown = archive.run(&["sleds", "s3://archive/cold"]);
+    assert!(stdout(&shown).contains("cold:s3://archive"), "{shown:?}");
+    assert_eq!(stderr(&shown), "");
+}
+
+#[test]
 fn a_recall_says_when_the_member_will_be_there_and_the_rest_is_read() {
     skip_unless!(Moto::NEEDS);
     let archive = Archive::new();

@@ -745,6 +745,12 @@ fn an_offline_file_is_left_alone_and_the_rest_is_done() {
     let quick = nearfirst(&state, ["find"]).arg(slow.path()).arg("-latency").arg("-1000").run();
     assert_eq!(quick.text(), format!("{}\n", alive.display()), "{}", quick.stderr());
     quick.ends_with(0).complains("it seems to be offline");
+    let tape =
+        format!("[device.\"cold:{device}\"]\nlatency_s = [300.0]\nbandwidth_large = [1e8]\n");
+    let both = format!("version = 1\n[device.{device:?}]\n{known}{tape}");
+    state.create("devices.toml", both);
+    let slow_ones = nearfirst(&state, ["find"]).arg(slow.path()).arg("-latency").arg("+200").run();
+    slow_ones.prints(format!("{}\n", stub.display())).is_quiet();
     // A hole that lies elsewhere is none, though a name there leads to it.
     let elsewhere = Dir::new();
     let link = slow.path().join("link");

@@ -35,6 +35,7 @@ int main(void) {
     CHECK(nf_sleds_get(fd, &sled, 1) == 1 && sled.place == NF_COLD && sled.length == 1 << 20);
     CHECK(nf_delivery_time(fd, NF_BEST, &time) == 0 && time.cold_bytes == 1 << 20);
     CHECK(time.unknown_bytes == 1 << 20 && isnan(sleds_total_delivery_time(fd, SLEDS_BEST)));
+    CHECK(strstr(nf_last_error(), "it must be recalled first") != NULL);
     errno = 0;
     CHECK(nf_pick_init(fd, 0, '\n', NF_BEST) == -1 && errno == EREMOTEIO);
     errno = 0;
