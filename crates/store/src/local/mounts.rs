@@ -132,9 +132,13 @@ impl Mounts {
     fn parse_with(text: &[u8], images: impl Fn(&Mount) -> Vec<PathBuf>) -> Self {
         let lines = text.split(|&byte| byte == b'\n');
         let mut mounts = Self(lines.filter_map(Mount::parse).collect());
-        for at in 0..mounts.0.len() {
-            if mounts.waits_among_no_data(&mounts.0[at]) {
-                mounts.0[at].backing = Backing::Pseudo;
+        // What would be mounted among what has no data has none either: so it is with `binfmt_misc` in
+        // `/proc`, on every machine with systemd.
+        let no_data = mounts.0.iter().filter(|mount| mount.backing == Backing::Pseudo);
+        let no_data: Vec<PathBuf> = no_data.map(|mount| mount.point.clone()).collect();
+        for mount in mounts.0.iter_mut().filter(|mount| mount.is_trigger()) {
+            if no_data.iter().any(|point| mount.point.starts_with(point)) {
+                mount.backing = Backing::Pseudo;
             }
         }
         // What lies beneath a mount was mounted before it, and most machines have nothing far.
@@ -146,15 +150,6 @@ impl Mounts {
             }
         }
         mounts
-    }
-
-    /// Whether what would be mounted there has no data, as its surroundings have none: so it is with
-    /// `binfmt_misc` in `/proc`, on every machine with systemd.
-    fn waits_among_no_data(&self, mount: &Mount) -> bool {
-        let around = mount.point.parent().filter(|_| mount.is_trigger());
-        around
-            .and_then(|around| self.by_path(around))
-            .is_some_and(|around| around.backing == Backing::Pseudo)
     }
 
     fn lies_on_what_may_stall(
