@@ -8,6 +8,7 @@ mod asking;
 mod calibrate;
 mod cat;
 mod columns;
+mod cost;
 mod cp;
 mod devices;
 mod divide;

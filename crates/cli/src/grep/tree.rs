@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ignore::WalkState;
+use nearfirst::Plan;
+use store::Opened;
 
 use super::large::{self, Scanned};
 use super::objects;
@@ -17,6 +19,7 @@ use super::search::{Patience, Searched, Worker};
 use super::settings::Settings;
 use super::trouble::{Trouble, is_elsewhere};
 use super::walk::{self, Haystack};
+use crate::cost::Cost;
 use crate::divide::together;
 use crate::flags::PlanFlag;
 use crate::reading::Reading;
@@ -53,10 +56,10 @@ pub(super) struct Found {
     pub(super) reading: Reading,
 }
 
-/// Files met on a walk that are searched later.
+/// Files that are searched later.
 #[derive(Debug, Default)]
 struct PutOff {
-    large: Mutex<Vec<Haystack>>,
+    large: Mutex<Vec<(Cost, Haystack)>>,
     far: Mutex<VecDeque<Haystack>>,
 }
 
@@ -127,26 +130,48 @@ impl<'a> Run<'a> {
         if self.is_settled() {
             return Ok(());
         }
-        let waiting = lock(&put_off.far).len();
-        together(self.settings.threads.min(waiting), || self.search_far(&put_off));
-        let large = put_off.large.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if large.is_empty() || self.is_settled() {
-            return Ok(());
+        // What is read from a device may push out what is in memory.
+        let mut near = std::mem::take(&mut *lock(&put_off.large));
+        near.sort_by_key(|(cost, _)| cost.key());
+        let far = near.split_off(near.partition_point(|(cost, _)| *cost == Cost::Nothing));
+        self.search_large(&near);
+        if !self.is_settled() {
+            let waiting = lock(&put_off.far).len();
+            together(self.settings.threads.min(waiting), || self.search_far(&put_off));
         }
-        let Some(mut worker) = Worker::new(self.settings) else { return Ok(()) };
-        for haystack in &large {
+        self.search_large(&far);
+        Ok(())
+    }
+
+    /// Searches large files, one after the other.
+    fn search_large(&self, large: &[(Cost, Haystack)]) {
+        if large.is_empty() || self.is_settled() {
+            return;
+        }
+        let Some(mut worker) = Worker::new(self.settings) else { return };
+        for (_, haystack) in large {
             if self.alone(&mut worker, haystack) == Next::Quit {
-                break;
+                return;
             }
         }
-        Ok(())
+    }
+
+    /// What a large file costs, if that decides when it is searched.
+    fn cost(&self, file: &Opened) -> Cost {
+        match self.settings.plan {
+            PlanFlag::Linear => Cost::Nothing,
+            PlanFlag::Best => {
+                let sleds = self.settings.costs().file_sleds(&**file);
+                sleds.map_or(Cost::Unasked, |sleds| Cost::of(&sleds, Plan::Best))
+            }
+        }
     }
 
     /// Searches a file, or puts it off.
     fn near_first(&self, worker: &mut Worker<'_>, haystack: Haystack, put_off: &PutOff) -> Next {
         let patience = match self.settings.plan {
-            PlanFlag::Best if !haystack.is_named() => Patience::Later,
-            _ => Patience::Now,
+            PlanFlag::Best => Patience::Later,
+            PlanFlag::Linear => Patience::Now,
         };
         match self.among_others(worker, haystack, patience, put_off) {
             Ok(next) => next,
@@ -223,9 +248,10 @@ impl<'a> Run<'a> {
             Ok(Searched::Done(outcome)) => Ok(outcome),
             Ok(Searched::Far) => return Err(haystack),
             Ok(Searched::Large(file)) => {
+                let cost = self.cost(&file);
                 let mut large = lock(&put_off.large);
                 if large.len() < LARGE_WAITING_MAX {
-                    large.push(haystack);
+                    large.push((cost, haystack));
                     return Ok(Next::Continue);
                 }
                 drop(large);

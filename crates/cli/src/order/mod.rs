@@ -11,12 +11,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{
-    Costs, Error, Name, Order, Place, Plan, SetOptions, Sled, Spec, delivery_time, fetch,
-};
+use nearfirst::{Costs, Error, Name, Order, Plan, SetOptions, Spec, fetch};
 use set::Names;
 
 use crate::asking::AskFlags;
+use crate::cost::Cost;
 use crate::divide::divided;
 use crate::flags::PlanFlag;
 use crate::sets::flags::StoreFlags;
@@ -26,7 +25,7 @@ use crate::shares::{Answers, StatsFlag};
 use crate::specs::{self, Specs};
 use crate::{human, messages, outcome};
 
-use queue::{Cost, Queue};
+use queue::Queue;
 
 /// Bytes of names that are asked about together.
 const BATCH_BYTES: usize = 64 << 10;
@@ -238,7 +237,7 @@ impl<W: Write> Run<'_, W> {
                 match object {
                     Ok((entry, sleds)) => {
                         self.answers.add(&sleds);
-                        self.queue.push(cost_of(&sleds, self.plan), entry.name.as_bytes());
+                        self.queue.push(Cost::of(&sleds, self.plan), entry.name.as_bytes());
                     }
                     Err(error) => sets::say_of(&error.name(), sets::reason(&error)),
                 }
@@ -316,17 +315,5 @@ fn cost(costs: &Costs, name: &[u8], plan: Plan, answers: &mut Answers) -> Option
         }
     };
     answers.add(&sleds);
-    Some(cost_of(&sleds, plan))
-}
-
-fn cost_of(sleds: &[Sled], plan: Plan) -> Cost {
-    if sleds.iter().all(|sled| sled.place == Place::Near) {
-        return Cost::Nothing;
-    }
-    let time = delivery_time(sleds, plan);
-    match (time.cold_bytes, time.unknown_bytes) {
-        (0, 0) => Cost::Seconds(time.p50),
-        (0, unknown) => Cost::Unknown(unknown),
-        (cold, _) => Cost::Cold(cold),
-    }
+    Some(Cost::of(&sleds, plan))
 }

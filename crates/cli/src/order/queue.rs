@@ -1,35 +1,6 @@
 //! Names that wait for their turn: 16 bytes each beside the name itself.
 
-/// What reading all of a file costs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Cost {
-    /// It is wholly in memory.
-    Nothing,
-    /// So many seconds.
-    Seconds(f64),
-    /// Nobody knows, of so many bytes.
-    Unknown(u64),
-    /// So many bytes must be recalled.
-    Cold(u64),
-    /// The file could not be asked about.
-    Unasked,
-}
-
-impl Cost {
-    /// Sorts as the costs do: two bits of class, then the amount.
-    fn key(self) -> u64 {
-        const AMOUNT_MAX: u64 = (1 << 61) - 1;
-        let (class, amount) = match self {
-            Self::Nothing => (0, 0),
-            // The bits of non-negative floats sort as the floats do; three are lost.
-            Self::Seconds(seconds) => (1, seconds.max(0.0).to_bits() >> 3),
-            Self::Unknown(bytes) => (2, bytes),
-            Self::Cold(bytes) => (3, bytes),
-            Self::Unasked => (4, 0),
-        };
-        class << 61 | amount.min(AMOUNT_MAX)
-    }
-}
+use crate::cost::Cost;
 
 /// The names, with their costs.
 #[derive(Debug, Default)]
