@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
@@ -678,6 +679,26 @@ fn start_points_from_a_file() {
     fs::write(tree.at("starts"), "t/x\0t/void\0\0nope\0").unwrap();
     tree.same("-files0-from starts -maxdepth 0");
     tree.same("t -files0-from starts");
+}
+
+#[test]
+fn start_points_are_taken_as_they_come_and_none_by_commands() {
+    let tree = Tree::new();
+    // Who waits for the end of the list waits for ever.
+    let line = "60 NEARFIRST find -files0-from - -maxdepth 0 -exec cat ; -print";
+    let line = line.replace("NEARFIRST", env!("CARGO_BIN_EXE_nearfirst"));
+    let mut find = Command::new("timeout");
+    find.args(split(&line)).current_dir(tree.0.path());
+    let mut find = find.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut list = find.stdin.take().unwrap();
+    let mut found = BufReader::new(find.stdout.take().unwrap()).lines();
+    for name in ["t/void", "t/a.c"] {
+        write!(list, "{name}\0").unwrap();
+        assert_eq!(found.next().unwrap().unwrap(), name);
+    }
+    drop(list);
+    assert_eq!(found.count(), 0);
+    assert!(find.wait().unwrap().success());
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub(crate) fn run(exec: &Exec, entry: &Entry<'_>, session: &mut Session<'_>) -> 
             return false;
         }
     };
-    match start(&words, &place, exec.ask) {
+    match start(&words, &place, exec.ask || session.list_is_stdin) {
         Ok(success) => success,
         Err(error) => {
             // GNU find learns of this in the child only: the exit code does not remember it.
@@ -139,7 +139,7 @@ fn run_gathered(exec: &Exec, session: &mut Session<'_>) {
     session.flush();
     let mut words = exec.command.clone();
     words.extend(waiting.files);
-    match start(&words, &waiting.place, false) {
+    match start(&words, &waiting.place, session.list_is_stdin) {
         Ok(true) => {}
         Ok(false) => session.failed = true,
         Err(error) => messages::error(format_args!(
@@ -197,8 +197,8 @@ fn substitute(word: &OsStr, file: &OsStr) -> OsString {
     OsString::from_vec(word.as_bytes().replace("{}", file.as_bytes()))
 }
 
-/// Runs a command to its end; whether it succeeded.
-fn start(words: &[OsString], place: &Place, asked: bool) -> std::io::Result<bool> {
+/// Runs a command to its end; whether it succeeded. What is on stdin may be for find alone.
+fn start(words: &[OsString], place: &Place, keeps_stdin: bool) -> std::io::Result<bool> {
     let set_up = |command: &mut Command| {
         match place {
             Place::Here => {}
@@ -210,8 +210,7 @@ fn start(words: &[OsString], place: &Place, asked: bool) -> std::io::Result<bool
                 command.current_dir(path);
             }
         }
-        if asked {
-            // The answers on stdin are not the command's.
+        if keeps_stdin {
             command.stdin(Stdio::null());
         }
         Ok(())

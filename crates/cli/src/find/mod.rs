@@ -1,7 +1,7 @@
 //! `nearfirst find`: GNU find's expression language, and what files cost.
 //!
 //! [`parse`] reads the command line into a [`tree`] ([`expr`]), [`resolve`] looks
-//! up what it names, [`walk`] goes through the directories and [`eval`]
+//! up what it names, [`starts`] says where to begin, [`walk`] goes through the directories and [`eval`]
 //! answers the tree for each file; [`mod@print`] and [`exec`] are what it does.
 
 mod ahead;
@@ -21,6 +21,7 @@ mod printf;
 mod quote;
 mod resolve;
 mod session;
+mod starts;
 mod syntax;
 mod time;
 mod tree;
@@ -33,8 +34,9 @@ use std::sync::Arc;
 
 use self::cost::Costs;
 use self::objects::Objects;
-use self::parse::{Parsed, Show};
+use self::parse::Show;
 use self::session::Session;
+use self::starts::Starts;
 use self::time::Calendar;
 use crate::asking::AskFlags;
 use crate::flags::PlanFlag;
@@ -178,11 +180,15 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     match find(args) {
         Ok(code) => code,
         Err(message) => {
-            for line in message.lines() {
-                messages::error(line);
-            }
+            say(&message);
             ExitCode::FAILURE
         }
+    }
+}
+
+fn say(message: &str) {
+    for line in message.lines() {
+        messages::error(line);
     }
 }
 
@@ -208,27 +214,38 @@ fn find(args: &Args) -> Result<ExitCode, String> {
             messages::note(format_args!("warning: {}", warning.text));
         }
     }
-    let with_kind = |start: OsString| (sets::needs_engine(reach.local(), &start), start);
-    let costs = Arc::new(asking.costs());
-    let starts: Vec<(bool, OsString)> =
-        starts(&parsed, &costs)?.into_iter().map(with_kind).collect();
-    let asked = Costs::new(Arc::clone(&costs), (*plan).into());
-    let session = Session::new(&parsed, calendar, now, reach, asked);
+    let known = Arc::new(asking.costs());
+    let mut starts = Starts::of(&parsed, &known)?;
+    let costs = Costs::new(Arc::clone(&known), (*plan).into());
+    let session = Session::new(&parsed, calendar, now, reach, costs);
     let mut session = session.map_err(|error| error.to_string())?;
-    let objects = if starts.iter().any(|(is_of_a_set, _)| *is_of_a_set) {
-        Some(Objects::new(&parsed.expr, stores, &costs)?)
+    session.list_is_stdin = starts.are_stdin();
+    let is_of_a_set = |start: &OsString, reach: &Reach| sets::needs_engine(reach.local(), start);
+    // What no object can answer is refused before a file was looked at.
+    let mut objects = if parsed.starts.iter().any(|start| is_of_a_set(start, &session.reach)) {
+        Some(Objects::new(&parsed.expr, stores, &known)?)
     } else {
         None
     };
     let mut walk = walk::Walk::new(&parsed);
-    for (is_of_a_set, start) in &starts {
-        if session.quits {
-            break;
+    while !session.quits
+        && let Some(start) = starts.next(&mut session)
+    {
+        if !is_of_a_set(&start, &session.reach) {
+            walk.run(&start, &mut session);
+            continue;
         }
-        match &objects {
-            Some(objects) if *is_of_a_set => objects.run(start, &mut session),
-            _ => walk.run(start, &mut session),
-        }
+        let objects = match &objects {
+            Some(objects) => objects,
+            None => match Objects::new(&parsed.expr, stores, &known) {
+                Ok(first) => &*objects.insert(first),
+                Err(message) => {
+                    say(&message);
+                    break;
+                }
+            },
+        };
+        objects.run(&start, &mut session);
     }
     exec::finish(&mut session);
     session.flush();
@@ -237,14 +254,6 @@ fn find(args: &Args) -> Result<ExitCode, String> {
     }
     let failed = session.failed || messages::any();
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn starts(parsed: &Parsed, costs: &nearfirst::Costs) -> Result<Vec<OsString>, String> {
-    match &parsed.starts_from {
-        Some(file) => resolve::starts_from(file, parsed.asks, costs),
-        None if parsed.starts.is_empty() => Ok(vec![OsString::from(".")]),
-        None => Ok(parsed.starts.clone()),
-    }
 }
 
 /// An error of the command line, with a hint where a pattern was expanded by the shell.

@@ -1,13 +1,9 @@
 //! Looks up, once and before the walk, what an expression names: reference
 //! files, users and groups, dates in words.
 
-use std::ffi::{CString, OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
 
-use nearfirst::{Costs, fetch};
-use rustix::fd::AsFd as _;
 use rustix::fs::{CWD, Statx};
 use rustix::io::Errno;
 
@@ -16,7 +12,6 @@ use super::expr::{Expr, Moment, Owner, Same, Stamp, Test};
 use super::operand::digits;
 use super::quote::quoted;
 use super::time::Calendar;
-use super::walk::identity;
 use crate::messages;
 use crate::reach::Reach;
 
@@ -106,58 +101,6 @@ fn owner_id(
             .or_else(|| u32::try_from(digits(name.as_bytes())?).ok())
             .ok_or_else(|| format!("{} {unknown}", quoted(name.as_bytes()))),
     }
-}
-
-/// Start points from a file of NUL-terminated names, or from stdin for `-`. With `asks`, stdin is
-/// for the answers and nothing else. The error is a whole message.
-pub(crate) fn starts_from(
-    file: &OsStr,
-    asks: bool,
-    costs: &Costs,
-) -> Result<Vec<OsString>, String> {
-    let stdin = io::stdin();
-    let failed = |name, reason| format!("cannot open {name} for reading: {reason}");
-    let (name, opened) = if file == "-" {
-        if asks {
-            return Err("option -files0-from reading from standard input cannot be combined with \
-                        -ok, -okdir"
-                .to_owned());
-        }
-        let own = stdin.as_fd().try_clone_to_owned().map(File::from);
-        (quoted(b"(standard input)"), own.map_err(|error| messages::reason(&error)))
-    } else {
-        let name = quoted(file.as_bytes());
-        let opened = costs.open(file.as_ref()).map_err(|error| error.reason());
-        let is_stdin = |opened: &File| {
-            identity(opened.as_fd()).is_some_and(|it| identity(stdin.as_fd()) == Some(it))
-        };
-        if asks && opened.as_ref().is_ok_and(is_stdin) {
-            return Err(format!(
-                "option -files0-from: standard input must not refer to the same file when combined \
-                 with -ok, -okdir: {name}"
-            ));
-        }
-        (name, opened)
-    };
-    let opened = opened
-        .and_then(|file| fetch::patient(file, costs).map_err(|error| messages::reason(&error)));
-    let mut list = opened.map_err(|reason| failed(&name, reason))?;
-    let mut bytes = Vec::new();
-    list.read_to_end(&mut bytes)
-        .map_err(|error| format!("{name}: read error: {}", messages::reason(&error)))?;
-    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
-    if bytes.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut names = Vec::new();
-    for (index, start) in bytes.split(|&byte| byte == 0).enumerate() {
-        if start.is_empty() {
-            messages::error(format_args!("{name}:{}: invalid zero-length file name", index + 1));
-        } else {
-            names.push(OsString::from_vec(start.to_vec()));
-        }
-    }
-    Ok(names)
 }
 
 /// Refuses `-execdir` where `PATH` would run programs out of the directories that are searched.

@@ -24,6 +24,7 @@ use crate::shares::Answers;
 
 /// The state of a run.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the run")]
 pub(crate) struct Session<'a> {
     pub(crate) parsed: &'a Parsed,
     outputs: Vec<Output>,
@@ -39,6 +40,8 @@ pub(crate) struct Session<'a> {
     pub(crate) gathered: Vec<Gathered>,
     pub(crate) widths: ListWidths,
     pub(crate) stats: Stats,
+    /// Start points come from stdin, of which commands are to take nothing.
+    pub(crate) list_is_stdin: bool,
     /// `-prune` was met: do not enter this directory.
     pub(crate) prunes: bool,
     /// `-quit` was met, or nobody reads the output any more.
@@ -123,6 +126,7 @@ impl<'a> Session<'a> {
             gathered: (0..parsed.gathering).map(|_| Gathered::default()).collect(),
             widths: ListWidths::default(),
             stats: Stats::default(),
+            list_is_stdin: false,
             prunes: false,
             quits: false,
             failed: false,
