@@ -1,10 +1,12 @@
 //! Several files of which some are near, through the built program. What was read from the device is
 //! counted at the device.
 
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use slowfs::Options;
-use testkit::{Cmd, Dir, Facility, Hold, Program, SlowDir, hold, lines, skip_unless};
+use testkit::{Cmd, Dir, Facility, Hold, MemoryCgroup, Program, SlowDir, hold, lines, skip_unless};
 
 const MIB: u64 = 1 << 20;
 
@@ -49,4 +51,38 @@ fn a_named_file_that_is_far_is_not_waited_for_before_those_that_are_near() {
     let grep = nearfirst(&state, ["grep", "-j2", "-U", "-q", "--wait-max=2", "needle"]);
     grep.arg(&far).arg(&near).run().succeeds().is_quiet();
     slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn results_of_several_streams_leave_one_after_the_other_and_in_bounded_memory() {
+    const LINES: usize = 64 << 10;
+    skip_unless!(Facility::Root, Facility::Cgroup("memory"), Facility::Tool("gzip"));
+    let folder = Dir::new();
+    let line = [&[b'x'; 1020][..], b"\n"].concat();
+    for name in ["a", "b"] {
+        folder.create(name, line.repeat(LINES));
+    }
+    let search = "gzip a b && \"$0\" grep -j2 -z --budget=1M x a.gz b.gz | cut -d: -f1 | uniq -c";
+    let cmd = testkit::cmd("sh", ["-c", search, env!("CARGO_BIN_EXE_nearfirst")]);
+    let found = MemoryCgroup::new(40 * MIB).run(cmd.dir(folder.path()));
+    let text = found.succeeds().text();
+    let mut lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [format!("{LINES} a.gz"), format!("{LINES} b.gz")]);
+}
+
+#[test]
+fn what_is_found_in_one_of_several_streams_leaves_before_its_end() {
+    let folder = Dir::new();
+    let script =
+        "#!/bin/sh\nyes 'a line' | head -n 20000\nuntil [ -e seen ]; do sleep 0.01; done\n";
+    let program = folder.create("program", script);
+    set_permissions(&program, Permissions::from_mode(0o755)).expect("made so");
+    folder.create("a", "");
+    folder.create("b", "");
+    let search =
+        "timeout 60 \"$0\" grep -j2 --pre=./program line a b | { read first; touch seen; cat; }";
+    let cmd = testkit::cmd("sh", ["-c", search, env!("CARGO_BIN_EXE_nearfirst")]);
+    let found = cmd.dir(folder.path()).run();
+    assert_eq!(found.succeeds().text().lines().count(), 2 * 20000 - 1);
 }

@@ -37,6 +37,15 @@ impl Room {
     }
 }
 
+/// When the output of one search may leave.
+pub(super) trait Turn: Sync {
+    /// Whether it may now.
+    fn has_come(&self) -> bool;
+
+    /// Waits until it may, and says whether it does.
+    fn comes(&self) -> bool;
+}
+
 /// The output of one search.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
@@ -61,19 +70,20 @@ impl<'a> Held<'a> {
         Self { room, output, kept: Mutex::default() }
     }
 
-    /// Keeps the next piece. Without room for it, all is written when `turn` has come, which waits for
-    /// that and says whether it did.
+    /// Keeps the next piece until its turn has come. Without room for it, that is waited for.
     ///
     /// # Errors
     /// Those of the file: no room there, either, and no turn; those of standard output.
-    pub(super) fn write(&self, bytes: &[u8], turn: &dyn Fn() -> bool) -> io::Result<()> {
+    pub(super) fn write(&self, bytes: &[u8], turn: &dyn Turn) -> io::Result<()> {
         let kept = &mut *self.kept();
         if kept.has_turn {
             return self.output.write_more(bytes);
         }
-        let Err(error) = self.keep(kept, bytes) else { return Ok(()) };
-        if !turn() {
-            return Err(error);
+        if !turn.has_come() {
+            let Err(error) = self.keep(kept, bytes) else { return Ok(()) };
+            if !turn.comes() {
+                return Err(error);
+            }
         }
         kept.has_turn = true;
         let output = FileOutput::new(self.output);
@@ -98,12 +108,23 @@ impl<'a> Held<'a> {
         Ok(())
     }
 
-    /// Writes all that is kept, now that its turn has come.
+    /// Whether its turn came while it was written.
+    pub(super) fn has_turn(&self) -> bool {
+        self.kept().has_turn
+    }
+
+    /// Writes all that is kept, and `last`, now that its turn has come.
     ///
     /// # Errors
     /// Those of the file and of standard output; a closed pipe among them.
-    pub(super) fn leave(&self) -> io::Result<()> {
-        self.leave_kept(&mut self.kept(), &FileOutput::new(self.output))
+    pub(super) fn leave(&self, last: &[u8]) -> io::Result<()> {
+        let kept = &mut *self.kept();
+        if kept.has_turn {
+            return self.output.write_more(last);
+        }
+        let output = FileOutput::new(self.output);
+        self.leave_kept(kept, &output)?;
+        output.write(last)
     }
 
     fn leave_kept(&self, kept: &mut Kept, output: &FileOutput<'_>) -> io::Result<()> {
@@ -144,12 +165,24 @@ impl Drop for Held<'_> {
 mod tests {
     use super::*;
 
+    struct Never;
+
+    impl Turn for Never {
+        fn has_come(&self) -> bool {
+            false
+        }
+
+        fn comes(&self) -> bool {
+            false
+        }
+    }
+
     #[test]
     fn what_finds_no_room_goes_to_a_file_and_room_comes_back() {
         let room = Room::new(10, std::env::temp_dir());
         let output = Output::new(None, None);
         let (first, second) = (Held::new(&room, &output), Held::new(&room, &output));
-        let write = |held: &Held<'_>, bytes: &[u8]| held.write(bytes, &|| false).expect("kept");
+        let write = |held: &Held<'_>, bytes: &[u8]| held.write(bytes, &Never).expect("kept");
         write(&first, b"12345");
         write(&second, b"1234567");
         write(&first, b"678");

@@ -18,6 +18,7 @@ mod search;
 mod settings;
 mod tree;
 mod trouble;
+mod turns;
 mod walk;
 mod wary;
 

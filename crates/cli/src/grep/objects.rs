@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions, Spec};
 
 use super::asked::SortBy;
-use super::held::{Held, Room};
+use super::held::{self, Held, Room};
 use super::input::up_to_error;
 use super::output::{FileOutput, Output};
 use super::print::Outcome;
@@ -208,7 +208,7 @@ impl<'a> Search<'a> {
         // Whose turn it is prints what it finds at once.
         let printed = self.is_turn_of(number);
         let held = Held::new(self.room, self.run.output);
-        let turn = || self.comes_to_turn_of(number);
+        let turn = TurnOf { search: self, number };
         let output =
             if printed { FileOutput::new(self.run.output) } else { FileOutput::held(&held, &turn) };
         let searched = self.searched(worker, member, &output);
@@ -238,11 +238,10 @@ impl<'a> Search<'a> {
             self.copies.zip(self.run.settings.preprocessor(path(&name)))
         {
             let file = copies.file(member, self.tally).map_err(io::Error::other)?;
-            return worker.search_program(path(&name), file.path(), Some(output), program);
+            return worker.search_program(path(&name), file.path(), output, program);
         }
         let counted = Counted { member, tally: Arc::clone(self.tally) };
-        let mut search =
-            |reader: &mut dyn Read| worker.search_stream(path(&name), reader, Some(output));
+        let mut search = |reader: &mut dyn Read| worker.search_stream(path(&name), reader, output);
         match self.decompressor.as_ref().filter(|known| known.knows(&name)) {
             Some(decompressor) => {
                 let text = decompressor.read(&name, counted)?;
@@ -318,7 +317,7 @@ impl<'a> Search<'a> {
 
     fn print(&self, turn: &mut Turn<'_>, done: &Done<'_>) {
         if let Some(found) = done.found.as_ref().filter(|_| turn.written.is_ok()) {
-            turn.written = found.leave();
+            turn.written = found.leave(&[]);
             if turn.written.is_err() {
                 self.stop();
             }
@@ -331,6 +330,22 @@ impl<'a> Search<'a> {
 
     fn stop(&self) {
         self.course.stop();
+    }
+}
+
+/// The turn of the member of that number.
+struct TurnOf<'a, 'b> {
+    search: &'a Search<'b>,
+    number: u64,
+}
+
+impl held::Turn for TurnOf<'_, '_> {
+    fn has_come(&self) -> bool {
+        self.search.is_turn_of(self.number)
+    }
+
+    fn comes(&self) -> bool {
+        self.search.comes_to_turn_of(self.number)
     }
 }
 

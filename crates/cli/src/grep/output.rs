@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::held::Held;
+use super::held::{Held, Turn};
 use super::trouble::elsewhere;
 
 /// How much output of a file gathers before it leaves.
@@ -64,8 +64,8 @@ pub(super) struct FileOutput<'a> {
 
 enum Destination<'a> {
     Stdout(&'a Output),
-    /// Its turn has not come; what waits for that says whether it did.
-    Held(&'a Held<'a>, &'a (dyn Fn() -> bool + Sync)),
+    /// It waits for its turn.
+    Held(&'a Held<'a>, &'a dyn Turn),
     /// What the file was searched in may cease to be the file.
     Sound(&'a FileOutput<'a>, &'a (dyn Fn() -> bool + Sync)),
 }
@@ -76,7 +76,7 @@ impl<'a> FileOutput<'a> {
     }
 
     /// Output that waits for its turn.
-    pub(super) fn held(held: &'a Held<'a>, turn: &'a (dyn Fn() -> bool + Sync)) -> FileOutput<'a> {
+    pub(super) fn held(held: &'a Held<'a>, turn: &'a dyn Turn) -> FileOutput<'a> {
         FileOutput { to: Destination::Held(held, turn), printed_bytes: AtomicU64::new(0) }
     }
 

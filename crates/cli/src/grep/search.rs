@@ -132,8 +132,8 @@ impl<'s> Worker<'s> {
         self.read_bytes
     }
 
-    /// Searches a file; its output stays in [`Worker::output`], except for
-    /// what went to `stream` while the search ran.
+    /// Searches a file; the last of its output stays in [`Worker::output`], the rest goes to
+    /// `stream` while the search runs.
     ///
     /// # Errors
     /// Of opening or reading the file, of decompressing it, of the matcher,
@@ -141,7 +141,7 @@ impl<'s> Worker<'s> {
     pub(super) fn search(
         &mut self,
         haystack: &Haystack,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
         patience: Patience,
     ) -> io::Result<Searched> {
         let settings = self.settings;
@@ -178,7 +178,7 @@ impl<'s> Worker<'s> {
         &mut self,
         haystack: &Haystack,
         mut file: &File,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
     ) -> io::Result<Outcome> {
         self.begin();
         let nul =
@@ -194,7 +194,7 @@ impl<'s> Worker<'s> {
         &mut self,
         name: &Path,
         reader: &mut dyn Read,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
     ) -> io::Result<Outcome> {
         self.begin();
         self.read(name, self.settings.nul_named, stream, reader)
@@ -208,7 +208,7 @@ impl<'s> Worker<'s> {
         &mut self,
         name: &Path,
         file: &Path,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
         program: &Path,
     ) -> io::Result<Outcome> {
         self.begin();
@@ -224,7 +224,7 @@ impl<'s> Worker<'s> {
         &mut self,
         haystack: &Haystack,
         nul: Nul,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
         patience: Patience,
     ) -> io::Result<Searched> {
         let settings = self.settings;
@@ -279,8 +279,7 @@ impl<'s> Worker<'s> {
             self.read_bytes += size;
             let source = fetch::Source { file: &file, path, costs: settings.costs() };
             let outcome = fetch::view_by_parts(&source, &(0..size), |text, is_sound| {
-                let sound = stream.map(|stream| stream.while_sound(is_sound));
-                self.search_text(path, nul, sound.as_ref(), text, manner)
+                self.search_text(path, nul, &stream.while_sound(is_sound), text, manner)
             });
             let outcome = outcome.map_err(|error| io::Error::other(error.reason()))?;
             return outcome.map(Searched::Done);
@@ -400,7 +399,7 @@ impl<'s> Worker<'s> {
         &mut self,
         path: &Path,
         nul: Nul,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
         mut text: &[u8],
         manner: Manner,
     ) -> io::Result<Outcome> {
@@ -481,7 +480,7 @@ impl<'s> Worker<'s> {
         path: &Path,
         file: &Path,
         nul: Nul,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
         program: &Path,
     ) -> io::Result<Outcome> {
         let (name, of) = (program.display().to_string(), file.to_owned());
@@ -505,7 +504,7 @@ impl<'s> Worker<'s> {
         &mut self,
         path: &Path,
         nul: Nul,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
         reader: &mut dyn Read,
     ) -> io::Result<Outcome> {
         let mut counted = Counted::new(reader);
@@ -518,7 +517,7 @@ impl<'s> Worker<'s> {
         &mut self,
         path: &Path,
         nul: Nul,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
         source: Source<'_>,
     ) -> io::Result<Outcome> {
         self.searcher.set_binary_detection(Settings::detection(nul));
@@ -529,7 +528,7 @@ impl<'s> Worker<'s> {
         &mut self,
         path: &Path,
         nul: Nul,
-        stream: Option<&FileOutput<'_>>,
+        stream: &FileOutput<'_>,
         source: Source<'_>,
     ) -> io::Result<Outcome> {
         let settings = self.settings;
@@ -600,7 +599,7 @@ struct WholeFile<'a> {
     format: &'a Format,
     path: &'a [u8],
     nul: Nul,
-    stream: Option<&'a FileOutput<'a>>,
+    stream: &'a FileOutput<'a>,
     clock: &'a Clock,
 }
 
@@ -622,7 +621,7 @@ impl WholeFile<'_> {
             path: self.path,
             out: &mut *out,
             nul: self.nul,
-            scope: self.stream.map_or(Scope::File, Scope::Stream),
+            scope: Scope::File(self.stream),
             tally: Tally::default(),
             opened: false,
             shown: None,
@@ -635,7 +634,7 @@ impl WholeFile<'_> {
             Source::Binary(offset) => printing.tally.binary_offset = Some(offset),
         }
         let tally = printing.tally;
-        let printed = self.stream.map_or(0, FileOutput::printed_bytes);
+        let printed = self.stream.printed_bytes();
         let elapsed = start.map(|start| self.clock.now().saturating_sub(start));
         let stats = Stats { elapsed: elapsed.unwrap_or_default(), ..Stats::default() };
         close(self.format, self.path, self.nul, &tally, stats, printed, out)

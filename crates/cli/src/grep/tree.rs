@@ -10,6 +10,7 @@ use ignore::WalkState;
 use nearfirst::Plan;
 use store::Opened;
 
+use super::held::Room;
 use super::large::{self, Scanned};
 use super::objects;
 use super::output::{FileOutput, Output};
@@ -18,6 +19,7 @@ use super::print::tally::Stats;
 use super::search::{Patience, Searched, Worker};
 use super::settings::Settings;
 use super::trouble::{Trouble, is_elsewhere};
+use super::turns::Turns;
 use super::walk::{self, Haystack};
 use crate::cost::Cost;
 use crate::divide::together;
@@ -56,11 +58,13 @@ pub(super) struct Found {
     pub(super) reading: Reading,
 }
 
-/// Files that are searched later.
-#[derive(Debug, Default)]
-struct PutOff {
+/// What the threads of a run share.
+#[derive(Debug)]
+struct Shared<'a> {
+    /// Files that are searched later.
     large: Mutex<Vec<(Cost, Haystack)>>,
     far: Mutex<VecDeque<Haystack>>,
+    turns: Turns<'a>,
 }
 
 /// Whether the run goes on.
@@ -115,13 +119,15 @@ impl<'a> Run<'a> {
     }
 
     fn in_parallel(&self) -> anyhow::Result<()> {
-        let put_off = PutOff::default();
+        let room = Room::new(self.settings.budget_bytes, self.settings.fetching.spill_folder());
+        let turns = Turns::new(self.output, &room);
+        let shared = Shared { large: Mutex::default(), far: Mutex::default(), turns };
         walk::in_parallel(self.settings, self.trouble, || {
             let mut worker = Worker::new(self.settings);
-            let put_off = &put_off;
+            let shared = &shared;
             move |haystack| {
                 let Some(worker) = &mut worker else { return WalkState::Quit };
-                match self.near_first(worker, haystack, put_off) {
+                match self.near_first(worker, haystack, shared) {
                     Next::Continue => WalkState::Continue,
                     Next::Quit => WalkState::Quit,
                 }
@@ -131,13 +137,13 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         // What is read from a device may push out what is in memory.
-        let mut near = std::mem::take(&mut *lock(&put_off.large));
+        let mut near = std::mem::take(&mut *lock(&shared.large));
         near.sort_by_key(|(cost, _)| cost.key());
         let far = near.split_off(near.partition_point(|(cost, _)| *cost == Cost::Nothing));
         self.search_large(&near);
         if !self.is_settled() {
-            let waiting = lock(&put_off.far).len();
-            together(self.settings.threads.min(waiting), || self.search_far(&put_off));
+            let waiting = lock(&shared.far).len();
+            together(self.settings.threads.min(waiting), || self.search_far(&shared));
         }
         self.search_large(&far);
         Ok(())
@@ -168,15 +174,15 @@ impl<'a> Run<'a> {
     }
 
     /// Searches a file, or puts it off.
-    fn near_first(&self, worker: &mut Worker<'_>, haystack: Haystack, put_off: &PutOff) -> Next {
+    fn near_first(&self, worker: &mut Worker<'_>, haystack: Haystack, shared: &Shared<'_>) -> Next {
         let patience = match self.settings.plan {
             PlanFlag::Best => Patience::Later,
             PlanFlag::Linear => Patience::Now,
         };
-        match self.among_others(worker, haystack, patience, put_off) {
+        match self.among_others(worker, haystack, patience, shared) {
             Ok(next) => next,
             Err(far) => {
-                let mut waiting = lock(&put_off.far);
+                let mut waiting = lock(&shared.far);
                 waiting.push_back(far);
                 if waiting.len() <= FAR_WAITING_MAX {
                     return Next::Continue;
@@ -184,18 +190,18 @@ impl<'a> Run<'a> {
                 let longest = waiting.pop_front();
                 drop(waiting);
                 longest.map_or(Next::Continue, |far| {
-                    self.among_others(worker, far, Patience::Now, put_off).unwrap_or(Next::Continue)
+                    self.among_others(worker, far, Patience::Now, shared).unwrap_or(Next::Continue)
                 })
             }
         }
     }
 
     /// Searches the files that were put off because they were far.
-    fn search_far(&self, put_off: &PutOff) {
+    fn search_far(&self, shared: &Shared<'_>) {
         let Some(mut worker) = Worker::new(self.settings) else { return };
         loop {
-            let Some(far) = lock(&put_off.far).pop_front() else { return };
-            if let Ok(Next::Quit) = self.among_others(&mut worker, far, Patience::Now, put_off) {
+            let Some(far) = lock(&shared.far).pop_front() else { return };
+            if let Ok(Next::Quit) = self.among_others(&mut worker, far, Patience::Now, shared) {
                 return;
             }
         }
@@ -205,7 +211,7 @@ impl<'a> Run<'a> {
     fn alone(&self, worker: &mut Worker<'_>, haystack: &Haystack) -> Next {
         self.searched.store(true, Ordering::Relaxed);
         let file_output = FileOutput::new(self.output);
-        let outcome = match worker.search(haystack, Some(&file_output), Patience::Now) {
+        let outcome = match worker.search(haystack, &file_output, Patience::Now) {
             Ok(Searched::Done(outcome)) => Ok(outcome),
             Ok(Searched::Far) => unreachable!("it was not allowed to wait"),
             Ok(Searched::Large(file)) => {
@@ -220,9 +226,7 @@ impl<'a> Run<'a> {
                         lock(&self.found).reading.add_scan(&report);
                         return self.note(haystack, Ok(outcome));
                     }
-                    Ok(Scanned::Encoded) => {
-                        worker.search_in_order(haystack, &file, Some(&file_output))
-                    }
+                    Ok(Scanned::Encoded) => worker.search_in_order(haystack, &file, &file_output),
                     Err(error) => Err(error),
                 }
             }
@@ -234,34 +238,43 @@ impl<'a> Run<'a> {
         self.note(haystack, outcome)
     }
 
-    /// Searches a file while others are searched; its output leaves in one
-    /// piece. A file that is far and may wait comes back.
+    /// Searches a file while others are searched; its output leaves when it has the turn. A file that is
+    /// far and may wait comes back.
     fn among_others(
         &self,
         worker: &mut Worker<'_>,
         haystack: Haystack,
         patience: Patience,
-        put_off: &PutOff,
+        shared: &Shared<'_>,
     ) -> Result<Next, Haystack> {
         self.searched.store(true, Ordering::Relaxed);
-        let outcome = match worker.search(&haystack, None, patience) {
+        let held = shared.turns.held();
+        let file_output = FileOutput::held(&held, &shared.turns);
+        let outcome = match worker.search(&haystack, &file_output, patience) {
             Ok(Searched::Done(outcome)) => Ok(outcome),
             Ok(Searched::Far) => return Err(haystack),
             Ok(Searched::Large(file)) => {
                 let cost = self.cost(&file);
-                let mut large = lock(&put_off.large);
+                let mut large = lock(&shared.large);
                 if large.len() < LARGE_WAITING_MAX {
                     large.push((cost, haystack));
                     return Ok(Next::Continue);
                 }
                 drop(large);
-                worker.search_in_order(&haystack, &file, None)
+                worker.search_in_order(&haystack, &file, &file_output)
             }
             Err(error) => Err(error),
         };
         self.add_read(worker);
-        let outcome =
-            outcome.and_then(|outcome| self.output.write_file(worker.output()).map(|()| outcome));
+        let is_quiet = worker.output().is_empty() && file_output.printed_bytes() == 0;
+        let outcome = match outcome {
+            Ok(outcome) if is_quiet => Ok(outcome),
+            Ok(outcome) => shared.turns.end(held, worker.output()).map(|()| outcome),
+            Err(error) => {
+                shared.turns.give_up(&held);
+                Err(error)
+            }
+        };
         Ok(self.note(&haystack, outcome))
     }
 

@@ -115,10 +115,8 @@ pub(super) struct ShownLines {
 
 /// What a search covers.
 pub(super) enum Scope<'a> {
-    /// A file, whose output is kept until the end.
-    File,
     /// A file, whose output leaves while the search runs.
-    Stream(&'a FileOutput<'a>),
+    File(&'a FileOutput<'a>),
     /// A part of a file: line numbers are left out, the file is opened and
     /// closed by others, and NUL bytes are looked for here, not by the searcher.
     Part { offset: u64 },
@@ -157,7 +155,7 @@ impl<M: Matcher> Printing<'_, M> {
     fn base_offset(&self) -> u64 {
         match self.scope {
             Scope::Part { offset } => offset,
-            Scope::File | Scope::Stream(_) => 0,
+            Scope::File(_) => 0,
         }
     }
 
@@ -253,7 +251,7 @@ impl<M: Matcher> Printing<'_, M> {
             last_start: line.offset,
             last_number: line.number.unwrap_or(1),
         });
-        if let Scope::Stream(output) = self.scope
+        if let Scope::File(output) = self.scope
             && output.is_due(self.out.bytes.len())
         {
             output.write(&self.out.bytes)?;
