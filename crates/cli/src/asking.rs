@@ -1,10 +1,12 @@
 //! Flags of commands that ask where data is, and how they come to their [`Costs`].
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::Args;
 use nearfirst::{Clock, Costs, Local, TableFiles, Warning};
 
+use crate::flags::{count, threads};
 use crate::messages;
 
 /// How long a command waits for an answer.
@@ -32,6 +34,21 @@ impl AskFlags {
     pub(crate) fn costs(&self) -> Costs {
         let told = |warning: &Warning| messages::note(warning);
         Costs::not_loaded(self.local(), TableFiles::default(), Clock::real(), told)
+    }
+}
+
+/// `--jobs` of commands that ask about many files.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct AskJobs {
+    /// Threads that ask about files, 256 at most; by default one per processor
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>, help_heading = "Asking")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl AskJobs {
+    /// The number of threads to use.
+    pub(crate) fn threads(self) -> usize {
+        threads(self.jobs)
     }
 }
 

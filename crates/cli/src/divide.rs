@@ -2,16 +2,16 @@
 
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
-use crate::flags::processors;
-
-/// Does `work` on equal shares of `things`, of `share_min` or more, and gives what came of them in
-/// order. The caller does the first, and those for which the system gives no thread.
+/// Does `work` on equal shares of `things`, of `share_min` or more, in as many threads at most, and
+/// gives what came of them in order. The caller does the first, and those for which the system gives no
+/// thread.
 pub(crate) fn divided<T: Sync, R: Send>(
     things: &[T],
+    threads: usize,
     share_min: usize,
     work: impl Fn(&[T]) -> R + Sync,
 ) -> Vec<R> {
-    let share = things.len().div_ceil(processors()).max(share_min);
+    let share = things.len().div_ceil(threads).max(share_min);
     let mut shares = things.chunks(share);
     let first = shares.next().unwrap_or_default();
     let work = &work;
@@ -53,7 +53,11 @@ mod tests {
     fn each_thing_is_worked_on_once_and_in_order() {
         for count in [0, 1, 7, 8, 9, 1000] {
             let things: Vec<usize> = (0..count).collect();
-            assert_eq!(divided(&things, 4, <[usize]>::to_vec).concat(), things);
+            for threads in [1, 3] {
+                let shares = divided(&things, threads, 4, <[usize]>::to_vec);
+                assert!(shares.len() <= threads);
+                assert_eq!(shares.concat(), things);
+            }
         }
     }
 }

@@ -39,8 +39,13 @@ pub(crate) struct ReadFlags {
 impl ReadFlags {
     /// The number of threads to use.
     pub(crate) fn threads(&self) -> usize {
-        self.jobs.map_or_else(processors, NonZeroUsize::get).min(THREADS_MAX)
+        threads(self.jobs)
     }
+}
+
+/// The number of threads to use, of which so many were asked for.
+pub(crate) fn threads(jobs: Option<NonZeroUsize>) -> usize {
+    jobs.map_or_else(processors, NonZeroUsize::get).min(THREADS_MAX)
 }
 
 /// `--jobs` and the like as a number.

@@ -14,7 +14,7 @@ use clap::ValueHint;
 use nearfirst::{Costs, Error, Name, Order, Plan, SetOptions, Spec, fetch};
 use set::Names;
 
-use crate::asking::AskFlags;
+use crate::asking::{AskFlags, AskJobs};
 use crate::cost::Cost;
 use crate::divide::divided;
 use crate::flags::PlanFlag;
@@ -77,6 +77,9 @@ pub(crate) struct Args {
     ask: AskFlags,
 
     #[command(flatten)]
+    jobs: AskJobs,
+
+    #[command(flatten)]
     stats: StatsFlag,
 }
 
@@ -86,10 +89,11 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let stdout = io::stdout().lock();
     let escapes = stdout.is_terminal() && !args.null;
     let out = Out { end, escapes, to: BufWriter::new(stdout) };
-    let Args { specs, plan, stores, stats, .. } = args;
+    let Args { specs, plan, stores, jobs, stats, .. } = args;
     let mut run = Run {
         costs: &costs,
         plan: plan.into(),
+        threads: jobs.threads(),
         stores,
         sets: None,
         queue: Queue::default(),
@@ -106,6 +110,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 struct Run<'a, W: Write> {
     costs: &'a Arc<Costs>,
     plan: Plan,
+    threads: usize,
     stores: StoreFlags,
     /// Begun by the first name that needs it.
     sets: Option<Sets>,
@@ -277,7 +282,7 @@ impl<W: Write> Run<'_, W> {
             (found.collect::<Vec<_>>(), answers)
         };
         let (found, answers): (Vec<_>, Vec<_>) =
-            divided(names, NAMES_PER_THREAD_MIN, ask).into_iter().unzip();
+            divided(names, self.threads, NAMES_PER_THREAD_MIN, ask).into_iter().unzip();
         for answers in &answers {
             self.answers.merge(answers);
         }

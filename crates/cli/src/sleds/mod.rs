@@ -16,7 +16,7 @@ use std::sync::Arc;
 use clap::ValueHint;
 use nearfirst::{Costs, Device, Kind, Name, Order, Place, Reason, SetOptions, Sled};
 
-use crate::asking::AskFlags;
+use crate::asking::{AskFlags, AskJobs};
 use crate::flags::PlanFlag;
 use crate::sets::flags::StoreFlags;
 use crate::sets::listing::{self, Item};
@@ -80,6 +80,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     ask: AskFlags,
+
+    #[command(flatten)]
+    jobs: AskJobs,
 
     #[command(flatten)]
     stats: StatsFlag,
@@ -282,7 +285,8 @@ impl<W: Write> Run<'_, W> {
 
     fn folder(&mut self, path: &Path) -> io::Result<()> {
         let mut line = progress::Line::new(self.costs.clock());
-        let tree = tree::sum_up(self.costs, path, self.args.other_mounts, &mut line);
+        let Args { other_mounts, jobs, .. } = self.args;
+        let tree = tree::sum_up(self.costs, path, *other_mounts, jobs.threads(), &mut line);
         progress::wipe();
         if tree.left_out > 0 {
             messages::note(format_args!(

@@ -108,6 +108,7 @@ pub(super) fn sum_up(
     costs: &Costs,
     root: &Path,
     other_mounts: bool,
+    threads: usize,
     line: &mut progress::Line,
 ) -> Tree {
     let mounts = mounts_below(costs, root);
@@ -116,7 +117,7 @@ pub(super) fn sum_up(
     let has_files = |point: &&PathBuf| mounts[*point].backing != Backing::Pseudo;
     let left_out = below.iter().filter(has_files).count();
     let (files, tree) = (Vec::new(), Tree { left_out, ..Tree::default() });
-    let mut walk = Walk { costs, root, mounts, below, tasks, files, tree };
+    let mut walk = Walk { costs, root, mounts, below, tasks, threads, files, tree };
     while let Some(task) = walk.tasks.pop() {
         let (at, outcome) = match task {
             Task::Folder(path) => {
@@ -149,6 +150,8 @@ struct Walk<'a> {
     /// Those that are not gone into.
     below: HashSet<PathBuf>,
     tasks: Vec<Task>,
+    /// That ask about files.
+    threads: usize,
     /// Found, and not asked about yet: about a batch.
     files: Vec<PathBuf>,
     tree: Tree,
@@ -208,7 +211,8 @@ impl Walk<'_> {
             dead: Mutex::default(),
             line: Mutex::new(line),
         };
-        let trees = divided(&files, FILES_PER_THREAD_MIN, |files| asking.sum_up(files));
+        let threads = self.threads;
+        let trees = divided(&files, threads, FILES_PER_THREAD_MIN, |files| asking.sum_up(files));
         let dead = asking.dead.into_inner().unwrap_or_else(PoisonError::into_inner);
         for tree in trees {
             self.tree.merge(tree);
