@@ -322,6 +322,19 @@ fn a_server_that_sends_little_but_steadily_does_not_stall() {
 }
 
 #[test]
+fn a_line_for_which_there_is_no_order_does_not_wait_for_an_object_that_is_late() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    server.answer("/late", Answer::bytes("text\n".repeat(100)).paced(500));
+    server.answer("/soon", Answer::bytes("text\n"));
+    let (late, soon) = (server.url("/late"), server.url("/soon"));
+    for (flag, names) in [("-l", [&late, &soon]), ("--unordered", [&soon, &late])] {
+        let output = ground.run(&["wc", "-l", flag, &late, &soon]);
+        let counted: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
+        assert!(counted[0].ends_with(names[0]) && counted[1].ends_with(names[1]), "{counted:?}");
+    }
+}
+
+#[test]
 fn a_page_that_does_not_come_is_waited_for_as_long_as_asked() {
     let (ground, server) = (ground(), Misbehaving::new());
     server.answer("/page.html", Answer::bytes(b"<a href=x>").stalls_after(0));

@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use slowfs::Options;
-use testkit::{Cmd, Dir, Facility, Hold, MemoryCgroup, Program, SlowDir, hold, lines, skip_unless};
+use testkit::{
+    Cmd, Dir, Facility, Hold, MemoryCgroup, Program, SlowDir, evict, hold, lines, skip_unless,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -50,6 +52,25 @@ fn a_named_file_that_is_far_is_not_waited_for_before_those_that_are_near() {
     slow.mount().set_rules(vec!["a: stall=1:forever".parse().expect("a rule")]);
     let grep = nearfirst(&state, ["grep", "-j2", "-U", "-q", "--wait-max=2", "needle"]);
     grep.arg(&far).arg(&near).run().succeeds().is_quiet();
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn what_is_near_is_counted_before_what_is_far() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let state = Dir::new();
+    let (slow, [far, near], _held) = far_and_near(2, 0);
+    slow.mount().set_rules(vec!["a: stall=1:forever".parse().expect("a rule")]);
+    for (flags, is_first) in [("-l", false), ("-l --unordered", true)] {
+        evict(&far);
+        let count = format!("\"$0\" wc {flags} --jobs=2 --wait-max=2 \"$1\" \"$2\" 2>&1");
+        let cmd = testkit::cmd("sh", ["-c", &count, env!("CARGO_BIN_EXE_nearfirst")]);
+        let cmd = cmd.env("NEARFIRST_STATE", state.path()).arg(&far).arg(&near);
+        let counted = cmd.run().ends_with(1).text();
+        let counted_at = counted.find(&format!(" {}\n", near.display())).expect("it is counted");
+        let given_up_at = counted.find("no answer for 2 s").expect("it is given up");
+        assert_eq!(counted_at < given_up_at, is_first, "{counted}");
+    }
     slow.mount().set_rules(Vec::new());
 }
 

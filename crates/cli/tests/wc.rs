@@ -395,6 +395,17 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
+fn without_an_order_a_pipe_that_is_named_twice_is_counted_once() {
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let args = owned(&["-l", "--unordered", "-", "-"]);
+    let text = b"a line\n".repeat(1 << 16);
+    let counted = Dir::new().run(program, "C", &args, Stdin::Pipe(&text));
+    let mut lines: Vec<&str> = stdout(&counted).lines().map(str::trim_start).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 -", "65536 -", "65536 total"]);
+}
+
+#[test]
 fn what_is_all_in_memory_needs_no_device_table_but_for_times() {
     let state = Dir::new();
     state.create("devices.toml", "this is no table");

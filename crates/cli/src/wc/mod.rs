@@ -2,7 +2,7 @@
 //!
 //! [`count`] is the pure kernel, [`masks`], [`utf8`], [`glyph`] and
 //! [`columns`] its parts; [`files`] says
-//! what to count, [`remote`] where that is objects of stores, [`read`] counts one file, [`mod@run`] many; [`mod@print`] and [`quote`] write as GNU wc
+//! what to count, [`remote`] where that is objects of stores, [`near`] in which order, [`read`] counts one file, [`mod@run`] many; [`mod@print`] and [`quote`] write as GNU wc
 //! does.
 
 mod columns;
@@ -11,6 +11,7 @@ mod files;
 mod glyph;
 mod locale;
 mod masks;
+mod near;
 mod objects;
 mod pieces;
 mod print;
@@ -26,10 +27,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use clap::{ValueEnum, ValueHint};
-use nearfirst::Costs;
 use nearfirst::fetch::ScanOptions;
+use nearfirst::{Costs, Order};
 
-use crate::flags::ReadFlags;
+use crate::flags::{PlanFlag, ReadFlags};
 use crate::messages;
 use crate::sets;
 use crate::sets::flags::{BudgetFlag, FetchFlags, StoreFlags};
@@ -98,6 +99,12 @@ pub(crate) struct Args {
     /// When to print a line with total counts
     #[arg(long, value_enum, default_value_t = Total::Auto, value_name = "WHEN")]
     total: Total,
+
+    /// Print each line as soon as it is known, not in the order of the names
+    ///
+    /// Nothing waits for a file or an object that is slow.
+    #[arg(long)]
+    unordered: bool,
 
     /// Count every file in chunks of SIZE
     #[arg(long, value_name = "SIZE", value_parser = sets::flags::bytes, hide = true)]
@@ -212,6 +219,7 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
         costs: &costs,
         encoding,
         only_sizes: wanted == Wanted::default(),
+        order: if args.unordered { Order::Ready } else { Order::Listed },
         sets: OnceLock::new(),
         tally: Arc::default(),
     };
@@ -240,6 +248,7 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
     let reader = Reader::new(task, Arc::clone(&remote.tally));
     let only_total = args.total == Total::Only;
     let mut report = Report::new(shown, 1, encoding, !only_total);
+    report.unordered = args.unordered;
     match inputs {
         Inputs::Listed(inputs) => {
             let layout = Layout::of(&inputs, shown, &costs);
@@ -247,16 +256,22 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
                 report.width = layout.width;
             }
             let threads = threads.min(layout.threads);
-            run::all(inputs.into_iter(), threads, &reader, &mut report)?;
+            if args.reading.plan == PlanFlag::Best && !remote.only_sizes {
+                let sizes = layout.sizes;
+                let inputs = near::near_first(inputs, sizes, scan_bytes_min, threads, &costs);
+                run::all(inputs, threads, &reader, &mut report)?;
+            } else {
+                run::all(run::in_order(inputs), threads, &reader, &mut report)?;
+            }
         }
-        Inputs::Streamed(inputs) => run::all(inputs, threads, &reader, &mut report)?,
+        Inputs::Streamed(inputs) => run::all(run::in_order(inputs), threads, &reader, &mut report)?,
         Inputs::Mixed(inputs) => {
             // Names as they stand, and one count: nothing is to be aligned.
             let is_one = matches!(args.files.as_slice(), [file] if sets::is_one_name(file));
             if !(only_total || is_one && shown.len() == 1) {
                 report.width = print::UNKNOWN_WIDTH;
             }
-            run::all(inputs, threads, &reader, &mut report)?;
+            run::all(run::in_order(inputs), threads, &reader, &mut report)?;
         }
     }
     match args.total {
@@ -285,6 +300,8 @@ struct Layout {
     width: usize,
     /// Threads that have enough to do.
     threads: usize,
+    /// Those of all inputs, where there are several.
+    sizes: Vec<Option<Size>>,
 }
 
 impl Layout {
@@ -292,7 +309,7 @@ impl Layout {
         if let [_] = inputs
             && shown.len() == 1
         {
-            return Layout { width: 1, threads: 1 };
+            return Layout { width: 1, threads: 1, sizes: vec![None] };
         }
         let sizes: Vec<Option<Size>> = inputs.iter().map(|input| input.size(costs)).collect();
         let bytes = sizes.iter().flatten().fold(0_u64, |sum, size| match size {
@@ -304,6 +321,7 @@ impl Layout {
         Layout {
             width: print::width(&sizes),
             threads: by_bytes.max(by_inputs).saturating_add(1).min(inputs.len()),
+            sizes,
         }
     }
 }

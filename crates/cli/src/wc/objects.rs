@@ -29,14 +29,15 @@ pub(super) enum Content {
     Bytes(Box<Member>),
 }
 
-/// The objects of specs, each with its bytes, in the order of their listing.
+/// The objects of specs, each with its bytes, in that order.
 pub(super) fn inputs(
     sets: &Sets,
     specs: Vec<Spec>,
+    order: Order,
     encoding: Encoding,
     tally: &Arc<Tally>,
 ) -> impl Iterator<Item = Input> + Send + use<> {
-    let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
+    let options = SetOptions { order, ..SetOptions::default() };
     let set = Arc::new(sets.set_to_read(specs, options));
     let (shown, tally) = (progress::show_beside_output(&set, tally), Arc::clone(tally));
     std::iter::from_fn(move || {

@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, OnceLock};
 
-use nearfirst::{Costs, Spec};
+use nearfirst::{Costs, Order, Spec};
 
 use super::count::Encoding;
 use super::files::Input;
@@ -29,6 +29,8 @@ pub(super) struct Remote<'a> {
     pub(super) encoding: Encoding,
     /// Nothing is to be fetched: listing tells what is wanted.
     pub(super) only_sizes: bool,
+    /// That of what is fetched.
+    pub(super) order: Order,
     /// Opened with the first name that needs it; nothing if that cannot be done.
     pub(super) sets: OnceLock<Option<Sets>>,
     /// What was counted of them.
@@ -60,7 +62,7 @@ impl Remote<'_> {
         if self.only_sizes {
             Box::new(objects::sizes(sets, specs, self.encoding))
         } else {
-            Box::new(objects::inputs(sets, specs, self.encoding, &self.tally))
+            Box::new(objects::inputs(sets, specs, self.order.clone(), self.encoding, &self.tally))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Several inputs counted by several threads, and printed in the order they were named.
+//! Several inputs counted by several threads, and printed in the order they were named, or as they are
+//! counted.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,10 +18,26 @@ use crate::divide::together;
 use crate::{messages, progress};
 
 /// Inputs counted ahead of the one whose turn it is to be printed: bounds what is held.
-const AHEAD_MAX: usize = 1024;
+pub(super) const AHEAD_MAX: usize = 1024;
 
 /// Bytes of lines written at once when nobody watches.
 const OUTPUT_BYTES: usize = 64 << 10;
+
+/// An input, with its place among all.
+pub(super) struct Numbered {
+    pub(super) number: usize,
+    pub(super) input: Input,
+    /// It was in memory, and is to be counted before what may push it out.
+    pub(super) is_near: bool,
+}
+
+/// Inputs as they come.
+pub(super) fn in_order(
+    inputs: impl IntoIterator<Item = Input, IntoIter: Send>,
+) -> impl Iterator<Item = Numbered> + Send {
+    let numbered = |(number, input)| Numbered { number, input, is_near: false };
+    inputs.into_iter().enumerate().map(numbered)
+}
 
 /// What came of one input.
 struct Outcome {
@@ -38,6 +55,8 @@ pub(super) struct Report {
     pub(super) encoding: Encoding,
     /// Whether each input gets its line.
     pub(super) each: bool,
+    /// Whether inputs are reported as they are counted.
+    pub(super) unordered: bool,
     total: Counts,
     inputs: usize,
     out: BufWriter<Stdout>,
@@ -49,7 +68,17 @@ impl Report {
         let stdout = io::stdout();
         let at_once = stdout.is_terminal();
         let out = BufWriter::with_capacity(OUTPUT_BYTES, stdout);
-        Report { shown, width, encoding, each, total: Counts::default(), inputs: 0, out, at_once }
+        Report {
+            shown,
+            width,
+            encoding,
+            each,
+            unordered: false,
+            total: Counts::default(),
+            inputs: 0,
+            out,
+            at_once,
+        }
     }
 
     /// How many inputs were reported.
@@ -86,11 +115,13 @@ impl Report {
             let name = outcome.name.as_deref();
             print::line(&mut self.out, counts, name, self.shown, self.width, self.encoding)?;
         }
-        if self.at_once { self.flush() } else { Ok(()) }
+        if self.at_once || self.unordered { self.flush() } else { Ok(()) }
     }
 }
 
-/// Counts every input on that many threads and reports each in its turn.
+/// Counts every input on that many threads and reports each in its turn, by the numbers of the inputs:
+/// these may be in another order, but that each is among [`AHEAD_MAX`] that follow one another, and that
+/// those that are no files follow all that are before them.
 ///
 /// # Errors
 /// The error of writing a line; nothing is counted after it.
@@ -101,10 +132,12 @@ pub(super) fn all<I>(
     report: &mut Report,
 ) -> io::Result<()>
 where
-    I: Iterator<Item = Input> + Send,
+    I: Iterator<Item = Numbered> + Send,
 {
     let queue = Queue {
-        inputs: Mutex::new(inputs.enumerate()),
+        inputs: Mutex::new(inputs),
+        unordered: report.unordered,
+        streaming: Mutex::new(()),
         turn: Mutex::new(Turn { next: 0, done: BTreeMap::new(), report, failed: None }),
         next_turn: Condvar::new(),
     };
@@ -113,8 +146,11 @@ where
     turn.failed.map_or(Ok(()), Err)
 }
 
-struct Queue<'a, I: Iterator<Item = Input>> {
-    inputs: Mutex<std::iter::Enumerate<I>>,
+struct Queue<'a, I: Iterator<Item = Numbered>> {
+    inputs: Mutex<I>,
+    unordered: bool,
+    /// Held while what is no file is read, where there is no order.
+    streaming: Mutex<()>,
     turn: Mutex<Turn<'a>>,
     next_turn: Condvar,
 }
@@ -127,26 +163,30 @@ struct Turn<'a> {
     failed: Option<io::Error>,
 }
 
-impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
+impl<'a, I: Iterator<Item = Numbered>> Queue<'a, I> {
     fn work(&self, reader: &Reader<'_>) {
         let mut buffer = Vec::new();
-        while let Some((index, input)) = self.take() {
-            let outcome = self.count(index, input, reader, &mut buffer);
-            if !self.deliver(index, outcome) {
+        loop {
+            let mut inputs = self.inputs.lock().expect("neither taking nor counting panics");
+            let Some(Numbered { number, input, is_near }) = inputs.next() else { return };
+            // Nothing else is begun beside what is near: it is counted by threads of its own.
+            let alone = is_near.then_some(inputs);
+            let outcome = self.count(number, input, reader, &mut buffer);
+            drop(alone);
+            if !self.deliver(number, outcome) {
                 return;
             }
         }
     }
 
-    fn take(&self) -> Option<(usize, Input)> {
-        self.inputs.lock().expect("taking an input does not panic").next()
+    fn turn(&self) -> MutexGuard<'_, Turn<'a>> {
+        self.turn.lock().expect("reporting does not panic")
     }
 
     /// Waits until fewer than `ahead` inputs come before this one.
     fn wait(&self, index: usize, ahead: usize) -> MutexGuard<'_, Turn<'a>> {
-        let turn = self.turn.lock().expect("reporting does not panic");
         self.next_turn
-            .wait_while(turn, |turn| index >= turn.next + ahead && turn.failed.is_none())
+            .wait_while(self.turn(), |turn| index >= turn.next + ahead && turn.failed.is_none())
             .expect("reporting does not panic")
     }
 
@@ -173,19 +213,29 @@ impl<'a, I: Iterator<Item = Input>> Queue<'a, I> {
             Err(reason) => (complain(reason), None),
             Ok((file, status)) => {
                 let status = status.filter(|status| status.kind == Kind::File);
-                if status.is_none() || matches!(input, Input::Stdin(_)) {
-                    // Two inputs may be one pipe: the one named first gets what is in it.
+                // Two inputs may be one pipe: the one named first gets what is in it.
+                let is_stream = status.is_none() || matches!(input, Input::Stdin(_));
+                let alone = (is_stream && self.unordered).then(|| self.streaming.lock());
+                if is_stream && !self.unordered {
                     drop(self.wait(index, 1));
                 }
                 let counted = reader.count(file, status.as_ref(), shown.as_ref(), buffer);
+                drop(alone);
                 (counted.error.map_or(Vec::new(), complain), Some(counted.counts))
             }
         };
         Outcome { name: input.name().map(ToOwned::to_owned), messages, counts }
     }
 
-    /// Reports this input and those that waited for it; false when there is no use in going on.
+    /// Reports this input, and those that waited for it; false when there is no use in going on.
     fn deliver(&self, index: usize, outcome: Outcome) -> bool {
+        if self.unordered {
+            let turn = &mut *self.turn();
+            if turn.failed.is_none() {
+                turn.failed = turn.report.outcome(&outcome).err();
+            }
+            return turn.failed.is_none();
+        }
         let mut turn = self.wait(index, AHEAD_MAX);
         turn.done.insert(index, outcome);
         let turn = &mut *turn;
