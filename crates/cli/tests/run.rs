@@ -268,6 +268,25 @@ fn what_the_command_leaves_running_goes_on_and_holds_up_nobody() {
 }
 
 #[test]
+fn of_what_goes_on_when_the_command_ends_what_was_seen_is_learned() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let (data, go) = (dir.create("settings", "x\n"), dir.join("go"));
+    cmd("mkfifo", [&go]).run().succeeds();
+    // As servers do it: the child that goes on is the command's own program.
+    let text = format!(
+        "read -r x < {}\n(read -r x < {}) > /dev/null 2>&1 < /dev/null &",
+        data.display(),
+        go.display()
+    );
+    let script = script(&dir, "server", &text);
+    nearfirst(&state, &["run", "--"]).arg(&script).run().succeeds();
+    fs::write(&go, "go\n").expect("it reads");
+    let shown = nearfirst(&state, &["trees", "show"]).arg(&script).run();
+    shown.succeeds();
+    assert!(shown.text().contains("settings"), "{}", shown.text());
+}
+
+#[test]
 fn the_supervisor_may_be_killed_at_any_moment() {
     let state = Dir::new();
     let dir = Dir::new();

@@ -33,6 +33,22 @@ fn a_known_invocation_is_predicted_when_it_starts_in_the_order_of_need() {
 }
 
 #[test]
+fn what_has_not_ended_when_nothing_more_is_told_is_learned_with_all_that_is_below_it() {
+    let mut before = world();
+    let server = before.start("/bin/server", "server");
+    before.open(server, "/etc/server.conf");
+    let helper = before.invoke(server, "/bin/helper", "helper");
+    before.open(helper, "/etc/helper.conf");
+    before.learner.end();
+    assert_eq!(before.learner.patterns().account().runs, 2);
+    let options = Options { near_files: 0, ..Options::default() };
+    let mut after = World::new(Learner::new(options, before.learner.into_patterns()));
+    after.start("/bin/server", "server");
+    let expected = ["/etc/server.conf", "/bin/helper", "/etc/helper.conf"];
+    assert_eq!(after.predicted(), expected);
+}
+
+#[test]
 fn siblings_that_race_are_still_expected() {
     let mut world = world();
     let mut order = READER;

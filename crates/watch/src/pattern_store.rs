@@ -454,6 +454,7 @@ impl Held {
 pub(crate) fn learned(patterns: Patterns, seen: &[u8], options: &Options) -> Patterns {
     let mut learner = Learner::new(options.clone(), patterns);
     drop(trace::each(seen, |at, event| drop(learner.on(event, at))));
+    learner.end();
     learner.keep_within_memory();
     learner.into_patterns()
 }

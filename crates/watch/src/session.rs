@@ -166,8 +166,8 @@ pub struct Attended {
 
 /// Learns from a command until it ends, fetches for it, and saves what was learned.
 ///
-/// What goes wrong is said to `reporter` and stops nothing. What the command leaves running is not
-/// learned from.
+/// What goes wrong is said to `reporter` and stops nothing. Of what the command leaves running, what it
+/// did until then is learned.
 pub fn attend(
     observer: &mut Observer,
     reporter: &Reporter,
@@ -217,6 +217,7 @@ pub fn attend(
         drop(driver.carrier_mut().take_spared());
         parts.look_at(observer.processes());
     }
+    learner.end();
     let attended = Attended {
         account: learner.patterns().account().since(&before),
         untried: learner.untried(),

@@ -9,6 +9,19 @@ use crate::paper;
 use crate::run::{Run, RunId, Working};
 
 impl Learner {
+    /// Nothing more is told: what the runs that are not over did is learned, as if they ended now.
+    pub fn end(&mut self) {
+        let mut ids: Vec<RunId> = self.runs.keys().copied().collect();
+        // What a run invoked ends before it.
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        for id in ids {
+            if let Some(run) = self.runs.remove(&id) {
+                self.finish(run, &mut Vec::new());
+            }
+        }
+        self.processes.clear();
+    }
+
     /// One of those that kept a run from being over does so no more.
     pub(super) fn release(&mut self, id: RunId, decisions: &mut Vec<Decision>) {
         let mut next = Some(id);

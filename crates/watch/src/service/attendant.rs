@@ -93,6 +93,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     while !told.is_over {
         attendant.turn(&mut told, say)?;
     }
+    attendant.learner.end();
     attendant.save(say);
     // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
     drop(costs.save());
