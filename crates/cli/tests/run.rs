@@ -6,7 +6,7 @@ mod running;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use running::{
@@ -284,6 +284,26 @@ fn of_what_goes_on_when_the_command_ends_what_was_seen_is_learned() {
     let shown = nearfirst(&state, &["trees", "show"]).arg(&script).run();
     shown.succeeds();
     assert!(shown.text().contains("settings"), "{}", shown.text());
+}
+
+#[test]
+fn what_is_opened_to_be_read_and_written_is_read_if_it_has_bytes() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let table = dir.create("table", "x\n");
+    let (new, trace) = (dir.join("new"), dir.join("trace"));
+    let text = format!("read -r x <> {}\nread -r x <> {}\ntrue", table.display(), new.display());
+    let script = script(&dir, "database", &text);
+    let run = nearfirst(&state, &["run", "--record"]).arg(&trace).arg("--").arg(&script).run();
+    run.succeeds();
+    let trace = fs::read_to_string(trace).expect("written");
+    let accesses = |path: &Path| {
+        let named = format!(" {} ", path.display());
+        let file = trace.lines().find(|line| line.starts_with("file ") && line.contains(&named));
+        let number = file.and_then(|line| line.split(' ').nth(1)).expect("it was opened");
+        let opens = trace.lines().filter(|line| line.ends_with(&format!(" {number}")));
+        opens.filter_map(|line| line.split(' ').nth(1)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!((accesses(&table), accesses(&new)), (vec!["read".into()], vec!["write".into()]));
 }
 
 #[test]

@@ -40,8 +40,15 @@ pub struct File {
 pub enum Access {
     /// To be read.
     Read,
-    /// To be written, made or cut: never predicted, but it helps matching.
+    /// To be written, made or cut, and not to be read: never predicted, but it helps matching.
     Write,
+}
+
+impl Access {
+    /// Of a file that may be read as well as written: it is read if it has bytes.
+    pub fn by_bytes(file: &File) -> Self {
+        if file.size > Some(0) { Self::Read } else { Self::Write }
+    }
 }
 
 /// A program did something.

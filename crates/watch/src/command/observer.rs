@@ -84,7 +84,8 @@ struct Opens {
     at: Duration,
     thread: u32,
     whole: Vec<u8>,
-    access: Access,
+    /// What for; `None` if the file's bytes tell.
+    access: Option<Access>,
     /// Its thread went on since, so the kernel knew the name if it stands for anything.
     is_done: bool,
     /// The kernel does not know it any more, and it is looked up.
@@ -313,13 +314,13 @@ impl Observer {
                 return true;
             }
             let found = match opens.access {
-                Access::Write if !opens.is_asked => self.names.find_anew(&opens.whole),
-                Access::Read | Access::Write => self.names.find(&opens.whole),
+                Some(Access::Write) | None if !opens.is_asked => self.names.find_anew(&opens.whole),
+                _ => self.names.find(&opens.whole),
             };
             match found {
                 Found::File(_) | Found::NoFile if is_behind => return true,
                 Found::File(file) if !is_elsewhere => {
-                    let access = opens.access;
+                    let access = opens.access.unwrap_or_else(|| Access::by_bytes(&file));
                     events.push((opens.at, Event::Opened { process, file, access }));
                 }
                 Found::NotYet if !is_elsewhere && now.saturating_sub(opens.at) < SETTLES_WITHIN => {
@@ -464,11 +465,17 @@ fn interprets(arguments: &[Arc<[u8]>], folder: &[u8], script: &[u8]) -> bool {
     arguments.iter().skip(1).take(2).any(is_script)
 }
 
-/// What a file is opened for, by the flags of the call.
-fn access(flags: u32) -> Access {
+/// What a file is opened for, by the flags of the call; `None` of what may be read as well as written, or
+/// made: by its bytes it is told whether there was anything to read.
+fn access(flags: u32) -> Option<Access> {
     let flags = flags.cast_signed();
-    let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
-    if reads && flags & (libc::O_CREAT | libc::O_TRUNC) == 0 { Access::Read } else { Access::Write }
+    let is_made = flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
+    match flags & libc::O_ACCMODE {
+        _ if is_made || flags & libc::O_TRUNC != 0 => Some(Access::Write),
+        libc::O_WRONLY => Some(Access::Write),
+        libc::O_RDONLY if flags & libc::O_CREAT == 0 => Some(Access::Read),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -566,11 +573,15 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_opened_to_be_read_is_a_read() {
+    fn what_may_be_read_of_what_has_bytes_is_a_read() {
         let of = |flags: i32| access(flags.cast_unsigned());
-        assert_eq!(of(libc::O_RDONLY | libc::O_CLOEXEC), Access::Read);
-        for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_CREAT] {
-            assert_eq!(of(flags), Access::Write);
+        assert_eq!(of(libc::O_RDONLY | libc::O_CLOEXEC), Some(Access::Read));
+        for flags in [libc::O_RDWR, libc::O_RDWR | libc::O_CREAT, libc::O_CREAT] {
+            assert_eq!(of(flags), None);
+        }
+        let made = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+        for flags in [libc::O_WRONLY | libc::O_CREAT, libc::O_RDWR | libc::O_TRUNC, made] {
+            assert_eq!(of(flags), Some(Access::Write));
         }
     }
 }

@@ -166,7 +166,7 @@ impl<A: FnMut(&[u8]) -> About, I: FnMut(&[u8]) -> Interpreter> Import<A, I> {
             (b"openat" | b"openat2", [at, path, flags, ..]) => {
                 self.opened(thread, Some(at), path, flags.text, &result);
             }
-            (b"creat", [path, ..]) => self.opened(thread, None, path, b"O_CREAT", &result),
+            (b"creat", [path, ..]) => self.opened(thread, None, path, b"O_TRUNC", &result),
             (b"chdir", [path, ..]) => {
                 if let Some(path) = self.processes.resolve(thread, None, path) {
                     self.processes.change_folder(thread, path);
@@ -232,10 +232,16 @@ impl<A: FnMut(&[u8]) -> About, I: FnMut(&[u8]) -> Interpreter> Import<A, I> {
         if nowhere || about.special || has(b"O_DIRECTORY") || has(b"O_PATH") {
             return;
         }
-        let written = [&b"O_WRONLY"[..], b"O_RDWR", b"O_CREAT", b"O_TRUNC"].into_iter().any(has);
+        let is_made = has(b"O_CREAT") && has(b"O_EXCL");
+        let is_written = has(b"O_WRONLY") || has(b"O_TRUNC") || is_made;
+        let may_write = has(b"O_RDWR") || has(b"O_CREAT");
         let (size, path) = (about.size, about.path.clone().unwrap_or_else(|| path.into()));
         let file = File { path, identity: None, size };
-        let access = if written { Access::Write } else { Access::Read };
+        let access = match (is_written, may_write) {
+            (true, _) => Access::Write,
+            (false, true) => Access::by_bytes(&file),
+            (false, false) => Access::Read,
+        };
         let process = self.processes.process(thread);
         self.push(Event::Opened { process, file, access });
     }

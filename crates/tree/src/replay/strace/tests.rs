@@ -8,6 +8,7 @@ fn imported(text: &str) -> Vec<String> {
         b"/bin/sh" => {
             About { path: Some(b"/usr/bin/dash"[..].into()), size: Some(7), ..About::default() }
         }
+        b"/w/table" => About { size: Some(7), ..About::default() },
         b"/fifo" => About { special: true, ..About::default() },
         _ => About::default(),
     };
@@ -91,6 +92,22 @@ fn names_of_descriptors_are_believed() {
         "500000 read 1 /srv/z/also",
     ];
     assert_eq!(imported(text), expected);
+}
+
+#[test]
+fn what_may_be_read_of_what_has_bytes_is_a_read() {
+    let text = r#"
+7 1.0 openat(AT_FDCWD, "table", O_RDWR|O_CREAT|O_CLOEXEC, 0644) = 3
+7 1.1 openat(AT_FDCWD, "table", O_RDWR|O_CREAT|O_EXCL, 0644) = 3
+7 1.2 openat(AT_FDCWD, "table", O_RDWR|O_TRUNC) = 3
+7 1.3 openat(AT_FDCWD, "table", O_WRONLY|O_APPEND) = 3
+7 1.4 creat("table", 0644) = 3
+7 1.5 openat(AT_FDCWD, "new", O_RDWR|O_CREAT, 0644) = 3
+"#;
+    let table = [(0, "read"), (1, "write"), (2, "write"), (3, "write"), (4, "write")];
+    let table = table.map(|(at, access)| format!("{} {access} 1 /w/table", at * 100_000));
+    let expected = [&["0 found 1 5".to_owned()][..], &table, &["500000 write 1 /w/new".to_owned()]];
+    assert_eq!(imported(text), expected.concat());
 }
 
 #[test]
