@@ -478,7 +478,9 @@ fn trees_are_shown_drawn_and_forgotten() {
     let programs: Vec<serde_json::Value> =
         listed.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert!(programs.iter().any(|p| p["program"]["text"] == script.display().to_string()));
+    let broken = state.create("trees.broken", "what was set aside");
     nearfirst(&state, &["trees", "forget"]).arg(&script).run().succeeds();
+    assert!(!broken.exists(), "it may name what is forgotten");
     nearfirst(&state, &["trees", "show", "shown"])
         .run()
         .ends_with(1)

@@ -405,14 +405,19 @@ impl Held {
         })
     }
 
+    /// Removes what was set aside: it may name what is forgotten, and nobody reads it.
+    pub fn forget_set_aside(&self) {
+        files(&self.folder, Kind::Broken).iter().for_each(|name| drop(self.folder.remove(name)));
+    }
+
     /// Keeps a request that is forgotten among those that are let go of once the patterns are saved. Where
     /// all is, the patterns are removed, which takes no room on the disk, and so are these requests.
     pub(crate) fn has_forgotten(&self, name: OsString, what: &Forget, asked: &mut Vec<OsString>) {
         asked.push(name);
+        self.forget_set_aside();
         if *what == Forget::All {
-            let beside = [Kind::Seen, Kind::Broken].into_iter();
-            let beside = beside.flat_map(|kind| files(&self.folder, kind));
-            beside.chain([TREES.into()]).for_each(|name| drop(self.folder.remove(name)));
+            let seen = files(&self.folder, Kind::Seen).into_iter();
+            seen.chain([TREES.into()]).for_each(|name| drop(self.folder.remove(name)));
             if is_gone(&self.folder.metadata(TREES)) {
                 self.let_go(asked);
             }

@@ -225,11 +225,13 @@ fn what_is_asked_to_be_forgotten_is_forgotten_by_who_holds_the_patterns_next() {
     store.leave(seen).expect("writable");
     let patterns = held.absorb(Patterns::default(), &Options::default()).expect("writable");
     assert_eq!(known(&patterns), ["/bin/one", "/bin/two"]);
+    let broken = dir.create("trees.broken", "/bin/one, and what no learner wrote");
     let programs = vec!["one".into(), "".into(), "three".into()];
     let asked = store.ask_to_forget(&Forget::Programs(programs)).expect("writable");
     assert!(asked.is_there());
     let patterns = held.absorb(patterns, &Options::default()).expect("writable");
     assert_eq!((known(&patterns), asked.is_there()), (vec!["/bin/two".to_owned()], false));
+    assert!(!broken.exists());
     dir.create("trees.broken", "what no learner wrote");
     dir.create_sparse("trees.forget.1-1", 5 << 20);
     let asked = store.ask_to_forget(&Forget::All).expect("writable");

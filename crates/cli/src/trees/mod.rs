@@ -275,8 +275,9 @@ fn forget_held(held: &Held, what: &Forget) {
             return;
         }
     };
-    if let Some(warning) = warning {
-        messages::error(warning);
+    match warning {
+        Some(warning) => messages::error(warning),
+        None => held.forget_set_aside(),
     }
     // What was seen and is not learned yet would come back.
     let mut patterns = match held.absorb(patterns, &keeping()) {
