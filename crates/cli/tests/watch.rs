@@ -106,6 +106,24 @@ fn how_it_is_guessed_is_handed_on_to_who_attends_to_a_user() {
 }
 
 #[test]
+fn what_is_excluded_is_left_alone_though_it_was_learned_before() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state) = (Ground::new(), state());
+    let watch = Watch::start(ground.disk.path(), &state, &[]);
+    ground.run(&watch, NOBODY);
+    ground.run(&watch, NOBODY);
+    watch.end("TERM");
+    // By a link, whose target is what was learned.
+    let link = ground.disk.path().join("link");
+    std::os::unix::fs::symlink(ground.file(3), &link).expect("the machine allows it");
+    let link = link.display().to_string();
+    let watch = Watch::start(ground.disk.path(), &state, &["--exclude", &link]);
+    let others_come = || ground.are_soon_near(4..FILES) && !ground.is_near(3);
+    assert!(ground.comes_true(&watch, NOBODY, others_come), "{}", watch.said());
+    watch.end("TERM");
+}
+
+#[test]
 fn what_is_to_be_forgotten_is_forgotten_while_the_service_runs() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::task::Waker;
@@ -48,7 +48,7 @@ const LEAVING_LOOKED_EVERY: Duration = Duration::from_micros(200);
 const LEAVING_LOOKS: usize = 250;
 
 /// What carrying out may use.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CarrierOptions {
     /// Limits of the engine that fetches.
     pub limits: Limits,
@@ -58,6 +58,8 @@ pub struct CarrierOptions {
     pub looks: bool,
     /// To fetch also while the machine runs on a battery.
     pub on_battery: bool,
+    /// Nothing that lies here is looked at or fetched.
+    pub excluded: Vec<PathBuf>,
 }
 
 impl Default for CarrierOptions {
@@ -76,7 +78,7 @@ impl Default for CarrierOptions {
             attempts_max: 1,
             ..Limits::default()
         };
-        Self { limits, chance_min: 0.0, looks: false, on_battery: false }
+        Self { limits, chance_min: 0.0, looks: false, on_battery: false, excluded: Vec::new() }
     }
 }
 
@@ -268,10 +270,30 @@ impl Carrier {
 
     /// Begins to bring near what is predicted; gives what the guesser is to be told at once: whether
     /// it does well to say more ([`Event::Swept`]), and what is known to be near already.
-    pub fn fetch(&mut self, prediction: Prediction) -> Vec<Event> {
-        if self.options.looks {
-            return self.look(prediction);
-        }
+    pub fn fetch(&mut self, mut prediction: Prediction) -> Vec<Event> {
+        let refused = self.refuse_excluded(&mut prediction);
+        let mut told =
+            if self.options.looks { self.look(prediction) } else { self.begin(prediction) };
+        told.extend(refused);
+        told
+    }
+
+    /// Takes what is excluded out of a prediction; gives what the guesser is to be told of it.
+    fn refuse_excluded(&mut self, prediction: &mut Prediction) -> Vec<Event> {
+        let excluded = &self.options.excluded;
+        let is_excluded = |file: &mut Predicted| {
+            excluded.iter().any(|excluded| path_of(file).starts_with(excluded))
+        };
+        let id = prediction.id;
+        let refused = prediction.files.extract_if(.., is_excluded);
+        let refused = refused.map(|file| Event::Refused { prediction: id, path: file.path });
+        let refused: Vec<_> = refused.collect();
+        self.counts.predicted += refused.len() as u64;
+        self.counts.refused += refused.len() as u64;
+        refused
+    }
+
+    fn begin(&mut self, prediction: Prediction) -> Vec<Event> {
         let id = prediction.id;
         let now = self.costs.clock().now();
         self.counts.predicted += prediction.files.len() as u64;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use watch::service::{self, AttendantOptions, ServiceError, ServiceOptions};
+use watch::CarrierOptions;
 use watch::system::{self, Scope};
 
 use crate::guessing::GuessFlags;
@@ -25,11 +26,13 @@ use crate::messages;
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = NOTES)]
 pub(crate) struct Args {
-    /// Listen to the file system that PATH lies on, whatever it costs, and to no others
+    /// Listen to the file system that PATH lies on, whatever it costs, and to no others; programs are
+    /// seen, and fetched, wherever they lie
     #[arg(long, value_name = "PATH")]
     on: Vec<PathBuf>,
 
-    /// Leave alone what lies below PATH
+    /// Leave alone what lies below PATH: nothing that is opened there is learned, and nothing of it fetched,
+    /// whatever was learned before
     #[arg(long, value_name = "PATH")]
     exclude: Vec<PathBuf>,
 
@@ -45,7 +48,7 @@ pub(crate) struct Args {
     state: PathBuf,
 
     /// Attend to a user: what the service starts for each.
-    #[arg(long, hide = true, num_args = 2, value_names = ["USER", "FOLDER"])]
+    #[arg(long, hide = true, num_args = 2.., value_names = ["USER", "FOLDER", "EXCLUDED"])]
     attend: Option<Vec<OsString>>,
 }
 
@@ -113,15 +116,18 @@ fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
 }
 
 fn attend(of: &[OsString], args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
-    let [user, folder] = of else { anyhow::bail!("--attend takes a user and a folder") };
+    let [user, folder, excluded @ ..] = of else {
+        anyhow::bail!("--attend takes a user and a folder");
+    };
     let user = user.to_str().and_then(|user| user.parse().ok());
     let user = user.ok_or_else(|| anyhow::anyhow!("--attend takes the number of a user"))?;
     let options = AttendantOptions {
         user,
+    let excluded = excluded.iter().map(PathBuf::from).collect();
         folder: folder.into(),
         dry_run: args.dry_run,
         learning: args.guessing.learning(),
-        carrying: args.guessing.carrying(),
+        carrying: CarrierOptions { excluded, ..args.guessing.carrying() },
     };
     Ok(service::attend(&options, say)?)
 }

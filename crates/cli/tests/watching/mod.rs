@@ -202,18 +202,30 @@ impl Ground {
         user: u32,
         files: std::ops::Range<usize>,
     ) -> bool {
+        self.comes_true(watch, user, || self.are_soon_near(files.clone()))
+    }
+
+    pub(crate) fn are_soon_near(&self, files: std::ops::Range<usize>) -> bool {
+        happens_within(COMES_WITHIN, || files.clone().all(|number| self.is_near(number)))
+    }
+
+    /// As [`Self::come_near`], of what is looked at while the script waits.
+    pub(crate) fn comes_true(
+        &self,
+        watch: &Watch,
+        user: u32,
+        mut looks: impl FnMut() -> bool,
+    ) -> bool {
         (0..4).any(|_| {
             // What was near is taken to be near for five seconds (`recent.rs`), and not looked at.
             assert!(
                 Command::new("sleep").arg("6").status().expect("the machine allows it").success()
             );
             self.evict();
-            let mut are_near = false;
-            self.run_and(user, || {
-                are_near = happens_within(COMES_WITHIN, || files.clone().all(|n| self.is_near(n)));
-            });
+            let mut is_true = false;
+            self.run_and(user, || is_true = looks());
             watch.has_learned(user);
-            are_near
+            is_true
         })
     }
 

@@ -71,7 +71,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         say(warning.to_string());
         Ok::<_, io::Error>(store.load().0)
     })?;
-    let carrying = CarrierOptions { looks: options.dry_run, ..options.carrying };
+    let carrying = CarrierOptions { looks: options.dry_run, ..options.carrying.clone() };
     let carrier = Carrier::new(Arc::clone(&costs), carrying);
     let mut attendant = Attendant {
         user,

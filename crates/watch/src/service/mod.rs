@@ -49,8 +49,8 @@ pub struct ServiceOptions {
     pub scope: Scope,
     /// The folder of its state: below `trees` there, patterns by the numbers of users.
     pub state: PathBuf,
-    /// The command that attends to a user, which is given the user's number and folder as its
-    /// last arguments, and calls [`attend`].
+    /// The command that attends to a user, which is given the user's number and folder and what the
+    /// scope excludes, without links too, as its last arguments, and calls [`attend`].
     pub attendant: Vec<OsString>,
 }
 
@@ -136,7 +136,8 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     system.wake_by(signals.bell()?);
     rights::become_service()?;
     say(watching(&system));
-    let mut users = Users::new(Starting { command: options.attendant, folder });
+    let (command, excluded) = (options.attendant, system.excluded().to_vec());
+    let mut users = Users::new(Starting { command, folder, excluded });
     let mut seen = Seen::default();
     loop {
         // Before the look, so that what happened before somebody asked is in the answer; a user whose

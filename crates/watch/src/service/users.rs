@@ -41,10 +41,12 @@ const WAITING_MAX: usize = 1 << 20;
 /// How attendants are started.
 #[derive(Debug, Clone)]
 pub(crate) struct Starting {
-    /// The program and its arguments, before the user's number and its folder.
+    /// The program and its arguments, before the user's number, its folder, and what is excluded.
     pub(crate) command: Vec<OsString>,
     /// The folder with a folder for each user.
     pub(crate) folder: PathBuf,
+    /// What nobody is to fetch.
+    pub(crate) excluded: Vec<PathBuf>,
 }
 
 /// All users whose programs were seen.
@@ -211,7 +213,7 @@ impl Users {
         let (program, arguments) =
             self.starting.command.split_first().expect("a command has a program");
         let mut command = Command::new(program);
-        command.args(arguments).arg(user.0.to_string()).arg(folder);
+        command.args(arguments).arg(user.0.to_string()).arg(folder).args(&self.starting.excluded);
         // It is root's no more: what root's environment says is not for it.
         command.env_remove("HOME").env_remove("XDG_STATE_HOME");
         // What a terminal sends to this process is not for it.
@@ -360,11 +362,15 @@ mod tests {
         users.attendants.contains_key(&User(user))
     }
 
+    fn starting(command: Vec<OsString>, dir: &Dir) -> Starting {
+        Starting { command, folder: dir.path().to_owned(), excluded: Vec::new() }
+    }
+
     /// Of whom two have lent numbers.
     fn users(dir: &Dir) -> Users {
         // Attends to nothing, until its pipe is closed.
         let command = ["sh", "-c", "cat > /dev/null"].map(OsString::from).to_vec();
-        let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
+        let mut users = Users::new(starting(command, dir));
         users.lent = dir.create("subuid", "me:100000:65536\nyou:200000:65536\n");
         users
     }
@@ -387,7 +393,7 @@ mod tests {
         let dir = Dir::new();
         // Reads nothing.
         let command = ["sh", "-c", "exec sleep 1000"].map(OsString::from).to_vec();
-        let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
+        let mut users = Users::new(starting(command, &dir));
         assert!(begins(&mut users, 0, 0));
         let (many, now) = (more_than_the_pipe_holds(&users), Duration::ZERO);
         users.tell(many.clone(), now).expect("told");
@@ -418,7 +424,7 @@ mod tests {
         mknodat(CWD, &begin, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a fifo");
         let slow = format!("cat '{}' && cat > /dev/null", begin.display());
         let command = ["sh", "-c", &slow].map(OsString::from).to_vec();
-        let mut users = Users::new(Starting { command, folder: dir.path().to_owned() });
+        let mut users = Users::new(starting(command, &dir));
         assert!(begins(&mut users, 0, 0));
         users.tell(more_than_the_pipe_holds(&users), now).expect("told");
         users.regroup([User(0)]);

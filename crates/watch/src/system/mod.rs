@@ -200,6 +200,11 @@ impl System {
         &self.watched
     }
 
+    /// What nothing is told of, by the names it was given and by those without links.
+    pub(crate) fn excluded(&self) -> &[PathBuf] {
+        &self.scope.excluded
+    }
+
     /// Users whose groups are others than before, since this was asked.
     pub(crate) fn regrouped(&self) -> HashSet<User> {
         self.groups.regrouped()
