@@ -124,6 +124,33 @@ fn what_is_excluded_is_left_alone_though_it_was_learned_before() {
 }
 
 #[test]
+fn begun_on_a_terminal_it_ends_with_it() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("python3"));
+    let (ground, state) = (Ground::new(), state());
+    let command = command(ground.disk.path(), &state);
+    let mut terminal = Command::new("python3");
+    terminal.args(["-c", TERMINAL]).arg(command.get_program()).args(command.get_args());
+    terminal.env("NEARFIRST_STATE", state.path());
+    let output = terminal.output().expect("the machine allows it");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ended with 0\n", "{said}");
+}
+
+/// Runs a command on a terminal, which is gone once it has said something.
+const TERMINAL: &str = r"
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+said = b''
+while b'watching' not in said:
+    said += os.read(terminal, 4096)
+os.close(terminal)
+print('ended with', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+#[test]
 fn what_is_to_be_forgotten_is_forgotten_while_the_service_runs() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());
@@ -237,7 +264,8 @@ fn a_second_one_is_refused_and_leaves_the_first_alone() {
     let second = command(ground.disk.path(), &state).output().expect("the machine allows it");
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(2), "{said}");
-    assert!(said.contains("another `nearfirst watch` runs"), "{said}");
+    let first = watch.child.id();
+    assert!(said.contains(&format!("another `nearfirst watch` runs, process {first}\n")), "{said}");
     assert!(watch.child.try_wait().expect("the machine allows it").is_none());
     watch.end("TERM");
 }

@@ -1,11 +1,12 @@
 //! `nearfirst watch`: the service that fetches for all programs of a machine.
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use watch::service::{self, AttendantOptions, ServiceError, ServiceOptions};
 use watch::CarrierOptions;
+use watch::service::{self, AttendantOptions, ServiceError, ServiceOptions};
 use watch::system::{self, Scope};
 
 use crate::guessing::GuessFlags;
@@ -55,7 +56,7 @@ pub(crate) struct Args {
 const NOTES: &str = "\
 Signals:
   SIGTERM, SIGINT  save what was learned, and end
-  SIGHUP           save what was learned, and choose file systems anew
+  SIGHUP           save what was learned, and choose file systems anew; begun on a terminal, end
   SIGUSR1          say on stderr what was seen, fetched and gained
 
 Users:
@@ -106,7 +107,8 @@ fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     let scope = Scope { on: args.on, excluded };
     let state = std::path::absolute(&args.state)?;
     // Its errors say what the system said themselves: not again, as their sources.
-    let served = service::serve(ServiceOptions { scope, state, attendant }, say);
+    let on_terminal = std::io::stderr().is_terminal();
+    let served = service::serve(ServiceOptions { scope, state, attendant, on_terminal }, say);
     served.map_err(|error| {
         let says_so = matches!(error, ServiceError::System(system::Error::Refused { .. }));
         let is_root = rustix::process::geteuid().is_root();
@@ -121,9 +123,9 @@ fn attend(of: &[OsString], args: &Args, say: &mut dyn FnMut(String)) -> anyhow::
     };
     let user = user.to_str().and_then(|user| user.parse().ok());
     let user = user.ok_or_else(|| anyhow::anyhow!("--attend takes the number of a user"))?;
+    let excluded = excluded.iter().map(PathBuf::from).collect();
     let options = AttendantOptions {
         user,
-    let excluded = excluded.iter().map(PathBuf::from).collect();
         folder: folder.into(),
         dry_run: args.dry_run,
         learning: args.guessing.learning(),

@@ -52,6 +52,8 @@ pub struct ServiceOptions {
     /// The command that attends to a user, which is given the user's number and folder and what the
     /// scope excludes, without links too, as its last arguments, and calls [`attend`].
     pub attendant: Vec<OsString>,
+    /// Whether it began on a terminal: SIGHUP then says that this is gone, and ends it.
+    pub on_terminal: bool,
 }
 
 /// Why the service cannot run.
@@ -68,10 +70,12 @@ pub enum ServiceError {
         lacking: Vec<&'static str>,
     },
     /// Another one runs.
-    #[error("{}: another `nearfirst watch` runs", lock.display())]
+    #[error("{}: another `nearfirst watch` runs{}", lock.display(), by_number(process.as_deref()))]
     Runs {
         /// What it holds.
         lock: PathBuf,
+        /// Its number, if it wrote it there.
+        process: Option<String>,
     },
     /// A file or folder of its state.
     #[error("{}: {source}", path.display())]
@@ -84,6 +88,10 @@ pub enum ServiceError {
     /// The system's.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+fn by_number(process: Option<&str>) -> String {
+    process.map(|process| format!(", process {process}")).unwrap_or_default()
 }
 
 /// What devices were measured to take, by root's table.
@@ -106,8 +114,8 @@ struct Seen {
 
 /// Runs until SIGTERM or SIGINT; messages for people go to `say`, a line each.
 ///
-/// SIGHUP has patterns saved, and file systems chosen anew by what their devices take; SIGUSR1 has what
-/// was seen and what came of it said.
+/// SIGHUP has patterns saved, and file systems chosen anew by what their devices take, or ends it if it
+/// began on a terminal; SIGUSR1 has what was seen and what came of it said.
 ///
 /// # Errors
 /// [`ServiceError`]. Whatever happens to one user's attendant is none.
@@ -121,7 +129,8 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     }
     // Some file systems tell of opens by descriptors, and folders are kept open to name what is in them.
     descriptors::allow_all();
-    let signals = Signals::new()?;
+    let hangup = if options.on_terminal { Asked::End } else { Asked::Save };
+    let signals = Signals::new(hangup)?;
     let folder = options.state.join("trees");
     let _lock = lock(&folder)?;
     let clock = Clock::real();
@@ -205,7 +214,11 @@ fn lock(folder: &Path) -> Result<File, ServiceError> {
     let mut file = opening.open(&path).map_err(failed(&path))?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => return Err(ServiceError::Runs { lock: path }),
+        Err(fs::TryLockError::WouldBlock) => {
+            let process = fs::read_to_string(&path).map(|text| text.trim().to_owned());
+            let process = process.ok().filter(|process| !process.is_empty());
+            return Err(ServiceError::Runs { lock: path, process });
+        }
         Err(fs::TryLockError::Error(source)) => return Err(failed(&path)(source)),
     }
     // For people who ask who holds it; on a full disk they are not told.

@@ -9,7 +9,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// What a signal asks of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// To save and end (SIGTERM, SIGINT).
+    /// To save and end (SIGTERM, SIGINT; SIGHUP of a terminal).
     End,
     /// To save (SIGHUP).
     Save,
@@ -20,28 +20,27 @@ pub(crate) enum Asked {
 /// `struct signalfd_siginfo`; its first word is the signal's number.
 const RECORD_BYTES: usize = 128;
 
-const WANTED: [(libc::c_int, Asked); 4] = [
-    (libc::SIGTERM, Asked::End),
-    (libc::SIGINT, Asked::End),
-    (libc::SIGHUP, Asked::Save),
-    (libc::SIGUSR1, Asked::Report),
-];
+const WANTED: [libc::c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1];
 
 /// The signals of this process; they no longer interrupt it.
 #[derive(Debug)]
-pub(crate) struct Signals(OwnedFd);
+pub(crate) struct Signals {
+    pending: OwnedFd,
+    /// What SIGHUP asks.
+    hangup: Asked,
+}
 
 impl Signals {
     /// To be made before any thread is started, which would be interrupted otherwise.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(hangup: Asked) -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: `sigemptyset` makes the set whole before anything else sees it.
         let set = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for (signal, _) in WANTED {
+            for signal in WANTED {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             set.assume_init()
@@ -53,7 +52,7 @@ impl Signals {
             }
             match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
                 -1 => Err(io::Error::last_os_error()),
-                descriptor => Ok(Self(OwnedFd::from_raw_fd(descriptor))),
+                descriptor => Ok(Self { pending: OwnedFd::from_raw_fd(descriptor), hangup }),
             }
         }
     }
@@ -63,14 +62,19 @@ impl Signals {
     /// # Errors
     /// The system's.
     pub(crate) fn bell(&self) -> io::Result<OwnedFd> {
-        self.0.try_clone()
+        self.pending.try_clone()
     }
 
     /// The next signal that came.
     pub(crate) fn take(&self) -> Option<Asked> {
         let mut record = [0; RECORD_BYTES];
-        rustix::io::read(&self.0, &mut record).ok()?;
+        rustix::io::read(&self.pending, &mut record).ok()?;
         let number = i32::from_ne_bytes(*record.first_chunk().expect("a record is longer"));
-        WANTED.iter().find(|(signal, _)| *signal == number).map(|(_, asked)| *asked)
+        match number {
+            libc::SIGTERM | libc::SIGINT => Some(Asked::End),
+            libc::SIGHUP => Some(self.hangup),
+            libc::SIGUSR1 => Some(Asked::Report),
+            _ => None,
+        }
     }
 }
