@@ -1,11 +1,14 @@
 //! Flags of who guesses what programs will read, `run` and `watch`.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 
 use clap::ValueEnum as _;
+use nearfirst::Limits;
 use tree::{Matching, Options};
 use watch::{CarrierOptions, PATTERN_BYTES_MAX};
 
+use crate::flags::count;
 use crate::sets::flags::bytes;
 
 /// How it is guessed, and when what is guessed is fetched.
@@ -14,6 +17,19 @@ pub(crate) struct GuessFlags {
     /// Fetch also while the machine runs on its battery
     #[arg(long)]
     on_battery: bool,
+
+    /// Requests to one device or server at a time, at most, 64 by default; `watch` has as many for each
+    /// user
+    ///
+    /// Fewer are made where more do not raise the rate.
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroU32>)]
+    jobs: Option<NonZeroU32>,
+
+    /// Memory for what is fetched and not read yet, 1M at least; `watch` has as much for each user
+    ///
+    /// By default what memory has room for.
+    #[arg(long, value_name = "BYTES", value_parser = budget)]
+    budget: Option<u64>,
 
     /// The rules by which runs are matched and predicted
     #[arg(long, value_enum, default_value_t = Rules::Ours, value_name = "RULES")]
@@ -32,6 +48,14 @@ enum Rules {
     Ours,
     /// As Lei & Duchamp have them (USENIX '97)
     Paper,
+}
+
+/// One part of a file.
+const BUDGET_MIN: u64 = 1 << 20;
+
+fn budget(text: &str) -> Result<u64, String> {
+    let budget = Some(bytes(text)?).filter(|&budget| budget >= BUDGET_MIN);
+    budget.ok_or_else(|| "1M at least".to_owned())
 }
 
 /// Less knows next to nothing.
@@ -55,7 +79,16 @@ impl GuessFlags {
 
     /// What fetching may use.
     pub(crate) fn carrying(&self) -> CarrierOptions {
-        CarrierOptions { on_battery: self.on_battery, ..CarrierOptions::default() }
+        let defaults = CarrierOptions::default();
+        CarrierOptions {
+            on_battery: self.on_battery,
+            unread_bytes_max: self.budget,
+            limits: Limits {
+                window_max: self.jobs.map_or(defaults.limits.window_max, NonZeroU32::get),
+                ..defaults.limits
+            },
+            ..defaults
+        }
     }
 
     /// The words that say the same.
@@ -65,6 +98,8 @@ impl GuessFlags {
             format!("--rules={}", rules.get_name()).into(),
             format!("--memory={}", self.memory).into(),
         ];
+        words.extend(self.jobs.map(|jobs| format!("--jobs={jobs}").into()));
+        words.extend(self.budget.map(|budget| format!("--budget={budget}").into()));
         words.extend(self.on_battery.then(|| "--on-battery".into()));
         words
     }

@@ -95,12 +95,17 @@ fn what_was_saved_is_known_after_being_killed() {
 fn how_it_is_guessed_is_handed_on_to_who_attends_to_a_user() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());
-    let watch = Watch::start(ground.disk.path(), &state, &["--rules", "paper", "--memory", "2M"]);
+    let left = ground.file(1).display().to_string();
+    let limits = ["--memory=2M", "--jobs=5", "--budget=3M", "--exclude", &left];
+    let options = [&["--rules", "paper"][..], &limits].concat();
+    let watch = Watch::start(ground.disk.path(), &state, &options);
     ground.run(&watch, NOBODY);
     let attendant = watch.attendant(NOBODY).expect("it was attended to");
     let words = fs::read(format!("/proc/{}/cmdline", attendant.as_raw_nonzero()));
     let words = String::from_utf8(words.expect("it lives")).expect("text");
-    assert!(words.contains("\0--rules=paper\0--memory=2097152\0--on-battery\0"), "{words:?}");
+    let limits = "--memory=2097152\0--jobs=5\0--budget=3145728";
+    assert!(words.contains(&format!("\0--rules=paper\0{limits}\0--on-battery\0")), "{words:?}");
+    assert!(words.contains(&format!("/{NOBODY}\0{left}\0")), "{words:?}");
     let said = watch.end("TERM");
     assert!(said.contains(&format!("user {NOBODY}: of ")), "{said}");
 }

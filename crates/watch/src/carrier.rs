@@ -60,6 +60,8 @@ pub struct CarrierOptions {
     pub on_battery: bool,
     /// Nothing that lies here is looked at or fetched.
     pub excluded: Vec<PathBuf>,
+    /// Bytes that may be fetched, or on their way, and not read yet; `None`: what memory has room for.
+    pub unread_bytes_max: Option<u64>,
 }
 
 impl Default for CarrierOptions {
@@ -78,7 +80,14 @@ impl Default for CarrierOptions {
             attempts_max: 1,
             ..Limits::default()
         };
-        Self { limits, chance_min: 0.0, looks: false, on_battery: false, excluded: Vec::new() }
+        Self {
+            limits,
+            chance_min: 0.0,
+            looks: false,
+            on_battery: false,
+            excluded: Vec::new(),
+            unread_bytes_max: None,
+        }
     }
 }
 
@@ -416,8 +425,15 @@ impl Carrier {
     }
 
     fn memory_is_short(&mut self, now: Duration) -> bool {
-        self.unread.has_room_for(self.pressure.room(now), now);
+        let room = self.room(now);
+        self.unread.has_room_for(room, now);
         self.pressure.is_high(now)
+    }
+
+    /// Bytes that may be fetched and not read yet; `None` if nobody tells.
+    fn room(&mut self, now: Duration) -> Option<u64> {
+        let rooms = [self.pressure.room(now), self.options.unread_bytes_max];
+        rooms.into_iter().flatten().min()
     }
 
     fn engine(&mut self) -> Option<&Engine> {
@@ -426,7 +442,7 @@ impl Carrier {
             io_priority::come_last();
             let stores = Arc::new(Stores::new(Arc::clone(&self.costs), &StoresOptions::default()));
             let mut limits = self.options.limits;
-            if let Some(room) = self.pressure.room(self.costs.clock().now()) {
+            if let Some(room) = self.room(self.costs.clock().now()) {
                 // Guesses use half of it. That is as of the first one; what memory has room for later
                 // bounds what nobody has read yet.
                 limits.budget_bytes = limits.budget_bytes.min(room.saturating_mul(2));
