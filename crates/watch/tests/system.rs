@@ -511,6 +511,31 @@ fn a_container_that_has_the_file_system_elsewhere_opens_what_is_here() {
 }
 
 #[test]
+fn a_program_in_a_container_is_told_by_its_name_outside() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let tmpfs = Tmpfs::new(4 << 20);
+    let [outside, inside] = ["outside", "inside"].map(|name| tmpfs.path().join(name));
+    // Each is a program of its own.
+    for (program, of) in [(&outside, "/bin/cat"), (&inside, "/bin/sleep")] {
+        testkit::copy_program(of, program);
+    }
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    let (at, of) = (outside.display(), inside.display());
+    // It lives until it was looked at.
+    shell.run(format!("unshare -m sh -c 'mount --bind {of} {at} && {at} 0.3'"));
+    let events = shell.told(&mut system);
+    let runs = |program: &Path| {
+        let is = |event: &Event| match event {
+            Event::Executed { program: file, .. } => *file.path == *program.as_os_str().as_bytes(),
+            _ => false,
+        };
+        events.iter().any(is)
+    };
+    assert!(runs(&inside) && !runs(&outside), "{events:?}");
+}
+
+#[test]
 fn what_has_no_path_here_is_not_told() {
     skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("unshare"));
     let disk = LoopDisk::new(FileSystem::Ext4, 0);

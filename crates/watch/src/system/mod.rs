@@ -430,6 +430,7 @@ impl System {
                 }
                 Step::Executed { pid, loaded } => {
                     let running = if ended.contains(&pid) { None } else { processes::running(pid) };
+                    let running = running.filter(|it| it.is_here(pid, &self.resolver.mounts));
                     let is_named = self.executed(pid, running, loaded, &mut events);
                     self.has_rights(pid, &since, &[]);
                     let is_late = late > 0;

@@ -174,6 +174,12 @@ fn is_at(path: &[u8], file: &OwnedFd) -> bool {
     there.is_ok_and(|there| this.is_ok_and(|this| identity(there) == identity(this)))
 }
 
+/// The file that a path leads to.
+pub(crate) fn identity(path: &Path) -> Option<Identity> {
+    let stat = sysfs::statx(sysfs::CWD, path, UNWAITED, StatxFlags::INO).ok()?;
+    Some(Identity { device: device(&stat), inode: stat.stx_ino })
+}
+
 /// Whether a user may read a file, and reach it by its path, as its owner or as everybody may; of groups
 /// nothing is known.
 pub(crate) fn is_open_to(user: User, path: &Path) -> bool {

@@ -1,16 +1,20 @@
 //! Which processes there are: pids are used again, so each gets a number of its own.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags, StatxFlags};
+use store::Mounts;
 use tree::{File, Identity, Process, User};
 
 use super::connector::Pid;
-use super::opens::device;
+use super::opens::{self, device};
 use crate::status::words;
 
 /// Bytes of a process's arguments that are kept: a command line of xargs can have megabytes.
@@ -128,6 +132,23 @@ fn parse_rights(status: &str) -> Option<Rights> {
     let has_more =
         words(status, "CapPrm:").next().is_some_and(|bits| bits.bytes().any(|bit| bit != b'0'));
     Some(Rights { user, groups, has_more })
+}
+
+impl Running {
+    /// Whether the program's name means it here: in a container it may be that of another file. Of a mount
+    /// that may not answer that is not asked.
+    pub(crate) fn is_here(&self, pid: Pid, mounts: &Mounts) -> bool {
+        let path = Path::new(OsStr::from_bytes(&self.program.path));
+        has_our_mounts(pid)
+            || mounts.by_path(path).is_none_or(|mount| mount.backing.may_stall())
+            || opens::identity(path) == self.program.identity
+    }
+}
+
+/// Whether a process has this one's mounts; who is gone is taken to have had them.
+fn has_our_mounts(pid: Pid) -> bool {
+    let mounts = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    mounts(&pid.to_string()).is_none_or(|theirs| mounts("self") == Some(theirs))
 }
 
 /// What a process runs; `None` if it is gone, or its program is.
