@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::{Facility, Program, make_near, skip_unless, until};
+use testkit::{Facility, Program, cmd, make_near, skip_unless, until};
 use watching::{FILE_BYTES, FILES, Ground, NOBODY, Watch, command, state};
 
 #[test]
@@ -26,6 +26,9 @@ fn what_a_program_read_is_near_before_it_asks_again() {
         assert!(rest.ends_with(" bytes fetched and not read"), "{line}");
         saved.parse::<f64>().ok()
     });
+    assert!(
+        said.contains(&format!("file systems listened to: 1 ({})\n", ground.disk.path().display()))
+    );
     // Of a disk as fast as this one it may be next to nothing.
     assert!(saved.next_back().is_some(), "{said}");
 }
@@ -125,6 +128,20 @@ fn what_is_excluded_is_left_alone_though_it_was_learned_before() {
     let watch = Watch::start(ground.disk.path(), &state, &["--exclude", &link]);
     let others_come = || ground.are_soon_near(4..FILES) && !ground.is_near(3);
     assert!(ground.comes_true(&watch, NOBODY, others_come), "{}", watch.said());
+    watch.end("TERM");
+}
+
+#[test]
+fn what_it_watches_is_said_when_that_changes() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state) = (Ground::new(), state());
+    let watch = Watch::start(ground.disk.path(), &state, &[]);
+    let at = ground.disk.path().display().to_string();
+    let device = ground.disk.device().display().to_string();
+    cmd("umount", ["-l", &at]).run().succeeds();
+    until("it says so", || watch.said().contains("watching nothing"));
+    cmd("mount", ["-t", "ext4", &device, &at]).run().succeeds();
+    until("it says so", || watch.said().matches(&format!("watching {at}\n")).count() == 2);
     watch.end("TERM");
 }
 

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scope = Scope { on, excluded: Vec::new() };
     let mut system = System::new(scope, Arc::new(store::Costs::load()))?;
     let mut out = io::stdout().lock();
-    writeln!(out, "listening to {:?}", system.watched())?;
+    writeln!(out, "listening to {:?}", system.watched().collect::<Vec<_>>())?;
     loop {
         for (at, event) in system.next(Duration::from_secs(1))? {
             writeln!(out, "{:10.6} {}", at.as_secs_f64(), line(&event))?;

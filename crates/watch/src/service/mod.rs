@@ -12,6 +12,7 @@ mod signals;
 mod users;
 mod wire;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -144,11 +145,17 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let mut system = System::new(options.scope, costs)?;
     system.wake_by(signals.bell()?);
     rights::become_service()?;
-    say(watching(&system));
     let (command, excluded) = (options.attendant, system.excluded().to_vec());
     let mut users = Users::new(Starting { command, folder, excluded });
     let mut seen = Seen::default();
+    let mut said = None;
     loop {
+        // File systems come and go, and one that answers late may refuse.
+        let watched: Vec<PathBuf> = system.watched().map(Path::to_owned).collect();
+        if said.as_ref() != Some(&watched) {
+            say(watching(&watched));
+            said = Some(watched);
+        }
         // Before the look, so that what happened before somebody asked is in the answer; a user whose
         // first program it was would be passed over otherwise.
         let asked: Vec<Asked> = iter::from_fn(|| signals.take()).collect();
@@ -157,10 +164,8 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
             (true, true) => PATIENCE_BEHIND,
             (true, false) => PATIENCE,
         };
-        if (measured.are_anew(clock.now()) || asked.contains(&Asked::Save))
-            && system.choose_anew(measured.costs(&clock, say))
-        {
-            say(watching(&system));
+        if measured.are_anew(clock.now()) || asked.contains(&Asked::Save) {
+            system.choose_anew(measured.costs(&clock, say));
         }
         let events = system.next(patience)?;
         seen.add(&events);
@@ -185,12 +190,31 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     }
 }
 
-fn watching(system: &System) -> String {
-    let watched: Vec<_> = system.watched().iter().map(|path| path.display().to_string()).collect();
+fn watching(watched: &[PathBuf]) -> String {
+    let watched: Vec<_> = watched.iter().map(|path| path.display().to_string()).collect();
     match watched.as_slice() {
-        [] => "watching nothing: no device here is slow; --on PATH names a file system".to_owned(),
+        [] => "watching nothing: no device here is slow (--on PATH names a file system), or what --on \
+               names is not mounted"
+            .to_owned(),
         watched => format!("watching {}", watched.join(" ")),
     }
+}
+
+/// Which file systems are listened to, and which are not, and why.
+fn listening(system: &System) -> String {
+    let unheard: HashMap<&Path, String> = system.unheard().collect();
+    let heard = system.watched().filter(|path| !unheard.contains_key(path));
+    let heard: Vec<_> = heard.map(|path| path.display().to_string()).collect();
+    let mut unheard: Vec<_> =
+        unheard.iter().map(|(path, why)| format!("{}: {why}", path.display())).collect();
+    unheard.sort_unstable();
+    let mut text = format!("file systems listened to: {}", heard.len());
+    for (list, begin) in [(heard.join(" "), " ("), (unheard.join("; "), ", not (")] {
+        if !list.is_empty() {
+            text.extend([begin, &list, ")"]);
+        }
+    }
+    text
 }
 
 /// Makes the folder of all users' patterns, and takes the place of the one service that has it.
@@ -270,14 +294,14 @@ impl Seen {
     fn report(&self, system: &System, users: &Users) -> String {
         format!(
             "saw events: {}, of these programs: {}, opens: {}; losses of events: {}, to slow attendants: {}; \
-             users attended to: {}, file systems listened to: {}",
+             users attended to: {}, {}",
             self.events,
             self.programs,
             self.opens,
             self.losses,
             users.lost(),
             users.attendants(),
-            system.watched().len()
+            listening(system)
         )
     }
 }

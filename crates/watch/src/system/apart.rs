@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use store::Mounts;
 
-use super::fanotify::{Group, Telling, What};
+use super::fanotify::{self, Group, Telling, What};
 use super::opens::{self, Batch, Ground, Open, Resolver};
 
 /// Opens that wait to be taken: beyond it they are lost, and that is told.
@@ -31,7 +31,9 @@ struct Shared {
     /// Rung when nobody takes any more.
     stop: OwnedFd,
     lost: AtomicBool,
-    failed: AtomicBool,
+    /// Once its mount has answered.
+    listens: AtomicBool,
+    failure: OnceLock<io::Error>,
 }
 
 impl Apart {
@@ -46,13 +48,15 @@ impl Apart {
             bell: eventfd(0, flags)?,
             stop: eventfd(0, flags)?,
             lost: AtomicBool::new(false),
-            failed: AtomicBool::new(false),
+            listens: AtomicBool::new(false),
+            failure: OnceLock::new(),
         });
         let theirs = Arc::clone(&shared);
         let its = ground.clone();
         let run = move || {
-            let end = listen(&its, resolver, &sender, &theirs);
-            theirs.failed.store(end.is_err(), Ordering::Release);
+            if let Err(error) = listen(&its, resolver, &sender, &theirs) {
+                drop(theirs.failure.set(error));
+            }
             ring(&theirs.bell);
         };
         std::thread::Builder::new().name("nearfirst-apart".into()).spawn(run)?;
@@ -71,9 +75,14 @@ impl Apart {
         self.shared.lost.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether it can no longer be listened to.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.shared.failed.load(Ordering::Acquire)
+    /// Whether it has begun to be listened to.
+    pub(crate) fn listens(&self) -> bool {
+        self.shared.listens.load(Ordering::Acquire)
+    }
+
+    /// Why it can no longer be listened to.
+    pub(crate) fn failure(&self) -> Option<&io::Error> {
+        self.shared.failure.get()
     }
 }
 
@@ -100,12 +109,13 @@ fn listen(
     let mut group = Group::new(Telling::Name)?;
     resolver.grounds = HashMap::new();
     if group.mark(&ground.point, What::Opens).is_ok() {
-        resolver.grounds.insert(super::file_system_id(&ground.point)?, ground.clone());
+        resolver.grounds.insert(fanotify::file_system_id(&ground.point)?, ground.clone());
     } else {
         group = Group::new(Telling::Descriptor)?;
         group.mark(&ground.point, What::Opens)?;
         resolver.mounts = Arc::new(Mounts::read()?);
     }
+    shared.listens.store(true, Ordering::Release);
     let mut records = Vec::new();
     loop {
         let mut ready =

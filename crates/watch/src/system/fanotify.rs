@@ -287,6 +287,17 @@ fn named(mut infos: &[u8]) -> Option<Where> {
     }
 }
 
+/// Which file system a path lies on, as fanotify calls it.
+pub(crate) fn file_system_id(path: &Path) -> io::Result<FileSystemId> {
+    let id = rustix::fs::statvfs(path)?.f_fsid;
+    let mut bytes = [0; 8];
+    // Two words, the first of them in the lower half.
+    let words = [id & 0xFFFF_FFFF, id >> 32].map(|half| u32::try_from(half).expect("a half"));
+    bytes[..4].copy_from_slice(&words[0].to_ne_bytes());
+    bytes[4..].copy_from_slice(&words[1].to_ne_bytes());
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use testkit::{Facility, Tmpfs, skip_unless};

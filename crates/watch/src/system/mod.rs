@@ -8,6 +8,7 @@ mod apart;
 mod connector;
 mod fanotify;
 mod groups;
+mod loaded;
 mod opens;
 mod order;
 mod places;
@@ -34,8 +35,9 @@ use tree::{Event, Process, User};
 use crate::Source;
 use apart::Apart;
 use connector::{Change, Connector, Pid};
-use fanotify::{FileSystemId, Group, Record, Telling, What};
+use fanotify::{Group, Record, Telling, What};
 use groups::Groups;
+use loaded::{folder_by, program_of};
 use opens::{Batch, Ground, Open, Resolver};
 use order::{Step, ordered};
 use places::Place;
@@ -107,7 +109,9 @@ pub struct System {
     apart: HashMap<PathBuf, Apart>,
     resolver: Resolver,
     watched: Vec<PathBuf>,
-    /// These, and those that could not be listened to.
+    /// Those that could not be listened to.
+    unheard: Vec<(PathBuf, io::Error)>,
+    /// All of these.
     chosen: Vec<PathBuf>,
     mount_table: Option<File>,
     bell: Option<OwnedFd>,
@@ -174,6 +178,7 @@ impl System {
             described: None,
             apart: HashMap::new(),
             watched: Vec::new(),
+            unheard: Vec::new(),
             chosen: Vec::new(),
             mount_table: File::open("/proc/self/mountinfo").ok(),
             bell: None,
@@ -189,15 +194,30 @@ impl System {
             is_lively: false,
         };
         system.processes.add(std::process::id().cast_signed(), Rights::of(User(0)), true);
-        match system.listen_to_places() {
-            Some(error) if !system.scope.on.is_empty() => Err(error),
-            _ => Ok(system),
+        system.listen_to_places();
+        if !system.scope.on.is_empty()
+            && let Some((path, source)) = system.unheard.pop()
+        {
+            return Err(Error::NoMark { path, source });
         }
+        Ok(system)
     }
 
-    /// Where the file systems that are listened to are mounted.
-    pub fn watched(&self) -> &[PathBuf] {
-        &self.watched
+    /// Where the file systems are mounted that are listened to, or are going to be when they answer.
+    pub fn watched(&self) -> impl Iterator<Item = &Path> {
+        let hears = |point: &&Path| self.apart.get(*point).is_none_or(|it| it.failure().is_none());
+        self.watched.iter().map(PathBuf::as_path).filter(hears)
+    }
+
+    /// Where the file systems are mounted that should be listened to and are not, and why.
+    pub fn unheard(&self) -> impl Iterator<Item = (&Path, String)> {
+        let refused = self.unheard.iter().map(|(path, error)| (&**path, error.to_string()));
+        let apart = self.apart.iter().filter_map(|(path, apart)| {
+            let why = apart.failure().map(ToString::to_string);
+            let why = why.or_else(|| (!apart.listens()).then(|| "it has not answered yet".into()));
+            Some((&**path, why?))
+        });
+        refused.chain(apart)
     }
 
     /// What nothing is told of, by the names it was given and by those without links.
@@ -230,17 +250,17 @@ impl System {
         for group in std::iter::once(&self.named).chain(&self.described) {
             group.unmark_all();
         }
-        drop(self.listen_to_places());
+        self.listen_to_places();
         true
     }
 
-    /// Listens to what of the scope is mounted now; returns why it cannot listen to the first that it cannot.
-    fn listen_to_places(&mut self) -> Option<Error> {
+    /// Listens to what of the scope is mounted now.
+    fn listen_to_places(&mut self) {
         let mounts = Arc::new(Mounts::read().unwrap_or_default());
         let mut places = places::places(&self.scope, &self.points, &mounts, &self.costs);
-        let mut error = None;
         self.resolver.mounts = mounts;
         self.watched.clear();
+        self.unheard.clear();
         self.chosen = chosen(&places).cloned().collect();
         // What is in the queue of one that has a copy would be taken to have happened on the copy.
         let known: HashSet<_> =
@@ -248,7 +268,7 @@ impl System {
         places.sort_by_key(|place| !known.contains(&place.ground.device));
         // Another mount at the same point is another place.
         self.apart.retain(|_, apart| {
-            !apart.has_failed() && places.iter().any(|place| place.ground == *apart.ground())
+            apart.failure().is_none() && places.iter().any(|place| place.ground == *apart.ground())
         });
         for place in places {
             let (point, what) = (place.ground.point.clone(), place.ground.what);
@@ -257,10 +277,9 @@ impl System {
                 Ok(()) => {}
                 // Programs there are known as long as they live.
                 Err(_) if what == What::Programs => {}
-                Err(source) => drop(error.get_or_insert(Error::NoMark { path: point, source })),
+                Err(source) => self.unheard.push((point, source)),
             }
         }
-        error
     }
 
     fn listen_to(&mut self, place: Place) -> io::Result<()> {
@@ -285,7 +304,7 @@ impl System {
     }
 
     fn listen_by_name(&mut self, ground: &Ground) -> io::Result<()> {
-        let id = file_system_id(&ground.point)?;
+        let id = fanotify::file_system_id(&ground.point)?;
         if self.resolver.grounds.contains_key(&id) {
             // What happens on a copy of a file system would be taken to happen on the other.
             self.named.unmark(&ground.point);
@@ -637,7 +656,7 @@ impl Source for System {
             if self.ended.is_empty() { patience } else { patience.min(self.opens_take()) };
         if self.wait(patience)? {
             // What was asked for and is gone is listened to when it comes back.
-            drop(self.listen_to_places());
+            self.listen_to_places();
         }
         let seen = self.look()?;
         self.is_lively = !seen.opens.is_empty();
@@ -657,42 +676,4 @@ fn is_ready(waited_for: &mut [PollFd<'_>], patience: Duration) -> io::Result<boo
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-/// What an exec ran, by what was loaded for it: a script, what interprets it, what links that.
-fn program_of(mut loaded: Vec<Open>) -> Option<(tree::File, Vec<Arc<[u8]>>)> {
-    let name = |open: &Open| {
-        let path = Path::new(OsStr::from_bytes(&open.file.path)).file_name();
-        path.map(OsStr::as_bytes).unwrap_or_default().to_vec()
-    };
-    if loaded.len() > 1 && loaded.last().is_some_and(Open::is_loader) {
-        loaded.pop();
-    }
-    let program = loaded.pop()?;
-    let mut arguments: Vec<Arc<[u8]>> = vec![name(&program).into()];
-    arguments.extend(loaded.pop().map(|script| script.file.path));
-    Some((program.file, arguments))
-}
-
-/// The folder in which a script was called by a relative name. A script may have gone elsewhere
-/// before its folder could be looked at; but where it lies itself was told.
-fn folder_by(loaded: &[Open], arguments: &[Arc<[u8]>]) -> Option<Arc<[u8]>> {
-    let script = &loaded.first()?.file.path;
-    let named = arguments.get(1..)?.iter().find_map(|argument| {
-        let name = argument.strip_prefix(b"./").unwrap_or(argument);
-        let folder = script.strip_suffix(name)?.strip_suffix(b"/")?;
-        (!name.is_empty()).then_some(folder)
-    })?;
-    Some(if named.is_empty() { Arc::from(&b"/"[..]) } else { named.into() })
-}
-
-/// Which file system a path lies on, as fanotify calls it.
-fn file_system_id(path: &Path) -> io::Result<FileSystemId> {
-    let id = rustix::fs::statvfs(path)?.f_fsid;
-    let mut bytes = [0; 8];
-    // Two words, the first of them in the lower half.
-    let words = [id & 0xFFFF_FFFF, id >> 32].map(|half| u32::try_from(half).expect("a half"));
-    bytes[..4].copy_from_slice(&words[0].to_ne_bytes());
-    bytes[4..].copy_from_slice(&words[1].to_ne_bytes());
-    Ok(bytes)
 }
