@@ -536,6 +536,27 @@ fn a_program_in_a_container_is_told_by_its_name_outside() {
 }
 
 #[test]
+fn what_this_program_reads_as_it_is_told_is_not_told_but_what_it_starts_is() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(1 << 20);
+    for name in ["log", "a"] {
+        std::fs::write(tmpfs.path().join(name), "x").expect("the machine allows it");
+    }
+    let mut shell = Shell::new(&tmpfs);
+    let mut system = system(&tmpfs);
+    // The program that listens is this test, which opens its log, if it is told to.
+    let own = std::env::current_exe().expect("it runs");
+    shell.run(format!("{} --list --logfile log; cat a", own.display()));
+    let events = shell.told(&mut system);
+    assert_eq!(names(&shell.opens(&events)), ["a"]);
+    let is_own = |event: &Event| match event {
+        Event::Executed { program, .. } => *program.path == *own.as_os_str().as_bytes(),
+        _ => false,
+    };
+    assert!(events.iter().any(is_own), "{events:?}");
+}
+
+#[test]
 fn what_has_no_path_here_is_not_told() {
     skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("unshare"));
     let disk = LoopDisk::new(FileSystem::Ext4, 0);

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use store::{Costs, Mounts};
-use tree::{Event, Process, User};
+use tree::{Event, Identity, Process, User};
 
 use crate::Source;
 use apart::Apart;
@@ -116,6 +116,8 @@ pub struct System {
     mount_table: Option<File>,
     bell: Option<OwnedFd>,
     processes: Processes,
+    /// The program that this process runs.
+    own: Option<Identity>,
     /// Ended, and when that was told; opens of theirs may still be in a queue.
     ended: Vec<(Pid, Duration)>,
     /// Ended, and none are.
@@ -168,6 +170,7 @@ impl System {
         let connector = Connector::new().map_err(refused("processes"))?;
         let named = Group::new(Telling::Name).map_err(refused("files"))?;
         let groups = Groups::new(costs.clock().clone());
+        let own = std::process::id().cast_signed();
         let mut system = Self {
             resolver: Resolver { excluded: scope.excluded.clone(), ..Resolver::default() },
             scope,
@@ -183,6 +186,7 @@ impl System {
             mount_table: File::open("/proc/self/mountinfo").ok(),
             bell: None,
             processes: Processes::default(),
+            own: processes::running(own).and_then(|running| running.program.identity),
             ended: Vec::new(),
             over: Vec::new(),
             outlived: HashSet::new(),
@@ -193,7 +197,7 @@ impl System {
             groups,
             is_lively: false,
         };
-        system.processes.add(std::process::id().cast_signed(), Rights::of(User(0)), true);
+        system.processes.add(own, Rights::of(User(0)), true);
         system.listen_to_places();
         if !system.scope.on.is_empty()
             && let Some((path, source)) = system.unheard.pop()
@@ -548,14 +552,17 @@ impl System {
             return;
         }
         let Some(of) = self.process(parent, events) else { return };
-        let parents = self.processes.get(parent).expect("it was just found").rights.clone();
+        let known = self.processes.get(parent).expect("it was just found");
+        let (parents, reads_as_told) = (known.rights.clone(), known.reads_as_told);
         let user = parents.user;
         let rights = self.rights_of_child(parent, child, parents);
         if rights.user != user {
             self.found(child, rights, events);
+            self.reads_as_told(child, reads_as_told);
             return;
         }
         let process = self.processes.add(child, rights, false);
+        self.reads_as_told(child, reads_as_told);
         events.push(Event::Forked { parent: of, child: process });
     }
 
@@ -574,9 +581,17 @@ impl System {
         if known.is_ours || known.rights.user == user {
             return;
         }
+        let reads_as_told = known.reads_as_told;
         self.exited(pid, events);
         let rights = processes::rights(pid).unwrap_or_else(|| Rights::unknown(user));
         self.found(pid, Rights { user, ..rights }, events);
+        self.reads_as_told(pid, reads_as_told);
+    }
+
+    fn reads_as_told(&mut self, pid: Pid, reads_as_told: bool) {
+        if let Some(known) = self.processes.get_mut(pid) {
+            known.reads_as_told = reads_as_told;
+        }
     }
 
     /// A process that has ended already tells nothing of what it ran: what was loaded for it does.
@@ -601,6 +616,7 @@ impl System {
                 None => return false,
             },
         };
+        self.reads_as_told(pid, program.identity.is_some() && program.identity == self.own);
         // What it opens is then told as if it ran its former program.
         if ![&program.path, &folder].into_iter().any(|path| self.is_secret(pid, path)) {
             events.push(Event::Executed { process, program, arguments, folder });
@@ -630,7 +646,10 @@ impl System {
     fn opened(&mut self, open: Open, events: &mut Vec<Event>) {
         // Whose it is has to be asked once: the answer may change.
         let Some(process) = self.process(open.pid, events) else { return };
-        if self.is_secret(open.pid, &open.file.path) {
+        // What this program is told to read it fetches better than who guesses, and what it guesses is no
+        // habit.
+        let is_told = self.processes.get(open.pid).is_some_and(|known| known.reads_as_told);
+        if is_told || self.is_secret(open.pid, &open.file.path) {
             return;
         }
         let access = open.access();

@@ -27,6 +27,9 @@ pub(crate) struct Known {
     pub(crate) rights: Rights,
     /// Whether nothing is told of it and of what comes of it: ourselves.
     pub(crate) is_ours: bool,
+    /// Whether it runs this same program, which reads what people tell it to, or guesses: what it opens is
+    /// not told, but what it starts is.
+    pub(crate) reads_as_told: bool,
 }
 
 /// Processes by pid. As many as there are at a time, which the kernel bounds.
@@ -85,7 +88,7 @@ impl Processes {
     pub(crate) fn add(&mut self, pid: Pid, rights: Rights, is_ours: bool) -> Process {
         let process = Process(self.given);
         self.given += 1;
-        self.known.insert(pid, Known { process, rights, is_ours });
+        self.known.insert(pid, Known { process, rights, is_ours, reads_as_told: false });
         process
     }
 
