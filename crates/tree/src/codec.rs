@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::account::Account;
 use crate::bytes::{Reader, Writer};
 use crate::event::{Access, User};
-use crate::names::{Name, Names};
+use crate::names::{Name, Names, SIZE_MAX};
 use crate::numbered::NumberMap;
 use crate::ours::WINDOW_MAX;
 use crate::paper::{AccessTree, DEPTH_MAX, Leaf, NODES_MAX, Node};
@@ -17,7 +17,7 @@ use crate::patterns::{Habits, Patterns, Program};
 /// What every encoding begins with.
 const MAGIC: &[u8] = b"nearfirst patterns\n";
 /// The form that follows. Others are refused: patterns are soon learned again.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// Memory for names: twice what learners keep of all that they know, by default. Bytes that
 /// tell more were written by nobody who learned, and a short name takes many times its bytes.
 const NAMES_BYTES_MAX: usize = 128 << 20;
@@ -110,6 +110,7 @@ fn encode_habits(habits: &Habits, writer: &mut Writer) {
         writer.string(habits.names.path(name));
         // No file has the number 0.
         writer.number(habits.names.inode(name).unwrap_or(0));
+        writer.number(habits.names.told_size(name).map_or(0, |size| size.min(SIZE_MAX) + 1));
     }
     let mut programs: Vec<(&Name, &Program)> = habits.programs.iter().collect();
     programs.sort_unstable_by_key(|(name, _)| **name);
@@ -185,11 +186,11 @@ fn decode_habits(reader: &mut Reader<'_>, names_bytes_max: usize) -> Result<Habi
         if names.bytes() > names_bytes_max {
             return Err(reader.damaged());
         }
+        let name = Name(u32::try_from(number).map_err(|_| reader.damaged())?);
         let inode = reader.number()?;
-        names.identify(
-            Name(u32::try_from(number).map_err(|_| reader.damaged())?),
-            (inode != 0).then_some(inode),
-        );
+        names.identify(name, (inode != 0).then_some(inode));
+        let size: u64 = reader.within(SIZE_MAX + 1)?;
+        names.resize(name, size.checked_sub(1));
     }
     let mut trees: Vec<Arc<AccessTree>> = Vec::new();
     for _ in 0..reader.count()? {
@@ -304,6 +305,7 @@ mod tests {
         writer.count(count);
         for name in 0..count {
             writer.string(&name.to_le_bytes()[..4]);
+            writer.number(0);
             writer.number(0);
         }
         let names_end = writer.0.len();

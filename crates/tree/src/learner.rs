@@ -82,6 +82,14 @@ impl Learner {
         self.patterns
     }
 
+    /// Ends, and goes on as the next one would that finds what this one saved.
+    pub(crate) fn begin_anew(&mut self) {
+        self.end();
+        self.keep_within_memory();
+        let saved = Patterns::decode(&self.patterns.encode()).unwrap_or_default();
+        *self = Self::new(self.options.clone(), saved);
+    }
+
     /// What came of predictions while nobody fetched ([`Options::fetches`]): files that were read are
     /// late, or in time where they were said to be near.
     pub fn untried(&self) -> Account {

@@ -97,13 +97,25 @@ impl Names {
     pub(crate) fn access(&mut self, name: Name, size: Option<u64>, accesses: Accesses) {
         if let Some(slot) = &mut self.slots[name.0 as usize] {
             slot.accessed = Some(accesses);
+        }
+        self.resize(name, size);
+    }
+
+    /// Notes a file's bytes, where they are told.
+    pub(crate) fn resize(&mut self, name: Name, size: Option<u64>) {
+        if let Some(slot) = &mut self.slots[name.0 as usize] {
             slot.size = size.or(slot.size);
         }
     }
 
-    /// Bytes of a file, as it was accessed last; if nobody told, a guess.
+    /// Bytes of a file, as they were told last; if nobody did, a guess.
     pub(crate) fn size(&self, name: Name) -> u64 {
-        self.slot(name).size.unwrap_or(UNKNOWN_BYTES).min(SIZE_MAX)
+        self.told_size(name).unwrap_or(UNKNOWN_BYTES).min(SIZE_MAX)
+    }
+
+    /// The same, if somebody told.
+    pub(crate) fn told_size(&self, name: Name) -> Option<u64> {
+        self.slot(name).size
     }
 
     /// Notes the number of a file's inode, where it is told.

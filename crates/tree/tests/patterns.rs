@@ -2,7 +2,7 @@
 
 mod world;
 
-use nearfirst_tree::{DecodeError, Learner, Matching, Options, Patterns};
+use nearfirst_tree::{Access, DecodeError, Event, File, Learner, Matching, Options, Patterns};
 use world::World;
 
 fn options(matching: Matching) -> Options {
@@ -51,6 +51,27 @@ fn what_was_encoded_predicts_the_same() {
             assert_eq!(file.inode, inode, "{matching:?}: {path}");
         }
     }
+}
+
+#[test]
+fn what_is_told_ahead_is_bounded_in_bytes_by_who_begins_anew_too() {
+    let told = |bytes| {
+        let mut before = World::new(Learner::new(options(Matching::Ours), Patterns::default()));
+        for _ in 0..2 {
+            let process = before.start("/bin/reader", "reader");
+            for number in 0..20 {
+                let file = File { size: Some(bytes), ..world::file(&format!("/data/{number}")) };
+                before.event(Event::Opened { process, file, access: Access::Read });
+            }
+            before.exit(process);
+        }
+        let patterns = Patterns::decode(&before.learner.patterns().encode()).unwrap();
+        let mut after = World::new(Learner::new(options(Matching::Ours), patterns));
+        after.start("/bin/reader", "reader");
+        after.predicted().len()
+    };
+    let (small, large) = (told(4096), told(u64::MAX));
+    assert!(0 < large && large < small, "{large} of {small}");
 }
 
 #[test]

@@ -182,6 +182,18 @@ fn a_successor_by_program_is_not_confused_by_what_others_read() {
 }
 
 #[test]
+fn a_learner_begins_a_trace_with_what_it_would_have_saved_of_the_last() {
+    // It is not seen to end.
+    let lines = "0 found 1 0\n0 exec 1 0 /\n10 read . 1\n10 read . 2\n";
+    let options = LearnerOptions { near_files: 0, ..LearnerOptions::default() };
+    let mut learner = Learner::new(options, Patterns::default());
+    let first = played(lines, &mut learner, Device::INSTANT, 9);
+    learner.begin_anew();
+    let second = played(lines, &mut learner, Device::INSTANT, 9);
+    assert_eq!((first.right, second.right), (0, 2));
+}
+
+#[test]
 fn the_sums_are_those_of_the_files() {
     let lines =
         "0 found 1 0\n0 read 1 0\n0 read . 1\n0 read . 2\n0 read . 0\n0 read . 1\n0 read . 2\n";

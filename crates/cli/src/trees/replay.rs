@@ -44,7 +44,7 @@ pub(super) struct Args {
 
     /// Traces (docs/traces.md), or output of `strace -f -ttt -y`; `-` is stdin
     ///
-    /// They are played one after the other. What is learned of one is known in the next, but its files
+    /// They are played one after the other. What is saved of one is known in the next, but its files
     /// are not near any more: of two recordings of the same work the second shows what is gained.
     #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::FilePath)]
     traces: Vec<OsString>,
@@ -121,6 +121,7 @@ pub(super) fn run(args: &Args) -> io::Result<()> {
         let mut reports = Vec::new();
         for (by, predictor) in &mut predictors {
             let report = simulate(&trace, predictor.as_mut(), &options);
+            predictor.begin_anew();
             if as_json {
                 json::line(&mut out, &record(name, *by, &report))?;
                 out.flush()?;

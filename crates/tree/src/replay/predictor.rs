@@ -8,8 +8,12 @@ use crate::{Access, Decision, Event, File, Predicted, Prediction, PredictionId, 
 
 /// Learns from events and predicts.
 pub trait Predictor {
-    /// What is to be done after `event`, which happened at `now`; `now` never decreases.
+    /// What is to be done after `event`, which happened at `now`; `now` never decreases, but once it
+    /// begins anew.
     fn on(&mut self, event: &Event, now: Duration) -> Vec<Decision>;
+
+    /// A trace is over: goes on with what is kept when nobody is there to learn.
+    fn begin_anew(&mut self) {}
 }
 
 /// Predicts nothing: what the cache alone is good for.
