@@ -287,18 +287,28 @@ fn private_links_are_followed_where_that_is_allowed() {
     done(command(&program, &[], &folder).arg(format!("@{}", server.url("/list"))));
 }
 
-#[test]
-fn waits_end_by_a_limit_and_when_the_set_is_closed() {
-    skip_unless!(Facility::Tool("gcc"));
+fn waits_end(link: Link, wrapper: &[&str], folder: &str) {
     let server = Misbehaving::new();
     let never = || Answer::bytes("late").delayed(Duration::from_hours(1));
     server.answer("/never", never());
     server.answer("/slow", Answer::bytes("x".repeat(600_000)).chunked().paced(2_000_000));
     server.answer("/list", never());
-    let program = compiled("tests/c/waits.c", Link::Shared);
-    let mut command = command(&program, &[], &scratch("waits.run"));
+    let program = compiled("tests/c/waits.c", link);
+    let mut command = command(&program, wrapper, &scratch(folder));
     command.args([server.url("/never"), server.url("/slow"), format!("@{}", server.url("/list"))]);
     done(&mut command);
+}
+
+#[test]
+fn waits_end_by_a_limit_and_when_the_set_is_closed() {
+    skip_unless!(Facility::Tool("gcc"));
+    waits_end(Link::Shared, &[], "waits.run");
+}
+
+#[test]
+fn waits_have_no_memory_errors() {
+    skip_unless!(Facility::Tool("gcc"), Facility::Tool("valgrind"));
+    waits_end(Link::Static, &VALGRIND, "waits.valgrind");
 }
 
 #[test]

@@ -76,10 +76,29 @@ static void nothing_is_lost_by_a_limit(const char *spec) {
     CHECK(nf_set_close(set) == 0);
 }
 
+static void *gives_up(void *set) {
+    struct nf_member member;
+    FAILS(nf_set_iterate_timed(*(nf_set *)set, 0.1, &member, NULL, 0), -2, ETIMEDOUT, "0.1 s");
+    return NULL;
+}
+
+/* What one thread gives up is handed to another, which waits already. */
+static void what_is_given_up_is_anothers(const char *never, const char *slow) {
+    const char *specs[] = {never, slow};
+    static char text[BYTES + 1];
+    pthread_t thread;
+    nf_set set = nf_set_open_with(specs, 2, NULL);
+    CHECK(set > 0 && pthread_create(&thread, NULL, gives_up, &set) == 0);
+    int fd = nf_set_iterate(set);
+    CHECK(fd > 0 && read(fd, text, sizeof text) == BYTES && close(fd) == 0);
+    CHECK(pthread_join(thread, NULL) == 0 && nf_set_close(set) == 0);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 4);
     a_limit_ends(argv[1]);
     nothing_is_lost_by_a_limit(argv[2]);
+    what_is_given_up_is_anothers(argv[1], argv[2]);
     close_ends(argv[1], iterates, -2);
     close_ends(argv[1], iterates_as_the_paper, 0);
     close_ends(argv[3], nf_set_size, -1);
