@@ -1,7 +1,5 @@
 //! The line on a terminal that says how far a run over objects is, and what it waits for.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 mod ground;
 
 use std::fs;
