@@ -83,7 +83,7 @@ fn errno_of_store(error: &nearfirst::Error) -> c_int {
     match error {
         E::Io { source, .. } => errno_of(source),
         E::Stalled { .. } => libc::ETIMEDOUT,
-        E::Offline { .. } | E::Cold { .. } => libc::EREMOTEIO,
+        E::Offline { .. } | E::Cold { .. } | E::Recalling { .. } => libc::EREMOTEIO,
         E::NotFound { .. } => libc::ENOENT,
         E::Denied { .. } => libc::EACCES,
         E::Busy { .. } => libc::EBUSY,

@@ -86,8 +86,8 @@ fn a_recall_says_when_the_member_will_be_there_and_the_rest_is_read() {
     let archive = Archive::new();
     let output = archive.run(&["cat", "--recall", "s3://archive/*"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "warm text\n"));
-    let told = "nearfirst cat: s3://archive/cold: in cold storage (GLACIER): its restore was asked \
-                for and takes 5 h at most: try again then, or --wait\n";
+    let told = "nearfirst cat: s3://archive/cold: in cold storage (GLACIER): its restore is under way \
+                and takes 5 h at most: try again then, or --wait\n";
     assert_eq!(stderr(&output), told);
     assert_eq!(archive.restores(), 1);
     assert_eq!(archive.shown("s3://archive/cold")["tier"], "recalling");
@@ -155,7 +155,7 @@ fn a_wait_is_as_long_as_its_looks_and_the_time_between_them() {
     archive.proxy.answer("/archive/cold", Answer::forwarded().delayed(Duration::from_secs(3)));
     let output = archive.run(&["cat", "--recall", "--wait=3", "s3://archive/*"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "warm text\n"));
-    assert!(stderr(&output).contains("not restored yet, after 3.00 s"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("not restored yet, after 3 s"), "{}", stderr(&output));
     let is_look = |request: &&Request| request.method == "HEAD";
     assert_eq!(archive.proxy.requests().iter().filter(is_look).count(), 1);
 }
@@ -168,7 +168,9 @@ fn a_wait_ends_at_its_limit() {
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "warm text\n"));
     let told = stderr(&output);
     assert!(
-        told.contains("s3://archive/cold: in cold storage: not restored yet, after 200 ms"),
+        told.contains(
+            "s3://archive/cold: in cold storage (GLACIER): not restored yet, after 0.2 s"
+        ),
         "{told}"
     );
     let output = archive.run(&["cat", "--wait", "s3://archive/*"]);

@@ -19,8 +19,8 @@ pub use fetch;
 pub use fetch::engine::{Engine, EngineOptions};
 pub use fetch::scheduler::{DeviceId, DeviceSnapshot, Limits, Snapshot};
 pub use set::{
-    Cursor, Duplicates, Glob, ListSource, Member, MemberError, Order, Rank, Set, SetOptions, Setup,
-    Spec, SpecError, Start, Turn,
+    Cursor, Duplicates, Glob, ListSource, Member, MemberError, Order, Rank, Recalls, Set,
+    SetOptions, Setup, Spec, SpecError, Start, Told, Turn,
 };
 pub use sled::{
     DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Picker, Piece, Place, Plan,
@@ -29,7 +29,7 @@ pub use sled::{
 pub use store::{
     Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,
     Entry, Error, Fnmatch, Kind, Local, Located, Mount, Mounts, Name, PartLengths, Pattern,
-    Permissions, Probe, Progress, Query, Reading, Reason, Recall, Status, StorageOptions, Store,
-    Stores, StoresOptions, TableFiles, Tier, Version, Warning, patiently, probe_first,
+    Permissions, Probe, Progress, Query, Reading, Reason, Recall, Sequence, Status, StorageOptions,
+    Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning, patiently, probe_first,
     probe_memory, scratch_folder, without_number,
 };

@@ -21,7 +21,7 @@ fn class(error: &Error) -> &'static str {
             _ => "Io",
         },
         Error::Stalled { .. } => "Stalled",
-        Error::Offline { .. } | Error::Cold { .. } => "Cold",
+        Error::Offline { .. } | Error::Cold { .. } | Error::Recalling { .. } => "Cold",
         Error::NotFound { .. } => "NotFound",
         Error::Denied { .. } => "Denied",
         Error::Busy { .. } => "Busy",

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use store::{Entry, Name};
+use store::{Entry, Name, Sequence};
+
+use crate::Recalls;
 
 /// An application's priority for a member: higher is sooner. A hint, never a reason to wait.
 ///
@@ -26,6 +28,8 @@ pub struct SetOptions {
     pub start: Option<Start>,
     /// What makes two members one.
     pub duplicates: Duplicates,
+    /// What has members on cold tiers restored; none: each is an error.
+    pub recalls: Option<Recalls>,
 }
 
 /// In what order members are yielded.
@@ -45,9 +49,12 @@ pub enum Order {
 }
 
 impl Order {
-    /// Whether the order in which members are listed matters.
-    pub fn is_as_listed(&self) -> bool {
-        matches!(self, Self::Listed | Self::Replay(_))
+    /// In which order the names are to become known.
+    pub fn sequence(&self) -> Sequence {
+        match self {
+            Self::Listed | Self::Replay(_) => Sequence::InTurn,
+            Self::Ready | Self::Name | Self::Rank => Sequence::AsKnown,
+        }
     }
 }
 
@@ -68,6 +75,7 @@ impl fmt::Debug for SetOptions {
             .field("rank", &self.rank.is_some())
             .field("start", &self.start.is_some())
             .field("duplicates", &self.duplicates)
+            .field("recalls", &self.recalls)
             .finish()
     }
 }

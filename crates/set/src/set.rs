@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker, ready};
 use fetch::engine::{self, Arrival, Engine, Feed};
 use fetch::scheduler::{Origin, SetTerms};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
-use store::{Entries, Entry, Error, Name};
+use store::{Entries, Entry, Error, Name, Sequence};
 
 use crate::comparing::Comparing;
 use crate::listing::Listing;
@@ -70,15 +70,16 @@ impl Set {
         let specs: Vec<Spec> = specs.into_iter().collect();
         let stores = Arc::clone(engine.stores());
         let base = Path::new("");
-        let source: Arc<dyn Fn() -> Entries + Send + Sync> = if options.order.is_as_listed() {
-            Arc::new(move || {
-                let stores = Arc::clone(&stores);
-                let each = stream::iter(specs.clone());
-                each.flat_map(move |spec| Cursor::open(Arc::clone(&stores), spec, base)).boxed()
-            })
-        } else {
-            Arc::new(move || Cursor::of_all(Arc::clone(&stores), specs.clone(), base).boxed())
-        };
+        let source: Arc<dyn Fn() -> Entries + Send + Sync> =
+            if options.order.sequence() == Sequence::InTurn {
+                Arc::new(move || {
+                    let stores = Arc::clone(&stores);
+                    let each = stream::iter(specs.clone());
+                    each.flat_map(move |spec| Cursor::open(Arc::clone(&stores), spec, base)).boxed()
+                })
+            } else {
+                Arc::new(move || Cursor::of_all(Arc::clone(&stores), specs.clone(), base).boxed())
+            };
         Self::from_source(engine, source, options)
     }
 
@@ -88,7 +89,12 @@ impl Set {
         source: Arc<dyn Fn() -> Entries + Send + Sync>,
         options: SetOptions,
     ) -> Self {
-        let source = Source::new(Arc::new(move |_| source()));
+        let (recalls, sequence) = (options.recalls.clone(), options.order.sequence());
+        let source = move |_: &mut Anew| match &recalls {
+            Some(recalls) => recalls.restored(source(), sequence),
+            None => source(),
+        };
+        let source = Source::new(Arc::new(source));
         let listing = source.listing(&mut Anew::default());
         Self::listed_by(engine, source, listing, options)
     }

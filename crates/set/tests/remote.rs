@@ -9,11 +9,13 @@ use std::time::Duration;
 use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::StreamExt as _;
-use nearfirst_set::{Duplicates, ListSource, Member, MemberError, Set, SetOptions, Spec, Start};
+use nearfirst_set::{
+    Duplicates, ListSource, Member, MemberError, Recalls, Set, SetOptions, Spec, Start,
+};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
 use store::{Costs, Error, Name, StorageOptions, Stores, StoresOptions};
-use testkit::server::{Answer, Misbehaving, S3};
+use testkit::server::{Answer, Misbehaving, Moto, S3};
 use testkit::{Facility, Tmpfs, skip_unless};
 
 /// Limits under which a few megabytes are many parts and hold more than the budget.
@@ -40,9 +42,13 @@ fn engine_of(limits: Limits, storage: &[(&str, String)], spill_folder: Option<Pa
 }
 
 fn of_s3(limits: Limits, s3: &S3) -> Engine {
-    let [access, secret, ..] = s3.env();
+    of_s3_at(limits, s3.endpoint())
+}
+
+fn of_s3_at(limits: Limits, endpoint: String) -> Engine {
+    let [access, secret, ..] = S3::env_at(&endpoint);
     let storage = [
-        ("endpoint", s3.endpoint()),
+        ("endpoint", endpoint),
         ("region", "us-east-1".to_owned()),
         ("access_key_id", access.1),
         ("secret_access_key", secret.1),
@@ -73,6 +79,48 @@ fn only(set: &Set) -> Result<Member, MemberError> {
     let member = set.next().expect("there is one");
     assert!(member.is_err() || set.next().is_none(), "and no other");
     member
+}
+
+#[test]
+fn members_on_cold_tiers_are_restored_if_that_is_wished() {
+    skip_unless!(Moto::NEEDS);
+    let moto = Moto::new();
+    moto.create_bucket("bucket");
+    for folder in ["asked", "waits"] {
+        moto.put(&format!("bucket/{folder}/cold"), "cold text", "GLACIER");
+        moto.put(&format!("bucket/{folder}/warm"), "warm text", "STANDARD");
+    }
+    moto.restore_takes(2);
+    let engine = of_s3_at(Limits::default(), moto.endpoint());
+    let members = |folder: &str, recalls: Option<Recalls>| {
+        let options = SetOptions { recalls, ..SetOptions::default() };
+        let set = Set::open(&engine, [Spec::glob(format!("s3://bucket/{folder}/*"))], options);
+        let (read, failed): (Vec<_>, Vec<_>) = set.iter().partition(Result::is_ok);
+        let read =
+            read.into_iter().map(|member| member.and_then(Member::read).expect("it is near"));
+        let failed = failed.into_iter().filter_map(|error| Some(error.err()?.cause));
+        (read.collect::<Vec<_>>(), failed.collect::<Vec<_>>())
+    };
+    let (read, failed) = members("asked", None);
+    assert_eq!(read, ["warm text"]);
+    assert!(matches!(&failed[..], [error] if matches!(**error, Error::Cold { .. })), "{failed:?}");
+
+    let mut recalls = Recalls::new(engine.stores(), &Limits::default());
+    let (read, failed) = members("asked", Some(recalls.clone()));
+    assert_eq!((read.len(), failed.len()), (1, 1), "{failed:?}");
+    let Error::Recalling { name, class, within, waited } = &*failed[0] else {
+        panic!("{failed:?}");
+    };
+    assert_eq!((name, class.as_str()), (&Name::from("s3://bucket/asked/cold"), "GLACIER"));
+    assert_eq!((*within, *waited), (Some(Duration::from_hours(5)), Duration::ZERO));
+
+    let (tell, told) = mpsc::channel();
+    recalls.wait = Duration::from_mins(1);
+    recalls.told = Some(Arc::new(move |error| tell.send(error.name()).expect("it is listened to")));
+    let (mut read, failed) = members("waits", Some(recalls));
+    read.sort();
+    assert!(read == ["cold text", "warm text"] && failed.is_empty(), "{failed:?}");
+    assert_eq!(told.iter().collect::<Vec<_>>(), [Name::from("s3://bucket/waits/cold")]);
 }
 
 #[test]

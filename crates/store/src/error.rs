@@ -103,6 +103,18 @@ pub enum Error {
         /// The storage class.
         class: String,
     },
+    /// It is being recalled from a cold tier, and can be read later.
+    #[error("{}: {}", name.redacted(), recalling(class, *within, *waited))]
+    Recalling {
+        /// The object.
+        name: Name,
+        /// The storage class.
+        class: String,
+        /// How long that takes at most from when it was first asked for, where the store says so.
+        within: Option<Duration>,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// This store cannot do that.
     #[error("{}: {}", name.redacted(), on_one_line(reason))]
     Unsupported {
@@ -197,6 +209,12 @@ impl Error {
             Self::Interrupted { name, reason } => Self::interrupted(name.clone(), reason.clone()),
             Self::Changed { name } => Self::Changed { name: name.clone() },
             Self::Cold { name, class } => Self::Cold { name: name.clone(), class: class.clone() },
+            Self::Recalling { name, class, within, waited } => Self::Recalling {
+                name: name.clone(),
+                class: class.clone(),
+                within: *within,
+                waited: *waited,
+            },
             Self::Unsupported { name, reason } => Self::unsupported(name.clone(), reason.clone()),
             Self::Refused { name, reason } => Self::refused(name.clone(), reason.clone()),
         }
@@ -215,6 +233,7 @@ impl Error {
             | Self::Interrupted { name, .. }
             | Self::Changed { name }
             | Self::Cold { name, .. }
+            | Self::Recalling { name, .. }
             | Self::Unsupported { name, .. }
             | Self::Refused { name, .. } => name.clone(),
         }
@@ -257,6 +276,7 @@ impl Error {
             Self::Cold { class, .. } => {
                 format!("in cold storage ({class}): it must be restored before it can be read")
             }
+            Self::Recalling { class, within, waited, .. } => recalling(class, *within, *waited),
             Self::Interrupted { reason, .. }
             | Self::Unsupported { reason, .. }
             | Self::Refused { reason, .. } => reason.clone(),
@@ -305,6 +325,20 @@ fn offline(size: u64) -> String {
     format!(
         "offline: reading it would recall {size} bytes; another program, such as cat, does that"
     )
+}
+
+fn recalling(class: &str, within: Option<Duration>, waited: Duration) -> String {
+    const HOUR: u64 = 60 * 60;
+    if !waited.is_zero() {
+        let waited = waited.as_secs_f32();
+        return format!("in cold storage ({class}): not restored yet, after {waited} s");
+    }
+    let time = match within.map(|within| within.as_secs()) {
+        None => "as long as the store needs".to_owned(),
+        Some(seconds) if seconds < HOUR => format!("{} min at most", seconds.div_ceil(60)),
+        Some(seconds) => format!("{} h at most", seconds.div_ceil(HOUR)),
+    };
+    format!("in cold storage ({class}): its restore is under way and takes {time}")
 }
 
 /// What is said of something that is not there: of this machine, as the system says it.
@@ -356,6 +390,12 @@ mod tests {
             Error::Busy { name: name(), retry_after: None, reason: String::new() },
             Error::Changed { name: name() },
             Error::Cold { name: name(), class: String::new() },
+            Error::Recalling {
+                name: name(),
+                class: String::new(),
+                within: None,
+                waited: Duration::ZERO,
+            },
             Error::interrupted(name(), ""),
             Error::unsupported(name(), ""),
             Error::refused(name(), ""),
@@ -364,6 +404,26 @@ mod tests {
             assert!(error.to_string().starts_with("https://me@host/a: "), "{error}");
             assert_eq!(error.name(), name(), "to be used again");
         }
+    }
+
+    #[test]
+    fn what_is_being_recalled_says_how_long_that_takes() {
+        let reason = |minutes: Option<u64>, waited| {
+            let (name, class) = (Name::from("s3://b/a"), "GLACIER".to_owned());
+            Error::Recalling { name, class, within: minutes.map(Duration::from_mins), waited }
+                .reason()
+        };
+        for (minutes, time) in [
+            (Some(5), "5 min at most"),
+            (Some(48 * 60), "48 h at most"),
+            (None, "as long as the store needs"),
+        ] {
+            let expected =
+                format!("in cold storage (GLACIER): its restore is under way and takes {time}");
+            assert_eq!(reason(minutes, Duration::ZERO), expected);
+        }
+        let expected = "in cold storage (GLACIER): not restored yet, after 0.5 s";
+        assert_eq!(reason(Some(5), Duration::from_millis(500)), expected);
     }
 
     #[test]

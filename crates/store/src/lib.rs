@@ -67,7 +67,7 @@ pub use local::{
 pub use name::Name;
 pub use open_folder::{make_folder, open_folder};
 pub use own_folder::own_folder;
-pub use patience::patiently;
+pub use patience::{patiently, tried};
 pub use pattern::Pattern;
 pub use power::Power;
 pub use pressure::{Pressure, memory_room};

@@ -19,7 +19,11 @@ const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// The waits between two attempts.
 pub(crate) fn waits() -> impl Iterator<Item = Duration> {
-    (1..ATTEMPTS).scan(AGAIN, |wait, _| Some(std::mem::replace(wait, *wait * 2)))
+    waits_of(ATTEMPTS)
+}
+
+fn waits_of(attempts: u32) -> impl Iterator<Item = Duration> {
+    (1..attempts).scan(AGAIN, |wait, _| Some(std::mem::replace(wait, (*wait * 2).min(WAIT_MAX))))
 }
 
 /// The wait before a busy server is asked again, which may ask for longer than `wait`.
@@ -33,11 +37,22 @@ pub(crate) fn pause(wait: Duration, retry_after: Option<Duration>) -> Duration {
 ///
 /// # Errors
 /// The last of `ask`.
-pub async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+pub async fn patiently<T, F>(ask: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    for wait in waits() {
+    tried(ATTEMPTS, ask).await
+}
+
+/// As [`patiently`], so often at most.
+///
+/// # Errors
+/// The last of `ask`.
+pub async fn tried<T, F>(attempts: u32, mut ask: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    for wait in waits_of(attempts) {
         let again = match ask().await {
             Err(Error::Busy { retry_after, .. }) => pause(wait, retry_after),
             Err(error) if error.is_transient() => wait,

@@ -18,12 +18,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Error, Kind, Local, Name, Order, Set, SetOptions, Spec, Start};
+use nearfirst::{Error, Kind, Local, Name, Order, Recalls, Sequence, Set, SetOptions, Spec, Start};
 
 use crate::divide::together;
 use crate::flags::{THREADS_MAX, count, processors};
 use crate::sets::flags::SetFlags;
-use crate::sets::recall::{Recalls, Turn};
 use crate::sets::{self, Sets, Tally, progress};
 use crate::{messages, outcome};
 
@@ -232,7 +231,7 @@ fn planned(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>, recalls: Option<&Rec
     let source = move || {
         let entries = plan.entries(specs.clone());
         match recalls.clone() {
-            Some(recalls) => recalls.for_reading(entries, Turn::Ready),
+            Some(recalls) => recalls.restored(entries, Sequence::AsKnown),
             None => entries,
         }
     };

@@ -18,7 +18,7 @@ use rustix::fs::{Access, access};
 
 use super::looks::Looks;
 use super::patience::Patience;
-use super::recall::{self, RecallFlags, Recalls};
+use super::recall::RecallFlags;
 use crate::asking::{AskFlags, seconds};
 use crate::flags::{count, processors};
 use crate::{human, messages};
@@ -174,15 +174,10 @@ impl FetchFlags {
         }
     }
 
-    /// Asks what listing left open, at no more names at a time.
-    pub(super) fn looks(&self, stores: &Arc<Stores>, at_once: usize) -> Looks {
+    /// Asks what listing left open.
+    pub(super) fn looks(&self, stores: &Arc<Stores>) -> Looks {
         let requests_max = self.window_max.map_or(Limits::default().window_max, NonZeroU32::get);
-        Looks::new(Arc::clone(stores), self.patience(), at_once.min(requests_max as usize))
-    }
-
-    /// What is to be done about cold objects, if anything is.
-    pub(super) fn recalls(&self, stores: &Arc<Stores>) -> Option<Recalls> {
-        self.recall.recalls(self.looks(stores, recall::ASKED_AT_ONCE))
+        Looks::new(Arc::clone(stores), self.patience(), requests_max as usize)
     }
 
     /// The folder for what is fetched and has no place in memory.

@@ -23,10 +23,11 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use nearfirst::{
-    Costs, Engine, Entries, Error, Glob, ListSource, Local, MemberError, Name, Order, Set,
+    Costs, Engine, Entries, Error, Glob, ListSource, Local, MemberError, Name, Order, Recalls, Set,
     SetOptions, Spec, SpecError, Stores, StoresOptions,
 };
 
@@ -36,7 +37,6 @@ use flags::{FetchFlags, SetFlags, StoreFlags};
 use futures::StreamExt as _;
 use interrupt::Prepared;
 use looks::Looks;
-use recall::{Recalls, Turn};
 pub(crate) use stats::say as say_stats;
 pub(crate) use tally::Tally;
 
@@ -109,7 +109,8 @@ impl Sets {
             options.storage.insert("s3_restore_days", days.to_string())?;
         }
         let mut sets = Self::with(&options, fetching, budget_bytes, costs)?;
-        sets.recalls = fetching.recalls(sets.engine.stores());
+        let limits = fetching.options(budget_bytes).limits;
+        sets.recalls = fetching.recall.recalls(sets.engine.stores(), &limits);
         Ok(sets)
     }
 
@@ -129,7 +130,7 @@ impl Sets {
     ) -> anyhow::Result<Self> {
         let stores = Arc::new(Stores::new(Arc::clone(costs), stores));
         let costs = Arc::clone(costs);
-        let looks = fetching.looks(&stores, usize::MAX);
+        let looks = fetching.looks(&stores);
         let options = fetching.options(budget_bytes);
         let engine = Engine::new(stores, costs, options).context(crate::outcome::NO_THREADS)?;
         interrupt::watch(engine.handle());
@@ -176,41 +177,32 @@ impl Sets {
 
     /// As [`Sets::open_set`], of what is to be read.
     pub(crate) fn set_to_read(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
-        self.recalled(specs, options, Recalls::for_reading)
+        self.ranked(specs, SetOptions { recalls: self.recalls.clone(), ..options })
     }
 
     /// As [`Sets::open_set`], of what is to be told about.
     pub(crate) fn set_to_tell(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
-        self.recalled(specs, options, Recalls::for_telling)
-    }
-
-    fn recalled(
-        &self,
-        specs: Vec<Spec>,
-        options: SetOptions,
-        recall: fn(Recalls, Entries, Turn) -> Entries,
-    ) -> Set {
-        let set = self.open_set(specs, options.clone());
-        let recalls = self.recalls.clone();
-        let rank = options.rank.clone().filter(|_| options.order == Order::Rank);
-        if recalls.is_none() && rank.is_none() {
-            return set;
-        }
-        let turn = if options.order.is_as_listed() { Turn::Listed } else { Turn::Ready };
-        let looks = self.looks.clone();
-        let source = move || {
-            let entries = set.entries().map(|entry| entry.map_err(|error| error.again())).boxed();
-            let entries = match &rank {
-                Some(rank) => listing::known(looks.clone(), Arc::clone(rank), entries),
-                None => entries,
-            };
-            match recalls.clone() {
-                Some(recalls) => recall(recalls, entries, turn),
-                None => entries,
-            }
-        };
+        let set = self.ranked(specs, options.clone());
+        let Some(recalls) = self.recalls.clone() else { return set };
+        let sequence = options.order.sequence();
+        let source = move || recalls.asked_for(entries(&set), sequence);
         Set::from_source(&self.engine, Arc::new(source), options)
     }
+
+    /// The set of these specs, with what a rank must know.
+    fn ranked(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
+        let rank = options.rank.clone().filter(|_| options.order == Order::Rank);
+        let Some(rank) = rank else { return self.open_set(specs, options) };
+        let set = self.open_set(specs, SetOptions { recalls: None, ..options.clone() });
+        let looks = self.looks.clone();
+        let source = move || listing::known(looks.clone(), Arc::clone(&rank), entries(&set));
+        Set::from_source(&self.engine, Arc::new(source), options)
+    }
+}
+
+/// What a set lists, as the source of another.
+pub(crate) fn entries(set: &Set) -> Entries {
+    set.entries().map(|entry| entry.map_err(|error| error.again())).boxed()
 }
 
 /// The specs that operands stand for; what cannot be understood is said.
@@ -288,6 +280,9 @@ pub(crate) fn complain(error: &MemberError) {
 pub(crate) fn reason(cause: &Error) -> String {
     match cause {
         Error::Cold { .. } => format!("{}: --recall asks for that", cause.reason()),
+        Error::Recalling { waited: Duration::ZERO, .. } => {
+            format!("{}: try again then, or --wait", cause.reason())
+        }
         Error::NotFound { name } if may_be_folder(name) => {
             let below = shown(name);
             format!("{}; what is below it is {}/**", cause.reason(), below.trim_end_matches('/'))

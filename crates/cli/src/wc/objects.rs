@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use futures::StreamExt as _;
 use nearfirst::{Entry, Error, Member, MemberError, Name, Order, Set, SetOptions, Spec};
 
 use super::count::Encoding;
@@ -71,10 +70,7 @@ pub(super) fn sizes(
 ) -> impl Iterator<Item = Input> + Send + use<> {
     let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
     let (named, looks) = (sets.open_set(specs, options.clone()), sets.looks().clone());
-    let source = move || {
-        let named = named.entries().map(|entry| entry.map_err(|error| error.again()));
-        listing::sized(looks.clone(), named.boxed())
-    };
+    let source = move || listing::sized(looks.clone(), sets::entries(&named));
     let sized = Arc::new(Set::from_source(sets.engine(), Arc::new(source), options));
     let shown = progress::show_names_beside_output(&sized);
     let unsized_ones = sized.subset(|entry| entry.size.is_none() && entry.name.path().is_none());

@@ -1,0 +1,209 @@
+//! What lies on cold tiers is asked to be restored, and waited for if that is wished.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fetch::scheduler::Limits;
+use futures::future::ready;
+use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _};
+use store::{Entries, Entry, Error, Name, Recall, Sequence, Stores, Tier, tried};
+use tokio::sync::Semaphore;
+
+/// Objects asked about, or asked to be restored, at a time, unless fewer requests may be made.
+const ASKED_AT_ONCE: usize = 32;
+
+/// When a restore is looked at first, then after twice as long each time: some servers are done at
+/// once, tapes take hours.
+const LOOK_FIRST: Duration = Duration::from_secs(1);
+
+/// How long the last look may take: it begins when the time to wait is over.
+const LOOK_LAST_MAX: Duration = Duration::from_secs(10);
+
+/// Has members on cold tiers restored, which their store charges for.
+///
+/// Who asks a set for its names asks for that, too. Of a file of this machine that is offline nothing
+/// is asked: whoever reads it has it recalled.
+#[derive(Clone)]
+pub struct Recalls {
+    /// How long each is waited for, at most; meanwhile the others come, as far as the order allows.
+    /// Zero, as by default: not at all, and it is an [`Error::Recalling`].
+    pub wait: Duration,
+    /// Told of each member that is waited for, by the error that it would be otherwise.
+    pub told: Option<Told>,
+    stores: Arc<Stores>,
+    attempts: u32,
+    turns: Arc<Semaphore>,
+}
+
+/// Told of a member that is being restored.
+pub type Told = Arc<dyn Fn(&Error) + Send + Sync>;
+
+impl fmt::Debug for Recalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recalls").field("wait", &self.wait).finish_non_exhaustive()
+    }
+}
+
+/// How far an object is.
+enum State {
+    /// It can be read, as far as is known.
+    There(Entry),
+    /// It has been asked for; worth a look after this time.
+    Pending { entry: Entry, again: Duration, within: Option<Duration> },
+}
+
+type Asked = BoxStream<'static, Result<State, Error>>;
+
+impl Recalls {
+    /// By stores, with no more attempts and requests at a time than `limits` allow.
+    pub fn new(stores: &Arc<Stores>, limits: &Limits) -> Self {
+        let at_once = ASKED_AT_ONCE.min(limits.window_max as usize);
+        Self {
+            wait: Duration::ZERO,
+            told: None,
+            stores: Arc::clone(stores),
+            attempts: limits.attempts_max,
+            turns: Arc::new(Semaphore::new(at_once)),
+        }
+    }
+
+    /// The same objects; cold ones only once they can be read.
+    pub fn restored(&self, entries: Entries, sequence: Sequence) -> Entries {
+        let asked = self.asked(entries, sequence);
+        if self.wait.is_zero() {
+            return asked.and_then(|state| ready(state.unless_pending())).boxed();
+        }
+        let recalls = self.clone();
+        let restored = asked.map(move |state| {
+            let recalls = recalls.clone();
+            async move {
+                match state? {
+                    State::There(entry) => Ok(entry),
+                    State::Pending { entry, again, within } => {
+                        recalls.wait_for(entry, again, within).await
+                    }
+                }
+            }
+        });
+        // Without a bound: one that is asked for after another is there would be hours later.
+        match sequence {
+            Sequence::InTurn => restored.buffered(usize::MAX).boxed(),
+            Sequence::AsKnown => restored.buffer_unordered(usize::MAX).boxed(),
+        }
+    }
+
+    /// The same objects as they are once cold ones have been asked for, or are there if that is
+    /// waited for: to be told about, not to be read.
+    pub fn asked_for(&self, entries: Entries, sequence: Sequence) -> Entries {
+        if !self.wait.is_zero() {
+            return self.restored(entries, sequence);
+        }
+        let recalls = self.clone();
+        let asked = self.asked(entries, sequence).map(move |state| {
+            let recalls = recalls.clone();
+            async move {
+                match state? {
+                    State::There(entry) => Ok(entry),
+                    State::Pending { entry, .. } => recalls.entry(&entry.name).await,
+                }
+            }
+        });
+        asked.buffered(ASKED_AT_ONCE).boxed()
+    }
+
+    fn asked(&self, entries: Entries, sequence: Sequence) -> Asked {
+        let recalls = self.clone();
+        let asked = entries.map(move |entry| {
+            let recalls = recalls.clone();
+            async move { recalls.ask(entry?).await }
+        });
+        match sequence {
+            Sequence::InTurn => asked.buffered(ASKED_AT_ONCE).boxed(),
+            Sequence::AsKnown => asked.buffer_unordered(ASKED_AT_ONCE).boxed(),
+        }
+    }
+
+    /// Asks for an object to be restored, if it is cold.
+    async fn ask(&self, entry: Entry) -> Result<State, Error> {
+        // A name that was only given may be of anything; a file of this machine has no such tier.
+        let is_open = entry.size.is_none() && entry.name.path().is_none();
+        let entry = if is_open { self.entry(&entry.name).await? } else { entry };
+        if !entry.tier.is_cold() {
+            return Ok(State::There(entry));
+        }
+        let store = self.stores.of(&entry.name)?;
+        match self.answer(|| store.recall(&entry)).await? {
+            Recall::Pending { again, within } => Ok(State::Pending { entry, again, within }),
+            Recall::Ready => Ok(State::There(self.entry(&entry.name).await?)),
+        }
+    }
+
+    /// What is under this name now.
+    async fn entry(&self, name: &Name) -> Result<Entry, Error> {
+        let store = self.stores.of(name)?;
+        self.answer(|| store.stat(name)).await
+    }
+
+    /// What `ask` gives in its turn, asked again while it gives errors that pass.
+    async fn answer<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let in_turn = || async {
+            let _turn = self.turns.acquire().await.expect("nobody closes it");
+            ask().await
+        };
+        tried(self.attempts, in_turn).await
+    }
+
+    /// Looks until the object can be read.
+    async fn wait_for(
+        &self,
+        entry: Entry,
+        again: Duration,
+        within: Option<Duration>,
+    ) -> Result<Entry, Error> {
+        if let Some(told) = &self.told {
+            told(&recalling(&entry, within, Duration::ZERO));
+        }
+        let clock = self.stores.costs().clock();
+        let until = clock.now().saturating_add(self.wait);
+        let left = || until.saturating_sub(clock.now());
+        let mut pause = LOOK_FIRST.min(again);
+        while !left().is_zero() {
+            tokio::time::sleep(pause.min(left())).await;
+            pause = pause.saturating_mul(2).min(again);
+            let look = self.entry(&entry.name);
+            let look = tokio::time::timeout(left().max(LOOK_LAST_MAX), look).await;
+            match look {
+                Ok(Ok(found)) if !found.tier.is_cold() => return Ok(found),
+                Ok(Ok(found)) if matches!(found.tier, Tier::Cold { .. }) => {
+                    let reason = "in cold storage: the store gave up restoring it";
+                    return Err(Error::refused(entry.name, reason));
+                }
+                Ok(Err(error)) if !error.is_transient() => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Err(recalling(&entry, within, self.wait))
+    }
+}
+
+impl State {
+    fn unless_pending(self) -> Result<Entry, Error> {
+        match self {
+            Self::There(entry) => Ok(entry),
+            Self::Pending { entry, within, .. } => Err(recalling(&entry, within, Duration::ZERO)),
+        }
+    }
+}
+
+fn recalling(entry: &Entry, within: Option<Duration>, waited: Duration) -> Error {
+    let class = match &entry.tier {
+        Tier::Cold { class } | Tier::Recalling { class } | Tier::Recalled { class, .. } => &**class,
+        Tier::Online => "archived",
+    };
+    Error::Recalling { name: entry.name.clone(), class: class.to_owned(), within, waited }
+}
