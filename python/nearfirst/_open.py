@@ -39,6 +39,8 @@ def open(  # noqa: A001, PLR0913
     storage_options: Mapping[str, object] | None = None,
     stores: Mapping[str, Store | AbstractFileSystem] | None = None,
     stall: float | None = None,
+    recall: bool | int = False,
+    wait: bool | float = False,
     errors: Literal["raise", "yield"] = "raise",
 ) -> Set:
     """Open the set of the objects that specs stand for.
@@ -71,6 +73,11 @@ def open(  # noqa: A001, PLR0913
             scheme of their names; they come before the library's own.
         stall: Seconds that a request may bring nothing (default: 20, and 30 where it
             lists or asks a question); an attempt that does is given up.
+        recall: Ask for what lies in cold storage to be restored, which the store
+            charges for: for so many days, or for one if `True`. What is not there
+            yet is then a `Cold` that says how long that takes at most.
+        wait: Wait for what is being restored, each member for so many seconds at
+            most, or without end if `True`; the others come meanwhile.
         errors: Whether a member that cannot be read is raised (the next call
             goes on), or yielded with its `error`.
 
@@ -86,7 +93,13 @@ def open(  # noqa: A001, PLR0913
     word, replay = _order(order)
     if word == "rank" and rank is None:
         raise ValueError("order='rank' is an order by rank, and none is given")
+    if wait is not False and recall is False:
+        raise ValueError("wait is for what is restored: it goes with recall")
     spill_bytes, spill_folder = _spill(spill)
+    options = _options(storage_options)
+    if recall is not False and recall is not True:
+        # This spelling comes before all others.
+        options["s3_restore_days"] = str(_count("recall", recall, 1))
     return _nearfirst.open(
         [_spec(spec) for spec in specs],
         rank,
@@ -99,10 +112,11 @@ def open(  # noqa: A001, PLR0913
         spill_folder,
         _flag("allow_programs", allow_programs),
         _flag("allow_private_links", allow_private_links),
-        _options(storage_options),
+        options,
         errors == "yield",
         _stores(stores),
         None if stall is None else seconds_of("stall", stall),
+        None if recall is False else _wait(wait),
     )
 
 
@@ -189,6 +203,12 @@ def _flag(what: str, flag: bool) -> bool:  # noqa: FBT001 - it is what is looked
     if not isinstance(flag, bool):
         raise TypeError(f"{what} is True or False, not {flag!r}")
     return flag
+
+
+def _wait(wait: bool | float) -> float:  # noqa: FBT001 - a bool is all of it, or nothing
+    if isinstance(wait, bool):
+        return _SECONDS_MAX if wait else 0
+    return seconds_of("wait", wait)
 
 
 def seconds_of(what: str, seconds: float) -> float:

@@ -107,7 +107,7 @@ class Changed(NearfirstError):
 
 
 class Cold(NearfirstError):
-    """It must be recalled from a cold tier before it can be read."""
+    """It must be recalled from a cold tier before it can be read, or is being recalled."""
 
 
 class Unsupported(NearfirstError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import json
 import os
 import shutil
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import threading
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nearfirst
 import pytest
@@ -91,6 +92,55 @@ def test_objects_come_with_their_bytes_and_file_names(
         assert path.name == member.name.rsplit("/", 1)[1]
         assert path.read_bytes() == found[member.name]
     assert found == contents
+
+
+def restored_after(endpoint: str, looks: int) -> None:
+    """Have each restore take so many looks at its object."""
+    transition = {"progression": "manual", "times": looks}
+    setting = json.dumps({"model_name": "s3::keyrestore", "transition": transition})
+    request = urllib.request.Request(  # noqa: S310
+        f"{endpoint}/moto-api/state-manager/set-transition",
+        data=setting.encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    urllib.request.urlopen(request).close()  # noqa: S310
+
+
+def test_what_lies_in_cold_storage_is_restored_and_waited_for_if_that_is_wished(
+    endpoint: str, options: dict[str, str]
+) -> None:
+    for name in ("asked/cold", "waits/cold"):
+        put(f"{endpoint}/bucket/{name}", b"text", {"x-amz-storage-class": "GLACIER"})
+    for name in ("asked/warm", "waits/warm"):
+        put(f"{endpoint}/bucket/{name}", b"text")
+    restored_after(endpoint, 2)
+
+    def members(folder: str, **how: Any) -> tuple[list[bytes], list[Exception]]:
+        spec = f"s3://bucket/{folder}/*"
+        opened = list(nearfirst.open(spec, storage_options=options, errors="yield", **how))
+        errors = [member.error for member in opened if member.error]
+        return [member.read() for member in opened if not member.error], errors
+
+    read, (error,) = members("asked")
+    assert read == [b"text"]
+    assert isinstance(error, nearfirst.Cold)
+    assert error.reason == "in cold storage (GLACIER): it must be restored before it can be read"
+    read, (error,) = members("asked", recall=3)
+    assert read == [b"text"]
+    assert isinstance(error, nearfirst.Cold)
+    assert error.reason == (
+        "in cold storage (GLACIER): its restore is under way and takes 5 h at most"
+    )
+    assert members("waits", recall=True, wait=PATIENCE_S) == ([b"text", b"text"], [])
+
+    wrong: list[dict[str, Any]] = [{"wait": True}, {"recall": 0}, {"recall": True, "wait": -1.0}]
+    for how in wrong:
+        with pytest.raises(ValueError, match=r"recall|wait"):
+            members("asked", **how)
+    wrong = [{"recall": "3"}, {"recall": True, "wait": "long"}]
+    for how in wrong:
+        with pytest.raises(TypeError, match=r"recall|wait"):
+            members("asked", **how)
 
 
 def test_options_have_the_names_of_s3fs_too(endpoint: str) -> None:

@@ -9,7 +9,7 @@ use std::task::Wake as _;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use nearfirst::{Engine, MemberError, Name, Permissions, SetOptions, Setup};
+use nearfirst::{Engine, MemberError, Name, Permissions, Recalls, SetOptions, Setup};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -572,6 +572,7 @@ pub(crate) fn open(
     yields_errors: bool,
     stores: Vec<(String, Py<PyAny>)>,
     stall: Option<f64>,
+    recall_wait: Option<f64>,
 ) -> PyResult<Set> {
     callback::not_within_one()?;
     let order = options::order(order, replay)?;
@@ -579,6 +580,9 @@ pub(crate) fn open(
     let storage = options::storage(storage)?;
     let stall = stall.map(Duration::try_from_secs_f64).transpose();
     let stall = stall.map_err(|error| PyValueError::new_err(format!("stall: {error}")))?;
+    let recall_wait = recall_wait.map(Duration::try_from_secs_f64).transpose();
+    let recall_wait =
+        recall_wait.map_err(|error| PyValueError::new_err(format!("wait: {error}")))?;
     let setup = Setup {
         budget_bytes: budget,
         spill_bytes,
@@ -588,13 +592,19 @@ pub(crate) fn open(
         permissions: Permissions { programs: allow_programs, private_links: allow_private_links },
         storage,
     };
+    let limits = setup.engine().limits;
     let (shared, mut kept) = Shared::with(py, setup, stores)?;
     let (rank, function) = rank.map(Callback::new).transpose()?.unzip();
     let trouble = rank.as_ref().map(Callback::trouble);
     let rank = rank.map(Callback::rank);
     let specs: Vec<_> = specs.iter().map(|spec| spec.get().0.clone()).collect();
     let engine = shared.engine()?;
-    let options = SetOptions { order, rank, duplicates, ..SetOptions::default() };
+    let recalls = recall_wait.map(|wait| {
+        let mut recalls = Recalls::new(engine.stores(), &limits);
+        recalls.wait = wait;
+        recalls
+    });
+    let options = SetOptions { order, rank, duplicates, recalls, ..SetOptions::default() };
     let set = py.detach(|| nearfirst::Set::open(engine, specs, options));
     kept.extend(function.into_iter().flatten());
     Ok(Set::new(set, vec![Ground { shared, trouble }], kept, yields_errors))
