@@ -672,6 +672,9 @@ fn errors_of_listing_hide_nothing_that_is_waited_for() {
     let Snapshot { waits, sets, .. } = told.scheduler.snapshot();
     assert_eq!(waits.iter().map(|wait| wait.member).collect::<Vec<_>>(), [MemberId(3)]);
     assert_eq!((sets[0].ready, sets[0].fetching, sets[0].queued), (1, 1, 1));
+    // Nobody tells it anything while a server is silent.
+    let later = told.scheduler.snapshot_at(told.now + Duration::from_secs(3));
+    assert_eq!(later.waits[0].waited, waits[0].waited + Duration::from_secs(3));
 }
 
 fn any_range() -> impl Strategy<Value = std::ops::Range<u64>> {

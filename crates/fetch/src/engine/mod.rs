@@ -172,7 +172,8 @@ impl Engine {
 
     /// What is in flight, near and waited for.
     pub fn snapshot(&self) -> Snapshot {
-        lock(&self.0.state).scheduler.snapshot()
+        let state = lock(&self.0.state);
+        state.scheduler.snapshot_at(self.0.costs.clock().now())
     }
 }
 

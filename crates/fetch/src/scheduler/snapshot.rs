@@ -106,8 +106,13 @@ pub struct WaitSnapshot {
 const WAITS: usize = 8;
 
 impl Scheduler {
-    /// What it is at. Takes time in proportion to the members that are in flight.
+    /// What it was at when it was last told of something.
     pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_at(self.now)
+    }
+
+    /// What it is at. Takes time in proportion to the members that are in flight.
+    pub fn snapshot_at(&self, now: Duration) -> Snapshot {
         let mut sets: Vec<SetSnapshot> = self.set_snapshots().collect();
         sets.sort_unstable_by_key(|set| set.set);
         Snapshot {
@@ -121,7 +126,7 @@ impl Scheduler {
                 spilled: self.budget.spilled,
                 spilled_total: self.budget.spilled_total,
             },
-            waits: self.waits(),
+            waits: self.waits(now),
         }
     }
 
@@ -162,7 +167,7 @@ impl Scheduler {
         })
     }
 
-    fn waits(&self) -> Vec<WaitSnapshot> {
+    fn waits(&self, now: Duration) -> Vec<WaitSnapshot> {
         let mut waits: Vec<WaitSnapshot> = Vec::new();
         for set in self.sets.values() {
             let mut next = set.undelivered.first();
@@ -173,11 +178,11 @@ impl Scheduler {
                 begun -= u32::from(is_begun);
                 if member.stage == Stage::Begun {
                     let device = &self.devices[member.device as usize];
-                    let paused = device.paused_until.saturating_sub(self.now);
+                    let paused = device.paused_until.saturating_sub(now);
                     waits.push(WaitSnapshot {
                         member: member.id,
                         device: device.id,
-                        waited: self.now.saturating_sub(member.since),
+                        waited: now.saturating_sub(member.since),
                         paused: (!paused.is_zero()).then_some(paused),
                     });
                 }
