@@ -18,6 +18,9 @@ const ASKED_AT_ONCE: usize = 32;
 /// once, tapes take hours.
 const LOOK_FIRST: Duration = Duration::from_secs(1);
 
+/// The most between two looks at a restore that its store says no more of.
+const LOOK_AGAIN: Duration = Duration::from_mins(5);
+
 /// How long the last look may take: it begins when the time to wait is over.
 const LOOK_LAST_MAX: Duration = Duration::from_secs(10);
 
@@ -136,8 +139,17 @@ impl Recalls {
         let store = self.stores.of(&entry.name)?;
         match self.answer(|| store.recall(&entry)).await? {
             Recall::Pending { again, within } => Ok(State::Pending { entry, again, within }),
-            Recall::Ready => Ok(State::There(self.entry(&entry.name).await?)),
+            Recall::Ready => self.ready(&entry.name).await,
         }
+    }
+
+    /// What a store takes to be there. Some say so of a restore that is under way, too.
+    async fn ready(&self, name: &Name) -> Result<State, Error> {
+        let entry = self.entry(name).await?;
+        Ok(match entry.tier {
+            Tier::Recalling { .. } => State::Pending { entry, again: LOOK_AGAIN, within: None },
+            _ => State::There(entry),
+        })
     }
 
     /// What is under this name now.
