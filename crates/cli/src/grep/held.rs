@@ -113,6 +113,11 @@ impl<'a> Held<'a> {
         self.kept().has_turn
     }
 
+    /// Whether some of it is in a file.
+    pub(super) fn has_spilled(&self) -> bool {
+        self.kept().spill.is_some()
+    }
+
     /// Writes all that is kept, and `last`, now that its turn has come.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use super::search::Worker;
 use super::settings::Settings;
 use super::tree::Run;
 use super::trouble::{Trouble, is_elsewhere};
+use super::turns::Turns;
 use super::walk::printed_path;
 use crate::divide::together;
 use crate::sets::course::Course;
@@ -42,15 +43,16 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
     let copies = preprocesses.then(|| Folder::below(spill_folder.clone()).made()).transpose()?;
     let tally = Arc::new(Tally::default());
     let shown = progress::show(&set, &tally);
+    let room = Room::new(settings.budget_bytes, spill_folder);
     let search = Search {
         run,
         set: &set,
         tally: &tally,
         decompressor: settings.asked.search_zip.then(Decompressor::default),
         next: Mutex::new(0),
-        turn: Mutex::new(Turn { next: 0, begun: None, done: BTreeMap::new(), written: Ok(()) }),
+        turn: Mutex::new(Turn { next: 0, done: BTreeMap::new(), written: Ok(()) }),
         moved: Condvar::new(),
-        room: &Room::new(settings.budget_bytes, spill_folder.clone()),
+        turns: Turns::new(run.output, &room),
         copies: copies.as_ref(),
         course: Course::of(&sets),
     };
@@ -140,17 +142,16 @@ struct Search<'a> {
     next: Mutex<u64>,
     turn: Mutex<Turn<'a>>,
     moved: Condvar,
-    room: &'a Room,
+    /// Where there is no order.
+    turns: Turns<'a>,
     /// Files for the preprocessor.
     copies: Option<&'a Folder>,
     course: Course,
 }
 
-/// Whose turn it is to print.
+/// Whose turn it is to print, where there is an order.
 struct Turn<'a> {
     next: u64,
-    /// Where there is no order: the one that prints what it finds, for which there is no room.
-    begun: Option<u64>,
     /// What was found in those behind it, and is to be said of them.
     done: BTreeMap<u64, Done<'a>>,
     written: io::Result<()>,
@@ -207,12 +208,16 @@ impl<'a> Search<'a> {
         let name = member.name().clone();
         // Whose turn it is prints what it finds at once.
         let printed = self.is_turn_of(number);
-        let held = Held::new(self.room, self.run.output);
-        let turn = TurnOf { search: self, number };
+        let held = self.turns.held();
+        let in_order = TurnOf { search: self, number };
+        let turn: &dyn held::Turn = if self.is_unordered() { &self.turns } else { &in_order };
         let output =
-            if printed { FileOutput::new(self.run.output) } else { FileOutput::held(&held, &turn) };
+            if printed { FileOutput::new(self.run.output) } else { FileOutput::held(&held, turn) };
         let searched = self.searched(worker, member, &output);
         let searched = searched.and_then(|outcome| output.write(worker.output()).map(|()| outcome));
+        if searched.is_err() && self.is_unordered() {
+            self.turns.give_up(&held);
+        }
         match searched {
             Ok(mut outcome) => {
                 let failed = outcome.failed.take().map(|error| MemberError::of(&name, error));
@@ -267,23 +272,9 @@ impl<'a> Search<'a> {
 
     /// Waits for a turn, and says whether it came.
     fn comes_to_turn_of(&self, number: u64) -> bool {
-        if self.is_unordered() {
-            let mut turn = self.wait_for_others(number);
-            turn.begun = Some(number);
-            return turn.written.is_ok();
-        }
         let waits = |turn: &mut Turn<'_>| turn.next < number && turn.written.is_ok();
         let turn = self.moved.wait_while(self.turn(), waits);
         turn.unwrap_or_else(PoisonError::into_inner).written.is_ok()
-    }
-
-    /// Waits until no other one has begun to print.
-    fn wait_for_others(&self, number: u64) -> MutexGuard<'_, Turn<'a>> {
-        let waits = |turn: &mut Turn<'_>| {
-            turn.begun.is_some_and(|begun| begun != number) && turn.written.is_ok()
-        };
-        let turn = self.moved.wait_while(self.turn(), waits);
-        turn.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_unordered(&self) -> bool {
@@ -297,10 +288,7 @@ impl<'a> Search<'a> {
     /// Prints this result and those that waited for it.
     fn deliver(&self, number: u64, done: Done<'a>) {
         if self.is_unordered() {
-            let mut turn = self.wait_for_others(number);
-            self.print(&mut turn, &done);
-            turn.begun = None;
-            return self.moved.notify_all();
+            return self.deliver_now(done);
         }
         let mut turn = self
             .moved
@@ -315,6 +303,15 @@ impl<'a> Search<'a> {
         self.moved.notify_all();
     }
 
+    /// Prints this result where there is no order.
+    fn deliver_now(&self, done: Done<'a>) {
+        if let Some(Err(error)) = done.found.map(|found| self.turns.end(found, &[])) {
+            self.give_up(error);
+            self.stop();
+        }
+        self.say(done.failed.as_ref());
+    }
+
     fn print(&self, turn: &mut Turn<'_>, done: &Done<'_>) {
         if let Some(found) = done.found.as_ref().filter(|_| turn.written.is_ok()) {
             turn.written = found.leave(&[]);
@@ -322,7 +319,11 @@ impl<'a> Search<'a> {
                 self.stop();
             }
         }
-        if let Some(error) = &done.failed {
+        self.say(done.failed.as_ref());
+    }
+
+    fn say(&self, failed: Option<&MemberError>) {
+        if let Some(error) = failed {
             let (name, reason) = (sets::shown(&error.name), sets::reason(&error.cause));
             self.run.trouble.say(format_args!("{name}: {reason}"));
         }

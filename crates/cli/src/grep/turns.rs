@@ -1,5 +1,5 @@
-//! Whose output leaves, of files that are searched together in no order: that of one at a time, also
-//! while its search goes on.
+//! Whose output leaves, of files or objects that are searched together in no order: that of one at a
+//! time, also while its search goes on.
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,10 @@ use super::held::{Held, Room, Turn};
 use super::output::Output;
 
 /// Files that were searched to their end, and whose output waits for one that was not.
-const DONE_MAX: usize = 256;
+const DONE_MAX: usize = 1 << 16;
+
+/// Those among them whose output is in a file: each keeps a descriptor.
+const SPILLED_MAX: usize = 256;
 
 /// The turns of all files.
 #[derive(Debug)]
@@ -25,6 +28,10 @@ struct State<'a> {
     taken: bool,
     /// What is to leave after that.
     done: Vec<Held<'a>>,
+    /// How many of these are in a file.
+    spilled: usize,
+    /// How many wait for their turn, or for room among these.
+    waiting: usize,
 }
 
 impl<'a> Turns<'a> {
@@ -50,10 +57,12 @@ impl<'a> Turns<'a> {
             }
             last = &[];
             if !held.has_turn() {
-                let waits = |state: &mut State<'_>| state.taken && state.done.len() >= DONE_MAX;
-                let state = self.moved.wait_while(self.state(), waits);
-                let mut state = state.unwrap_or_else(PoisonError::into_inner);
+                let is_full = |state: &State<'_>| {
+                    state.done.len() >= DONE_MAX || state.spilled >= SPILLED_MAX
+                };
+                let mut state = self.wait_while(|state| state.taken && is_full(state));
                 if state.taken {
+                    state.spilled += usize::from(held.has_spilled());
                     state.done.push(held);
                     return Ok(());
                 }
@@ -77,9 +86,13 @@ impl<'a> Turns<'a> {
         loop {
             let mut state = self.state();
             let done = std::mem::take(&mut state.done);
+            state.spilled = 0;
             state.taken = !done.is_empty();
+            // Waking nobody is a call of the system, too.
+            if state.waiting > 0 {
+                self.moved.notify_all();
+            }
             drop(state);
-            self.moved.notify_all();
             if done.is_empty() {
                 return written;
             }
@@ -87,6 +100,16 @@ impl<'a> Turns<'a> {
                 written = written.and_then(|()| held.leave(&[]));
             }
         }
+    }
+
+    fn wait_while(&self, waits: impl Fn(&State<'a>) -> bool) -> MutexGuard<'_, State<'a>> {
+        let mut state = self.state();
+        while waits(&state) {
+            state.waiting += 1;
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+        }
+        state
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {
@@ -100,8 +123,7 @@ impl Turn for Turns<'_> {
     }
 
     fn comes(&self) -> bool {
-        let state = self.moved.wait_while(self.state(), |state| state.taken);
-        state.unwrap_or_else(PoisonError::into_inner).taken = true;
+        self.wait_while(|state| state.taken).taken = true;
         true
     }
 }
