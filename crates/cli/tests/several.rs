@@ -75,6 +75,23 @@ fn what_is_near_is_counted_before_what_is_far() {
 }
 
 #[test]
+fn what_is_near_is_not_read_again_because_what_is_far_pushed_it_out() {
+    skip_unless!(Facility::Root, Facility::Fuse, Facility::Cgroup("memory"));
+    let slow = SlowDir::new(Options::default());
+    let line = b"a line of some words, to fill it\n";
+    let far = slow.create("far", line.repeat(4 << 20));
+    let near = slow.create("near", line.repeat(512 << 10));
+    slow.reset();
+    // Who is in the group brings it in, so that the limit holds for it.
+    let count = "cat \"$1\" >/dev/null && \"$0\" wc -l \"$2\" \"$1\"";
+    let cmd = testkit::cmd("sh", ["-c", count, env!("CARGO_BIN_EXE_nearfirst")]);
+    let cmd = cmd.arg(&near).arg(&far).env("NEARFIRST_STATE", Dir::new().path());
+    let counted = MemoryCgroup::new(64 * MIB).run(cmd);
+    assert!(counted.succeeds().text().ends_with(" 4718592 total\n"));
+    assert_eq!(slow.stats().file("near").read_bytes, 33 * (512 << 10));
+}
+
+#[test]
 fn results_of_several_streams_leave_one_after_the_other_and_in_bounded_memory() {
     const LINES: usize = 64 << 10;
     skip_unless!(Facility::Root, Facility::Cgroup("memory"), Facility::Tool("gzip"));
