@@ -567,6 +567,13 @@ mod tests {
     }
 
     #[test]
+    fn no_more_may_be_unread_than_is_allowed_however_much_memory_has_room() {
+        let options = CarrierOptions { unread_bytes_max: Some(7), ..CarrierOptions::default() };
+        let mut carrier = Carrier::new(Arc::new(Costs::load()), options);
+        assert_eq!(carrier.room(Duration::ZERO), Some(7));
+    }
+
+    #[test]
     fn one_file_of_each_folder_is_looked_for_first() {
         let order = |files: [(&str, Option<u64>); 6]| {
             let mut files = files.map(|(path, inode)| Predicted {

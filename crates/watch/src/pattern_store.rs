@@ -407,7 +407,9 @@ impl Held {
 
     /// Removes what was set aside: it may name what is forgotten, and nobody reads it.
     pub fn forget_set_aside(&self) {
-        files(&self.folder, Kind::Broken).iter().for_each(|name| drop(self.folder.remove(name)));
+        for name in files(&self.folder, Kind::Broken) {
+            drop(self.folder.remove(name));
+        }
     }
 
     /// Keeps a request that is forgotten among those that are let go of once the patterns are saved. Where
