@@ -264,7 +264,7 @@ fn none_begun(fd: c_int) -> Failure {
 
 fn unknown(sleds: &[nearfirst::Sled], bytes: u64) -> Failure {
     let device = sleds.iter().find(|sled| sled.estimate.is_none()).map(|sled| &sled.device);
-    let why = if device.is_some_and(|device| device.is_cold_tier()) {
+    let why = if device.is_some_and(nearfirst::Device::is_cold_tier) {
         "it must be recalled first"
     } else {
         "`nearfirst calibrate` measures it"
