@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt as _, stream};
 use crate::{ByteStream, Error, Name};
 
 /// How often a page is asked for before the listing ends with an error.
-const ATTEMPTS: u32 = 6;
+pub(crate) const ATTEMPTS: u32 = 6;
 
 /// The wait before a page is asked for again, doubled each time: six attempts are 6 s.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -18,11 +18,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// The waits between two attempts.
-pub(crate) fn waits() -> impl Iterator<Item = Duration> {
-    waits_of(ATTEMPTS)
-}
-
-fn waits_of(attempts: u32) -> impl Iterator<Item = Duration> {
+pub(crate) fn waits(attempts: u32) -> impl Iterator<Item = Duration> {
     (1..attempts).scan(AGAIN, |wait, _| Some(std::mem::replace(wait, (*wait * 2).min(WAIT_MAX))))
 }
 
@@ -52,7 +48,7 @@ pub async fn tried<T, F>(attempts: u32, mut ask: impl FnMut() -> F) -> Result<T,
 where
     F: Future<Output = Result<T, Error>>,
 {
-    for wait in waits_of(attempts) {
+    for wait in waits(attempts) {
         let again = match ask().await {
             Err(Error::Busy { retry_after, .. }) => pause(wait, retry_after),
             Err(error) if error.is_transient() => wait,

@@ -10,7 +10,7 @@ use reqwest::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use super::error::Refusal;
 use super::wire::{Wire, passes};
 use crate::exchange::{content_range, fields, unanswered};
-use crate::patience::{pause, waits};
+use crate::patience::{ATTEMPTS, pause, waits};
 use crate::{Error, Name};
 
 /// Sends the requests of one operation about one object.
@@ -167,7 +167,7 @@ impl HttpTransport for Transport {
         &self,
         request: http::Request<Buffer>,
     ) -> opendal::Result<http::Response<HttpBody>> {
-        for wait in waits() {
+        for wait in waits(ATTEMPTS) {
             let answer = self.answer(request.clone()).await;
             let passes = answer.as_ref().map_or(true, |answer| passes(answer.status()));
             // It may have become patient since it was asked.
