@@ -27,6 +27,9 @@ pub(super) fn near_first(
     iter::from_fn(move || {
         if next.is_empty() {
             let mut inputs: Vec<_> = all.by_ref().take(AHEAD_MAX).collect();
+            if inputs.is_empty() {
+                return None;
+            }
             let ask = |inputs: &[(Numbered, Option<Size>)]| -> Vec<bool> {
                 let ask = |(numbered, size): &(Numbered, Option<Size>)| {
                     is_near(&numbered.input, *size, bytes_min, costs)
