@@ -1,5 +1,6 @@
 //! Patterns as bytes: for a file that outlives the learner.
 
+mod course;
 mod memory;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::patterns::{Habits, Patterns, Program};
 /// What every encoding begins with.
 const MAGIC: &[u8] = b"nearfirst patterns\n";
 /// The form that follows. Others are refused: patterns are soon learned again.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// Memory for names: twice what learners keep of all that they know, by default. Bytes that
 /// tell more were written by nobody who learned, and a short name takes many times its bytes.
 const NAMES_BYTES_MAX: usize = 128 << 20;
@@ -133,6 +134,10 @@ fn encode_habits(habits: &Habits, writer: &mut Writer) {
     }
     writer.count(habits.window);
     memory::encode(&habits.memory, &numbers, writer);
+    course::encode(&habits.course, &numbers, writer);
+    for bar in habits.bars {
+        writer.number(u64::from(bar.to_bits()));
+    }
 }
 
 /// What names and trees are called in an encoding.
@@ -215,7 +220,14 @@ fn decode_habits(reader: &mut Reader<'_>, names_bytes_max: usize) -> Result<Habi
     }
     let window = reader.within(WINDOW_MAX as u64)?;
     let memory = memory::decode(reader, count)?;
-    Ok(Habits { names, programs, memory, ticks, window, ..Habits::default() })
+    let course = course::decode(reader, count)?;
+    let bars = [bar(reader)?, bar(reader)?];
+    Ok(Habits { names, programs, memory, ticks, window, course, bars, ..Habits::default() })
+}
+
+fn bar(reader: &mut Reader<'_>) -> Result<f32, DecodeError> {
+    let chance = f32::from_bits(reader.within(u64::from(u32::MAX))?);
+    if (0.0..=1.0).contains(&chance) { Ok(chance) } else { Err(reader.damaged()) }
 }
 
 fn name(reader: &mut Reader<'_>, count: usize) -> Result<Name, DecodeError> {

@@ -52,6 +52,7 @@ mod working;
 
 pub(crate) use belief::{Beliefs, Cases, Evidence};
 pub(crate) use chain::{Chain, Link};
+pub(crate) use course::{Held, KEPT_MAX, Kept, Start, Step};
 pub(crate) use foresight::{Foresight, Soon};
 pub(crate) use invocation::Invocation;
 pub(crate) use memory::{Memory, Touched};

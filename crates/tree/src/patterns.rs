@@ -9,7 +9,7 @@ use crate::event::{Identity, User};
 use crate::names::{Accesses, Name, Names, SIZE_MAX};
 use crate::numbered::{NumberMap, NumberSet};
 use crate::options::Options;
-use crate::ours::{Chain, Memory};
+use crate::ours::{Chain, Kept, Memory};
 use crate::paper::{AccessTree, Node};
 
 /// What was learned of the programs of all users.
@@ -30,6 +30,10 @@ pub(crate) struct Habits {
     pub(crate) accesses: Accesses,
     /// How many files ahead predictions have lately had to be to be in time.
     pub(crate) window: usize,
+    /// The last reads in their order, as they were when that was saved.
+    pub(crate) course: Vec<Kept>,
+    /// Where the bars were then, of files of runs and of what comes next; 0: nothing is known of that.
+    pub(crate) bars: [f32; 2],
 }
 
 /// Files that were seen under one program's name, of which the oldest is forgotten: containers that
@@ -130,13 +134,20 @@ impl Habits {
     /// Memory, about.
     pub(crate) fn bytes(&self) -> usize {
         let programs = self.programs.values().map(Program::bytes).sum::<usize>();
-        self.names.bytes() + self.memory.bytes() + programs
+        let course = self.course.len() * size_of::<Kept>();
+        self.names.bytes() + self.memory.bytes() + programs + course
     }
 
     /// All names that are held.
     pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
         self.names_of_programs(each);
         self.memory.names(each);
+        for Kept { step, start } in &self.course {
+            each(step.file);
+            if let Some(start) = start {
+                each(start.executable);
+            }
+        }
     }
 
     fn names_of_programs(&self, each: &mut impl FnMut(Name)) {
@@ -149,6 +160,7 @@ impl Habits {
     /// Forgets programs, and the files that only these had to do with.
     pub(crate) fn forget(&mut self, programs: &NumberSet<Name>) {
         self.programs.retain(|program, _| !programs.contains(program));
+        self.course = Vec::new();
         self.memory.retain(|known| !programs.contains(&known));
         let mut kept = vec![false; self.names.len()];
         let mut keep = |name: Name| kept[name.0 as usize] = true;
@@ -161,6 +173,7 @@ impl Habits {
     /// Forgets what is known of files that no pattern has, but those that are `held`: what followed
     /// more than once is kept.
     pub(crate) fn forget_fleeting(&mut self, held: Vec<bool>) {
+        self.course = Vec::new();
         let mut kept = held;
         self.memory.names_of_patterns(&mut |name| kept[name.0 as usize] = true);
         self.memory.retain_repeated(|file| kept[file.0 as usize]);

@@ -46,6 +46,49 @@ fn a_second_pass_of_one_run_is_predicted() {
     assert!(again > 150, "{again} of 200");
 }
 
+/// One that begins with what another saved.
+fn anew(mut world: World) -> World {
+    world.learner.end();
+    world.learner.keep_within_memory();
+    let saved = Patterns::decode(&world.learner.patterns().encode()).expect("just encoded");
+    let options = Options { near_files: 0, ..Options::default() };
+    World::new(Learner::new(options, saved))
+}
+
+#[test]
+fn the_order_of_reads_outlives_who_learned_it() {
+    let mut world = world();
+    let (list, other) = (files("src", 120), files("other", 50));
+    let search = world.start("/bin/grep", "grep -r x");
+    world.open_all(search, &list);
+    world.exit(search);
+    let mut world = anew(world);
+    // A run that is known begins again, one that is not goes the same way.
+    let search = world.start("/bin/find", "find x");
+    world.open_all(search, &other);
+    world.exit(search);
+    let mut world = anew(world);
+    for (program, list) in [("/bin/tar", &list), ("/bin/cpio", &other)] {
+        let pack = world.start(program, program);
+        let known = foreseen(&mut world, pack, list);
+        assert!(known * 4 > list.len() * 3, "{known} of {}", list.len());
+        world.exit(pack);
+    }
+}
+
+#[test]
+fn what_is_forgotten_is_not_in_the_order_of_reads_either() {
+    let mut world = world();
+    let search = world.start("/bin/grep", "grep -r x");
+    world.open_all(search, files("src", 120));
+    world.exit(search);
+    let mut world = anew(world);
+    world.learner.forget(|patterns| drop(patterns.forget([&b"/bin/grep"[..]])));
+    world.learner.keep_within_memory();
+    let saved = world.learner.patterns().encode();
+    assert!(!saved.windows(5).any(|part| part == b"/src/"));
+}
+
 #[test]
 fn what_another_program_read_in_this_order_is_predicted() {
     let mut world = world();

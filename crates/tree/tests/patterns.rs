@@ -25,6 +25,8 @@ fn build(world: &mut World) {
 fn learned(matching: Matching) -> World {
     let mut world = World::new(Learner::new(options(matching), Patterns::default()));
     (0..3).for_each(|_| build(&mut world));
+    // As before it is saved.
+    world.learner.keep_within_memory();
     world
 }
 
@@ -35,7 +37,6 @@ fn what_was_encoded_predicts_the_same() {
         let bytes = learned.learner.patterns().encode();
         let patterns = Patterns::decode(&bytes).unwrap();
         assert_eq!(patterns.encode(), bytes, "{matching:?}");
-        // The course of earlier reads ends with the learner.
         let known = learned.learner.patterns().clone();
         let mut before = World::new(Learner::new(options(matching), known));
         let mut after = World::new(Learner::new(options(matching), patterns));

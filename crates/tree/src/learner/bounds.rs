@@ -77,8 +77,15 @@ impl Learner {
     }
 
     /// The same at once: before what is known is saved, of which a run that is over now may have held much.
+    ///
+    /// What comes next is saved by what was read last.
     pub fn keep_within_memory(&mut self) {
         self.bound(false);
+        for (user, foresight) in &self.foresights {
+            if let Some(habits) = self.patterns.users.get_mut(user) {
+                (habits.course, habits.bars) = (foresight.kept(), foresight.bars());
+            }
+        }
     }
 
     /// The same as files are read: a run may last for days.

@@ -7,6 +7,7 @@ use super::predict::Source;
 use crate::event::{Decision, User};
 use crate::names::{Name, ending_of};
 use crate::ours::{Evidence, Foresight, KINDS, Soon, Subject, window_from};
+use crate::patterns::Habits;
 use crate::run::{RunId, Working};
 
 /// Files ahead, as a part of the window of a run: what is found again by its last reads is less
@@ -19,7 +20,14 @@ impl Learner {
     /// What is foreseen of a user.
     pub(super) fn foresight(&mut self, user: User) -> &mut Foresight {
         let share = self.options.right_share;
-        self.foresights.entry(user).or_insert_with(|| Foresight::new(share))
+        let habits = self.patterns.users.get(&user);
+        self.foresights.entry(user).or_insert_with(|| {
+            let mut foresight = Foresight::new(share);
+            if let Some(Habits { course, bars, .. }) = habits {
+                foresight.restore(course, *bars);
+            }
+            foresight
+        })
     }
 
     /// A run read a file: predicts what followed earlier.

@@ -30,6 +30,13 @@ impl Bar {
         Self { chance: FIRST, share }
     }
 
+    /// Goes where another was; a chance at which none can be says nothing.
+    pub(crate) fn go_to(&mut self, chance: f32) {
+        if (LOWEST..=HIGHEST).contains(&chance) {
+            self.chance = chance;
+        }
+    }
+
     /// The least chance at which a file is predicted.
     pub(crate) fn chance(self) -> f32 {
         self.chance

@@ -9,6 +9,10 @@ use crate::numbered::NumberMap;
 /// Reads that are remembered: some days of a person's work, and some twenty megabytes of memory,
 /// since each has up to seven contexts to find it by.
 const STEPS_MAX: usize = 1 << 16;
+/// Reads that are saved: a day's work and more, some ten bytes each.
+pub(crate) const KEPT_MAX: usize = 1 << 14;
+/// Memory for the start of a run, about.
+const START_BYTES: usize = 96;
 /// Memory of the map for a context that it has room for: it keeps an eighth of its slots empty.
 const CONTEXT_BYTES: usize = (size_of::<(u64, u64)>() + 1) * 8 / 7;
 
@@ -25,12 +29,12 @@ pub(crate) enum Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Held {
     /// One for each time, the latest lowest.
-    bits: u8,
-    times: u8,
+    pub(crate) bits: u8,
+    pub(crate) times: u8,
 }
 
 impl Held {
-    const TIMES_MAX: u8 = 8;
+    pub(crate) const TIMES_MAX: u8 = 8;
 
     fn after(self, held: bool) -> Self {
         let times = (self.times + 1).min(Self::TIMES_MAX);
@@ -61,11 +65,11 @@ pub(crate) struct Step {
     /// When, in milliseconds; it begins anew every seven weeks.
     pub(crate) at: u32,
     /// So many steps later its run read the next file; 0: it did not, or that is too far.
-    next: u16,
+    pub(crate) next: u16,
     /// What was read after it is not known, for events were lost.
-    parted: bool,
-    all: Held,
-    run: Held,
+    pub(crate) parted: bool,
+    pub(crate) all: Held,
+    pub(crate) run: Held,
 }
 
 impl Step {
@@ -94,6 +98,24 @@ pub(crate) struct Course {
     places: NumberMap<u64, u64>,
     /// Steps until contexts are swept that were only at places that are forgotten.
     until_swept: usize,
+    /// The first reads of runs, by their places.
+    starts: NumberMap<u64, Start>,
+}
+
+/// How a run is found again by its first read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) executable: Name,
+    /// The one that says most first.
+    pub(crate) contexts: Vec<u64>,
+}
+
+/// A read as it is saved.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) step: Step,
+    /// Of the first one of a run.
+    pub(crate) start: Option<Start>,
 }
 
 impl Course {
@@ -127,6 +149,30 @@ impl Course {
         place
     }
 
+    /// The read at a place was the first of its run.
+    pub(crate) fn began(&mut self, place: u64, start: Start) {
+        self.starts.insert(place, start);
+    }
+
+    /// The last reads, to be saved.
+    pub(crate) fn kept(&self) -> Vec<Kept> {
+        let first = self.steps.len().saturating_sub(KEPT_MAX);
+        let places = self.begin + first as u64..;
+        let kept = |(step, place): (&Step, u64)| Kept {
+            step: *step,
+            start: self.starts.get(&place).cloned(),
+        };
+        self.steps.iter().skip(first).zip(places).map(kept).collect()
+    }
+
+    /// Puts a saved read behind the others, in these contexts.
+    pub(crate) fn restore(&mut self, step: Step, contexts: &[u64]) {
+        self.push(step.file, Duration::ZERO, None, contexts);
+        if let Some(new) = self.steps.back_mut() {
+            *new = step;
+        }
+    }
+
     /// What is read next comes not after what was read last: something between was not seen.
     pub(crate) fn part(&mut self) {
         if let Some(last) = self.steps.back_mut() {
@@ -142,6 +188,7 @@ impl Course {
     fn sweep(&mut self) {
         let begin = self.begin;
         self.places.retain(|_, place| *place >= begin);
+        self.starts.retain(|place, _| *place >= begin);
         self.until_swept = STEPS_MAX / 2;
     }
 
@@ -155,7 +202,9 @@ impl Course {
 
     /// Memory, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.steps.capacity() * size_of::<Step>() + self.places.capacity() * CONTEXT_BYTES
+        self.steps.capacity() * size_of::<Step>()
+            + self.places.capacity() * CONTEXT_BYTES
+            + self.starts.len() * START_BYTES
     }
 
     /// Where a context was last.
@@ -210,6 +259,7 @@ impl Course {
     /// All names that are held.
     pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
         self.steps.iter().for_each(|step| each(step.file));
+        self.starts.values().for_each(|start| each(start.executable));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::bar::Bar;
-use super::course::Course;
+use super::course::{Course, Kept, Start};
 use super::{Beliefs, Mixer, Reasons, Subject, Trail};
 use crate::event::PredictionId;
 use crate::names::Name;
@@ -118,12 +118,57 @@ impl Foresight {
         if [self.all.latest(), trail.latest()] == [Some(file); 2] {
             return false;
         }
+        let start = trail.start();
         let mut contexts = self.all.read(&mut self.course, file);
         contexts.extend(trail.read(&mut self.course, file));
         let place = self.course.push(file, now, trail.last(), &contexts);
         self.all.moved(place);
         trail.moved(place);
+        if let Some(start) = start {
+            self.course.began(place, start);
+        }
         true
+    }
+
+    /// The last reads, to be saved.
+    pub(crate) fn kept(&self) -> Vec<Kept> {
+        self.course.kept()
+    }
+
+    /// Where the bars are, to be saved.
+    pub(crate) fn bars(&self) -> [f32; 2] {
+        [self.run_bar.chance(), self.next_bar.chance()]
+    }
+
+    /// Begins with reads that were saved, and where the bars were.
+    pub(crate) fn restore(&mut self, kept: &[Kept], [of_runs, of_next]: [f32; 2]) {
+        self.run_bar.go_to(of_runs);
+        self.next_bar.go_to(of_next);
+        let mut all = Trail::of_all();
+        // Of runs that go on, by the places of their next reads.
+        let mut runs: NumberMap<u64, Trail> = NumberMap::default();
+        for (Kept { step, start }, place) in kept.iter().zip(0_u64..) {
+            let begun = start.as_ref().map(|start| {
+                let Start { executable, contexts } = start.clone();
+                Trail::of_run(executable, contexts)
+            });
+            let mut contexts = all.remember(step.file);
+            let run = begun.or(runs.remove(&place)).map(|mut run| {
+                contexts.extend(run.remember(step.file));
+                run
+            });
+            self.course.restore(*step, &contexts);
+            if let Some(start) = start {
+                self.course.began(place, start.clone());
+            }
+            if let Some(run) = run.filter(|_| step.next > 0) {
+                runs.insert(place + u64::from(step.next), run);
+            }
+            if step.parted {
+                all = Trail::of_all();
+            }
+        }
+        self.course.part();
     }
 
     /// What comes next of the files that are `wanted`, so many ahead: for the run that is where

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::course::{Course, Stream};
+use super::course::{Course, Start, Stream};
 use super::foresight::Soon;
 use super::{Evidence, KINDS};
 use crate::names::Name;
@@ -93,6 +93,20 @@ impl Trail {
         self.follow(course, file, &contexts);
         self.latest = [Some(file), self.latest[0]];
         contexts
+    }
+
+    /// The same of a read that is only remembered: it was followed then.
+    pub(crate) fn remember(&mut self, file: Name) -> Vec<u64> {
+        let contexts = self.contexts(file);
+        self.latest = [Some(file), self.latest[0]];
+        contexts
+    }
+
+    /// What it was found by, and will be: before its first read.
+    pub(crate) fn start(&self) -> Option<Start> {
+        let executable = u32::try_from(self.salt.checked_sub(1)?).ok()?;
+        let contexts = self.start.clone();
+        (self.last.is_none()).then_some(Start { executable: Name(executable), contexts })
     }
 
     /// That read's place.
