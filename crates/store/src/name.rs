@@ -79,6 +79,21 @@ impl Name {
         Self::from(shown)
     }
 
+    /// To be shown, of a word of a command: as [`Name::redacted`], wherever URLs and parameters that are
+    /// passwords stand in it.
+    pub(crate) fn redacted_word(&self) -> Self {
+        let pieces = self.0.split_inclusive(u8::is_ascii_whitespace).map(|piece| {
+            let piece = Self::new(piece);
+            let holds_url = piece.0.windows(3).any(|window| window == b"://");
+            if holds_url && !piece.holds_urls() {
+                piece.redacted_url()
+            } else {
+                piece.redacted().0.to_vec()
+            }
+        });
+        Self::from(without_secrets(&pieces.collect::<Vec<_>>().concat()))
+    }
+
     /// Whether it is a pattern with URLs in its braces.
     pub fn holds_urls(&self) -> bool {
         self.scheme().is_none() && urls_in_braces(&self.0).next().is_some()
@@ -387,6 +402,26 @@ mod tests {
             let redacted = Name::from(name).redacted();
             assert_eq!(redacted, Name::from(shown), "{name}");
             assert_eq!(redacted.redacted(), redacted, "{name}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown_of_words_of_commands() {
+        for (word, shown) in [
+            ("https://u:secret@h/a", "https://u@h/a"),
+            ("--url=https://u:secret@h/a", "--url=https://u@h/a"),
+            ("-uhttps://u:secret@h/a", "-uhttps://u@h/a"),
+            (
+                "curl 'https://h/a' https://u:secret@h/a | head",
+                "curl 'https://h/a' https://u@h/a | head",
+            ),
+            ("{https://u:secret@h/,https://v:secret@h/}", "{https://u@h/,https://v@h/}"),
+            ("--password=secret", "--password="),
+            ("--token=my secret", "--token="),
+            ("a:b@c", "a:b@c"),
+            ("*.c", "*.c"),
+        ] {
+            assert_eq!(Name::from(word).redacted_word(), Name::from(shown), "{word}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{StreamExt as _, stream};
 
-use crate::{Entries, Name, Query};
+use crate::{Entries, Name, Query, program};
 
 /// The listings under way, by when they were begun.
 #[derive(Debug, Default)]
@@ -58,8 +58,7 @@ impl Drop for Noted {
 fn label(query: &Query) -> Name {
     match query {
         Query::Run { folder, words } => {
-            let words: Vec<_> = words.iter().map(|word| word.as_encoded_bytes()).collect();
-            Name::from([folder.as_bytes(), b"%", &words.join(&b' '), b"%"].concat())
+            Name::from([folder.as_bytes(), b"%", program::shown(words).as_bytes(), b"%"].concat())
         }
         query => query.prefix(),
     }
@@ -83,7 +82,7 @@ mod tests {
         assert!(listing.next().now_or_never().is_none());
         assert_eq!(all.first(), Some(Name::from("s3://b/*")));
 
-        let words = ["find", "."].map(Into::into).to_vec();
+        let words = ["curl", "https://u:secret@h/"].map(Into::into).to_vec();
         let program = Query::Run { folder: Name::from("/src/"), words };
         let mut other = all.noting(&program, stream::pending().boxed());
         assert!(other.next().now_or_never().is_none());
@@ -92,7 +91,7 @@ mod tests {
         names.unbounded_send(Ok(Entry::named(Name::from("s3://b/a")))).unwrap();
         drop(names);
         assert_eq!(listing.by_ref().count().now_or_never(), Some(1));
-        assert_eq!(all.first(), Some(Name::from("/src/%find .%")));
+        assert_eq!(all.first(), Some(Name::from("/src/%curl https://u@h/%")));
         drop(other);
         assert_eq!(all.first(), None);
     }

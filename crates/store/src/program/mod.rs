@@ -108,8 +108,9 @@ fn failed(error: Error) -> Entries {
     stream::once(async { Err(error) }).boxed()
 }
 
-fn shown(words: &[OsString]) -> String {
-    let shown = words.iter().map(|word| Name::new(word.as_bytes()).redacted().to_string());
+/// The words of a program, for people, without passwords.
+pub(crate) fn shown(words: &[OsString]) -> String {
+    let shown = words.iter().map(|word| Name::new(word.as_bytes()).redacted_word().to_string());
     shown.collect::<Vec<_>>().join(" ")
 }
 
