@@ -203,9 +203,11 @@ impl Device {
     }
 
     /// How long a first byte is waited for before another attempt: what one
-    /// request in twenty takes, and at least twice the median.
+    /// request in twenty takes, and at least twice the median. Twice as long before any has come: the
+    /// device table tells mostly of connections that were open, and the first are yet to be.
     pub(super) fn hedge_after(&self) -> Option<Duration> {
-        Some(self.latency.late()?.max(self.latency.median()?.saturating_mul(2)))
+        let late = self.latency.late()?.max(self.latency.median()?.saturating_mul(2));
+        Some(if self.latency.samples() == 0 { late.saturating_mul(2) } else { late })
     }
 
     /// So many bytes came in this time, all of an attempt from its first byte on.

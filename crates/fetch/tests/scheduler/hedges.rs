@@ -77,15 +77,37 @@ fn a_hedge_that_is_late_is_given_up_for_another_and_the_first_attempt_is_kept() 
 }
 
 #[test]
-fn a_first_request_is_late_by_what_the_table_says() {
+fn a_first_request_is_late_by_twice_what_the_table_says() {
+    for (median, bad, late) in [(10, 50, 100), (30, 50, 120)] {
+        let latency = Some((Duration::from_millis(median), Duration::from_millis(bad)));
+        let terms = DeviceTerms { latency, ..terms(8, false) };
+        let mut told = Told::of(Limits::default(), terms, Order::Ready);
+        told.bytes(1, 100);
+        told.ask();
+        told.pass_to_wake();
+        assert_eq!(told.now, Duration::from_millis(late));
+        assert_eq!(told.started_members(), [1]);
+    }
+}
+
+#[test]
+fn once_a_server_has_answered_it_is_late_by_what_the_table_says() {
     let latency = Some((Duration::from_millis(10), Duration::from_millis(50)));
     let terms = DeviceTerms { latency, ..terms(8, false) };
     let mut told = Told::of(Limits::default(), terms, Order::Ready);
     told.bytes(1, 100);
     told.ask();
+    let (first, ..) = told.started()[0];
+    told.now += Duration::from_millis(10);
+    told.contact(first, 100, 0, &[(0, 100)]);
+    told.on(Event::Finished { attempt: first });
+    told.on(Event::Released { member: MemberId(1) });
+    told.ask();
+    told.bytes(2, 100);
+    let began = told.now;
     told.pass_to_wake();
-    assert_eq!(told.now, Duration::from_millis(50));
-    assert_eq!(told.started_members(), [1]);
+    assert_eq!(told.now.saturating_sub(began), Duration::from_millis(50));
+    assert_eq!(told.started_members(), [2]);
 }
 
 const PART: u64 = 8 << 20;
