@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -109,9 +110,15 @@ impl Mounts {
         Self::read_from(&mut Self::open()?)
     }
 
-    /// Opens what [`Mounts::read`] reads.
+    /// Opens what [`Mounts::read`] reads, under a number that is not standard input's, output's or
+    /// error's: it stays open, and a program that has closed those opens other files there.
     pub(super) fn open() -> io::Result<File> {
-        File::open("/proc/self/mountinfo")
+        const FIRST: RawFd = 3;
+        let table = File::open("/proc/self/mountinfo")?;
+        if table.as_raw_fd() >= FIRST {
+            return Ok(table);
+        }
+        Ok(rustix::io::fcntl_dupfd_cloexec(table, FIRST)?.into())
     }
 
     /// As [`Mounts::read`], from what [`Mounts::open`] opened.
