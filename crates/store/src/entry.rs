@@ -44,7 +44,7 @@ impl Entry {
     }
 
     /// Of a file that the system was asked about.
-    pub(crate) fn of_file(name: Name, status: &Status) -> Self {
+    pub fn of_file(name: Name, status: &Status) -> Self {
         Self {
             size: Some(status.size),
             version: Some(status.version()),

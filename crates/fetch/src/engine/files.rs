@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Resource;
 use sled::Place;
-use store::{Backing, Entry, Error, Name, Opener, Status};
+use store::{Backing, Entry, Error, Opener, Status};
 
 use super::Inner;
 use super::ahead::read_ahead;
@@ -275,7 +275,7 @@ fn carry_out(engine: &Arc<Inner>, opener: &mut Opener<'_>, job: Job, events: &mu
 fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact, Error> {
     let path = item.path().expect("only files are opened");
     let (file, status) = open_wanted(engine, opener, item, path)?;
-    item.pin(&described(item.name(), &status))?;
+    item.pin(&Entry::of_file(item.name(), &status))?;
     if status.backing.may_stall() {
         item.found_to_stall();
     }
@@ -346,19 +346,11 @@ fn far(
     Ok(far.map(|extent| extent.offset..extent.offset + extent.length).collect())
 }
 
-fn described(name: Name, status: &Status) -> Entry {
-    Entry {
-        size: Some(status.size),
-        version: Some(status.version()),
-        modified: status.modified(),
-        device: Some(status.device.clone()),
-        ..Entry::named(name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
+
+    use store::Name;
 
     use super::super::item::Source;
     use super::*;
