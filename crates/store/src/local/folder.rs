@@ -41,11 +41,12 @@ impl Local {
     /// [`Error::Io`], also of what is no folder; [`Error::Stalled`].
     pub fn folder(&self, path: &Path) -> Result<Folder, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let (file, stat) = self.on_mount(path, flags, |file| {
+        let table = self.mount_table();
+        let (file, stat) = self.on_mount(&table, path, flags, |file| {
             let stat = sysfs::fstat(&file)?;
             Ok((file, stat))
         })?;
-        let status = self.status_of(file.as_fd(), &stat.into());
+        let status = self.status_of(&table, file.as_fd(), &stat.into());
         let may_stall = status.map_err(|error| Error::io(path, error))?.backing.may_stall();
         let dir = Some(Dir::new(file).map_err(|error| Error::io(path, error))?);
         Ok(Folder { path: path.to_owned(), may_stall, dir, names: IntoIter::default(), end: None })

@@ -30,7 +30,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{self as sysfs, OFlags};
@@ -171,7 +171,7 @@ pub struct Local {
     wait_max: Duration,
     clock: Clock,
     canaries: Canaries,
-    mounts: Mutex<Option<Arc<MountTable>>>,
+    mounts: RwLock<Option<Arc<MountTable>>>,
 }
 
 impl Default for Local {
@@ -187,7 +187,7 @@ impl Local {
             wait_max,
             clock: Clock::real(),
             canaries: Canaries::default(),
-            mounts: Mutex::default(),
+            mounts: RwLock::default(),
         }
     }
 
@@ -213,12 +213,13 @@ impl Local {
 
     /// As [`Local::stat`], with a handle on what was found, which reads nothing.
     pub(crate) fn look(&self, path: &Path) -> Result<(Status, Handle), Error> {
-        let (file, stat) = self.on_mount(path, OFlags::PATH | OFlags::CLOEXEC, |file| {
+        let (flags, table) = (OFlags::PATH | OFlags::CLOEXEC, self.mount_table());
+        let (file, stat) = self.on_mount(&table, path, flags, |file| {
             let stat = sysfs::fstat(&file)?;
             Ok((file, stat))
         })?;
-        let entry =
-            self.status_of(file.as_fd(), &stat.into()).map_err(|source| Error::io(path, source))?;
+        let entry = self.status_of(&table, file.as_fd(), &stat.into());
+        let entry = entry.map_err(|source| Error::io(path, source))?;
         if entry.kind == Kind::Folder
             && entry.backing.may_stall()
             && canary::LEFT_BEHIND.load(Ordering::Relaxed)
@@ -236,7 +237,7 @@ impl Local {
     /// [`Error::Io`]; [`Error::Stalled`].
     pub fn open(&self, path: &Path) -> Result<File, Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        self.on_mount(path, flags, |file| Ok(File::from(file)))
+        self.on_mount(&self.mount_table(), path, flags, |file| Ok(File::from(file)))
     }
 
     /// As [`Local::open`], with what was opened: one look-up of the name for both.
@@ -245,13 +246,13 @@ impl Local {
     /// [`Error::Io`]; [`Error::Stalled`].
     pub(crate) fn open_known(&self, path: &Path) -> Result<(File, Status), Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        let (file, stat) = self.on_mount(path, flags, |file| {
+        let table = self.mount_table();
+        let (file, stat) = self.on_mount(&table, path, flags, |file| {
             let stat = sysfs::fstat(&file)?;
             Ok((File::from(file), stat))
         })?;
-        let status =
-            self.status_of(file.as_fd(), &stat.into()).map_err(|source| Error::io(path, source))?;
-        Ok((file, status))
+        let status = self.status_of(&table, file.as_fd(), &stat.into());
+        Ok((file, status.map_err(|source| Error::io(path, source))?))
     }
 
     /// Where the parts of an open file are that is not offline. What is not a regular file has no
@@ -316,11 +317,22 @@ impl Local {
     /// The system's, if the descriptor cannot be asked about at all.
     pub fn status(&self, file: &impl AsFd) -> io::Result<Status> {
         let file = file.as_fd();
-        self.status_of(file, &Attributes::known(file)?)
+        self.status_of(&self.mount_table(), file, &Attributes::known(file)?)
     }
 
-    fn status_of(&self, file: BorrowedFd<'_>, known: &Attributes) -> io::Result<Status> {
-        Ok(known.on(&*self.mount_table().ground(file, known.device)?))
+    /// As [`Local::status`], by what `table` knows; what was mounted since, as opening a file may, is
+    /// asked for.
+    fn status_of(
+        &self,
+        table: &MountTable,
+        file: BorrowedFd<'_>,
+        known: &Attributes,
+    ) -> io::Result<Status> {
+        let ground = match table.known_ground(known.device) {
+            Some(ground) => ground,
+            None => self.mount_table().ground(file, known.device)?,
+        };
+        Ok(known.on(&ground))
     }
 
     /// What is mounted now.
@@ -341,11 +353,16 @@ impl Local {
 
     /// What is mounted now, and what is known of that.
     fn mount_table(&self) -> Arc<MountTable> {
-        let mut known = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*known {
-            Some(table) if !table.is_outdated() => Arc::clone(table),
-            _ => Arc::clone(known.insert(Arc::new(MountTable::read()))),
+        let known = self.mounts.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = &*known
+            && !table.is_outdated()
+        {
+            return Arc::clone(table);
         }
+        drop(known);
+        // Each change is told once: who hears of it reads anew, whatever others find here meanwhile.
+        let mut known = self.mounts.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.insert(Arc::new(MountTable::read())))
     }
 
     /// The mount that a path seems to lie on, by the names of mounts alone.

@@ -59,6 +59,11 @@ impl MountTable {
         known.entry(mount.id).or_insert_with(|| block::device_of(mount, &self.mounts)).clone()
     }
 
+    /// What is known already of the file system whose device has the number `st_dev`.
+    pub(super) fn known_ground(&self, st_dev: u64) -> Option<Arc<Ground>> {
+        self.grounds.lock().unwrap_or_else(PoisonError::into_inner).get(&st_dev).cloned()
+    }
+
     /// What is known of the file system of an open file, whose device has the number `st_dev`.
     pub(super) fn ground(&self, file: BorrowedFd<'_>, st_dev: u64) -> io::Result<Arc<Ground>> {
         let mut grounds = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);

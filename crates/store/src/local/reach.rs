@@ -94,12 +94,12 @@ impl Local {
     /// can, or where a link leads to another mount, in bounded time.
     pub(super) fn on_mount<T: Send + 'static>(
         &self,
+        table: &MountTable,
         path: &Path,
         flags: OFlags,
         use_it: fn(OwnedFd) -> io::Result<T>,
     ) -> Result<T, Error> {
         let failed = |source: io::Error| Error::io(path, source);
-        let table = self.mount_table();
         if let Some(opened) = table.open_at_once(path, flags, &mut None) {
             return use_it(opened?).map_err(failed);
         }
