@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fetch::engine::{FileReader, Near, NearFile};
-use store::{Entry, Error, Name};
+use store::{Entry, Error, FirstBytes, Name};
 
 /// Bytes of a remote member up to which its descriptor is memory; larger ones lie in a file.
 const MEMORY_FILE_BYTES_MAX: u64 = 8 << 20;
@@ -39,6 +39,8 @@ enum Content {
         /// Bytes to its end: who knows it need not ask the system, which may
         /// ask a server. `None` of what told no size, and once others have the file.
         left: Option<u64>,
+        /// What was read first, of what did not come in one read.
+        first: FirstBytes,
         near: Near,
     },
     /// Read already, to compare it.
@@ -228,7 +230,8 @@ impl Member {
             // A size of 0 may be that of a file that is made as it is read.
             let size = self.entry.size.filter(|&size| size > 0);
             let left = size.map(|size| size.saturating_sub(start));
-            self.content = Content::Opened { file, start, left, near };
+            let first = FirstBytes::default();
+            self.content = Content::Opened { file, start, left, first, near };
         }
         Ok(match &self.content {
             Content::Opened { file, .. } => Some(file.file()),
@@ -313,18 +316,22 @@ impl Read for Member {
             Content::Held(held) => held.read(buffer),
             Content::Kept(file) => file.read(buffer),
             Content::Opened { file, left: None, .. } => file.read(buffer),
-            Content::Opened { file, left: Some(left), .. } => {
+            Content::Opened { file, start, left: Some(left), first, .. } => {
                 let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
                 if most == 0 {
                     return Ok(0);
                 }
                 let read = file.read(&mut buffer[..most])?;
                 *left -= read as u64;
+                if first.is_empty() && *left > 0 {
+                    *first = FirstBytes::of(*start, &buffer[..read]);
+                }
                 if read == 0 || *left == 0 {
                     let now = file.metadata()?;
                     // Files of the kernel end before the size that they tell, and go on telling it.
                     let is_whole = read > 0 || Some(now.len()) == self.entry.size;
-                    if !is_whole || !self.entry.is_still(&now) {
+                    let begins_so = || file.begins_with(first);
+                    if !is_whole || !self.entry.is_still(&now, begins_so)? {
                         let name = self.entry.name.clone();
                         return Err(io::Error::other(Arc::new(Error::Changed { name })));
                     }

@@ -764,6 +764,10 @@ fn a_file_that_is_written_over_while_it_is_read_is_an_error_and_one_that_grows_i
     assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
     let grown = read_while(|file| file.write_all_at(b"new", 1 << 20).expect("there is room"));
     assert!(grown.expect("it was added to") == old);
+    let anew =
+        read_while(|file| file.write_all_at(&vec![b'n'; 2 << 20], 0).expect("there is room"));
+    let error = anew.expect_err("its beginning is of another, though it is longer");
+    assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
 }
 
 #[test]

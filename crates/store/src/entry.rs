@@ -60,12 +60,21 @@ impl Entry {
     }
 
     /// Whether a file that this was said of has its content still, by what the system says of it
-    /// `now`. What is longer is taken for a log that was added to.
-    pub fn is_still(&self, now: &Metadata) -> bool {
+    /// `now`. What is longer is taken for a log that was added to, if it `begins_so` as before.
+    ///
+    /// # Errors
+    /// Those of `begins_so`.
+    pub fn is_still<E>(
+        &self,
+        now: &Metadata,
+        begins_so: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        if self.size.is_some_and(|size| now.len() > size) {
+            return begins_so();
+        }
         let seconds = (now.mtime(), u32::try_from(now.mtime_nsec()).unwrap_or_default());
         let version = Version::of_file(seconds.0, seconds.1, now.len());
-        self.size.is_some_and(|size| now.len() > size)
-            || self.version.as_ref().is_none_or(|known| *known == version)
+        Ok(self.version.as_ref().is_none_or(|known| *known == version))
     }
 }
 

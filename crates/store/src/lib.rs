@@ -26,6 +26,7 @@ mod entry;
 mod error;
 #[cfg(any(feature = "object", feature = "web"))]
 mod exchange;
+mod first_bytes;
 mod fnmatch;
 mod local;
 mod name;
@@ -57,6 +58,7 @@ pub use clock::Clock;
 pub use costs::{Costs, Opener};
 pub use entry::{Entry, Tier, Version};
 pub use error::{Cause, Error, io_reason, without_number};
+pub use first_bytes::FirstBytes;
 pub use fnmatch::Fnmatch;
 pub use local::{
     Backing, Files, Folder, Kind, Lingering, Local, Located, Mount, Mounts, Opened, Probe,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
-use store::{Entry, Error};
+use store::{Entry, Error, FirstBytes};
 
 use super::Inner;
 use super::item::{Item, Source};
@@ -166,6 +166,15 @@ impl FileReader {
     /// The system's; `TimedOut` where the mount does not answer.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.0.call(File::metadata)
+    }
+
+    /// Whether what was read first of it is there still.
+    ///
+    /// # Errors
+    /// As [`FileReader::metadata`].
+    pub fn begins_with(&self, first: &FirstBytes) -> io::Result<bool> {
+        let first = first.clone();
+        self.0.call(move |file| first.are_in(file))
     }
 }
 

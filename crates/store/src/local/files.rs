@@ -12,7 +12,7 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use sled::{Device, Extent};
 
 use super::listing;
-use crate::{Answer, Costs, Entries, Entry, Error, Name, Query, Reading, Store};
+use crate::{Answer, Costs, Entries, Entry, Error, FirstBytes, Name, Query, Reading, Store};
 
 /// Bytes that one read of a file asks the system for.
 const READ_BYTES: u64 = 256 << 10;
@@ -57,14 +57,23 @@ impl Store for Files {
                 return Err(Error::Changed { name: entry.name });
             }
             let range = range.start..range.end.min(status.size);
-            let rest =
-                Rest { file: Arc::new(file), costs, range: range.clone(), entry: now.clone() };
+            let first = FirstBytes::default();
+            let rest = Rest {
+                file: Arc::new(file),
+                costs,
+                range: range.clone(),
+                entry: now.clone(),
+                first,
+            };
             let bytes = stream::try_unfold(rest, |mut rest| async move {
                 if rest.range.is_empty() {
                     return Ok(None);
                 }
                 blocking(move || {
                     let bytes = rest.piece()?;
+                    if rest.first.is_empty() {
+                        rest.first = FirstBytes::of(rest.range.start, &bytes);
+                    }
                     rest.range.start += bytes.len() as u64;
                     Ok(Some((bytes, rest)))
                 })
@@ -103,6 +112,7 @@ struct Rest {
     costs: Arc<Costs>,
     range: Range<u64>,
     entry: Entry,
+    first: FirstBytes,
 }
 
 impl Rest {
@@ -122,10 +132,22 @@ impl Rest {
         };
         let read = self.costs.local().bounded(path, read)?;
         let (bytes, at_end) = read.map_err(|source: io::Error| Error::io(path, source))?;
-        if bytes.is_empty() || at_end.is_some_and(|now| !self.entry.is_still(&now)) {
+        let is_still = match at_end {
+            _ if bytes.is_empty() => false,
+            Some(now) => self.entry.is_still(&now, || self.begins_so(path))?,
+            None => true,
+        };
+        if !is_still {
             return Err(Error::Changed { name: self.entry.name.clone() });
         }
         Ok(bytes.into())
+    }
+
+    /// Whether what was read first of the file is there still.
+    fn begins_so(&self, path: &Path) -> Result<bool, Error> {
+        let (file, first) = (Arc::clone(&self.file), self.first.clone());
+        let begins_so = self.costs.local().bounded(path, move || first.are_in(&file))?;
+        begins_so.map_err(|source| Error::io(path, source))
     }
 }
 

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream};
 use opendal::options::{ListOptions, ReaderOptions};
 use opendal::raw::normalize_path;
@@ -27,7 +28,8 @@ use crate::exchange::{Cover, Hosts, covered};
 use crate::local::taking_ends;
 use crate::patience::patiently;
 use crate::{
-    Answer, Checksum, Entries, Entry, Error, Name, Query, Reading, Store, StoresOptions, Version,
+    Answer, Checksum, Entries, Entry, Error, FirstBytes, Name, Query, Reading, Store,
+    StoresOptions, Version,
 };
 
 /// Names that are handed on together, of those that a server has sent already.
@@ -232,26 +234,33 @@ impl Inner {
     /// handed on. What came whole and in one piece is no mixture.
     fn watched(self: Arc<Self>, known: Entry, reading: Reading) -> Reading {
         let Reading { entry, range, bytes, headers } = reading;
-        let rest = (self, known, range.clone(), bytes);
-        let bytes = stream::try_unfold(rest, |(store, known, rest, mut bytes)| async move {
+        let rest = (self, known, FirstBytes::default(), range.clone(), bytes);
+        let bytes = stream::try_unfold(rest, |(store, known, first, rest, mut bytes)| async move {
             let Some(next) = bytes.try_next().await? else { return Ok(None) };
+            let first = if first.is_empty() { FirstBytes::of(rest.start, &next) } else { first };
             let left = rest.start + next.len() as u64..rest.end;
             let is_whole = rest.start == 0 && known.size == Some(left.start);
             if left.is_empty() && !is_whole {
-                store.still(&known).await?;
+                store.still(&known, &first).await?;
             }
-            Ok(Some((next, (store, known, left, bytes))))
+            Ok(Some((next, (store, known, first, left, bytes))))
         });
         Reading { entry, range, bytes: bytes.boxed(), headers }
     }
 
-    /// That `known` is there still, or that with something added to its end.
-    async fn still(&self, known: &Entry) -> Result<(), Error> {
+    /// That `known` is there still, or that with something added to its end: what is longer and does
+    /// not begin with what was read `first` was written anew.
+    async fn still(&self, known: &Entry, first: &FirstBytes) -> Result<(), Error> {
         let now = self.regular(known.name.clone()).await?;
-        if now.size > known.size {
+        if now.size <= known.size {
+            return same(known.version.as_ref(), now.version.as_ref(), &known.name);
+        }
+        let again = self.fetch(known.clone(), first.range()).await?;
+        let again: Vec<Bytes> = again.bytes.try_collect().await?;
+        if first.are(&again.concat()) {
             return Ok(());
         }
-        same(known.version.as_ref(), now.version.as_ref(), &known.name)
+        Err(Error::Changed { name: known.name.clone() })
     }
 
     /// What is told with the first byte. What is asked about without its bytes has fewer sums.

@@ -111,8 +111,8 @@ fn reads(
     assert!(reading.entry.version.is_some());
 }
 
-/// Of a store that shows the files of a folder: what is written over while it is read is an error;
-/// what is added to its end is not.
+/// Of a store that shows the files of a folder: what is written over while it is read is an error, also
+/// by something longer; what is added to its end is not.
 fn a_file_that_changes_in_mid_read_is_no_mixture(
     stores: &dyn Source,
     dir: &Dir,
@@ -124,6 +124,7 @@ fn a_file_that_changes_in_mid_read_is_no_mixture(
     let read_while = |range: Range<u64>, write: &dyn Fn(&mut File)| {
         let mut file = File::options().write(true).open(&path).unwrap();
         file.set_len(BYTES as u64).unwrap();
+        file.write_all_at(&vec![b'o'; BYTES], 0).unwrap();
         // Servers tell whole seconds.
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_hours(9)).unwrap();
         run(async {
@@ -135,9 +136,12 @@ fn a_file_that_changes_in_mid_read_is_no_mixture(
         })
     };
     let over = |file: &mut File| file.write_all(b"new").unwrap();
+    let anew = |file: &mut File| file.write_all(&vec![b'n'; BYTES + 1]).unwrap();
     for range in [0..u64::MAX, 0..2 << 20, 2 << 20..u64::MAX] {
-        let changed = read_while(range, &over);
-        assert!(matches!(changed, Err(Error::Changed { .. })), "{changed:?}");
+        for write in [&over as &dyn Fn(&mut File), &anew] {
+            let changed = read_while(range.clone(), write);
+            assert!(matches!(changed, Err(Error::Changed { .. })), "{changed:?}");
+        }
     }
     let grow = |file: &mut File| file.write_all_at(b"new", BYTES as u64).unwrap();
     assert_eq!(read_while(0..u64::MAX, &grow).unwrap(), BYTES);
