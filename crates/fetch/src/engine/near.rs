@@ -165,7 +165,7 @@ impl FileReader {
     /// # Errors
     /// The system's; `TimedOut` where the mount does not answer.
     pub fn metadata(&self) -> io::Result<Metadata> {
-        self.0.call(File::metadata)
+        self.0.call(|file| uninterrupted(|| file.metadata()))
     }
 
     /// Whether what was read first of it is there still.
@@ -181,6 +181,16 @@ impl FileReader {
 impl Read for FileReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
+    }
+}
+
+/// What `call` returns once nothing interrupts it, as a FUSE server may.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            returned => return returned,
+        }
     }
 }
 
@@ -286,5 +296,20 @@ impl Read for BytesReader {
         let length = self.current.len().min(buffer.len());
         self.current.copy_to_slice(&mut buffer[..length]);
         Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_interrupted_is_called_again() {
+        let mut calls = 0;
+        let returned = uninterrupted(|| {
+            calls += 1;
+            if calls < 3 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(calls) }
+        });
+        assert_eq!(returned.expect("the third is let be"), 3);
     }
 }
