@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ground::{Ground, objects, stderr, stdout};
 use testkit::server::{Answer, Misbehaving, Nginx, S3};
-use testkit::{skip_unless, until};
+use testkit::{Facility, SlowDir, skip_unless, until};
 
 /// A server of three compressed logs and a larger object.
 struct Logs {
@@ -326,6 +326,23 @@ fn a_copy_that_was_broken_off_goes_on_where_it_ended() {
     let (first, gets) = (format!("bytes={kept}-"), gets.collect::<Vec<_>>());
     assert!(gets.iter().any(|range| range.starts_with(&first)), "{gets:?} after {kept} bytes");
     assert_eq!(fs::read_dir(logs.ground.path().join("to")).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_here_of_a_copy_is_read_for_its_sum_once_the_rest_has_come() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let to = SlowDir::new(slowfs::Options::default());
+    let (bytes, tag) = (testkit::noise(1 << 20, 1), "\"0123456789abcdef0123456789abcdef\"");
+    server.answer("/logs/f", Answer::bytes(&bytes).etag(tag));
+    let part = to.create(".f.nearfirst-part", &bytes[..bytes.len() / 2]);
+    to.create(".f.nearfirst-version", tag);
+    to.mount().set_rules(vec!["*-part: fail=1+".parse().unwrap()]);
+    let mut command = ground.command(&["cp", "s3://logs/f"]);
+    let output = command.arg(to.path()).envs(S3::env_at(&server.endpoint())).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    to.mount().set_rules(Vec::new());
+    assert!(fs::read(part).unwrap() == bytes);
 }
 
 #[test]

@@ -187,14 +187,18 @@ impl<'a> Copier<'a> {
         });
         let mut sum = self.sum_of(entry);
         let from = task.resume_at;
+        self.tally.expects(entry.size.unwrap_or(0).saturating_sub(from));
         if from > 0 {
             part.call(move |part| part.cut(from))?;
+            self.read(member, &mut part, &mut None)?;
+            // Not before: a member that nobody reads keeps others waiting.
             sum = sum.map(|begun| sum_of_part(&mut part, begun)).transpose()?;
-        } else if length(&mut part)? > 0 {
-            begin_anew(&mut part, entry)?;
+        } else {
+            if length(&mut part)? > 0 {
+                begin_anew(&mut part, entry)?;
+            }
+            self.read(member, &mut part, &mut sum)?;
         }
-        self.tally.expects(entry.size.unwrap_or(0).saturating_sub(from));
-        self.read(member, &mut part, &mut sum)?;
         self.ended(part, entry, task, sum)
     }
 
