@@ -78,7 +78,7 @@ impl Learner {
 
     /// The same at once: before what is known is saved, of which a run that is over now may have held much.
     ///
-    /// What comes next is saved by what was read last.
+    /// The order of the last reads goes with it.
     pub fn keep_within_memory(&mut self) {
         self.bound(false);
         for (user, foresight) in &self.foresights {
