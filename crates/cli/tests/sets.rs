@@ -537,6 +537,20 @@ fn copies_that_are_gone_on_with_make_no_more_requests_at_a_time_than_asked_for()
 }
 
 #[test]
+fn a_part_of_what_turns_out_small_is_gone_on_with() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(200 << 10, 1);
+    // Its size was not told when it was broken off: of what is known to be small nothing is noted.
+    begin_copy(&ground, "f", &bytes);
+    server.answer("/f", Answer::bytes(&bytes).etag("\"e\""));
+    let output = ground.run(&["cp", "--stats", &server.url("/f"), "to/"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 gone on with"), "{}", stderr(&output));
+    assert!(fs::read(ground.path().join("to/f")).unwrap() == bytes);
+    assert_eq!(fs::read_dir(ground.path().join("to")).unwrap().count(), 1);
+}
+
+#[test]
 fn a_copy_that_is_gone_on_with_comes_in_parts_side_by_side() {
     let (ground, server) = (ground(), Misbehaving::new());
     let bytes = testkit::noise(60 << 20, 1);

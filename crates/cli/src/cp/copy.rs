@@ -181,7 +181,7 @@ impl<'a> Copier<'a> {
     fn made(&self, member: Member, entry: &Entry, task: &Task) -> Result<(), Trouble> {
         let mut part = self.part(entry, task)?;
         // Not before it is ours: another run may be writing it.
-        let _useless = noted_version(entry).is_none().then(|| {
+        let _useless = noted_version(entry, task.resume_at).is_none().then(|| {
             let dest = task.dest.clone();
             interrupt::prepare(move || part::remove(&dest))
         });
@@ -237,7 +237,8 @@ impl<'a> Copier<'a> {
         let has_holes =
             source.as_ref().is_some_and(|about| about.blocks() < about.len() / BLOCK_BYTES);
         let mode = source.or(there).map_or(MODE_NEW, |about| about.mode() & 0o777);
-        let (dest, version, size) = (task.dest.clone(), noted_version(entry).cloned(), entry.size);
+        let version = noted_version(entry, task.resume_at).cloned();
+        let (dest, size) = (task.dest.clone(), entry.size);
         let open = move || {
             let part = Part::open(&dest, version.as_ref(), size, mode)?;
             Ok(part.with_holes(has_holes))
@@ -477,10 +478,11 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// The version by which what is here of an object is known to be of it, where that is worth a note.
-fn noted_version(entry: &Entry) -> Option<&Version> {
+/// The version by which what is here of an object is known to be of it, where that is worth a note, or
+/// has been one: of a size that was not told at first.
+fn noted_version(entry: &Entry, resume_at: u64) -> Option<&Version> {
     let is_small = entry.size.is_some_and(|size| size < RESUMED_BYTES_MIN);
-    entry.version.as_ref().filter(|_| !is_small)
+    entry.version.as_ref().filter(|_| !is_small || resume_at > 0)
 }
 
 /// How many bytes are here.
@@ -489,7 +491,7 @@ fn length(part: &mut WaryPart<'_>) -> io::Result<u64> {
 }
 
 fn begin_anew(part: &mut WaryPart<'_>, entry: &Entry) -> io::Result<()> {
-    let version = noted_version(entry).cloned();
+    let version = noted_version(entry, 0).cloned();
     part.call(move |part| part.begin_anew(version.as_ref()))
 }
 
