@@ -161,16 +161,24 @@ impl Member {
             }
             content => {
                 let mut member = Self { entry, content, headers };
-                let size = member.entry.size.and_then(|size| usize::try_from(size).ok());
-                let mut bytes = Vec::new();
-                // A file may tell of more than any memory holds.
-                let room = bytes.try_reserve_exact(size.unwrap_or(0).saturating_add(1));
-                match room.map_err(io::Error::from).and_then(|()| member.read_to_end(&mut bytes)) {
-                    Ok(_) => Ok(bytes.into()),
-                    Err(error) => Err(member.failed(error)),
-                }
+                member.read_file().map_err(|error| member.failed(error))
             }
         }
+    }
+
+    /// All of the file behind it that was not read yet.
+    fn read_file(&mut self) -> io::Result<Bytes> {
+        self.opened()?;
+        let left = match &self.content {
+            Content::Opened { left, .. } => *left,
+            _ => self.entry.size,
+        };
+        let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(0);
+        let mut bytes = Vec::new();
+        // A file may tell of more than any memory holds.
+        bytes.try_reserve_exact(left.saturating_add(1))?;
+        self.read_to_end(&mut bytes)?;
+        Ok(bytes.into())
     }
 
     /// The next bytes as they arrived, without a copy where they are ours; empty at the end.

@@ -24,7 +24,7 @@ pub struct SetOptions {
     pub rank: Option<Rank>,
     /// From where on a member is read; none: from its first byte. What is before is not fetched,
     /// unless its server sends no parts. Who has that of a version lists the member with it:
-    /// another is an error then.
+    /// another is an error then, and so is one that ends before it.
     pub start: Option<Start>,
     /// What makes two members one.
     pub duplicates: Duplicates,

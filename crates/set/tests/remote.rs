@@ -458,6 +458,13 @@ fn members_are_read_from_the_byte_on_that_they_start_at() {
         }
     }
     server.answer("/a", plain);
+    for name in [server.url("/a"), file.path().display().to_string()] {
+        let start = Some(Arc::new(|_: &_| 1_500_001_u64) as Start);
+        let options = SetOptions { start, ..SetOptions::default() };
+        let set = Set::open(&engine, [Spec::glob(name)], options);
+        let error = only(&set).and_then(Member::read).expect_err("it ends before");
+        assert!(matches!(*error.cause, Error::Changed { .. }), "{error}");
+    }
     server.reset_counts();
     let start = Some(Arc::new(|_: &_| 1_000_000_u64) as Start);
     let options = SetOptions { start, ..SetOptions::default() };

@@ -717,9 +717,15 @@ fn a_file_of_more_than_any_memory_holds_is_an_error() {
     if file.set_len(1 << 47).is_err() {
         file.set_len(1 << 43).expect("a hole");
     }
-    let set = set(&engine(), &folder, "file", SetOptions::default());
-    let error = set.next().expect("a member").and_then(nearfirst_set::Member::read).unwrap_err();
+    let read = |options| {
+        let member = set(&engine(), &folder, "file", options).next().expect("a member");
+        member.and_then(nearfirst_set::Member::read)
+    };
+    let error = read(SetOptions::default()).unwrap_err();
     assert!(error.to_string().contains("memory"), "{error}");
+    let end = file.metadata().expect("its size").len() - 3;
+    let end = SetOptions { start: Some(Arc::new(move |_| end)), ..SetOptions::default() };
+    assert_eq!(read(end).expect("there is room for its end").len(), 3);
 }
 
 #[test]

@@ -276,6 +276,10 @@ fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact,
     let path = item.path().expect("only files are opened");
     let (file, status) = open_wanted(engine, opener, item, path)?;
     item.pin(&Entry::of_file(item.name(), &status))?;
+    let is_told = status.size > 0 || status.backing != Backing::Pseudo;
+    if is_told && status.size < item.start() {
+        return Err(Error::Changed { name: item.name() });
+    }
     if status.backing.may_stall() {
         item.found_to_stall();
     }
