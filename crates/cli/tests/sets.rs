@@ -520,7 +520,7 @@ fn a_copy_that_is_gone_on_with_has_patience_with_a_busy_server() {
 }
 
 #[test]
-fn copies_that_are_gone_on_with_make_no_more_requests_at_a_time_than_asked_for() {
+fn of_copies_that_are_gone_on_with_one_is_fetched_while_another_is_asked_about() {
     let (ground, server) = (ground(), Misbehaving::new());
     let bytes = testkit::noise(1 << 20, 1);
     for name in ["f1", "f2", "f3", "f4"] {
@@ -532,7 +532,6 @@ fn copies_that_are_gone_on_with_make_no_more_requests_at_a_time_than_asked_for()
     let url = server.url("/f{1,2,3,4}");
     let output = ground.run(&["cp", "--stats", "--window-max=1", &url, "to/"]);
     assert!(stderr(&output).contains("4 gone on with"), "{}", stderr(&output));
-    // One is fetched while another is asked about.
     assert!(server.total().concurrent_max <= 2);
 }
 

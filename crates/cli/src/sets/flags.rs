@@ -122,7 +122,8 @@ pub(crate) struct FetchFlags {
 
     /// Requests to one server or bucket at a time, at most; 256 by default
     ///
-    /// Fewer are made where more do not raise the rate.
+    /// Fewer are made where more do not raise the rate. Questions about names of which listing tells too
+    /// little come on top, as many at a time at most.
     #[arg(long, value_name = "N", value_parser = count::<NonZeroU32>, help_heading = "Fetching")]
     window_max: Option<NonZeroU32>,
 
