@@ -286,6 +286,23 @@ def test_devices_are_measured(tmp_path: Path) -> None:
             nearfirst.calibrate(file, seconds=seconds)
 
 
+CALIBRATES = """
+import sys, nearfirst
+assert nearfirst.calibrate(sys.argv[1], seconds=0.01, save=sys.argv[2] == "saved")
+"""
+
+
+@pytest.mark.parametrize("how", ["saved", "forgotten"])
+def test_what_was_measured_is_written_down_if_it_is_to_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    file, state = tmp_path / "large", tmp_path / "state"
+    file.write_bytes(bytes(1 << 20))
+    monkeypatch.setenv("NEARFIRST_STATE", str(state))
+    subprocess.run([sys.executable, "-c", CALIBRATES, file, how], check=True)
+    assert (state / "devices.toml").exists() == (how == "saved")
+
+
 class Page(HTMLParser):
     """What of a page is seen: parts of bars by title and share, and text."""
 

@@ -123,6 +123,7 @@ pub(crate) fn calibrate(
         }
     }
     if save {
+        measured.iter().for_each(|device| costs.note_learned(device));
         costs.save()?;
     }
     measured.sort();

@@ -334,13 +334,14 @@ impl Costs {
     }
 
     /// Has [`Costs::save`] write down what is known of `device`.
-    fn note_learned(&self, device: &Device) {
+    pub fn note_learned(&self, device: &Device) {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
     }
 
     /// Puts what measuring a device found in the place of what was known of it, or beside that where
-    /// it is much less ([`DeviceTable::renew`]); [`Costs::save`] writes it down. Whether what was known
-    /// counts no more.
+    /// it is much less ([`DeviceTable::renew`]). Whether what was known counts no more.
+    ///
+    /// [`Costs::save`] writes it down if [`Costs::note_learned`] is told to.
     pub fn calibrate(&self, probe: Probe) -> bool {
         let mut found = DeviceTable::default();
         for seen in probe.observations {
@@ -355,8 +356,6 @@ impl Costs {
         let mut table = self.table();
         let stands_alone = table.renew(&probe.device, found);
         table.set_updated(&probe.device, self.clock.unix_s());
-        drop(table);
-        self.note_learned(&probe.device);
         stands_alone
     }
 
