@@ -26,10 +26,14 @@ impl Token {
             (Some(_), None) => return Err("http_origin is given without http_token".to_owned()),
             (None, Some(_)) => return Err("http_token is given without http_origin".to_owned()),
         };
-        let wrong = || format!("http_origin={origin} is no server: wanted is https://host");
-        let url = Url::parse(&origin).map_err(|_| wrong())?;
+        // It may hold a password, and is not repeated.
+        let wrong = |why| format!("http_origin {why}: wanted is https://host");
+        let url = Url::parse(&origin).map_err(|_| wrong("is no server"))?;
         if !matches!(url.scheme(), "http" | "https") || url.path() != "/" {
-            return Err(wrong());
+            return Err(wrong("is no server"));
+        }
+        if names_a_user(&url) {
+            return Err(wrong("names a user"));
         }
         let field = HeaderValue::try_from(format!("Bearer {token}"));
         let mut field = field.map_err(|_| "http_token holds what no header can".to_owned())?;
@@ -41,9 +45,12 @@ impl Token {
     /// of who asks.
     pub(crate) fn field(&self, url: &Url) -> Option<&HeaderValue> {
         let is_own = url.origin() == self.origin;
-        let names_a_user = !url.username().is_empty() || url.password().is_some();
-        (is_own && !names_a_user).then_some(&self.field)
+        (is_own && !names_a_user(url)).then_some(&self.field)
     }
+}
+
+fn names_a_user(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
 }
 
 #[cfg(test)]
@@ -80,8 +87,12 @@ mod tests {
             (&[token][..], "http_token is given without http_origin"),
             (&[origin], "http_origin is given without http_token"),
             (
-                &[("http_origin", "host"), token],
-                "http_origin=host is no server: wanted is https://host",
+                &[("http_origin", "me:password@host"), token],
+                "http_origin is no server: wanted is https://host",
+            ),
+            (
+                &[("http_origin", "https://me:password@host"), token],
+                "http_origin names a user: wanted is https://host",
             ),
             (&[origin, ("http_token", "a\nb")], "http_token holds what no header can"),
         ] {
