@@ -45,6 +45,8 @@ def _serve(calls: Calls) -> None:
 
 def _answered(call: Call) -> object:
     if call.part is not None:
+        if isinstance(call.store, FsspecStore):
+            return call.store.read_part(*call.part, is_last=call.is_last)
         return call.store.read(*call.part)
     if call.listing is not None:
         return _batch(call.listing)

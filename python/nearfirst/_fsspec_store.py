@@ -62,8 +62,8 @@ class FsspecStore:
             raise IsADirectoryError(name)
         return _entry(name, info)
 
-    def read(self, entry: Entry, start: int, end: int) -> bytes:
-        """Read a range."""
+    def read_part(self, entry: Entry, start: int, end: int, *, is_last: bool) -> bytes:
+        """Read a part of a range; after the last, ask whether the file is still what it was."""
         path = self._path(entry.name)
         if start == 0 and end == entry.size:
             # The whole comes in one answer; a byte too many tells that it has grown.
@@ -72,9 +72,10 @@ class FsspecStore:
                 raise Changed(entry.name)
             return read
         part: bytes = self._files.cat_file(path, start=start, end=end)
-        self._files.invalidate_cache(path)
-        if not _is_still(entry, self._files.info(path)):
-            raise Changed(entry.name)
+        if is_last or len(part) < end - start:
+            self._files.invalidate_cache(path)
+            if not _is_still(entry, self._files.info(path)):
+                raise Changed(entry.name)
         return part
 
     def _found(self, root: str, prefix: str, *, recursive: bool) -> Iterator[_Info | None]:

@@ -474,7 +474,8 @@ class Call:
     @property
     def part(self) -> tuple[Entry, int, int] | None:
         """What `read` is called with."""
-
+    @property
+    def is_last(self) -> bool: ...
     def answer(self, given: object) -> None: ...
     def fail(self, error: BaseException) -> None: ...
 

@@ -8,6 +8,7 @@ import pickle
 import threading
 import tomllib
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,25 @@ def test_who_lists_by_a_prefix_is_told_it() -> None:
     names = nearfirst.open("memory://b/2024-*/x.txt", stores={"memory": files}).names()
     assert list(names) == ["memory://b/2024-1/x.txt", "memory://b/2024-2/x.txt"]
     assert asked == [("/b", "2024-")]
+
+
+def test_it_is_asked_once_a_range_whether_a_file_changed(memory: Any) -> None:
+    memory.pipe("/large", bytes(20 << 20))
+    asked: Counter[str] = Counter()
+
+    def counted(name: str) -> None:
+        call = getattr(memory, name)
+
+        def counts(*args: Any, **options: Any) -> Any:
+            asked[name] += 1
+            return call(*args, **options)
+
+        setattr(memory, name, counts)
+
+    counted("cat_file")
+    counted("info")
+    assert len(next(nearfirst.open("memory://large", stores={"memory": memory})).read()) == 20 << 20
+    assert 1 < asked["info"] < asked["cat_file"] / 4
 
 
 def test_an_archive_is_a_store(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ pub(crate) enum Request {
     Read {
         entry: nearfirst::Entry,
         range: Range<u64>,
+        /// Whether a longer range that was asked for in parts ends with it.
+        is_last: bool,
     },
 }
 
@@ -223,11 +225,17 @@ impl Call {
     #[getter]
     fn part(&self) -> Option<(Entry, u64, u64)> {
         match &self.request {
-            Request::Read { entry, range } => {
+            Request::Read { entry, range, .. } => {
                 Some((Entry::new(entry.clone()), range.start, range.end))
             }
             _ => None,
         }
+    }
+
+    /// Whether the part is the last of those that are read one after the other.
+    #[getter]
+    fn is_last(&self) -> bool {
+        matches!(self.request, Request::Read { is_last: true, .. })
     }
 
     /// Says what the store gave.

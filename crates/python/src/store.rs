@@ -134,11 +134,11 @@ impl Asks {
     async fn bytes(&self, entry: Entry, range: Range<u64>) -> Result<Bytes, Error> {
         let name = entry.name.clone();
         let end = range.end.min(range.start.saturating_add(self.ask_bytes));
-        let range = range.start..end;
+        let (range, is_last) = (range.start..end, end == range.end);
         let units =
             u32::try_from(units(range.end - range.start)).expect("of ASK_BYTES_MAX at most");
         let _room = self.room.acquire_many(units).await.expect("it is never closed");
-        match self.ask(Request::Read { entry, range }).await? {
+        match self.ask(Request::Read { entry, range, is_last }).await? {
             Reply::Bytes(bytes) => Ok(bytes),
             Reply::Names(..) | Reply::Entry(_) => Err(mismatched(name)),
         }
