@@ -68,9 +68,9 @@ class FsspecStore:
         if start == 0 and end == entry.size:
             # The whole comes in one answer; a byte too many tells that it has grown.
             read: bytes = self._files.cat_file(path, start=0, end=end + 1)
-            if len(read) > end:
+            if len(read) > end and not _may_grow(entry):
                 raise Changed(entry.name)
-            return read
+            return read[:end]
         part: bytes = self._files.cat_file(path, start=start, end=end)
         if is_last or len(part) < end - start:
             self._files.invalidate_cache(path)
@@ -154,10 +154,19 @@ def _entry(name: str, info: _Info) -> Entry:
 
 def _is_still(entry: Entry, info: _Info) -> bool:
     """Whether a file is still the one that was listed."""
+    size = info.get("size")
+    is_longer = size is not None and entry.size is not None and size > entry.size
+    if is_longer and _may_grow(entry):
+        return True
     # What lists may leave out quotes of a tag that others give.
     versions = {version.strip('"') for version in _versions(info)}
     is_same = entry.version is None or entry.version.strip('"') in versions
-    return is_same and info.get("size") in (None, entry.size)
+    return is_same and size in (None, entry.size)
+
+
+def _may_grow(entry: Entry) -> bool:
+    """Whether what is longer is taken for a log that was added to: nothing else is told of it."""
+    return entry.version in (None, _dated(entry.modified, entry.size))
 
 
 def _versions(info: _Info) -> Iterator[str]:
@@ -165,7 +174,11 @@ def _versions(info: _Info) -> Iterator[str]:
     yield from (str(info[key]) for key in _VERSIONS if info.get(key))
     modified = _modified(info)
     if modified is not None:
-        yield f"{modified}-{info.get('size')}"
+        yield _dated(modified, info.get("size"))
+
+
+def _dated(modified: float | None, size: int | None) -> str:
+    return f"{modified}-{size}"
 
 
 def _modified(info: _Info) -> float | None:

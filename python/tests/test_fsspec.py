@@ -69,20 +69,36 @@ def test_what_is_missing_and_what_is_a_folder(memory: Any) -> None:
     }
 
 
-def test_what_changes_while_it_is_read_is_an_error(memory: Any) -> None:
-    memory.pipe({"/large": b"old!" * (5 << 20), "/grows": b"text"})
-    contents = {"/large": b"new!" * (5 << 20), "/grows": b"text and more"}
-    read = memory.cat_file
+def overwrites(files: Any, contents: dict[str, bytes]) -> None:
+    """Has files change while they are read: a small one before, a large one after a part."""
+    read = files.cat_file
 
     def overwritten(path: str, **options: Any) -> Any:
-        part = read(path, **options) if path == "/large" else None
-        memory.pipe(path, contents[path])
+        part = read(path, **options) if len(contents[path]) > 1 << 20 else None
+        files.pipe(path, contents[path])
         return part or read(path, **options)
 
-    memory.cat_file = overwritten
+    files.cat_file = overwritten
+
+
+def test_what_changes_while_it_is_read_is_an_error(memory: Any) -> None:
+    info = memory.info
+    memory.info = lambda path: {**info(path), "ETag": str(memory.store[path].getvalue()[-4:])}
+    memory.pipe({"/large": b"old!" * (5 << 20), "/grows": b"text"})
+    overwrites(memory, {"/large": b"new!" * (5 << 20), "/grows": b"text and more"})
     for name in ("memory://large", "memory://grows"):
         with pytest.raises(nearfirst.Changed, match=name):
             next(nearfirst.open(name, stores={"memory": memory})).read()
+
+
+def test_where_times_tell_what_is_only_added_to_is_read_as_it_was_listed(memory: Any) -> None:
+    old, grown = b"old!" * (5 << 20), b"old!" * (5 << 20) + b"more"
+    memory.pipe({"/large": old, "/small": b"text", "/other": old})
+    overwrites(memory, {"/large": grown, "/small": b"text and more", "/other": b"new!" * (5 << 20)})
+    for name, content in {"memory://large": old, "memory://small": b"text"}.items():
+        assert next(nearfirst.open(name, stores={"memory": memory})).read() == content
+    with pytest.raises(nearfirst.Changed, match="other"):
+        next(nearfirst.open("memory://other", stores={"memory": memory})).read()
 
 
 class Walked(MemoryFileSystem):  # type: ignore[misc]
