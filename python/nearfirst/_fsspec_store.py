@@ -72,11 +72,17 @@ class FsspecStore:
                 raise Changed(entry.name)
             return read[:end]
         part: bytes = self._files.cat_file(path, start=start, end=end)
-        if is_last or len(part) < end - start:
-            self._files.invalidate_cache(path)
-            if not _is_still(entry, self._files.info(path)):
-                raise Changed(entry.name)
+        ends = is_last or len(part) < end - start
+        if ends and not _is_still(entry, self._now(path)):
+            raise Changed(entry.name)
         return part
+
+    def _now(self, path: str) -> _Info:
+        """Ask about a file anew; some file systems keep what they know with its folder."""
+        for kept in (path, self._files._parent(path)):  # noqa: SLF001
+            self._files.invalidate_cache(kept)
+        info: _Info = self._files.info(path)
+        return info
 
     def _found(self, root: str, prefix: str, *, recursive: bool) -> Iterator[_Info | None]:
         if not recursive:

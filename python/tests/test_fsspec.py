@@ -101,6 +101,36 @@ def test_where_times_tell_what_is_only_added_to_is_read_as_it_was_listed(memory:
         next(nearfirst.open("memory://other", stores={"memory": memory})).read()
 
 
+class Keeping(MemoryFileSystem):  # type: ignore[misc]
+    """Keeps listings, and tells of a file what it keeps of its folder, as that of FTP does."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.kept: dict[str, Any] = {}
+
+    def ls(self, path: str, **options: Any) -> Any:
+        path = self._strip_protocol(path)
+        if path not in self.kept:
+            self.kept[path] = super().ls(path, **options)
+        return self.kept[path]
+
+    def info(self, path: str, **_options: Any) -> Any:
+        path = self._strip_protocol(path)
+        return next(info for info in self.ls(self._parent(path)) if info["name"] == path)
+
+    def invalidate_cache(self, path: str) -> None:
+        self.kept.pop(path, None)
+
+
+def test_it_is_not_told_what_is_kept_of_a_folder() -> None:
+    files: Any = Keeping(skip_instance_cache=True)
+    files.store.clear()
+    files.pipe("/box/large", b"old!" * (5 << 20))
+    overwrites(files, {"/box/large": b"new!" * (5 << 20)})
+    with pytest.raises(nearfirst.Changed, match="large"):
+        next(nearfirst.open("mine://box/*", stores={"mine": files})).read()
+
+
 class Walked(MemoryFileSystem):  # type: ignore[misc]
     """Lists folder by folder; some may not be listed, some take their time."""
 
