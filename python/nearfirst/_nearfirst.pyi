@@ -251,7 +251,7 @@ class Set:
 
     @property
     def order_taken(self) -> list[str]:
-        """The names yielded so far, as `open(order=...)` takes them; until it is closed."""
+        """The names yielded, as `open(order=...)` takes them; a closed set tells them, too."""
 
     @property
     def closed(self) -> bool:

@@ -20,7 +20,7 @@ pub use fetch::engine::{Engine, EngineOptions};
 pub use fetch::scheduler::{DeviceId, DeviceSnapshot, Limits, Snapshot};
 pub use set::{
     Cursor, Duplicates, Glob, ListSource, Member, MemberError, Order, Rank, Recalls, Set,
-    SetOptions, Setup, Spec, SpecError, Start, Told, Turn,
+    SetOptions, Setup, Spec, SpecError, Start, Taken, Told, Turn,
 };
 pub use sled::{
     DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Picker, Piece, Place, Plan,

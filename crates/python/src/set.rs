@@ -9,7 +9,7 @@ use std::task::Wake as _;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use nearfirst::{Engine, MemberError, Name, Permissions, Recalls, SetOptions, Setup};
+use nearfirst::{Engine, MemberError, Permissions, Recalls, SetOptions, Setup};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -43,7 +43,7 @@ pub(crate) struct Set {
     yields_errors: bool,
     counts: Counts,
     /// The names yielded until it was closed.
-    taken: OnceLock<Vec<Name>>,
+    taken: OnceLock<Owned<nearfirst::Taken>>,
 }
 
 /// What was yielded so far.
@@ -415,16 +415,18 @@ impl Set {
         Ok(py.detach(|| set.known()))
     }
 
-    /// The names yielded so far, as `open(order=...)` takes them; until it is closed.
+    /// The names yielded, as `open(order=...)` takes them; a closed set tells them, too.
     #[getter]
     fn order_taken<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyString>>> {
-        let names = |taken: &[Name]| taken.iter().map(|name| name::to_python(py, name)).collect();
-        if let Some(taken) = self.taken.get() {
-            return Ok(names(taken));
-        }
-        let open = self.open()?;
-        let set = open.set()?;
-        Ok(names(&py.detach(|| set.order_taken())))
+        let names = if let Some(taken) = self.taken.get() {
+            let taken = taken.get()?;
+            py.detach(|| taken.names())
+        } else {
+            let open = self.open()?;
+            let set = open.set()?;
+            py.detach(|| set.order_taken())
+        };
+        Ok(names.iter().map(|name| name::to_python(py, name)).collect())
     }
 
     /// Members and errors yielded, and whether all were.
@@ -474,7 +476,7 @@ impl Set {
         let open = py.detach(|| {
             let mut open = locked(&self.open);
             if let Some(set) = open.as_ref().and_then(|open| open.set().ok()) {
-                self.taken.get_or_init(|| set.order_taken());
+                self.taken.get_or_init(|| Owned::new(set.taken_so_far()));
             }
             open.take()
         });

@@ -49,6 +49,7 @@ mod set;
 mod setup;
 mod source;
 mod spec;
+mod taken;
 mod wait;
 
 pub use cursor::Cursor;
@@ -59,3 +60,4 @@ pub use recall::{Recalls, Told};
 pub use set::{Iter, Set, Turn};
 pub use setup::Setup;
 pub use spec::{Glob, ListSource, Spec, SpecError};
+pub use taken::Taken;

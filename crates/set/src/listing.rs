@@ -25,7 +25,7 @@ const STACK_BYTES: usize = 4 << 20;
 /// the same names in the same order. Nobody keeps it from the others while it has nothing to give:
 /// who waits, as a list made of this one does, may not be asked again for long.
 pub(crate) struct Listing {
-    roster: Mutex<Roster>,
+    roster: Arc<Mutex<Roster>>,
     source: Mutex<Source>,
     /// Who draws on the source.
     drawing: Mutex<Option<ThreadId>>,
@@ -53,7 +53,7 @@ struct Waiting(Mutex<Vec<Waker>>);
 impl Listing {
     pub(crate) fn new(source: Entries) -> Arc<Self> {
         Arc::new(Self {
-            roster: Mutex::default(),
+            roster: Arc::default(),
             source: Mutex::new(Some(source.ready_chunks(BATCH))),
             drawing: Mutex::default(),
             is_for_others: AtomicBool::new(false),
@@ -65,6 +65,11 @@ impl Listing {
     /// What is known so far.
     pub(crate) fn known(&self) -> MutexGuard<'_, Roster> {
         lock(&self.roster)
+    }
+
+    /// The same, for who needs no more.
+    pub(crate) fn roster(&self) -> Arc<Mutex<Roster>> {
+        Arc::clone(&self.roster)
     }
 
     /// Whether somebody waits for more.

@@ -17,6 +17,7 @@ use crate::listing::Listing;
 use crate::member::{Member, MemberError};
 use crate::options::{Duplicates, Order, SetOptions};
 use crate::source::{Anew, Source};
+use crate::taken::Taken;
 use crate::wait::wait;
 use crate::{Cursor, Spec, algebra, order};
 
@@ -395,9 +396,13 @@ impl Set {
 
     /// The names delivered so far, in the order they were: what [`crate::Order::Replay`] takes.
     pub fn order_taken(&self) -> Vec<Name> {
-        let known = self.listing.known();
+        self.taken_so_far().names()
+    }
+
+    /// As [`Set::order_taken`], to be told when somebody asks for it, if the set is gone by then, too.
+    pub fn taken_so_far(&self) -> Taken {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.iter().map(|&index| Name::new(known.name(index as usize))).collect()
+        Taken::new(self.listing.roster(), taken.clone())
     }
 
     /// The same specs evaluated anew, those of the sets that it is made of, too, each once: a new set,

@@ -811,3 +811,20 @@ fn a_member_is_a_descriptor_that_can_seek() {
     file.read_to_string(&mut end).expect("it can be read");
     assert_eq!(end, "able");
 }
+
+#[test]
+fn the_order_taken_is_told_after_the_set_and_keeps_nothing_else_of_it() {
+    let (engine, folder) = (engine(), folder(&["a", "b"]));
+    let names = [named(&folder, "b"), named(&folder, "a")];
+    let listed = names.clone();
+    let source =
+        Arc::new(move || stream::iter(listed.clone()).map(|name| Ok(Entry::named(name))).boxed());
+    let is_kept = Arc::downgrade(&source);
+    let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
+    let set = Set::from_source(&engine, source, options);
+    let taken: Vec<_> = set.iter().map(|member| member.unwrap().name().clone()).collect();
+    let told = set.taken_so_far();
+    drop(set);
+    assert!(is_kept.upgrade().is_none());
+    assert!(taken == names && told.names() == names);
+}
