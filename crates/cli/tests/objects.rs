@@ -110,7 +110,9 @@ fn many_sizes_are_asked_for_at_a_time_and_what_has_none_is_counted_in_its_turn()
     // Long enough to be met by the others.
     let delay = Duration::from_millis(50);
     server.answer("/sized", Answer::bytes("four").delayed(delay));
-    server.answer("/stream", Answer::bytes("seven..").chunked().delayed(delay));
+    // Made anew at each answer.
+    let made = |etag: &str| Answer::bytes("seven..").chunked().etag(etag).delayed(delay);
+    server.answers("/stream", ["\"1\"", "\"2\""].map(made));
     server.answer("/gone", Answer::status(404).delayed(delay));
     server.answer("/other", Answer::bytes("three").delayed(delay));
     let output = ground.run(&["wc", "-c", &server.url("/page.html\\a\\")]);

@@ -110,8 +110,12 @@ pub(crate) fn sized(looks: Looks, entries: Entries) -> Entries {
         let looks = looks.clone();
         async move {
             let entry = entry?;
-            let is_open = entry.size.is_none() && entry.name.path().is_none();
-            if is_open { looks.entry(&entry.name).await } else { Ok(entry) }
+            if entry.size.is_some() || entry.name.path().is_some() {
+                return Ok(entry);
+            }
+            // What has no size may be made anew at each answer: its version is not held to.
+            let known = looks.entry(&entry.name).await?;
+            Ok(if known.size.is_some() { known } else { Entry::named(entry.name) })
         }
     });
     sized.buffered(ASKED_AT_ONCE).boxed()
