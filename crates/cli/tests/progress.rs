@@ -55,4 +55,9 @@ fn who_counts_is_told_which_object_is_waited_for() {
     assert!(told.contains("1 of 2 members, 5 B, "), "{told:?}");
     assert!(told.contains(&format!(" s for {}", server.url("/slow"))), "{told:?}");
     assert!(told.ends_with(&format!("\r\x1b[K      1 {}\n      2 total\n", server.url("/slow"))));
+    // A file that is named beside it is a member as well.
+    ground.create("a.txt", "a text\n");
+    ground.create("names", format!("a.txt\n{}\n", server.url("/slow")));
+    let told = at_terminal(&ground, "wc -l @names");
+    assert!(told.contains("1 of 2 members, 7 B, "), "{told:?}");
 }

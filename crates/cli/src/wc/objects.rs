@@ -45,8 +45,14 @@ pub(super) fn inputs(
             tally.ends(set.known());
             return None;
         };
-        if member.is_err() {
-            tally.failed();
+        match &member {
+            Err(_) => tally.failed(),
+            // Who counts files knows of no tally.
+            Ok(member) if member.name().path().is_some() => {
+                tally.read(member.size().unwrap_or(0));
+                tally.done();
+            }
+            Ok(_) => {}
         }
         Some(input(member, encoding))
     })
