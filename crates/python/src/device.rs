@@ -123,7 +123,9 @@ pub(crate) fn calibrate(
         }
     }
     if save {
-        measured.iter().for_each(|device| costs.note_learned(device));
+        for device in &measured {
+            costs.note_learned(device);
+        }
         costs.save()?;
     }
     measured.sort();
