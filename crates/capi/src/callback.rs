@@ -7,7 +7,7 @@ use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use nearfirst::Entry;
+use nearfirst::{Costs, Entry};
 
 use crate::costs::costs;
 use crate::error::Failure;
@@ -149,9 +149,12 @@ pub(crate) fn chosen_by_name(
 
 /// Calls with the name and the properties of an entry.
 fn told<T>(entry: &Entry, call: impl FnOnce(*const c_char, *const Properties) -> T) -> T {
-    // Others take over a thread's work while a mount is asked.
-    let known = tokio::task::block_in_place(|| costs().known(entry));
-    let properties = Properties::of(&known);
+    let properties = if Costs::is_to_be_asked(entry) {
+        // Others take over a thread's work while a mount is asked.
+        Properties::of(&tokio::task::block_in_place(|| costs().known(entry)))
+    } else {
+        Properties::of(entry)
+    };
     told_name(entry, |name| call(name, &raw const properties))
 }
 
@@ -174,5 +177,30 @@ impl Properties {
             Err(before) => -before.duration().as_secs_f64(),
         });
         Self { size, modified, cold: c_int::from(entry.tier.is_cold()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nearfirst::Name;
+
+    use super::*;
+
+    unsafe extern "C" fn is_small(
+        _: *const c_char,
+        properties: *const Properties,
+        _: *mut c_void,
+    ) -> c_int {
+        // SAFETY: valid during the call.
+        c_int::from(unsafe { (*properties).size } < 10)
+    }
+
+    #[test]
+    fn no_thread_hands_over_its_work_for_what_nobody_is_asked_about() {
+        let is_member = chosen(is_small, Data::new(std::ptr::null_mut(), None));
+        let object = Entry { size: Some(7), ..Entry::named(Name::from("s3://bucket/key")) };
+        // There is nobody to hand over to, and who tries panics.
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        assert!(runtime.block_on(async { is_member(&object) }));
     }
 }

@@ -108,9 +108,7 @@ impl Costs {
     ///
     /// Listing folders asks for names alone. This asks for one as [`Local::stat`] does, and waits as long.
     pub fn known(&self, entry: &Entry) -> Entry {
-        let Entry { size, version, modified, .. } = entry;
-        let is_open = size.is_none() || version.is_none() || modified.is_none();
-        let path = entry.name.path().filter(|_| is_open);
+        let path = entry.name.path().filter(|_| Self::is_to_be_asked(entry));
         let Some(status) = path.and_then(|path| self.local.stat(path).ok()) else {
             return entry.clone();
         };
@@ -119,6 +117,12 @@ impl Costs {
             if is_offline { Tier::Cold { class: "offline".into() } } else { entry.tier.clone() };
         let size_said = entry.size_said;
         Entry { size_said, tier, ..Entry::of_file(entry.name.clone(), &status) }
+    }
+
+    /// Whether [`Costs::known`] has to ask the system about an entry, which may take its time.
+    pub fn is_to_be_asked(entry: &Entry) -> bool {
+        let Entry { name, size, version, modified, .. } = entry;
+        name.path().is_some() && (size.is_none() || version.is_none() || modified.is_none())
     }
 
     /// The sleds of an open file; nothing of it is read.
