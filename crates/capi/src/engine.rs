@@ -91,3 +91,35 @@ extern "C" fn end_listings() {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nearfirst::{Set, SetOptions, Spec};
+
+    use super::*;
+
+    fn with(window_max: u32) -> Setup {
+        Setup { window_max: Some(window_max), ..Setup::default() }
+    }
+
+    /// Whether there is an engine for it, and sets use it.
+    fn known(setup: &Setup) -> Option<bool> {
+        let engines = engines();
+        engines.iter().find(|(known, _)| known == setup).map(|(_, engine)| engine.is_shared())
+    }
+
+    #[test]
+    fn an_engine_that_no_set_uses_ends_when_another_is_made() {
+        let setups = [with(101), with(102), with(103)];
+        let used = engine(setups[0].clone()).expect("threads");
+        let set = Set::open(&used, [Spec::glob("/etc/pass*")], SetOptions::default());
+        drop(used);
+        assert!(set.next().expect("a member").is_ok());
+        drop(engine(setups[1].clone()).expect("threads"));
+        assert_eq!(known(&setups[0]), Some(true));
+        drop(set);
+        testkit::until("what the set had under way ends", || known(&setups[0]) == Some(false));
+        drop(engine(setups[2].clone()).expect("threads"));
+        assert_eq!(setups.each_ref().map(known), [None, None, Some(false)]);
+    }
+}
