@@ -45,6 +45,20 @@ fn a_search_whose_answer_is_in_what_is_near_of_several_reads_nothing_from_the_de
 }
 
 #[test]
+fn what_is_far_is_not_read_once_nobody_reads_the_output() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (slow, [far, _], _held) = far_and_near(9, 0);
+    let near = slow.create("c", b"a needle\n".repeat(1 << 20));
+    let _near = hold(&near, 0..9 * MIB);
+    slow.reset();
+    let search = "\"$0\" grep -I -j2 'a needle' \"$1\" \"$2\" | head -n 1";
+    let cmd = testkit::cmd("sh", ["-c", search, env!("CARGO_BIN_EXE_nearfirst")]);
+    let found = cmd.env("NEARFIRST_STATE", Dir::new().path()).arg(&far).arg(&near).run();
+    assert_eq!(found.succeeds().text(), "a needle\n");
+    assert_eq!(slow.stats().total.read_bytes, 0);
+}
+
+#[test]
 fn a_named_file_that_is_far_is_not_waited_for_before_those_that_are_near() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let state = Dir::new();

@@ -43,7 +43,7 @@ pub(super) struct Run<'a> {
     found: Mutex<Found>,
     is_match: AtomicBool,
     searched: AtomicBool,
-    /// What was found cannot be written or kept.
+    /// What is found cannot be written or kept.
     gave_up: AtomicBool,
 }
 
@@ -299,13 +299,15 @@ impl<'a> Run<'a> {
                     self.failed(haystack, &error);
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Next::Quit,
+            // Whoever read the output has had enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.gave_up.store(true, Ordering::Relaxed);
+            }
             // The next file would fare no better.
             Err(error) if is_elsewhere(&error) => {
                 if !self.gave_up.swap(true, Ordering::Relaxed) {
                     self.trouble.say(error);
                 }
-                return Next::Quit;
             }
             Err(error) => self.failed(haystack, &error),
         }
