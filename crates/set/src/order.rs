@@ -5,11 +5,12 @@ use std::sync::Arc;
 use fetch::engine::Want;
 use fetch::scheduler;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt as _, TryStreamExt as _};
-use store::{Entry, Error};
+use futures::{FutureExt as _, StreamExt as _};
+use store::{Entry, Error, Sequence};
 
 use crate::listing::Listing;
 use crate::options::{Order, Rank, SetOptions};
+use crate::recall::Tagged;
 
 type Wants = BoxStream<'static, Result<Want, (u64, Error)>>;
 
@@ -21,38 +22,37 @@ pub(crate) fn terms(order: &Order) -> scheduler::Order {
     }
 }
 
-/// The names of a list in the order of its options.
+/// The names of a list in the order of its options; cold ones once they are restored, if these say so.
 pub(crate) fn wants(listing: &Arc<Listing>, options: &SetOptions) -> Wants {
     let options = options.clone();
-    match &options.order {
-        Order::Ready | Order::Listed => {
-            let listed = listing.walk();
-            listed.map(move |(index, entry)| want(index, entry, &options)).boxed()
-        }
-        _ => {
-            let listing = Arc::clone(listing);
-            let sorted = async move {
-                listing.all().await;
-                let indices = sorted(&listing, &options.order, options.rank.as_ref());
-                let taken = stream::iter(indices).map(move |index| {
-                    // A rank is asked for without the lock: its function may look at the list.
-                    let entry = listing.known().get(index);
-                    want(index, entry, &options)
-                });
-                Ok::<_, (u64, Error)>(taken)
-            };
-            stream::once(sorted).try_flatten().boxed()
-        }
-    }
+    let listed = listed(listing, &options);
+    let there = match (&options.recalls, terms(&options.order)) {
+        (None, _) => listed,
+        (Some(recalls), scheduler::Order::Ready) => recalls.restored(listed, Sequence::AsKnown),
+        (Some(recalls), scheduler::Order::Listed) => recalls.restored(listed, Sequence::InTurn),
+    };
+    there.map(move |(tag, entry)| want(tag, entry, &options)).boxed()
 }
 
-fn want(
-    index: usize,
-    entry: Result<Entry, Arc<Error>>,
-    options: &SetOptions,
-) -> Result<Want, (u64, Error)> {
-    let tag = index as u64;
-    let entry = entry.map_err(|error| (tag, error.again()))?;
+/// The names of a list, by their numbers.
+fn listed(listing: &Arc<Listing>, options: &SetOptions) -> Tagged<u64> {
+    let again = |(index, entry): (usize, Result<Entry, Arc<Error>>)| {
+        (index as u64, entry.map_err(|error| error.again()))
+    };
+    if matches!(options.order, Order::Ready | Order::Listed) {
+        return listing.walk().map(again).boxed();
+    }
+    let (listing, order, rank) = (Arc::clone(listing), options.order.clone(), options.rank.clone());
+    let sorted = async move {
+        listing.all().await;
+        let indices = sorted(&listing, &order, rank.as_ref());
+        stream::iter(indices).map(move |index| again((index, listing.known().get(index))))
+    };
+    sorted.flatten_stream().boxed()
+}
+
+fn want(tag: u64, entry: Result<Entry, Error>, options: &SetOptions) -> Result<Want, (u64, Error)> {
+    let entry = entry.map_err(|error| (tag, error))?;
     let rank = ranked(&entry, options.rank.as_ref());
     let start = options.start.as_ref().map_or(0, |start| start(&entry));
     let rest = Some(start..u64::MAX).filter(|_| start > 0);

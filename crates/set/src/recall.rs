@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fetch::scheduler::Limits;
-use futures::future::ready;
-use futures::stream::BoxStream;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::stream::{BoxStream, Stream, StreamExt as _};
 use store::{Entries, Entry, Error, Name, Recall, Sequence, Stores, Tier, tried};
 use tokio::sync::Semaphore;
+use tokio::task::coop;
 
 /// Objects asked about, or asked to be restored, at a time, unless fewer requests may be made.
 const ASKED_AT_ONCE: usize = 32;
@@ -26,8 +25,9 @@ const LOOK_LAST_MAX: Duration = Duration::from_secs(10);
 
 /// Has members on cold tiers restored, which their store charges for.
 ///
-/// Who asks a set for its names asks for that, too. Of a file of this machine that is offline nothing
-/// is asked: whoever reads it has it recalled.
+/// Nothing is asked for before the first member is, and then for all that are to be delivered: for
+/// nothing that a set made of others leaves out. Who asks for names asks for none of that. Of a file of
+/// this machine that is offline nothing is asked: whoever reads it has it recalled.
 #[derive(Clone)]
 pub struct Recalls {
     /// How long each is waited for, at most; meanwhile the others come, as far as the order allows.
@@ -57,7 +57,8 @@ enum State {
     Pending { entry: Entry, again: Duration, within: Option<Duration> },
 }
 
-type Asked = BoxStream<'static, Result<State, Error>>;
+/// Objects, each with what its asker knows it by.
+pub(crate) type Tagged<T, E = Entry> = BoxStream<'static, (T, Result<E, Error>)>;
 
 impl Recalls {
     /// By stores, with no more attempts and requests at a time than `limits` allow.
@@ -73,38 +74,29 @@ impl Recalls {
     }
 
     /// The same objects; cold ones only once they can be read.
-    pub fn restored(&self, entries: Entries, sequence: Sequence) -> Entries {
-        let asked = self.asked(entries, sequence);
-        if self.wait.is_zero() {
-            return asked.and_then(|state| ready(state.unless_pending())).boxed();
-        }
+    pub(crate) fn restored<T: Send + 'static>(
+        &self,
+        entries: Tagged<T>,
+        sequence: Sequence,
+    ) -> Tagged<T> {
         let recalls = self.clone();
-        let restored = asked.map(move |state| {
+        let restored = self.asked(entries, sequence).map(move |(tag, state)| {
             let recalls = recalls.clone();
-            async move {
-                match state? {
-                    State::There(entry) => Ok(entry),
-                    State::Pending { entry, again, within } => {
-                        recalls.wait_for(entry, again, within).await
-                    }
-                }
-            }
+            async move { (tag, recalls.there(state).await) }
         });
         // Without a bound: one that is asked for after another is there would be hours later.
-        match sequence {
-            Sequence::InTurn => restored.buffered(usize::MAX).boxed(),
-            Sequence::AsKnown => restored.buffer_unordered(usize::MAX).boxed(),
-        }
+        at_once(restored, usize::MAX, sequence)
     }
 
     /// The same objects as they are once cold ones have been asked for, or are there if that is
     /// waited for: to be told about, not to be read.
     pub fn asked_for(&self, entries: Entries, sequence: Sequence) -> Entries {
+        let entries = entries.map(|entry| ((), entry)).boxed();
         if !self.wait.is_zero() {
-            return self.restored(entries, sequence);
+            return self.restored(entries, sequence).map(|((), entry)| entry).boxed();
         }
         let recalls = self.clone();
-        let asked = self.asked(entries, sequence).map(move |state| {
+        let asked = self.asked(entries, sequence).map(move |((), state)| {
             let recalls = recalls.clone();
             async move {
                 match state? {
@@ -116,15 +108,31 @@ impl Recalls {
         asked.buffered(ASKED_AT_ONCE).boxed()
     }
 
-    fn asked(&self, entries: Entries, sequence: Sequence) -> Asked {
+    fn asked<T: Send + 'static>(&self, entries: Tagged<T>, sequence: Sequence) -> Tagged<T, State> {
         let recalls = self.clone();
-        let asked = entries.map(move |entry| {
-            let recalls = recalls.clone();
-            async move { recalls.ask(entry?).await }
+        // Of names that are known already no more are taken at a time than go on from here.
+        let entries = entries.then(async |entry| {
+            coop::consume_budget().await;
+            entry
         });
-        match sequence {
-            Sequence::InTurn => asked.buffered(ASKED_AT_ONCE).boxed(),
-            Sequence::AsKnown => asked.buffer_unordered(ASKED_AT_ONCE).boxed(),
+        let asked = entries.map(move |(tag, entry)| {
+            let recalls = recalls.clone();
+            async move {
+                let state = async { recalls.ask(entry?).await };
+                (tag, state.await)
+            }
+        });
+        at_once(asked, ASKED_AT_ONCE, sequence)
+    }
+
+    /// The object of this state, once it can be read.
+    async fn there(&self, state: Result<State, Error>) -> Result<Entry, Error> {
+        match state? {
+            State::There(entry) => Ok(entry),
+            State::Pending { entry, within, .. } if self.wait.is_zero() => {
+                Err(recalling(&entry, within, Duration::ZERO))
+            }
+            State::Pending { entry, again, within } => self.wait_for(entry, again, within).await,
         }
     }
 
@@ -203,12 +211,18 @@ impl Recalls {
     }
 }
 
-impl State {
-    fn unless_pending(self) -> Result<Entry, Error> {
-        match self {
-            Self::There(entry) => Ok(entry),
-            Self::Pending { entry, within, .. } => Err(recalling(&entry, within, Duration::ZERO)),
-        }
+/// What these give, of so many at a time.
+fn at_once<F>(
+    asked: impl Stream<Item = F> + Send + 'static,
+    count: usize,
+    sequence: Sequence,
+) -> BoxStream<'static, F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    match sequence {
+        Sequence::InTurn => asked.buffered(count).boxed(),
+        Sequence::AsKnown => asked.buffer_unordered(count).boxed(),
     }
 }
 

@@ -90,12 +90,7 @@ impl Set {
         source: Arc<dyn Fn() -> Entries + Send + Sync>,
         options: SetOptions,
     ) -> Self {
-        let (recalls, sequence) = (options.recalls.clone(), options.order.sequence());
-        let source = move |_: &mut Anew| match &recalls {
-            Some(recalls) => recalls.restored(source(), sequence),
-            None => source(),
-        };
-        let source = Source::new(Arc::new(source));
+        let source = Source::new(Arc::new(move |_: &mut Anew| source()));
         let listing = source.listing(&mut Anew::default());
         Self::listed_by(engine, source, listing, options)
     }

@@ -10,12 +10,12 @@ use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::StreamExt as _;
 use nearfirst_set::{
-    Duplicates, ListSource, Member, MemberError, Recalls, Set, SetOptions, Spec, Start,
+    Duplicates, ListSource, Member, MemberError, Order, Recalls, Set, SetOptions, Spec, Start,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
 use store::{Costs, Error, Name, StorageOptions, Stores, StoresOptions};
-use testkit::server::{Answer, Misbehaving, Moto, S3};
+use testkit::server::{Answer, Link, Misbehaving, Moto, S3};
 use testkit::{Facility, Tmpfs, skip_unless};
 
 /// Limits under which a few megabytes are many parts and hold more than the budget.
@@ -120,6 +120,36 @@ fn members_on_cold_tiers_are_restored_if_that_is_wished() {
     read.sort();
     assert!(read == ["cold text", "warm text"] && failed.is_empty(), "{failed:?}");
     assert_eq!(told.iter().collect::<Vec<_>>(), [Name::from("s3://bucket/cold")]);
+}
+
+#[test]
+fn what_is_told_of_or_left_out_is_not_restored_and_an_order_by_name_begins() {
+    skip_unless!(Moto::NEEDS);
+    let moto = Moto::new();
+    moto.create_bucket("bucket");
+    for name in ["a", "b"] {
+        moto.put(&format!("bucket/{name}"), name, "GLACIER");
+    }
+    moto.put("bucket/0", "0", "STANDARD");
+    moto.restore_takes(1000);
+    let proxy = Misbehaving::in_front_of(moto.address(), Link::default());
+    let restores = || proxy.requests().iter().filter(|request| request.method == "POST").count();
+    let engine = of_s3_at(Limits::default(), proxy.endpoint());
+    let open = |order| {
+        let mut recalls = Recalls::new(engine.stores(), &Limits::default());
+        recalls.wait = Duration::MAX;
+        let options = SetOptions { order, recalls: Some(recalls), ..SetOptions::default() };
+        Set::open(&engine, [Spec::glob("s3://bucket/*")], options)
+    };
+    let first = |set: &Set| set.next().expect("there is one").expect("it is near").name().clone();
+    let set = open(Order::Ready);
+    assert_eq!((set.size(), set.digest().count()), (3, 3));
+    assert!(set.contains(&Name::from("s3://bucket/b")));
+    let cold = set.subset(|entry| entry.tier.is_cold());
+    assert_eq!((cold.size(), set.difference(&cold).iter().count()), (2, 1));
+    assert_eq!(set.subset(|entry| !entry.tier.is_cold()).iter().count(), 1);
+    assert_eq!(restores(), 0);
+    assert_eq!(first(&open(Order::Name)), Name::from("s3://bucket/0"));
 }
 
 #[test]

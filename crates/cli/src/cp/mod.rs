@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Error, Kind, Local, Name, Order, Recalls, Sequence, Set, SetOptions, Spec, Start};
+use nearfirst::{Error, Kind, Local, Name, Order, Set, SetOptions, Spec};
 
 use crate::divide::together;
 use crate::flags::{THREADS_MAX, count, processors};
@@ -180,7 +180,7 @@ fn target(local: &Local, specs: &[Spec], dest: &Path) -> Result<Target, String> 
 }
 
 fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
-    let set = planned(sets, plan, specs, None);
+    let set = planned(sets, plan, specs);
     let mut out = BufWriter::new(io::stdout().lock());
     for entry in set.digest() {
         match entry {
@@ -200,7 +200,7 @@ fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
 }
 
 fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
-    let set = Arc::new(planned(sets, plan, specs, sets.recalls()));
+    let set = Arc::new(planned(sets, plan, specs));
     let tally = Arc::new(Tally::default());
     let shown = progress::show_beside_output(&set, &tally);
     let stall = args.set.fetching.patience().stall;
@@ -225,17 +225,14 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
 }
 
 /// The set of what is to be fetched.
-fn planned(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>, recalls: Option<&Recalls>) -> Set {
-    let starts = Arc::clone(plan);
-    let (plan, recalls) = (Arc::clone(plan), recalls.cloned());
-    let source = move || {
-        let entries = plan.entries(specs.clone());
-        match recalls.clone() {
-            Some(recalls) => recalls.restored(entries, Sequence::AsKnown),
-            None => entries,
-        }
+fn planned(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> Set {
+    let (starts, plan) = (Arc::clone(plan), Arc::clone(plan));
+    let source = move || plan.entries(specs.clone());
+    let options = SetOptions {
+        order: Order::Ready,
+        start: Some(Arc::new(move |entry| starts.start(&entry.name))),
+        recalls: sets.recalls().cloned(),
+        ..SetOptions::default()
     };
-    let start: Start = Arc::new(move |entry| starts.start(&entry.name));
-    let options = SetOptions { order: Order::Ready, start: Some(start), ..SetOptions::default() };
     Set::from_source(sets.engine(), Arc::new(source), options)
 }
