@@ -63,7 +63,8 @@ pub(crate) type Tagged<T, E = Entry> = BoxStream<'static, (T, Result<E, Error>)>
 impl Recalls {
     /// By stores, with no more attempts and requests at a time than `limits` allow.
     pub fn new(stores: &Arc<Stores>, limits: &Limits) -> Self {
-        let at_once = ASKED_AT_ONCE.min(limits.window_max as usize);
+        // As the scheduler does, one where none may be made.
+        let at_once = ASKED_AT_ONCE.min(limits.window_max.max(1) as usize);
         Self {
             wait: Duration::ZERO,
             told: None,

@@ -136,7 +136,7 @@ fn what_is_told_of_or_left_out_is_not_restored_and_an_order_by_name_begins() {
     let restores = || proxy.requests().iter().filter(|request| request.method == "POST").count();
     let engine = of_s3_at(Limits::default(), proxy.endpoint());
     let open = |order| {
-        let mut recalls = Recalls::new(engine.stores(), &Limits::default());
+        let mut recalls = Recalls::new(engine.stores(), &Limits { window_max: 0, ..small() });
         recalls.wait = Duration::MAX;
         let options = SetOptions { order, recalls: Some(recalls), ..SetOptions::default() };
         Set::open(&engine, [Spec::glob("s3://bucket/*")], options)
