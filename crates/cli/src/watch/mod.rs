@@ -103,8 +103,9 @@ fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     attendant.extend(args.guessing.words());
     attendant.push("--attend".into());
     let absolute = |path: &PathBuf| std::path::absolute(path);
+    let on = args.on.iter().map(absolute).collect::<Result<_, _>>()?;
     let excluded = args.exclude.iter().map(absolute).collect::<Result<_, _>>()?;
-    let scope = Scope { on: args.on, excluded };
+    let scope = Scope { on, excluded };
     let state = std::path::absolute(&args.state)?;
     // Its errors say what the system said themselves: not again, as their sources.
     let on_terminal = std::io::stderr().is_terminal();

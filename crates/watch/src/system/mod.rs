@@ -40,7 +40,7 @@ use groups::Groups;
 use loaded::{folder_by, program_of};
 use opens::{Batch, Ground, Open, Resolver};
 use order::{Step, ordered};
-use places::Place;
+use places::{Place, chosen};
 use processes::{Processes, Rights, Running};
 use turned::Turned;
 
@@ -166,6 +166,9 @@ impl System {
         scope.excluded = places::excluded(&scope, &costs);
         let points = places::points(&scope, &costs)
             .map_err(|(path, error)| Error::NoPlace { path, why: error.reason() })?;
+        for path in &mut scope.on {
+            *path = places::real(path, &costs).unwrap_or_else(|| path.clone());
+        }
         let refused = |what| move |source| Error::Refused { what, source };
         let connector = Connector::new().map_err(refused("processes"))?;
         let named = Group::new(Telling::Name).map_err(refused("files"))?;
@@ -261,6 +264,7 @@ impl System {
     /// Listens to what of the scope is mounted now.
     fn listen_to_places(&mut self) {
         let mounts = Arc::new(Mounts::read().unwrap_or_default());
+        places::move_on(&mut self.points, &self.scope, &mounts);
         let mut places = places::places(&self.scope, &self.points, &mounts, &self.costs);
         self.resolver.mounts = mounts;
         self.watched.clear();
@@ -660,12 +664,6 @@ impl System {
         let Some(known) = self.processes.remove(pid).filter(|known| !known.is_ours) else { return };
         events.push(Event::Exited { process: known.process });
     }
-}
-
-/// Where the file systems are mounted that are to be listened to.
-fn chosen(places: &[Place]) -> impl Iterator<Item = &PathBuf> {
-    let opens = places.iter().filter(|place| place.ground.what == What::Opens);
-    opens.map(|place| &place.ground.point)
 }
 
 impl Source for System {

@@ -19,8 +19,8 @@ const SMALL_BYTES: u64 = 4096;
 /// What to listen to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Files or folders: the file systems they lie on. Empty: all that are worth it by the cost of
-    /// their device, or whose cost nobody knows.
+    /// Files or folders: the file systems they lie on, or will once these are mounted. Empty: all that
+    /// are worth it by the cost of their device, or whose cost nobody knows.
     pub on: Vec<PathBuf>,
     /// Nothing is told of what lies here, and file systems mounted here are left alone.
     pub excluded: Vec<PathBuf>,
@@ -51,13 +51,27 @@ pub(crate) fn points(
     scope.on.iter().map(|path| point(path).map_err(|error| (path.clone(), error))).collect()
 }
 
+/// Takes points further on the way to the paths of a scope, where something was mounted since. Where
+/// something is not mounted any more it is waited for.
+pub(crate) fn move_on(points: &mut [PathBuf], scope: &Scope, mounts: &Mounts) {
+    for (point, path) in points.iter_mut().zip(&scope.on) {
+        let found = mounts.by_path(path).filter(|mount| mount.point.starts_with(&*point));
+        if let Some(mount) = found.filter(|it| it.backing != Backing::Pseudo && !it.is_trigger()) {
+            point.clone_from(&mount.point);
+        }
+    }
+}
+
+/// The name without links; on a mount that may not answer nobody asks for it.
+pub(crate) fn real(path: &Path, costs: &Costs) -> Option<PathBuf> {
+    let backing = costs.local().backing_by_name(path)?;
+    if backing.may_stall() { None } else { path.canonicalize().ok() }
+}
+
 /// What a scope excludes, by the names it was given and by those that the kernel tells, without links; on
 /// a mount that may not answer nobody asks for these.
 pub(crate) fn excluded(scope: &Scope, costs: &Costs) -> Vec<PathBuf> {
-    let may_ask = |path: &&PathBuf| {
-        costs.local().backing_by_name(path).is_some_and(|backing| !backing.may_stall())
-    };
-    let real = scope.excluded.iter().filter(may_ask).filter_map(|path| path.canonicalize().ok());
+    let real = scope.excluded.iter().filter_map(|path| real(path, costs));
     scope.excluded.iter().cloned().chain(real).collect()
 }
 
@@ -88,6 +102,12 @@ pub(crate) fn places(
     let mut seen = HashSet::new();
     let firsts = all.filter(|(mount, _)| seen.insert(mount.major_minor));
     firsts.map(|(mount, what)| place(mount, what, &reached)).collect()
+}
+
+/// Where the file systems are mounted that are to be listened to.
+pub(crate) fn chosen(places: &[Place]) -> impl Iterator<Item = &PathBuf> {
+    let opens = places.iter().filter(|place| place.ground.what == What::Opens);
+    opens.map(|place| &place.ground.point)
 }
 
 /// The mounts that their points lead to: of those at the same point the last covers the others.
@@ -168,6 +188,22 @@ mod tests {
         let found: Vec<_> =
             found.iter().map(|place| (place.ground.point.to_str(), place.ground.what)).collect();
         assert_eq!(found, [(Some("/slow"), What::Opens), (Some("/"), What::Programs)]);
+    }
+
+    #[test]
+    fn what_is_mounted_later_on_the_way_to_a_path_is_its_place_and_is_waited_for_when_gone() {
+        let root = "21 1 254:0 / / rw - ext4 /dev/vda rw\n";
+        let trigger = "22 21 0:30 / /home rw - autofs systemd-1 rw\n";
+        let home = "23 22 0:31 / /home rw - nfs4 server:/home rw\n";
+        let scope = Scope { on: vec!["/home/a".into()], excluded: Vec::new() };
+        let mut points = [PathBuf::from("/")];
+        let mut after = |lines: &[&str]| {
+            move_on(&mut points, &scope, &Mounts::parse(lines.concat().as_bytes()));
+            points[0].display().to_string()
+        };
+        assert_eq!(after(&[root, trigger]), "/");
+        assert_eq!(after(&[root, trigger, home]), "/home");
+        assert_eq!(after(&[root, trigger]), "/home");
     }
 
     #[test]
