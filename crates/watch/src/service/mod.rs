@@ -12,7 +12,7 @@ mod signals;
 mod users;
 mod wire;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -148,14 +148,13 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let (command, excluded) = (options.attendant, system.excluded().to_vec());
     let mut users = Users::new(Starting { command, folder, excluded });
     let mut seen = Seen::default();
-    let mut said = None;
+    let mut said: Vec<PathBuf> = system.watched().map(Path::to_owned).collect();
+    say(watching(&said));
     loop {
         // File systems come and go, and one that answers late may refuse.
         let watched: Vec<PathBuf> = system.watched().map(Path::to_owned).collect();
-        if said.as_ref() != Some(&watched) {
-            say(watching(&watched));
-            said = Some(watched);
-        }
+        watching_anew(&said, &watched).into_iter().for_each(&mut *say);
+        said = watched;
         // Before the look, so that what happened before somebody asked is in the answer; a user whose
         // first program it was would be passed over otherwise.
         let asked: Vec<Asked> = iter::from_fn(|| signals.take()).collect();
@@ -191,13 +190,35 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
 }
 
 fn watching(watched: &[PathBuf]) -> String {
-    let watched: Vec<_> = watched.iter().map(|path| path.display().to_string()).collect();
-    match watched.as_slice() {
+    match watched {
         [] => "watching nothing: no device here is slow (--on PATH names a file system), or what --on \
                names is not mounted"
             .to_owned(),
-        watched => format!("watching {}", watched.join(" ")),
+        watched => format!("watching {}", listed(watched)),
     }
+}
+
+/// What came and what went: where many come and go, all of them would fill the journal.
+fn watching_anew(before: &[PathBuf], watched: &[PathBuf]) -> Option<String> {
+    if before.is_empty() || watched.is_empty() {
+        return (before != watched).then(|| watching(watched));
+    }
+    let without = |paths: &[PathBuf], others: &[PathBuf]| {
+        let others: HashSet<&PathBuf> = others.iter().collect();
+        listed(paths.iter().filter(|path| !others.contains(path)))
+    };
+    let (came, went) = (without(watched, before), without(before, watched));
+    match (&*came, &*went) {
+        ("", "") => None,
+        (came, "") => Some(format!("watching {came} too")),
+        ("", went) => Some(format!("not watching {went} any more")),
+        (came, went) => Some(format!("watching {came} too, not {went} any more")),
+    }
+}
+
+fn listed<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> String {
+    let paths: Vec<_> = paths.into_iter().map(|path| path.display().to_string()).collect();
+    paths.join(" ")
 }
 
 /// Which file systems are listened to, and which are not, and why.
@@ -303,5 +324,22 @@ impl Seen {
             users.attendants(),
             listening(system)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_is_watched_only_what_came_and_went_is_said_after_the_first_time() {
+        let paths = |words: &str| words.split_whitespace().map(PathBuf::from).collect::<Vec<_>>();
+        let said = |before, now| watching_anew(&paths(before), &paths(now)).unwrap_or_default();
+        assert_eq!(said("/a /b", "/b /a"), "");
+        assert_eq!(said("/a", "/b /a /c"), "watching /b /c too");
+        assert_eq!(said("/a /b /c", "/b"), "not watching /a /c any more");
+        assert_eq!(said("/a /b", "/b /c"), "watching /c too, not /a any more");
+        assert_eq!(said("", "/b /c"), "watching /b /c");
+        assert!(said("/b", "").starts_with("watching nothing: "));
     }
 }
