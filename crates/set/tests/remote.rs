@@ -135,21 +135,22 @@ fn what_is_told_of_or_left_out_is_not_restored_and_an_order_by_name_begins() {
     let proxy = Misbehaving::in_front_of(moto.address(), Link::default());
     let restores = || proxy.requests().iter().filter(|request| request.method == "POST").count();
     let engine = of_s3_at(Limits::default(), proxy.endpoint());
-    let open = |order| {
+    let open = |order, wait| {
         let mut recalls = Recalls::new(engine.stores(), &Limits { window_max: 0, ..small() });
-        recalls.wait = Duration::MAX;
+        recalls.wait = wait;
         let options = SetOptions { order, recalls: Some(recalls), ..SetOptions::default() };
         Set::open(&engine, [Spec::glob("s3://bucket/*")], options)
     };
     let first = |set: &Set| set.next().expect("there is one").expect("it is near").name().clone();
-    let set = open(Order::Ready);
+    let set = open(Order::Ready, Duration::MAX);
     assert_eq!((set.size(), set.digest().count()), (3, 3));
     assert!(set.contains(&Name::from("s3://bucket/b")));
     let cold = set.subset(|entry| entry.tier.is_cold());
     assert_eq!((cold.size(), set.difference(&cold).iter().count()), (2, 1));
     assert_eq!(set.subset(|entry| !entry.tier.is_cold()).iter().count(), 1);
     assert_eq!(restores(), 0);
-    assert_eq!(first(&open(Order::Name)), Name::from("s3://bucket/0"));
+    assert_eq!(first(&open(Order::Name, Duration::MAX)), Name::from("s3://bucket/0"));
+    assert_eq!(open(Order::Listed, Duration::ZERO).iter().count(), 3);
 }
 
 #[test]
