@@ -86,7 +86,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let mut say = |line: String| messages::note(line);
     let done = match &args.attend {
         Some(of) => attend(of, &args, &mut say),
-        None => serve(args, &mut say),
+        None => serve(&args, &mut say),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     }
 }
 
-fn serve(args: Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
+fn serve(args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     // The program as it runs, also where its file has been replaced.
     let mut attendant: Vec<OsString> = vec!["/proc/self/exe".into(), "watch".into()];
     if args.dry_run {
