@@ -282,7 +282,7 @@ fn run(command: Command) -> ExitCode {
         Command::Trees(args) => trees::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Devices(args) => devices::run(&args),
-        Command::Watch(args) => watch::run(args),
+        Command::Watch(args) => watch::run(&args),
         Command::Generate(args) => generate::run(&args, with_shown_commands()),
     }
 }

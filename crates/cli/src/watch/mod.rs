@@ -82,11 +82,11 @@ Exit codes:
   0  it was told to end
   2  wrong usage, or it cannot see programs, or another one runs";
 
-pub(crate) fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> ExitCode {
     let mut say = |line: String| messages::note(line);
     let done = match &args.attend {
-        Some(of) => attend(of, &args, &mut say),
-        None => serve(&args, &mut say),
+        Some(of) => attend(of, args, &mut say),
+        None => serve(args, &mut say),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
