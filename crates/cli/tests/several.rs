@@ -123,18 +123,59 @@ fn results_of_several_streams_leave_one_after_the_other_and_in_bounded_memory() 
     assert_eq!(lines, [format!("{LINES} a.gz"), format!("{LINES} b.gz")]);
 }
 
-#[test]
-fn what_is_found_in_one_of_several_streams_leaves_before_its_end() {
+/// A search of those files by two threads, where `program` prints what is in each.
+fn search_of_what_is_printed(files: &[&str], program: &str, then: &str) -> (Dir, String) {
     let folder = Dir::new();
-    let script =
-        "#!/bin/sh\nyes 'a line' | head -n 20000\nuntil [ -e seen ]; do sleep 0.01; done\n";
-    let program = folder.create("program", script);
+    let program = folder.create("program", ["#!/bin/sh\n", program].concat());
     set_permissions(&program, Permissions::from_mode(0o755)).expect("made so");
-    folder.create("a", "");
-    folder.create("b", "");
-    let search =
-        "timeout 60 \"$0\" grep -j2 --pre=./program line a b | { read first; touch seen; cat; }";
-    let cmd = testkit::cmd("sh", ["-c", search, env!("CARGO_BIN_EXE_nearfirst")]);
-    let found = cmd.dir(folder.path()).run();
-    assert_eq!(found.succeeds().text().lines().count(), 2 * 20000 - 1);
+    for file in files {
+        folder.create(file, "");
+    }
+    let search = format!("timeout 60 \"$0\" grep -j2 --pre=./program {then}");
+    let cmd = testkit::cmd("sh", ["-c", &search, env!("CARGO_BIN_EXE_nearfirst")]);
+    let cmd = files.iter().fold(cmd.dir(folder.path()), Cmd::arg);
+    let found = cmd.run().succeeds().text();
+    (folder, found)
+}
+
+#[test]
+fn what_is_found_in_one_of_several_streams_leaves_before_its_end_where_it_has_no_room() {
+    let program = "yes 'a line' | head -n 20000\nuntil [ -e seen ]; do sleep 0.01; done\n";
+    let then = "--budget=64K line \"$@\" | { read first; touch seen; cat; }";
+    let (_, found) = search_of_what_is_printed(&["a", "b"], program, then);
+    assert_eq!(found.lines().count(), 2 * 20000 - 1);
+}
+
+#[test]
+fn what_is_found_in_a_stream_that_ended_waits_for_none_that_goes_on() {
+    let program = "if ! mkdir first 2>/dev/null; then
+    until [ -e begun ]; do sleep 0.01; done
+    exec echo 'the last line'
+fi
+yes 'a line' | head -n 20000
+touch begun
+until [ -e seen ]; do sleep 0.01; done
+";
+    let then = "-I line \"$@\" | { read first; touch seen; cat >/dev/null; echo \"$first\"; }";
+    let (_, found) = search_of_what_is_printed(&["a", "b"], program, then);
+    assert_eq!(found, "the last line\n");
+}
+
+#[test]
+fn who_reads_slowly_holds_back_the_search_of_several() {
+    let program = "if mkdir first 2>/dev/null; then yes 'a line' | head -n 40000; exit; fi
+until [ -e seen ]; do sleep 0.01; done
+echo searched >>log
+echo 'a line'
+";
+    let names: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    let files: Vec<&str> = names.iter().map(String::as_str).collect();
+    // Nothing tells that a program waits: only what would go wrong depends on the time it has for that.
+    let reader = "{ read first; sleep 0.5; touch seen; sleep 0.5; }";
+    for budget in ["64K", "64M"] {
+        let then = format!("--budget={budget} line \"$@\" | {reader}");
+        let (folder, _) = search_of_what_is_printed(&files, program, &then);
+        let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+        assert!(log.lines().count() < 10, "{budget}: {}", log.lines().count());
+    }
 }

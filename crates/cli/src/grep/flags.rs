@@ -1309,7 +1309,8 @@ static FLAGS: &[Flag] = &[
         value: Some("SIZE"),
         heading: READING,
         help: "Memory for results that wait for their turn; 64M by default",
-        more: "What does not fit waits in a temporary file. What is fetched of objects and not searched \
+        more: "What does not fit waits in a temporary file, or, where no order is kept, leaves as it is \
+               found. What is fetched of objects and not searched \
                yet takes as much again; 256M by default, but no more than a quarter of what \
                memory could still be had.",
         apply: |a, g| {

@@ -1,5 +1,5 @@
-//! Output that waits for its turn: in memory as far as there is room, then in a file. Where there is
-//! none, either, its search waits.
+//! Output that waits for its turn: in memory as far as there is room, then in a file, if it may be
+//! there. Where there is no room, its search waits.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -17,12 +17,12 @@ const BLOCK_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Room {
     left: AtomicU64,
-    /// Where the rest goes.
-    folder: PathBuf,
+    /// Where the rest goes, if anywhere.
+    folder: Option<PathBuf>,
 }
 
 impl Room {
-    pub(super) fn new(bytes: u64, folder: PathBuf) -> Self {
+    pub(super) fn new(bytes: u64, folder: Option<PathBuf>) -> Self {
         Self { left: AtomicU64::new(bytes), folder }
     }
 
@@ -99,7 +99,8 @@ impl<'a> Held<'a> {
         let spill = match &mut kept.spill {
             Some(spill) => spill,
             none => {
-                let file = tempfile::tempfile_in(&self.room.folder);
+                let folder = self.room.folder.as_ref().ok_or(io::ErrorKind::OutOfMemory)?;
+                let file = tempfile::tempfile_in(folder);
                 none.insert(file.map_err(|error| self.of_spill(error))?)
             }
         };
@@ -113,23 +114,18 @@ impl<'a> Held<'a> {
         self.kept().has_turn
     }
 
-    /// Whether some of it is in a file.
-    pub(super) fn has_spilled(&self) -> bool {
-        self.kept().spill.is_some()
+    /// Whether nothing is kept.
+    pub(super) fn is_empty(&self) -> bool {
+        let kept = self.kept();
+        kept.bytes.is_empty() && kept.spill.is_none()
     }
 
-    /// Writes all that is kept, and `last`, now that its turn has come.
+    /// Writes all that is kept, now that its turn has come.
     ///
     /// # Errors
     /// Those of the file and of standard output; a closed pipe among them.
-    pub(super) fn leave(&self, last: &[u8]) -> io::Result<()> {
-        let kept = &mut *self.kept();
-        if kept.has_turn {
-            return self.output.write_more(last);
-        }
-        let output = FileOutput::new(self.output);
-        self.leave_kept(kept, &output)?;
-        output.write(last)
+    pub(super) fn leave(&self) -> io::Result<()> {
+        self.leave_kept(&mut self.kept(), &FileOutput::new(self.output))
     }
 
     fn leave_kept(&self, kept: &mut Kept, output: &FileOutput<'_>) -> io::Result<()> {
@@ -154,7 +150,7 @@ impl<'a> Held<'a> {
 
     /// An error of the file, named by its folder: it has no name of its own.
     fn of_spill(&self, error: io::Error) -> io::Error {
-        let folder = self.room.folder.display();
+        let folder = self.room.folder.as_ref().expect("there is a file in it").display();
         elsewhere(format!("{folder}: results that wait for their turn"), error)
     }
 }
@@ -184,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_goes_to_a_file_and_room_comes_back() {
-        let room = Room::new(10, std::env::temp_dir());
+        let room = Room::new(10, Some(std::env::temp_dir()));
         let output = Output::new(None, None);
         let (first, second) = (Held::new(&room, &output), Held::new(&room, &output));
         let write = |held: &Held<'_>, bytes: &[u8]| held.write(bytes, &Never).expect("kept");

@@ -43,7 +43,9 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
     let copies = preprocesses.then(|| Folder::below(spill_folder.clone()).made()).transpose()?;
     let tally = Arc::new(Tally::default());
     let shown = progress::show(&set, &tally);
-    let room = Room::new(settings.budget_bytes, spill_folder);
+    // Without an order, who has no room waits for one other at a time, not for all that come before.
+    let may_spill = !settings.asked.unordered;
+    let room = Room::new(settings.budget_bytes, may_spill.then_some(spill_folder));
     let search = Search {
         run,
         set: &set,
@@ -305,7 +307,7 @@ impl<'a> Search<'a> {
 
     /// Prints this result where there is no order.
     fn deliver_now(&self, done: Done<'a>) {
-        if let Some(Err(error)) = done.found.map(|found| self.turns.end(found, &[])) {
+        if let Some(Err(error)) = done.found.map(|found| self.turns.end(found)) {
             self.give_up(error);
             self.stop();
         }
@@ -314,7 +316,7 @@ impl<'a> Search<'a> {
 
     fn print(&self, turn: &mut Turn<'_>, done: &Done<'_>) {
         if let Some(found) = done.found.as_ref().filter(|_| turn.written.is_ok()) {
-            turn.written = found.leave(&[]);
+            turn.written = found.leave();
             if turn.written.is_err() {
                 self.stop();
             }

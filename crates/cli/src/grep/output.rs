@@ -46,6 +46,11 @@ impl Output {
         write_all(bytes)
     }
 
+    /// Waits until what is being written is written.
+    pub(super) fn wait(&self) {
+        drop(self.written.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Writes on, without a separator.
     ///
     /// # Errors

@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
     }
 
     fn in_parallel(&self) -> anyhow::Result<()> {
-        let room = Room::new(self.settings.budget_bytes, self.settings.fetching.spill_folder());
+        let room = Room::new(self.settings.budget_bytes, None);
         let turns = Turns::new(self.output, &room);
         let shared = Shared { large: Mutex::default(), far: Mutex::default(), turns };
         walk::in_parallel(self.settings, self.trouble, || {
@@ -238,8 +238,8 @@ impl<'a> Run<'a> {
         self.note(haystack, outcome)
     }
 
-    /// Searches a file while others are searched; its output leaves when it has the turn. A file that is
-    /// far and may wait comes back.
+    /// Searches a file while others are searched; its output leaves as turns have it. A file that is far
+    /// and may wait comes back.
     fn among_others(
         &self,
         worker: &mut Worker<'_>,
@@ -266,10 +266,10 @@ impl<'a> Run<'a> {
             Err(error) => Err(error),
         };
         self.add_read(worker);
-        let is_quiet = worker.output().is_empty() && file_output.printed_bytes() == 0;
+        let outcome =
+            outcome.and_then(|outcome| file_output.write(worker.output()).map(|()| outcome));
         let outcome = match outcome {
-            Ok(outcome) if is_quiet => Ok(outcome),
-            Ok(outcome) => shared.turns.end(held, worker.output()).map(|()| outcome),
+            Ok(outcome) => shared.turns.end(held).map(|()| outcome),
             Err(error) => {
                 shared.turns.give_up(&held);
                 Err(error)

@@ -1,5 +1,5 @@
-//! Whose output leaves, of files or objects that are searched together in no order: that of one at a
-//! time, also while its search goes on.
+//! Whose output leaves, of files or objects that are searched together in no order: that of a search
+//! that has ended, at once. One whose output has no room leaves while it goes on, and others wait for it.
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,34 +10,28 @@ use super::output::Output;
 /// Files that were searched to their end, and whose output waits for one that was not.
 const DONE_MAX: usize = 1 << 16;
 
-/// Those among them whose output is in a file: each keeps a descriptor.
-const SPILLED_MAX: usize = 256;
-
 /// The turns of all files.
 #[derive(Debug)]
 pub(super) struct Turns<'a> {
     output: &'a Output,
     room: &'a Room,
+    /// Held while what was done is written: who reads slowly holds back whoever is done next.
     state: Mutex<State<'a>>,
-    moved: Condvar,
+    ended: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State<'a> {
-    /// Whether it is somebody's turn.
+    /// Whether it is the turn of a search that goes on.
     taken: bool,
     /// What is to leave after that.
     done: Vec<Held<'a>>,
-    /// How many of these are in a file.
-    spilled: usize,
-    /// How many wait for their turn, or for room among these.
-    waiting: usize,
 }
 
 impl<'a> Turns<'a> {
     /// Of files whose output goes there, and waits in this room.
     pub(super) fn new(output: &'a Output, room: &'a Room) -> Self {
-        Self { output, room, state: Mutex::default(), moved: Condvar::new() }
+        Self { output, room, state: Mutex::default(), ended: Condvar::new() }
     }
 
     /// The output of another file.
@@ -45,71 +39,49 @@ impl<'a> Turns<'a> {
         Held::new(self.room, self.output)
     }
 
-    /// Has the output of a file leave that was searched to its end: what is held, and `last`.
+    /// Has the output of a file leave that was searched to its end.
     ///
     /// # Errors
-    /// As [`Held::write`] and [`Held::leave`], of this file and of those that wait for it.
-    pub(super) fn end(&self, held: Held<'a>, mut last: &[u8]) -> io::Result<()> {
-        if !held.has_turn() && !self.has_come() {
-            if let Err(error) = held.write(last, self) {
-                self.give_up(&held);
-                return Err(error);
-            }
-            last = &[];
-            if !held.has_turn() {
-                let is_full = |state: &State<'_>| {
-                    state.done.len() >= DONE_MAX || state.spilled >= SPILLED_MAX
-                };
-                let mut state = self.wait_while(|state| state.taken && is_full(state));
-                if state.taken {
-                    state.spilled += usize::from(held.has_spilled());
-                    state.done.push(held);
-                    return Ok(());
-                }
-                state.taken = true;
-            }
+    /// As [`Held::leave`], of this file and of those that wait for it.
+    pub(super) fn end(&self, held: Held<'a>) -> io::Result<()> {
+        if held.has_turn() {
+            return self.pass_on();
         }
-        let written = held.leave(last);
-        self.pass_on(written)
+        if held.is_empty() {
+            return Ok(());
+        }
+        self.output.wait();
+        let mut state = self.state();
+        if state.taken && state.done.len() < DONE_MAX {
+            state.done.push(held);
+            return Ok(());
+        }
+        let _state = self.until_free(state);
+        held.leave()
     }
 
     /// Nothing more leaves of a file.
     pub(super) fn give_up(&self, held: &Held<'_>) {
         if held.has_turn() {
             // Whoever writes next meets what is wrong with the output.
-            drop(self.pass_on(Ok(())));
+            drop(self.pass_on());
         }
     }
 
     /// Has all leave that waits, unless something could not be written, and ends the turn.
-    fn pass_on(&self, mut written: io::Result<()>) -> io::Result<()> {
-        loop {
-            let mut state = self.state();
-            let done = std::mem::take(&mut state.done);
-            state.spilled = 0;
-            state.taken = !done.is_empty();
-            // Waking nobody is a call of the system, too.
-            if state.waiting > 0 {
-                self.moved.notify_all();
-            }
-            drop(state);
-            if done.is_empty() {
-                return written;
-            }
-            for held in done {
-                written = written.and_then(|()| held.leave(&[]));
-            }
-        }
+    fn pass_on(&self) -> io::Result<()> {
+        let mut state = self.state();
+        let mut done = std::mem::take(&mut state.done).into_iter();
+        let written = done.try_for_each(|held| held.leave());
+        state.taken = false;
+        self.ended.notify_all();
+        written
     }
 
-    fn wait_while(&self, waits: impl Fn(&State<'a>) -> bool) -> MutexGuard<'_, State<'a>> {
-        let mut state = self.state();
-        while waits(&state) {
-            state.waiting += 1;
-            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.waiting -= 1;
-        }
-        state
+    /// Waits until no search that goes on has the turn.
+    fn until_free<'b>(&'b self, state: MutexGuard<'b, State<'a>>) -> MutexGuard<'b, State<'a>> {
+        let state = self.ended.wait_while(state, |state| state.taken);
+        state.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {
@@ -118,12 +90,13 @@ impl<'a> Turns<'a> {
 }
 
 impl Turn for Turns<'_> {
+    /// What has room waits for the end of its search, so that none that is done waits for it.
     fn has_come(&self) -> bool {
-        !std::mem::replace(&mut self.state().taken, true)
+        false
     }
 
     fn comes(&self) -> bool {
-        self.wait_while(|state| state.taken).taken = true;
+        self.until_free(self.state()).taken = true;
         true
     }
 }
