@@ -32,8 +32,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     on: Vec<PathBuf>,
 
-    /// Leave alone what lies below PATH: nothing that is opened there is learned, and nothing of it fetched,
-    /// whatever was learned before
+    /// Leave alone what lies below PATH: nothing that is opened or run there is learned, and nothing of it
+    /// fetched, whatever was learned before
     #[arg(long, value_name = "PATH")]
     exclude: Vec<PathBuf>,
 

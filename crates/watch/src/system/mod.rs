@@ -608,6 +608,9 @@ impl System {
         events: &mut Vec<Event>,
     ) -> bool {
         let Some(process) = self.process(pid, events) else { return true };
+        // A script, or what it runs.
+        let called = loaded.first().filter(|open| !open.is_loader());
+        let called = called.map(|open| Arc::clone(&open.file.path));
         let (program, arguments, folder) = match running {
             Some(Running { program, arguments, folder }) => {
                 let folder = folder_by(&loaded, &arguments).unwrap_or(folder);
@@ -622,7 +625,9 @@ impl System {
         };
         self.reads_as_told(pid, program.identity.is_some() && program.identity == self.own);
         // What it opens is then told as if it ran its former program.
-        if ![&program.path, &folder].into_iter().any(|path| self.is_secret(pid, path)) {
+        let is_excluded = called.iter().chain([&program.path]).any(|it| self.resolver.excludes(it));
+        let is_secret = || [&program.path, &folder].iter().any(|path| self.is_secret(pid, path));
+        if !is_excluded && !is_secret() {
             events.push(Event::Executed { process, program, arguments, folder });
         }
         true

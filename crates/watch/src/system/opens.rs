@@ -99,9 +99,15 @@ impl Resolver {
                 (file, deeds.executed() && gives(&folder.file, Some(&name)))
             }
         };
-        let path = Path::new(OsStr::from_bytes(&file.path));
-        let is_excluded = self.excluded.iter().any(|excluded| path.starts_with(excluded));
-        (!is_excluded).then_some(Open { pid, deeds, file, gives_capabilities })
+        // What is opened to be run tells that something ran, which may not be named.
+        let is_told = deeds.executed() || !self.excludes(&file.path);
+        is_told.then_some(Open { pid, deeds, file, gives_capabilities })
+    }
+
+    /// Whether nothing is told of what lies at this path.
+    pub(crate) fn excludes(&self, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        self.excluded.iter().any(|excluded| path.starts_with(excluded))
     }
 
     fn open_file(&self, file: &OwnedFd) -> Option<tree::File> {

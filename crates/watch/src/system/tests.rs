@@ -282,3 +282,22 @@ fn a_program_that_is_gone_is_known_by_what_was_loaded_for_it() {
     assert_eq!(of(&["/bin/static"]).0, b"/bin/static");
     assert!(program_of(Vec::new()).is_none());
 }
+
+#[test]
+fn programs_and_scripts_that_lie_in_what_is_excluded_are_not_named() {
+    skip_unless!(Facility::Root);
+    let tmpfs = Tmpfs::new(1 << 20);
+    let scope = Scope { on: vec![tmpfs.path().to_owned()], excluded: vec!["/left/alone".into()] };
+    let mut system = System::new(scope, Arc::new(Costs::load())).expect("root may");
+    let process = Running::of(ROOT);
+    let mut named = |paths: &[&str]| {
+        let mut events = Vec::new();
+        assert!(system.executed(process.pid(), None, loaded(paths), &mut events));
+        events.iter().any(|event| matches!(event, Event::Executed { .. }))
+    };
+    assert!(named(&["/left/tool", "/left/alone/ld.so"]));
+    assert!(named(&["/left/tool"]));
+    assert!(!named(&["/left/alone/tool", "/lib/ld.so"]));
+    assert!(!named(&["/left/alone/script", "/bin/sh", "/lib/ld.so"]));
+    assert!(!named(&["/script", "/left/alone/sh", "/lib/ld.so"]));
+}
