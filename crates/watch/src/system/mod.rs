@@ -41,7 +41,7 @@ use loaded::{folder_by, program_of};
 use opens::{Batch, Ground, Open, Resolver};
 use order::{Step, ordered};
 use places::{Place, chosen};
-use processes::{Processes, Rights, Running};
+use processes::{Here, Processes, Rights, Running};
 use turned::Turned;
 
 pub use places::Scope;
@@ -116,6 +116,7 @@ pub struct System {
     mount_table: Option<File>,
     bell: Option<OwnedFd>,
     processes: Processes,
+    here: Here,
     /// The program that this process runs.
     own: Option<Identity>,
     /// Ended, and when that was told; opens of theirs may still be in a queue.
@@ -189,6 +190,7 @@ impl System {
             mount_table: File::open("/proc/self/mountinfo").ok(),
             bell: None,
             processes: Processes::default(),
+            here: Here::default(),
             own: processes::running(own).and_then(|running| running.program.identity),
             ended: Vec::new(),
             over: Vec::new(),
@@ -267,6 +269,7 @@ impl System {
         places::move_on(&mut self.points, &self.scope, &mounts);
         let mut places = places::places(&self.scope, &self.points, &mounts, &self.costs);
         self.resolver.mounts = mounts;
+        self.here.clear();
         self.watched.clear();
         self.unheard.clear();
         self.chosen = chosen(&places).cloned().collect();
@@ -457,7 +460,8 @@ impl System {
                 }
                 Step::Executed { pid, loaded } => {
                     let running = if ended.contains(&pid) { None } else { processes::running(pid) };
-                    let running = running.filter(|it| it.is_here(pid, &self.resolver.mounts));
+                    let running =
+                        running.filter(|it| self.here.has(pid, &it.program, &self.resolver.mounts));
                     let is_named = self.executed(pid, running, loaded, &mut events);
                     self.has_rights(pid, &since, &[]);
                     let is_late = late > 0;

@@ -1,6 +1,6 @@
 //! Which processes there are: pids are used again, so each gets a number of its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
@@ -19,6 +19,8 @@ use crate::status::words;
 
 /// Bytes of a process's arguments that are kept: a command line of xargs can have megabytes.
 const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
+/// Programs that are known to be here: more than most machines run in an hour.
+const HERE_MAX: usize = 1024;
 
 /// A process that is known.
 #[derive(Debug)]
@@ -137,14 +139,34 @@ fn parse_rights(status: &str) -> Option<Rights> {
     Some(Rights { user, groups, has_more })
 }
 
-impl Running {
-    /// Whether the program's name means it here: in a container it may be that of another file. Of a mount
+/// Programs whose names mean them here, as was found: each exec is looked at in a hurry.
+#[derive(Debug, Default)]
+pub(crate) struct Here(HashSet<(Arc<[u8]>, Identity)>);
+
+impl Here {
+    /// Whether a program's name means it here: in a container it may be that of another file. Of a mount
     /// that may not answer that is not asked.
-    pub(crate) fn is_here(&self, pid: Pid, mounts: &Mounts) -> bool {
-        let path = Path::new(OsStr::from_bytes(&self.program.path));
-        has_our_mounts(pid)
+    pub(crate) fn has(&mut self, pid: Pid, program: &File, mounts: &Mounts) -> bool {
+        let known = program.identity.map(|identity| (Arc::clone(&program.path), identity));
+        if known.as_ref().is_some_and(|known| self.0.contains(known)) {
+            return true;
+        }
+        let path = Path::new(OsStr::from_bytes(&program.path));
+        let is_here = has_our_mounts(pid)
             || mounts.by_path(path).is_none_or(|mount| mount.backing.may_stall())
-            || opens::identity(path) == self.program.identity
+            || opens::identity(path) == program.identity;
+        if let Some(known) = known.filter(|_| is_here) {
+            if self.0.len() >= HERE_MAX {
+                self.0.clear();
+            }
+            self.0.insert(known);
+        }
+        is_here
+    }
+
+    /// What is mounted has changed.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -198,6 +220,9 @@ fn split_arguments(line: &[u8]) -> Vec<Arc<[u8]>> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStringExt as _;
+    use std::process::{Command, Stdio};
+
+    use testkit::{Dir, Facility, skip_unless};
 
     use super::*;
 
@@ -248,6 +273,31 @@ mod tests {
         assert_eq!(&*running.folder, std::env::current_dir().unwrap().into_os_string().into_vec());
         let first = std::env::args_os().next().unwrap().into_vec();
         assert_eq!(*running.arguments[0], first);
+    }
+
+    #[test]
+    fn a_program_that_was_found_here_is_not_looked_for_again_until_mounts_change() {
+        skip_unless!(Facility::Root, Facility::Tool("unshare"));
+        let folder = Dir::new();
+        let path = folder.join("program");
+        fs::write(&path, "x").expect("the machine allows it");
+        let identity = opens::identity(&path);
+        let program = File { path: path.as_os_str().as_bytes().into(), identity, size: Some(1) };
+        let mut elsewhere = Command::new("unshare");
+        elsewhere.args(["-m", "sh", "-c", "echo; read wait"]);
+        elsewhere.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut elsewhere = elsewhere.spawn().expect("the machine allows it");
+        let output = elsewhere.stdout.as_mut().expect("it is piped");
+        output.read_exact(&mut [0]).expect("it begins");
+        let pid = elsewhere.id().cast_signed();
+        let (mut here, mounts) = (Here::default(), Mounts::read().expect("there are some"));
+        assert!(!has_our_mounts(pid) && here.has(pid, &program, &mounts));
+        fs::remove_file(&path).expect("it is ours");
+        assert!(here.has(pid, &program, &mounts));
+        here.clear();
+        assert!(!here.has(pid, &program, &mounts));
+        drop(elsewhere.stdin.take());
+        elsewhere.wait().expect("it ends");
     }
 
     #[test]
