@@ -682,6 +682,21 @@ fn start_points_from_a_file() {
 }
 
 #[test]
+fn objects_among_start_points_that_an_action_is_not_for_are_passed_over() {
+    let tree = Tree::new();
+    let names = ["t/x", "s3://b/x", "t/a.c", "s3://b/y", "t/void"];
+    fs::write(tree.at("starts"), names.join("\0")).unwrap();
+    let words = ["find", "-files0-from", "starts", "-maxdepth", "0", "-ls"];
+    let mut find = Command::new(env!("CARGO_BIN_EXE_nearfirst"));
+    let output = find.args(words).current_dir(tree.0.path()).output().unwrap();
+    let (found, said) =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).into();
+    assert_eq!(found.lines().count(), 3, "{found}{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn start_points_are_taken_as_they_come_and_none_by_commands() {
     let tree = Tree::new();
     // Who waits for the end of the list waits for ever.

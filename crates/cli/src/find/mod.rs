@@ -223,7 +223,7 @@ fn find(args: &Args) -> Result<ExitCode, String> {
     let is_of_a_set = |start: &OsString, reach: &Reach| sets::needs_engine(reach.local(), start);
     // What no object can answer is refused before a file was looked at.
     let mut objects = if parsed.starts.iter().any(|start| is_of_a_set(start, &session.reach)) {
-        Some(Objects::new(&parsed.expr, stores, &known)?)
+        Some(Some(Objects::new(&parsed.expr, stores, &known)?))
     } else {
         None
     };
@@ -235,17 +235,11 @@ fn find(args: &Args) -> Result<ExitCode, String> {
             walk.run(&start, &mut session);
             continue;
         }
-        let objects = match &objects {
-            Some(objects) => objects,
-            None => match Objects::new(&parsed.expr, stores, &known) {
-                Ok(first) => &*objects.insert(first),
-                Err(message) => {
-                    say(&message);
-                    break;
-                }
-            },
-        };
-        objects.run(&start, &mut session);
+        // Said once: what is named behind it may be files.
+        let open = || Objects::new(&parsed.expr, stores, &known).map_err(|why| say(&why)).ok();
+        if let Some(objects) = objects.get_or_insert_with(open) {
+            objects.run(&start, &mut session);
+        }
     }
     exec::finish(&mut session);
     session.flush();
