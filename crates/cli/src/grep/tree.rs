@@ -254,13 +254,11 @@ impl<'a> Run<'a> {
             Ok(Searched::Done(outcome)) => Ok(outcome),
             Ok(Searched::Far) => return Err(haystack),
             Ok(Searched::Large(file)) => {
-                let cost = self.cost(&file);
-                let mut large = lock(&shared.large);
-                if large.len() < LARGE_WAITING_MAX {
-                    large.push((cost, haystack));
+                if lock(&shared.large).len() < LARGE_WAITING_MAX {
+                    let cost = self.cost(&file);
+                    lock(&shared.large).push((cost, haystack));
                     return Ok(Next::Continue);
                 }
-                drop(large);
                 worker.search_in_order(&haystack, &file, &file_output)
             }
             Err(error) => Err(error),
