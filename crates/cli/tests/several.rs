@@ -89,6 +89,21 @@ fn what_is_near_is_counted_before_what_is_far() {
 }
 
 #[test]
+fn without_an_order_a_small_file_that_is_slow_is_not_waited_for() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let [slower, other] = ["a", "b"].map(|name| slow.create(name, "a line\n"));
+    evict(&slower);
+    slow.mount().set_rules(vec!["a: stall=1:forever".parse().expect("a rule")]);
+    let count = "\"$0\" wc -l --unordered --jobs=2 --wait-max=2 \"$1\" \"$2\" 2>&1";
+    let cmd = testkit::cmd("sh", ["-c", count, env!("CARGO_BIN_EXE_nearfirst")]);
+    let cmd = cmd.env("NEARFIRST_STATE", Dir::new().path()).arg(&slower).arg(&other);
+    let counted = cmd.run().ends_with(1).text();
+    assert!(counted.starts_with(&format!(" 1 {}\n", other.display())), "{counted}");
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn what_is_near_is_not_read_again_because_what_is_far_pushed_it_out() {
     skip_unless!(Facility::Root, Facility::Fuse, Facility::Cgroup("memory"));
     let slow = SlowDir::new(Options::default());

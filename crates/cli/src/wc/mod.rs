@@ -102,7 +102,9 @@ pub(crate) struct Args {
 
     /// Print each line as soon as it is known, not in the order of the names
     ///
-    /// Nothing waits for a file or an object that is slow.
+    /// Nothing waits for a file or an object that is slow, as long as fewer than `--jobs` are. What is no
+    /// file, a pipe for instance, is read one after the other. The sizes of all that is named are
+    /// asked for first.
     #[arg(long)]
     unordered: bool,
 
@@ -255,7 +257,9 @@ fn report(args: &Args, encoding: Encoding) -> io::Result<()> {
             if !only_total {
                 report.width = layout.width;
             }
-            let threads = threads.min(layout.threads);
+            // Without an order, none that is slow keeps another from being counted.
+            let worthwhile = if args.unordered { inputs.len() } else { layout.threads };
+            let threads = threads.min(worthwhile);
             if args.reading.plan == PlanFlag::Best && !remote.only_sizes {
                 let sizes = layout.sizes;
                 let inputs = near::near_first(inputs, sizes, scan_bytes_min, threads, &costs);
