@@ -285,6 +285,9 @@ mod tests {
 
     #[test]
     fn a_key_that_came_before_there_was_a_child_reaches_it() {
+        // Shells have what they run in the background ignore it.
+        // SAFETY: no handler of this process is replaced: it has none.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         // It begins with the mask of this thread.
         let mut child = Command::new("sleep").arg("60").spawn().expect("started");
         let (signals, mask) = take_signals().expect("descriptors");
