@@ -143,7 +143,9 @@ impl Foresight {
     /// Begins with reads that were saved, and where the bars were.
     pub(crate) fn restore(&mut self, kept: &[Kept], [of_runs, of_next]: [f32; 2]) {
         self.run_bar.go_to(of_runs);
-        self.next_bar.go_to(of_next);
+        // What is right is counted at once, what is wrong a hundred reads later, and so not at all
+        // in a short run: that it sank says nothing.
+        self.next_bar.go_to(of_next.max(self.next_bar.chance()));
         let mut all = Trail::of_all();
         // Of runs that go on, by the places of their next reads.
         let mut runs: NumberMap<u64, Trail> = NumberMap::default();
@@ -300,6 +302,26 @@ mod tests {
         let counted = |steps| beliefs.own[&(Name(50), reason(steps))];
         assert_eq!((counted(1).came, counted(1).all), (1, 1));
         assert_eq!((counted(9).came, counted(9).all), (0, 1));
+    }
+
+    #[test]
+    fn the_bar_of_what_comes_next_sinks_not_from_one_to_the_next() {
+        let mut bars = [0.0; 2];
+        for _ in 0..100 {
+            let mut foresight = Foresight::new(0.9);
+            foresight.restore(&[], bars);
+            foresight.run_bar.right();
+            foresight.next_bar.right();
+            bars = foresight.bars();
+        }
+        let [of_runs, of_next] = Foresight::new(0.9).bars();
+        assert!(bars[0] < of_runs - 0.02 && bars[1] > of_next - 0.001, "{bars:?}");
+        let mut foresight = Foresight::new(0.9);
+        foresight.next_bar.wrong(10);
+        let risen = foresight.bars();
+        let mut after = Foresight::new(0.9);
+        after.restore(&[], risen);
+        assert_eq!(after.bars(), risen);
     }
 
     #[test]
