@@ -72,7 +72,8 @@ impl Learner {
         }
     }
 
-    /// What is known so far; of programs that still run, nothing of that run.
+    /// What is known so far; of programs that still run, nothing of that run, but its reads in their
+    /// order after [`Learner::keep_within_memory`].
     pub fn patterns(&self) -> &Patterns {
         &self.patterns
     }
@@ -137,6 +138,8 @@ impl Learner {
     /// is being fetched for them is not wanted any more.
     pub fn forget(&mut self, forget: impl FnOnce(&mut Patterns)) {
         self.lost_all(&mut Vec::new());
+        // What is not forgotten of the order of reads is found there again.
+        self.copy_courses();
         // They name files by numbers, which others may have after that.
         self.outstanding.clear();
         self.foresights.clear();

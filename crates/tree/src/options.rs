@@ -54,7 +54,7 @@ pub struct Options {
     pub near_bytes: u64,
     /// See `near_files`: what others do to the page cache meanwhile is not seen.
     pub near_for: Duration,
-    /// Memory for patterns and the order of earlier reads, about; the oldest part of that order is
+    /// Memory for patterns and the order of earlier reads, about; the older half of that order is
     /// forgotten first, then what is known of files that no pattern has, then the least recently
     /// useful patterns and programs. Names of files that only running programs read do not count.
     pub pattern_bytes_max: usize,

@@ -30,7 +30,8 @@ pub(crate) struct Habits {
     pub(crate) accesses: Accesses,
     /// How many files ahead predictions have lately had to be to be in time.
     pub(crate) window: usize,
-    /// The last reads in their order, as they were when that was saved.
+    /// The last reads in their order, as they were when that was saved, until a foresight holds
+    /// them.
     pub(crate) course: Vec<Kept>,
     /// Where the bars were then, of files of runs and of what comes next; 0: nothing is known of that.
     pub(crate) bars: [f32; 2],

@@ -90,6 +90,23 @@ fn what_is_forgotten_is_not_in_the_order_of_reads_either() {
 }
 
 #[test]
+fn the_order_of_reads_outlives_what_another_user_forgets() {
+    let mut world = world();
+    let list = files("src", 120);
+    let search = world.start("/bin/grep", "grep -r x");
+    world.open_all(search, &list);
+    world.exit(search);
+    let mut world = anew(world);
+    let other = world.start("/bin/find", "find x");
+    world.open(other, "/first");
+    world.exit(other);
+    world.learner.forget(|_| ());
+    let pack = world.start("/bin/tar", "tar c .");
+    let known = foreseen(&mut world, pack, &list);
+    assert!(known > 90, "{known} of 120");
+}
+
+#[test]
 fn what_another_program_read_in_this_order_is_predicted() {
     let mut world = world();
     let list = files("src", 120);

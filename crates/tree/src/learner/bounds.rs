@@ -81,6 +81,11 @@ impl Learner {
     /// The order of the last reads goes with it.
     pub fn keep_within_memory(&mut self) {
         self.bound(false);
+        self.copy_courses();
+    }
+
+    /// Puts the order of the last reads where it is saved from.
+    pub(super) fn copy_courses(&mut self) {
         for (user, foresight) in &self.foresights {
             if let Some(habits) = self.patterns.users.get_mut(user) {
                 (habits.course, habits.bars) = (foresight.kept(), foresight.bars());
@@ -96,11 +101,16 @@ impl Learner {
         }
     }
 
-    /// Keeps what is known within its memory: the older half of the longest course goes first,
-    /// which would not be kept anyhow, then what is known of files that no pattern has, then of
-    /// patterns and programs what was useful longest ago. However much the courses take, these keep
-    /// half of the memory.
+    /// Keeps what is known within its memory: copies of the courses that were saved go first, then
+    /// the older half of the longest course, then what is known of files that no pattern has, then
+    /// of patterns and programs what was useful longest ago. However much the courses take, these
+    /// keep half of the memory.
     fn bound(&mut self, littered: bool) {
+        for user in self.foresights.keys() {
+            if let Some(habits) = self.patterns.users.get_mut(user) {
+                habits.course = Vec::new();
+            }
+        }
         let most = self.options.pattern_bytes_max;
         if !littered && self.bytes() <= most || self.sweep() <= most {
             return;

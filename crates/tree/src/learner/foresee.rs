@@ -20,11 +20,11 @@ impl Learner {
     /// What is foreseen of a user.
     pub(super) fn foresight(&mut self, user: User) -> &mut Foresight {
         let share = self.options.right_share;
-        let habits = self.patterns.users.get(&user);
+        let habits = self.patterns.users.get_mut(&user);
         self.foresights.entry(user).or_insert_with(|| {
             let mut foresight = Foresight::new(share);
             if let Some(Habits { course, bars, .. }) = habits {
-                foresight.restore(course, *bars);
+                foresight.restore(std::mem::take(course), *bars);
             }
             foresight
         })

@@ -11,6 +11,8 @@ use crate::numbered::NumberMap;
 const STEPS_MAX: usize = 1 << 16;
 /// Reads that are saved: a day's work and more, some ten bytes each.
 pub(crate) const KEPT_MAX: usize = 1 << 14;
+/// Contexts that a read is found by, at most.
+const CONTEXTS_MAX: usize = 7;
 /// Memory for the start of a run, about.
 const START_BYTES: usize = 96;
 /// Memory of the map for a context that it has room for: it keeps an eighth of its slots empty.
@@ -163,6 +165,12 @@ impl Course {
             start: self.starts.get(&place).cloned(),
         };
         self.steps.iter().skip(first).zip(places).map(kept).collect()
+    }
+
+    /// Makes room for so many saved reads.
+    pub(crate) fn reserve(&mut self, steps: usize) {
+        self.steps.reserve(steps);
+        self.places.reserve(steps * CONTEXTS_MAX);
     }
 
     /// Puts a saved read behind the others, in these contexts.

@@ -141,7 +141,7 @@ impl Foresight {
     }
 
     /// Begins with reads that were saved, and where the bars were.
-    pub(crate) fn restore(&mut self, kept: &[Kept], [of_runs, of_next]: [f32; 2]) {
+    pub(crate) fn restore(&mut self, kept: Vec<Kept>, [of_runs, of_next]: [f32; 2]) {
         self.run_bar.go_to(of_runs);
         // What is right is counted at once, what is wrong a hundred reads later, and so not at all
         // in a short run: that it sank says nothing.
@@ -149,19 +149,19 @@ impl Foresight {
         let mut all = Trail::of_all();
         // Of runs that go on, by the places of their next reads.
         let mut runs: NumberMap<u64, Trail> = NumberMap::default();
-        for (Kept { step, start }, place) in kept.iter().zip(0_u64..) {
-            let begun = start.as_ref().map(|start| {
-                let Start { executable, contexts } = start.clone();
-                Trail::of_run(executable, contexts)
-            });
+        self.course.reserve(kept.len());
+        for (Kept { step, start }, place) in kept.into_iter().zip(0_u64..) {
+            let begun = start
+                .as_ref()
+                .map(|Start { executable, contexts }| Trail::of_run(*executable, contexts.clone()));
             let mut contexts = all.remember(step.file);
             let run = begun.or(runs.remove(&place)).map(|mut run| {
                 contexts.extend(run.remember(step.file));
                 run
             });
-            self.course.restore(*step, &contexts);
+            self.course.restore(step, &contexts);
             if let Some(start) = start {
-                self.course.began(place, start.clone());
+                self.course.began(place, start);
             }
             if let Some(run) = run.filter(|_| step.next > 0) {
                 runs.insert(place + u64::from(step.next), run);
@@ -309,7 +309,7 @@ mod tests {
         let mut bars = [0.0; 2];
         for _ in 0..100 {
             let mut foresight = Foresight::new(0.9);
-            foresight.restore(&[], bars);
+            foresight.restore(Vec::new(), bars);
             foresight.run_bar.right();
             foresight.next_bar.right();
             bars = foresight.bars();
@@ -320,7 +320,7 @@ mod tests {
         foresight.next_bar.wrong(10);
         let risen = foresight.bars();
         let mut after = Foresight::new(0.9);
-        after.restore(&[], risen);
+        after.restore(Vec::new(), risen);
         assert_eq!(after.bars(), risen);
     }
 
