@@ -211,6 +211,12 @@ pub fn attend(
         if let Err(error) = turned {
             let reason = io_reason(&error);
             reporter.say(format_args!("the command is not seen any more: {reason}"));
+            // What was not over by then is no whole run.
+            let (now, lost) = (costs.clock().now(), Event::Lost { process: None });
+            if keeps {
+                seen.add(now, &lost);
+            }
+            learner.on(lost, now);
             break;
         }
         // Their number is enough.
@@ -246,10 +252,13 @@ struct Seen {
 
 impl Seen {
     fn add(&mut self, now: Duration, event: &Event) {
-        self.is_cut |= self.trace.bytes() > SEEN_BYTES_MAX;
-        if !self.is_cut {
-            self.trace.add(now, event);
+        if self.is_cut {
+            return;
         }
+        self.is_cut = self.trace.bytes() > SEEN_BYTES_MAX;
+        // What is not over by then is no whole run.
+        let end = Event::Lost { process: None };
+        self.trace.add(now, if self.is_cut { &end } else { event });
     }
 
     fn say_if_cut(&self, path: &Path, reporter: &Reporter) {
@@ -367,5 +376,8 @@ mod tests {
         assert!(seen.trace.bytes() < SEEN_BYTES_MAX + 10_000);
         let kept = Trace::parse(seen.trace.text().as_bytes()).expect("a trace");
         assert!(kept.events.len() > 2 * fit);
+        let is_lost = |(_, event): &(_, Event)| *event == Event::Lost { process: None };
+        assert!(kept.events.last().is_some_and(is_lost));
+        assert_eq!(kept.events.iter().filter(|event| is_lost(event)).count(), 1);
     }
 }
