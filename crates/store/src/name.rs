@@ -82,16 +82,27 @@ impl Name {
     /// To be shown, of a word of a command: as [`Name::redacted`], wherever URLs and parameters that are
     /// passwords stand in it.
     pub(crate) fn redacted_word(&self) -> Self {
-        let pieces = self.0.split_inclusive(u8::is_ascii_whitespace).map(|piece| {
-            let piece = Self::new(piece);
-            let holds_url = piece.0.windows(3).any(|window| window == b"://");
-            if holds_url && !piece.holds_urls() {
-                piece.redacted_url()
-            } else {
-                piece.redacted().0.to_vec()
-            }
-        });
-        Self::from(without_secrets(&pieces.collect::<Vec<_>>().concat()))
+        // The password of one that is a URL may hold spaces.
+        let shown = if self.scheme().is_some() { self.redacted() } else { self.clone() };
+        let pieces = shown.0.split_inclusive(u8::is_ascii_whitespace);
+        let pieces = pieces.flat_map(|piece| Self::new(piece).redacted().redacted_urls());
+        Self::from(without_secrets(&pieces.collect::<Vec<_>>()))
+    }
+
+    /// Of what holds URLs, one behind the other.
+    fn redacted_urls(&self) -> Vec<u8> {
+        if urls(&self.0).next().is_none() {
+            return self.0.to_vec();
+        }
+        // A password may hold what looks like the next one.
+        let text = self.redacted_url();
+        let ends = urls(&text).skip(1).chain([text.len()]);
+        let (mut shown, mut begun) = (Vec::new(), 0);
+        for end in ends {
+            shown.extend(Self::new(&text[begun..end]).redacted_url());
+            begun = end;
+        }
+        shown
     }
 
     /// Whether it is a pattern with URLs in its braces.
@@ -174,14 +185,18 @@ impl Name {
     }
 }
 
-/// Where the URLs begin that are alternatives in braces, or whose schemes are.
-fn urls_in_braces(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
+/// Where URLs begin.
+fn urls(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let ends = (0..text.len()).filter(|&at| text[at..].starts_with(b"://"));
-    let starts = ends.map(|end| {
+    ends.map(|end| {
         let scheme = text[..end].iter().rev().take_while(|&&byte| is_of_scheme(byte));
         end - scheme.count()
-    });
-    starts.filter(|&start| match text[..start] {
+    })
+}
+
+/// Where the URLs begin that are alternatives in braces, or whose schemes are.
+fn urls_in_braces(text: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    urls(text).filter(|&start| match text[..start] {
         [.., b'\\', _] | [] => false,
         [.., before] => b"{,}".contains(&before),
     })
@@ -416,6 +431,14 @@ mod tests {
                 "curl 'https://h/a' https://u@h/a | head",
             ),
             ("{https://u:secret@h/,https://v:secret@h/}", "{https://u@h/,https://v@h/}"),
+            ("[https://u:secret@h/a,https://h/b]", "[https://u@h/a,https://h/b]"),
+            (r#"["https://h/a","https://u:secret@h/b"]"#, r#"["https://h/a","https://u@h/b"]"#),
+            ("a=https://h/x&b=https://u:secret@h/", "a=https://h/x&b=https://u@h/"),
+            ("https://mirror/https://u:secret@h/", "https://mirror/https://u@h/"),
+            ("https://h/a https://u:secret@h/b", "https://h/a https://u@h/b"),
+            ("https://u:my secret@h/x", "https://u@h/x"),
+            ("--url=https://u:a://b@h/", "--url=https://u@h/"),
+            ("--url=https://h:80/a@b", "--url=https://h:80/a@b"),
             ("--password=secret", "--password="),
             ("--token=my secret", "--token="),
             ("a:b@c", "a:b@c"),
