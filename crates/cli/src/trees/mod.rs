@@ -72,6 +72,9 @@ enum What {
     /// Draw the tree of a program: what it opens and runs, by time
     Show(Show),
     /// Forget programs
+    ///
+    /// The order of all that their user's programs read goes with them: what is foreseen by it begins
+    /// anew.
     Forget(Forget),
     /// Sum up what predictions were worth
     Stats(Told),
