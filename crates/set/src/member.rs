@@ -39,7 +39,7 @@ enum Content {
         /// Bytes to its end: who knows it need not ask the system, which may
         /// ask a server. `None` of what told no size, and once others have the file.
         left: Option<u64>,
-        /// What was read first, of what did not come in one read.
+        /// The first bytes that were read, but by a read that was the last.
         first: FirstBytes,
         near: Near,
     },
@@ -324,15 +324,17 @@ impl Read for Member {
             Content::Held(held) => held.read(buffer),
             Content::Kept(file) => file.read(buffer),
             Content::Opened { file, left: None, .. } => file.read(buffer),
-            Content::Opened { file, start, left: Some(left), first, .. } => {
+            Content::Opened { file, left: Some(left), first, .. } => {
                 let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
                 if most == 0 {
                     return Ok(0);
                 }
                 let read = file.read(&mut buffer[..most])?;
+                let size = self.entry.size.expect("it is known how much is left");
+                let at = size - *left;
                 *left -= read as u64;
-                if first.is_empty() && *left > 0 {
-                    *first = FirstBytes::of(*start, &buffer[..read]);
+                if *left > 0 {
+                    first.add(at, &buffer[..read]);
                 }
                 if read == 0 || *left == 0 {
                     let now = file.metadata()?;

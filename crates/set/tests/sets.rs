@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -773,6 +774,15 @@ fn a_file_that_is_written_over_while_it_is_read_is_an_error_and_one_that_grows_i
     let anew =
         read_while(|file| file.write_all_at(&vec![b'n'; 2 << 20], 0).expect("there is room"));
     let error = anew.expect_err("its beginning is of another, though it is longer");
+    assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
+    let alike = [vec![b'o'; 4], vec![b'n'; 2 << 20]].concat();
+    fs::write(&path, &old).expect("there is room");
+    let set = set(&engine(), &folder, "file", SetOptions::default());
+    let mut member = set.next().expect("a member").expect("it can be read");
+    member.read_exact(&mut [0; 4]).expect("its kind is there");
+    member.chunk().expect("what follows is there");
+    fs::write(&path, alike).expect("there is room");
+    let error = member.read().expect_err("it is another of its kind");
     assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
 }
 

@@ -5,8 +5,6 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-use bytes::Bytes;
-
 /// Most bytes that are kept: to copy them takes some microseconds.
 const BYTES_MAX: usize = 64 << 10;
 
@@ -14,18 +12,19 @@ const BYTES_MAX: usize = 64 << 10;
 #[derive(Debug, Clone, Default)]
 pub struct FirstBytes {
     start: u64,
-    bytes: Bytes,
+    bytes: Vec<u8>,
 }
 
 impl FirstBytes {
-    /// Of what was read from `start` on.
-    pub fn of(start: u64, read: &[u8]) -> Self {
-        Self { start, bytes: Bytes::copy_from_slice(&read[..read.len().min(BYTES_MAX)]) }
-    }
-
-    /// Whether nothing is kept.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+    /// Keeps what was read at `start`, if it goes on where these end and as far as there is room.
+    pub fn add(&mut self, start: u64, read: &[u8]) {
+        if self.bytes.is_empty() {
+            self.start = start;
+        }
+        if start == self.range().end {
+            let room = BYTES_MAX - self.bytes.len();
+            self.bytes.extend_from_slice(&read[..read.len().min(room)]);
+        }
     }
 
     /// Where they were read.

@@ -45,7 +45,8 @@ pub enum Access {
 }
 
 impl Access {
-    /// Of a file that may be read as well as written: it is read if it has bytes.
+    /// Of a file that may be read as well as written: it is read if it has bytes. Its size is asked for after
+    /// the open: what the program made and wrote meanwhile counts as read.
     pub fn by_bytes(file: &File) -> Self {
         if file.size > Some(0) { Self::Read } else { Self::Write }
     }

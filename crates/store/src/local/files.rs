@@ -71,10 +71,11 @@ impl Store for Files {
                 }
                 blocking(move || {
                     let bytes = rest.piece()?;
-                    if rest.first.is_empty() {
-                        rest.first = FirstBytes::of(rest.range.start, &bytes);
-                    }
+                    let start = rest.range.start;
                     rest.range.start += bytes.len() as u64;
+                    if !rest.range.is_empty() {
+                        rest.first.add(start, &bytes);
+                    }
                     Ok(Some((bytes, rest)))
                 })
                 .await

@@ -235,16 +235,19 @@ impl Inner {
     fn watched(self: Arc<Self>, known: Entry, reading: Reading) -> Reading {
         let Reading { entry, range, bytes, headers } = reading;
         let rest = (self, known, FirstBytes::default(), range.clone(), bytes);
-        let bytes = stream::try_unfold(rest, |(store, known, first, rest, mut bytes)| async move {
-            let Some(next) = bytes.try_next().await? else { return Ok(None) };
-            let first = if first.is_empty() { FirstBytes::of(rest.start, &next) } else { first };
-            let left = rest.start + next.len() as u64..rest.end;
-            let is_whole = rest.start == 0 && known.size == Some(left.start);
-            if left.is_empty() && !is_whole {
-                store.still(&known, &first).await?;
-            }
-            Ok(Some((next, (store, known, first, left, bytes))))
-        });
+        let bytes =
+            stream::try_unfold(rest, |(store, known, mut first, rest, mut bytes)| async move {
+                let Some(next) = bytes.try_next().await? else { return Ok(None) };
+                let left = rest.start + next.len() as u64..rest.end;
+                let is_whole = rest.start == 0 && known.size == Some(left.start);
+                if !is_whole {
+                    first.add(rest.start, &next);
+                }
+                if left.is_empty() && !is_whole {
+                    store.still(&known, &first).await?;
+                }
+                Ok(Some((next, (store, known, first, left, bytes))))
+            });
         Reading { entry, range, bytes: bytes.boxed(), headers }
     }
 
