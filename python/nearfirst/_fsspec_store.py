@@ -34,8 +34,8 @@ _PLAIN_FIND = ("fsspec.spec", "fsspec.asyn")
 class FsspecStore:
     """A file system of fsspec as a store."""
 
-    # However long a large folder takes, it is given at once.
-    lists_whole = True
+    # However long a large folder takes, what is in it is given at once.
+    _lists_whole = True
 
     def __init__(self, files: AbstractFileSystem) -> None:
         """Of a file system."""

@@ -520,7 +520,7 @@ fn a_copy_that_is_gone_on_with_has_patience_with_a_busy_server() {
 }
 
 #[test]
-fn of_copies_that_are_gone_on_with_one_is_fetched_while_another_is_asked_about() {
+fn of_copies_that_are_gone_on_with_no_more_than_one_is_fetched_and_one_asked_about_at_a_time() {
     let (ground, server) = (ground(), Misbehaving::new());
     let bytes = testkit::noise(1 << 20, 1);
     for name in ["f1", "f2", "f3", "f4"] {

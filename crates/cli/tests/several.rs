@@ -186,10 +186,11 @@ echo 'a line'
     let names: Vec<String> = (0..100).map(|number| number.to_string()).collect();
     let files: Vec<&str> = names.iter().map(String::as_str).collect();
     // Nothing tells that a program waits: only what would go wrong depends on the time it has for that.
-    let reader = "{ read first; sleep 0.5; touch seen; sleep 0.5; }";
+    let reader = "{ read first; sleep 0.5; touch seen; sleep 0.5; echo \"$first\"; }";
     for budget in ["64K", "64M"] {
         let then = format!("--budget={budget} line \"$@\" | {reader}");
-        let (folder, _) = search_of_what_is_printed(&files, program, &then);
+        let (folder, found) = search_of_what_is_printed(&files, program, &then);
+        assert!(found.ends_with("a line\n"), "{budget}: {found}");
         let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
         assert!(log.lines().count() < 10, "{budget}: {}", log.lines().count());
     }

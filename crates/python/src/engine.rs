@@ -17,7 +17,7 @@ use crate::store::{Patience, PythonStore};
 /// How much sooner than the engine a store of Python's loses patience: its error says what did not answer.
 const STORE_FIRST: Duration = Duration::from_secs(2);
 
-/// How long a store may list that gives all below a folder at once: millions of names, of which a
+/// How long a store may list that may give all below a folder at once: millions of names, of which a
 /// server names a thousand at a time.
 const WHOLE_LISTING_MAX: Duration = Duration::from_hours(1);
 
@@ -42,7 +42,7 @@ struct Given {
     object: Py<PyAny>,
     reference: Reference,
     kept: Py<Kept>,
-    /// Whether it gives all below a folder at once.
+    /// Whether it may list for as long as [`WHOLE_LISTING_MAX`].
     lists_whole: bool,
 }
 
@@ -66,7 +66,7 @@ impl Shared {
         stores.sort_by(|(left, _), (right, _)| left.cmp(right));
         let made = |(scheme, object): (String, Py<PyAny>)| {
             let (reference, kept) = Reference::new(object.bind(py).clone())?;
-            let lists_whole = object.bind(py).hasattr("lists_whole")?;
+            let lists_whole = object.bind(py).hasattr("_lists_whole")?;
             Ok(Given { scheme, object, reference, kept, lists_whole })
         };
         // Before the lock: what allocates objects of Python's may have it collect garbage.

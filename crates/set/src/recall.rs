@@ -106,7 +106,7 @@ impl Recalls {
                 }
             }
         });
-        asked.buffered(ASKED_AT_ONCE).boxed()
+        at_once(asked, ASKED_AT_ONCE, sequence)
     }
 
     fn asked<T: Send + 'static>(&self, entries: Tagged<T>, sequence: Sequence) -> Tagged<T, State> {

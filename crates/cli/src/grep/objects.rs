@@ -24,7 +24,7 @@ use crate::divide::together;
 use crate::sets::course::Course;
 use crate::sets::decompress::Decompressor;
 use crate::sets::local::Folder;
-use crate::sets::{self, Sets, Tally, progress};
+use crate::sets::{self, Sets, Tallied, Tally, progress};
 
 /// Objects whose results wait for their turn, at most.
 const AHEAD_MAX: u64 = 256;
@@ -247,7 +247,7 @@ impl<'a> Search<'a> {
             let file = copies.file(member, self.tally).map_err(io::Error::other)?;
             return worker.search_program(path(&name), file.path(), output, program);
         }
-        let counted = Counted { member, tally: Arc::clone(self.tally) };
+        let counted = Tallied { member, tally: Arc::clone(self.tally) };
         let mut search = |reader: &mut dyn Read| worker.search_stream(path(&name), reader, output);
         match self.decompressor.as_ref().filter(|known| known.knows(&name)) {
             Some(decompressor) => {
@@ -349,19 +349,5 @@ impl held::Turn for TurnOf<'_, '_> {
 
     fn comes(&self) -> bool {
         self.search.comes_to_turn_of(self.number)
-    }
-}
-
-/// A member whose bytes are counted as they are read.
-struct Counted {
-    member: Member,
-    tally: Arc<Tally>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = Read::read(&mut self.member, buffer)?;
-        self.tally.read(read as u64);
-        Ok(read)
     }
 }

@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use nearfirst::{
-    Bindings, EngineOptions, Kind, Limits, Local, Permissions, StorageOptions, Stores,
+    Bindings, EngineOptions, Kind, Limits, Local, Permissions, Setup, StorageOptions, Stores,
     StoresOptions,
 };
 use rustix::fs::{Access, access};
@@ -135,16 +135,19 @@ pub(crate) struct FetchFlags {
 impl FetchFlags {
     /// How an engine is to be set up.
     pub(crate) fn options(&self, budget_bytes: Option<u64>) -> EngineOptions {
-        let within = budget_bytes.map(|bytes| Limits::default().within(bytes));
-        let defaults = within.unwrap_or_else(|| EngineOptions::default().limits);
-        let limits = Limits {
-            spill_bytes: self.spill_max.unwrap_or(defaults.spill_bytes),
-            window_max: self.window_max.map_or(defaults.window_max, NonZeroU32::get),
-            stall: self.stall.unwrap_or(defaults.stall),
-            attempts_max: self.attempts.map_or(defaults.attempts_max, NonZeroU32::get),
-            ..defaults
+        let setup = Setup {
+            budget_bytes,
+            spill_bytes: self.spill_max,
+            spill_folder: self.spill.clone(),
+            window_max: self.window_max.map(NonZeroU32::get),
+            stall: self.stall,
+            ..Setup::default()
         };
-        EngineOptions { limits, spill_folder: self.spill.clone() }
+        let mut options = setup.engine();
+        if let Some(attempts) = self.attempts {
+            options.limits.attempts_max = attempts.get();
+        }
+        options
     }
 
     /// Looks whether the folder of `--spill` can be written to, before anything is fetched that may

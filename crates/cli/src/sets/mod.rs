@@ -38,7 +38,7 @@ use futures::StreamExt as _;
 use interrupt::Prepared;
 use looks::Looks;
 pub(crate) use stats::say as say_stats;
-pub(crate) use tally::Tally;
+pub(crate) use tally::{Tallied, Tally};
 
 /// The text of [`HELP`].
 macro_rules! spec_help {

@@ -1,6 +1,10 @@
 //! How far a run over a set is, counted by its workers and shown by progress and `--stats`.
 
+use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use nearfirst::Member;
 
 /// Counts of a run.
 #[derive(Debug, Default)]
@@ -58,5 +62,19 @@ impl Tally {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// A member whose bytes are counted as they are read.
+pub(crate) struct Tallied {
+    pub(crate) member: Member,
+    pub(crate) tally: Arc<Tally>,
+}
+
+impl Read for Tallied {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = Read::read(&mut self.member, buffer)?;
+        self.tally.read(read as u64);
+        Ok(read)
     }
 }

@@ -13,7 +13,7 @@ use super::count::{Counts, Encoding, Summary, Wanted};
 use super::pieces::Pieces;
 use crate::messages;
 use crate::reading::Reading;
-use crate::sets::Tally;
+use crate::sets::{Tallied, Tally};
 
 /// Bytes read at a time: fits the second-level cache, where the counting finds them again.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -108,7 +108,8 @@ impl<'a> Reader<'a> {
         let name = member.name().clone();
         self.objects.expects(member.size().unwrap_or(0));
         let mut summary = Summary::empty(self.task.encoding);
-        match self.read(Tallied { member, tally: &self.objects }, &mut summary, buffer) {
+        match self.read(Tallied { member, tally: Arc::clone(&self.objects) }, &mut summary, buffer)
+        {
             Ok(()) => {
                 self.objects.done();
                 Ok(summary.counts())
@@ -175,20 +176,6 @@ impl<'a> Reader<'a> {
                 Err(error) => return Err(error),
             }
         }
-    }
-}
-
-/// A member of which each byte that is read is tallied.
-struct Tallied<'a> {
-    member: Member,
-    tally: &'a Tally,
-}
-
-impl Read for Tallied<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = Read::read(&mut self.member, buffer)?;
-        self.tally.read(read as u64);
-        Ok(read)
     }
 }
 

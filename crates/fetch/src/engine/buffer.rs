@@ -76,11 +76,6 @@ impl Buffer {
         self.wake(data);
     }
 
-    /// One past the last byte, if that is known.
-    pub(crate) fn end(&self) -> Option<u64> {
-        lock(&self.data).end
-    }
-
     /// Bytes that were not taken, if it is known where they end.
     pub(crate) fn left(&self) -> Option<u64> {
         let data = lock(&self.data);

@@ -205,11 +205,6 @@ pub struct BytesReader {
 }
 
 impl BytesReader {
-    /// One past the last byte, once the server has told.
-    pub fn size(&self) -> Option<u64> {
-        self.hold.item.buffer.end()
-    }
-
     /// The headers that the object came with, if its store keeps any.
     pub fn headers(&self) -> Vec<(String, String)> {
         self.hold.item.headers()

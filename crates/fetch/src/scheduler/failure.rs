@@ -6,12 +6,12 @@ use super::event::{AttemptId, Cause, Failure};
 use super::scheduler::Scheduler;
 
 /// How often a part is turned away before that counts as a failure.
-pub const REFUSALS_MAX: u32 = 16;
+const REFUSALS_MAX: u32 = 16;
 /// With so many bytes more of a part here, its attempts are counted anew: whoever ends every answer
 /// early gets on all the same, and at a connection's first window nothing is known to work yet.
 const PROGRESS_BYTES: u64 = 256 << 10;
 /// The longest that a server is left alone when it asks for it: with
-/// [`REFUSALS_MAX`], a quarter of an hour for one part.
+/// `REFUSALS_MAX`, a quarter of an hour for one part.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 /// The longest pause before another attempt.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
