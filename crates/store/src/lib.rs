@@ -61,7 +61,7 @@ pub use error::{Cause, Error, io_reason, without_number};
 pub use first_bytes::FirstBytes;
 pub use fnmatch::Fnmatch;
 pub use local::{
-    Backing, Files, Folder, Kind, Lingering, Local, Located, Mount, Mounts, Opened, Probe,
+    Backing, Files, Folder, Kind, Lingering, Local, Located, Mount, Mounts, Opened, Places, Probe,
     Progress, Reached, Reason, Status, Walk, begun, blocking, data_ranges, disk_position,
     does_anything_linger, holes, is_in_memory_in_part, leave_signals_to_others, probe_first,
     probe_memory, resident_ranges, was_evicted,

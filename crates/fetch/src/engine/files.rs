@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -82,12 +83,15 @@ struct Waiting {
     is_slow: bool,
     idle: usize,
     threads: usize,
+    processors: usize,
     closed: bool,
 }
 
 impl Pool {
     pub(crate) fn new(engine: Weak<Inner>) -> Self {
-        Self { queue: Arc::default(), engine }
+        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let waiting = Mutex::new(Waiting { processors, ..Waiting::default() });
+        Self { queue: Arc::new(Queue { waiting, more: Condvar::default() }), engine }
     }
 
     /// Takes jobs on. Those of mounts that may not answer get threads of their own.
@@ -155,10 +159,10 @@ impl Waiting {
         reads + (self.jobs.len() - reads).div_ceil(BATCH)
     }
 
-    /// A read, or an even share of the opens: a slow file must not hold up others while a thread is
-    /// idle. Of opens that wait for a device one, so that it is asked in their order.
+    /// A read, or an even share of the opens among processors, which are all that they need while
+    /// none waits for a device. Of those that do one, so that it is asked in their order.
     fn take(&mut self, batch: &mut Vec<Job>) {
-        let even = self.jobs.len().div_ceil(self.threads.max(1)).min(BATCH);
+        let even = self.jobs.len().div_ceil(self.threads.min(self.processors).max(1)).min(BATCH);
         let share = if self.is_slow { 1 } else { even };
         let opens = self.jobs.iter().take(share).take_while(|job| job.is_open()).count();
         batch.extend(self.jobs.drain(..opens.max(1)));
@@ -385,7 +389,7 @@ mod tests {
 
     #[test]
     fn opens_that_wait_for_a_device_are_taken_one_by_one_and_keep_their_order() {
-        let mut waiting = Waiting { threads: 2, ..Waiting::default() };
+        let mut waiting = Waiting { threads: 8, processors: 2, ..Waiting::default() };
         waiting.add(opens(10));
         let mut share = taken(&mut waiting);
         assert_eq!(numbers(&share), [1, 2, 3, 4, 5]);

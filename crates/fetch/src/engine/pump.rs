@@ -5,7 +5,7 @@ use std::sync::Weak;
 
 use futures::{Stream, StreamExt as _};
 use sled::Device;
-use store::{Entry, Error};
+use store::{Entry, Error, Places};
 use tokio::sync::Notify;
 
 use super::Inner;
@@ -92,7 +92,8 @@ impl Inner {
         origin: Origin,
         batch: Vec<Result<Want, (u64, Error)>>,
     ) -> bool {
-        let placed: Vec<_> = batch.into_iter().map(|want| self.placed(want)).collect();
+        let places = self.costs.local().places();
+        let placed: Vec<_> = batch.into_iter().map(|want| self.placed(&places, want)).collect();
         let mut state = lock(&self.state);
         if !state.sets.contains_key(&set) {
             return false;
@@ -112,7 +113,11 @@ impl Inner {
     }
 
     /// Finds a want's store and device, which may take a look at mounts: not under the lock.
-    fn placed(&self, want: Result<Want, (u64, Error)>) -> Result<Placed, (u64, Error)> {
+    fn placed(
+        &self,
+        places: &Places,
+        want: Result<Want, (u64, Error)>,
+    ) -> Result<Placed, (u64, Error)> {
         let Want { entry, rank, tag, parts } = want?;
         let store = match self.stores.of(&entry.name) {
             Ok(store) => store,
@@ -126,7 +131,7 @@ impl Inner {
             let device = entry.device.clone().unwrap_or_else(|| store.device(&entry.name));
             return Ok(Placed { entry, rank, tag, parts, device, source: Source::Store(store) });
         };
-        let place = self.costs.local().place_by_name(&path);
+        let place = places.by_name(&path);
         let may_stall = place.as_ref().is_none_or(|(_, backing)| backing.may_stall());
         let device = entry.device.clone().or_else(|| place.map(|(device, _)| device));
         let device = device.unwrap_or_else(|| store.device(&entry.name));

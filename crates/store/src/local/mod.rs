@@ -383,10 +383,24 @@ impl Local {
 
     /// As [`Local::device_by_name`], with what stands behind the file system there.
     pub fn place_by_name(&self, path: &Path) -> Option<(Device, Backing)> {
-        let path = absolute(path).ok()?;
-        let table = self.mount_table();
-        let mount = table.mounts.by_path(&path)?;
-        Some((table.device_of(mount), mount.backing))
+        self.places().by_name(path)
+    }
+
+    /// What is mounted now, to be asked about many paths one after the other.
+    pub fn places(&self) -> Places {
+        Places(self.mount_table())
+    }
+}
+
+/// Where paths seem to lie, by what was mounted at one moment.
+#[derive(Debug)]
+pub struct Places(Arc<MountTable>);
+
+impl Places {
+    /// As [`Local::place_by_name`].
+    pub fn by_name(&self, path: &Path) -> Option<(Device, Backing)> {
+        let mount = self.0.mounts.by_path(&absolute(path).ok()?)?;
+        Some((self.0.device_of(mount), mount.backing))
     }
 }
 

@@ -53,7 +53,7 @@ impl Opener<'_> {
         let known: Attributes = sysfs::fstat(&file).map_err(|error| failed(error.into()))?.into();
         let ground = match &self.ground {
             Some((device, ground)) if *device == known.device => Arc::clone(ground),
-            _ => self.local.mount_table().ground(file.as_fd(), known.device).map_err(failed)?,
+            _ => self.table.ground(file.as_fd(), known.device).map_err(failed)?,
         };
         let status = known.on(&ground);
         self.ground = Some((known.device, ground));
