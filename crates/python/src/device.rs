@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfirst::{Backing, Costs, probe_first, probe_memory};
+use nearfirst::{Costs, probe_first, probe_memory};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -49,7 +49,7 @@ fn mounted(costs: &Costs) -> io::Result<Mounted> {
     let mut points = Mounted::new();
     points.insert(nearfirst::Device::memory(), Vec::new());
     for mount in costs.local().mounts()?.all() {
-        if !mount.is_trigger() && mount.backing != Backing::Pseudo {
+        if mount.has_device() {
             let device = costs.local().device_of(mount);
             points.entry(device).or_default().push(mount.point.clone());
         }

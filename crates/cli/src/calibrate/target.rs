@@ -60,7 +60,7 @@ pub(super) fn all(costs: &Costs, paths: &[PathBuf]) -> io::Result<Vec<Target>> {
     }
     let mut devices: BTreeMap<Device, (Vec<PathBuf>, bool)> = BTreeMap::new();
     for mount in costs.local().mounts()?.all() {
-        if mount.is_trigger() || matches!(mount.backing, Backing::Pseudo | Backing::Memory) {
+        if !mount.has_device() || mount.backing == Backing::Memory {
             continue;
         }
         let device = costs.local().device_of(mount);

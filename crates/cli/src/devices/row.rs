@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-use nearfirst::{Backing, Costs, Device, DeviceTable, Estimate};
+use nearfirst::{Costs, Device, DeviceTable, Estimate};
 
 /// Reads of these sizes stand for the size classes of the device table.
 const CLASS_BYTES: [u64; 3] = [128 << 10, 4 << 20, 64 << 20];
@@ -65,10 +65,7 @@ impl Row {
 pub(super) fn all(costs: &Costs) -> io::Result<Vec<Row>> {
     let mut points: BTreeMap<Device, Vec<PathBuf>> = BTreeMap::new();
     points.insert(Device::memory(), Vec::new());
-    for mount in costs.local().mounts()?.all() {
-        if mount.is_trigger() || mount.backing == Backing::Pseudo {
-            continue;
-        }
+    for mount in costs.local().mounts()?.all().iter().filter(|mount| mount.has_device()) {
         let known = points.entry(costs.local().device_of(mount)).or_default();
         if !known.contains(&mount.point) {
             known.push(mount.point.clone());

@@ -223,8 +223,13 @@ impl Mount {
 
     /// Whether it has no files of its own, but waits for somebody to look at it: then what has them is
     /// mounted over it.
-    pub fn is_trigger(&self) -> bool {
+    fn is_trigger(&self) -> bool {
         self.fs_type == "autofs"
+    }
+
+    /// Whether a device is behind it, memory included.
+    pub fn has_device(&self) -> bool {
+        self.backing != Backing::Pseudo && !self.is_trigger()
     }
 
     /// The folders that an overlay shows together, as its mounter named them, the relative left out.

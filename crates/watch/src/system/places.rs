@@ -56,7 +56,7 @@ pub(crate) fn points(
 pub(crate) fn move_on(points: &mut [PathBuf], scope: &Scope, mounts: &Mounts) {
     for (point, path) in points.iter_mut().zip(&scope.on) {
         let found = mounts.by_path(path).filter(|mount| mount.point.starts_with(&*point));
-        if let Some(mount) = found.filter(|it| it.backing != Backing::Pseudo && !it.is_trigger()) {
+        if let Some(mount) = found.filter(|mount| mount.has_device()) {
             point.clone_from(&mount.point);
         }
     }
@@ -137,7 +137,7 @@ fn place(mount: &Mount, what: What, reached: &[&Mount]) -> Place {
 
 fn is_worth(mount: &Mount, device: &sled::Device, table: &DeviceTable) -> bool {
     let can_be = match mount.backing {
-        _ if mount.is_trigger() => false,
+        _ if !mount.has_device() => false,
         Backing::Memory | Backing::Pseudo => false,
         // The layers' own file systems tell what containers open.
         Backing::Overlay | Backing::FarOverlay => mount.point == Path::new("/"),
