@@ -32,9 +32,9 @@
 //! the course is given up after some reads, where what a run will have is given up when the run
 //! ends or fails to match.
 //!
-//! Patterns, chains and beliefs are kept when the learner ends. The course is not: it is large, and
-//! most of it never comes again. A chain is small, since it knows of each file only what mostly
-//! followed its first read, and so what a learner that begins anew knows of order.
+//! Patterns, chains, beliefs and bars are kept when the learner ends, and of the course the last
+//! reads ([`KEPT_MAX`]): the whole is large, and most of it never comes again. A chain is small,
+//! since it knows of each file only what mostly followed its first read.
 
 mod bar;
 mod belief;
