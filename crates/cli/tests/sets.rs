@@ -2,12 +2,12 @@
 
 mod ground;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ground::{Ground, objects, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
@@ -33,6 +33,22 @@ fn ls_streams_names_and_says_what_is_not_there() {
     assert_eq!(output.stdout, b"b.txt\0a.txt\0");
     assert_eq!(stderr(&output), "nearfirst ls: missing: No such file or directory\n");
     assert_eq!(stdout(&ground.run(&["ls", "--sort=name", "b.txt", "a.txt"])), "a.txt\nb.txt\n");
+}
+
+#[test]
+fn ls_has_the_habits_of_ls() {
+    let ground = Ground::new();
+    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    for (at, (name, size)) in (0..).zip([("small", 7), ("large", 1536), ("empty", 0)]) {
+        ground.create(name, vec![b'x'; size]);
+        let file = File::options().write(true).open(ground.path().join(name)).unwrap();
+        file.set_modified(changed + Duration::from_secs(at)).unwrap();
+    }
+    let sorted = |key| stdout(&ground.run(&["ls", key, "empty", "small", "large"]));
+    assert_eq!(sorted("--sort=size"), "large\nsmall\nempty\n");
+    assert_eq!(sorted("--sort=time"), "empty\nlarge\nsmall\n");
+    let long = stdout(&ground.run(&["ls", "-lh", "large"]));
+    assert!(long.trim_start().starts_with("1.5 KiB "), "{long}");
 }
 
 #[test]

@@ -196,7 +196,9 @@ fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
             Err(error) => sets::say_of(&error.name(), sets::reason(&error)),
         }
     }
-    out.flush()
+    out.flush()?;
+    messages::note("nothing was copied: --skip-existing copies what is missing, -n only says it");
+    Ok(())
 }
 
 fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {

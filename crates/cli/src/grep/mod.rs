@@ -134,7 +134,8 @@ fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
     if settings.says_reading && !found.gave_up && !of_objects {
         found.reading.say();
     }
-    Ok((found.is_match, quiet))
+    // Whoever has read enough has read what was found.
+    Ok((found.is_match || found.gave_up, quiet))
 }
 
 fn print_stats(settings: &Settings, stats: &Stats, output: &Output) -> io::Result<()> {

@@ -60,7 +60,7 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
     };
     together(settings.file_threads, || search.work());
     drop(shown);
-    if settings.stats {
+    if settings.says_reading {
         sets::say_stats(sets.engine(), &tally);
     }
     search.turn.into_inner().unwrap_or_else(PoisonError::into_inner).written?;

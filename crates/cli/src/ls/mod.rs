@@ -3,13 +3,14 @@
 mod record;
 mod table;
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{ValueEnum, ValueHint};
+use clap::{ArgAction, ValueEnum, ValueHint};
 use nearfirst::{Entry, Kind, Name, Set, Spec};
 
 use crate::sets::flags::{JobFlags, SetFlags};
@@ -35,8 +36,14 @@ Examples:
 
 /// List the objects that specs name, as they become known
 #[derive(clap::Args, Debug)]
-#[command(long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES)]
+#[command(
+    long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES, disable_help_flag = true
+)]
 pub(crate) struct Args {
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+
     /// What to list
     #[arg(
         required = true, value_name = "SPEC", long_help = sets::HELP_WITH_LIST,
@@ -50,6 +57,10 @@ pub(crate) struct Args {
     /// restored, or was, says so. What nobody knows is `?`.
     #[arg(short, long)]
     long: bool,
+
+    /// With -l, sizes in KiB, MiB and so on
+    #[arg(short = 'h', long, requires = "long")]
+    human_readable: bool,
 
     /// One JSON object a line instead of text; see docs/json.md
     #[arg(long, conflicts_with = "null")]
@@ -80,12 +91,16 @@ pub(crate) struct Args {
 enum SortKey {
     /// By name, byte by byte
     Name,
+    /// The largest first, and those of unknown size last
+    Size,
+    /// What was changed last first, and what nobody knows the time of last
+    Time,
 }
 
 impl Args {
-    /// Whether more is printed than names.
-    fn shows_properties(&self) -> bool {
-        self.long || self.json
+    /// Whether more is needed than names.
+    fn needs_properties(&self) -> bool {
+        self.long || self.json || matches!(self.sort, Some(SortKey::Size | SortKey::Time))
     }
 }
 
@@ -174,10 +189,32 @@ impl Listing<'_> {
                 }
                 Ok(())
             }
+            Some(SortKey::Size) => self.sorted(set, |entry| Reverse(entry.likely_size())),
+            Some(SortKey::Time) => self.sorted(set, |entry| Reverse(entry.modified)),
         }
     }
 
+    /// By what may have to be asked for; what is alike by name.
+    fn sorted<K: Ord>(&mut self, set: &Arc<Set>, key: impl Fn(&Entry) -> K) -> io::Result<()> {
+        let shown = progress::show_names_beside_output(set);
+        let mut entries = Vec::new();
+        let gathered = listing::in_batches(set, |batch| {
+            entries.extend(self.found(batch));
+            Ok(())
+        });
+        drop(shown);
+        gathered?;
+        entries.sort_by(|one, two| key(one).cmp(&key(two)).then_with(|| one.name.cmp(&two.name)));
+        entries.chunks(SORTED_BATCH).try_for_each(|entries| self.print(entries))
+    }
+
     fn batch(&mut self, batch: Vec<Item>) -> io::Result<()> {
+        let entries = self.found(batch);
+        self.print(&entries)
+    }
+
+    /// What there is; what is not is said.
+    fn found(&self, batch: Vec<Item>) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(batch.len());
         for item in self.looked_up(batch) {
             match item {
@@ -185,8 +222,12 @@ impl Listing<'_> {
                 Err(error) => sets::say_of(&error.name(), sets::reason(&error)),
             }
         }
-        self.folder = self.folder.take().or_else(|| self.given_folder(&entries));
-        for entry in &entries {
+        entries
+    }
+
+    fn print(&mut self, entries: &[Entry]) -> io::Result<()> {
+        self.folder = self.folder.take().or_else(|| self.given_folder(entries));
+        for entry in entries {
             self.sums.entries += 1;
             self.sums.bytes += entry.likely_size().unwrap_or(0);
             self.sums.unsized_entries += u64::from(entry.likely_size().is_none());
@@ -197,7 +238,7 @@ impl Listing<'_> {
                 .try_for_each(|entry| json::line(&mut self.out, &record::entry(entry)));
         }
         let end = if self.args.null { 0 } else { b'\n' };
-        let rows = self.args.long.then(|| table::rows(&entries));
+        let rows = self.args.long.then(|| table::rows(entries, self.args.human_readable));
         for (at, entry) in entries.iter().enumerate() {
             if let Some(rows) = &rows {
                 self.out.write_all(rows[at].as_bytes())?;
@@ -235,9 +276,9 @@ impl Listing<'_> {
 
     /// The same with what listing left open, where it is to be shown or in doubt.
     fn looked_up(&self, batch: Vec<Item>) -> Vec<Item> {
-        let shows = self.args.shows_properties();
+        let needs = self.args.needs_properties();
         let is_open = |entry: &Entry| {
-            entry.likely_size().is_none() && (shows || self.explicit.contains(&entry.name))
+            entry.likely_size().is_none() && (needs || self.explicit.contains(&entry.name))
         };
         listing::looked_up(self.sets, batch, is_open, self.args.jobs.given())
     }

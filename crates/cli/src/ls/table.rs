@@ -11,10 +11,11 @@ use crate::human;
 /// Narrower columns would jump from batch to batch.
 const SIZE_WIDTH_MIN: usize = 12;
 
-/// What stands before each name.
-pub(super) fn rows(entries: &[Entry]) -> Vec<String> {
+/// What stands before each name; sizes in bytes, or as people read them.
+pub(super) fn rows(entries: &[Entry], human_readable: bool) -> Vec<String> {
     let zone = TimeZone::system();
-    let cells: Vec<[String; 4]> = entries.iter().map(|entry| cells(entry, &zone)).collect();
+    let cells: Vec<[String; 4]> =
+        entries.iter().map(|entry| cells(entry, human_readable, &zone)).collect();
     let width = |column: usize| {
         cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
     };
@@ -28,10 +29,11 @@ pub(super) fn rows(entries: &[Entry]) -> Vec<String> {
     cells.iter().map(row).collect()
 }
 
-fn cells(entry: &Entry, zone: &TimeZone) -> [String; 4] {
+fn cells(entry: &Entry, human_readable: bool, zone: &TimeZone) -> [String; 4] {
     let unknown = || "?".to_owned();
+    let size = |size: u64| if human_readable { human::bytes(size) } else { size.to_string() };
     [
-        entry.likely_size().map_or_else(unknown, |size| size.to_string()),
+        entry.likely_size().map_or_else(unknown, size),
         entry.modified.and_then(|at| time(at, zone)).unwrap_or_else(unknown),
         tier(&entry.tier),
         entry
@@ -70,16 +72,19 @@ mod tests {
             tier: Tier::Cold { class },
             ..Entry::named(Name::from("s3://b/c"))
         };
-        let rows = rows(&[small, cold]);
+        let entries = [small, cold];
+        let rows = rows(&entries, false);
         assert_eq!(rows[0].len(), rows[1].len());
         assert_eq!(rows[0].split_whitespace().collect::<Vec<_>>(), ["7", "?", "-", "?"]);
         assert!(rows[1].contains("12345678901234  ?") && rows[1].contains("GLACIER"));
+        let human = super::rows(&entries, true);
+        assert!(human[1].contains(" 11.2 TiB  ?"), "{}", human[1]);
     }
 
     #[test]
     fn a_version_that_a_listing_made_up_stays_on_its_line() {
         let version = Some(Version::new("\"a\n\x1b[31m\""));
         let entry = Entry { version, ..Entry::named(Name::from("s3://b/a")) };
-        assert!(rows(&[entry])[0].ends_with("\"a\\n\\x1b[31m\"  "));
+        assert!(rows(&[entry], false)[0].ends_with("\"a\\n\\x1b[31m\"  "));
     }
 }
