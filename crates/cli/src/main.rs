@@ -204,13 +204,13 @@ fn show(asked: &clap::Error) -> io::Result<()> {
 fn instead_of(command: &str, flag: &str) -> Option<&'static str> {
     match command {
         "grep" => grep::instead_of(flag),
-        "ls" | "cat" | "cp" | "each" => sets::flags::instead_of(flag),
-        _ => None,
+        _ => sets::flags::instead_of(command, flag),
     }
 }
 
-/// With what there is for a flag of other programs; and without the tip to use a flag that begins with
-/// another letter: whoever errs in the first one meant none of ours.
+/// With what there is for a flag of other programs; without the tip that it may be a name; and without
+/// that to use a flag that begins with another letter, since whoever errs in the first one meant none
+/// of ours, or an alias of one letter, which is there for other programs' sake.
 fn with_apt_tips(mut error: clap::Error, command: &str) -> clap::Error {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -218,13 +218,16 @@ fn with_apt_tips(mut error: clap::Error, command: &str) -> clap::Error {
     };
     let (given, tip) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg));
     let initial = |flag: &str| flag.trim_start_matches('-').chars().next();
-    let is_far = tip.is_some_and(|tip| given.and_then(initial) != initial(tip));
+    let is_far = tip.is_some_and(|tip| {
+        given.and_then(initial) != initial(tip) || tip.trim_start_matches('-').len() == 1
+    });
     let instead = given.and_then(|flag| instead_of(command, flag));
     if is_far || instead.is_some() {
         error.remove(ContextKind::SuggestedArg);
         // It shows that flag.
         error.remove(ContextKind::Usage);
     }
+    error.remove(ContextKind::Suggested);
     if let Some(instead) = instead {
         let tips = ContextValue::StyledStrs(vec![StyledStr::from(instead)]);
         error.insert(ContextKind::Suggested, tips);

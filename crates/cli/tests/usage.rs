@@ -154,6 +154,20 @@ fn what_is_missing_or_wrong_is_what_is_named() {
             refuses(&[command, flag, "a", "b"], 2, &starts);
         }
     }
+    for (command, flag, tip) in [
+        ("ls", "-a", "'.*' matches the names that begin with a dot"),
+        ("cp", "-p", "times and modes are kept without it"),
+        ("cat", "--endpoint", "--storage-option=endpoint=URL"),
+        ("wc", "-z", "'nearfirst cat -z' decompresses what it writes"),
+    ] {
+        let starts = format!("{command}: unexpected argument '{flag}' found\n\n  tip: {tip}\n");
+        refuses(&[command, flag, "a", "b"], if command == "wc" { 1 } else { 2 }, &starts);
+    }
+    for (command, flag) in [("cat", "-n"), ("wc", "--bogus")] {
+        assert!(!run(&[command, flag, "a"]).stderr.contains("tip:"), "{command} {flag}");
+    }
+    let Said { stderr, .. } = run(&["calibrate", "--no-save", "http://127.0.0.1:1/a"]);
+    assert_eq!(stderr, "calibrate: http://127.0.0.1:1/a: reading from a server measures it\n");
     for flag in ["--inclde=*.c", "--recursve"] {
         let Said { stderr, .. } = run(&["grep", flag, "a", "b"]);
         let is_refused = ["--include'", "--recursive"].iter().any(|tip| stderr.contains(tip));

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nearfirst::{Costs, Device, Error, Probe, Progress, probe_first, probe_memory};
+use nearfirst::{Costs, Device, Error, Name, Probe, Progress, probe_first, probe_memory};
 
 use crate::asking::{AskFlags, seconds};
 use crate::devices::{self, Row};
@@ -128,7 +128,13 @@ fn measure(
     let Target::Places { places, .. } = target else {
         return Ok((probe_memory(costs.clock())?, None));
     };
-    let (probe, place) = probe_first(costs, places, limit, progress)?;
+    let (probe, place) = probe_first(costs, places, limit, progress).map_err(|error| {
+        let is_server = |path: &PathBuf| Name::from(path.as_path()).scheme().is_some();
+        match places.first().filter(|path| is_server(path)) {
+            Some(server) => Error::refused(server.as_path(), "reading from a server measures it"),
+            None => error,
+        }
+    })?;
     Ok((probe, Some(place.to_owned())))
 }
 

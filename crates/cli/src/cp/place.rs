@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use nearfirst::{Glob, Name, Pattern, Spec};
 
 use super::part;
+use crate::sets::component::{component_of, is_web};
 
 /// Where copies go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,18 +100,20 @@ pub(super) fn dest(target: &Target, base: &Base, name: &Name) -> Result<PathBuf,
     // As `find .` prints names.
     let kept = base.kept(name);
     let kept = kept.strip_prefix(b"./").unwrap_or(kept);
+    let mut dest = folder.clone();
     for component in kept.split(|&byte| byte == b'/') {
-        match component {
+        let component = component_of(name, component);
+        match &*component {
             b"" => return Err("its name has an empty component, which no file can have"),
             b"." | b".." => return Err("its name leads out of the folder"),
             component if component.contains(&0) => return Err("its name has a NUL byte"),
             component if part::is_ours(component) => {
                 return Err("a file of its name would be taken for a part of another");
             }
-            _ => {}
+            component => dest.push(OsStr::from_bytes(component)),
         }
     }
-    Ok(folder.join(Path::new(OsStr::from_bytes(kept))))
+    Ok(dest)
 }
 
 fn is_relative(name: &Name) -> bool {
@@ -123,12 +126,6 @@ fn without_query(name: &Name) -> &[u8] {
         Some(end) if is_web(name) => &bytes[..end],
         _ => bytes,
     }
-}
-
-fn is_web(name: &Name) -> bool {
-    name.scheme().is_some_and(|scheme| {
-        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
-    })
 }
 
 /// What stands before a pattern's first wildcard, up to its last slash.
@@ -182,6 +179,17 @@ mod tests {
         becomes("%find .%", "a/b.c", Ok("a/b.c"));
         becomes("%find /src%", "/src/a/b.c", Ok("b.c"));
         becomes("%cat list%", "s3://b/k/a.gz", Ok("a.gz"));
+    }
+
+    #[test]
+    fn what_urls_say_by_percent_signs_is_a_files_name_where_it_can_be() {
+        becomes("https://h/p.html\\a\\", "https://h/My%20Paper.pdf", Ok("My Paper.pdf"));
+        becomes("https://h/*/*.txt", "https://h/%C3%BC/100%.txt", Ok("ü/100%.txt"));
+        becomes("https://h/a%2Fb", "https://h/a%2Fb", Ok("a%2Fb"));
+        becomes("https://h/*", "https://h/%2e%2E", Ok("%2e%2E"));
+        becomes("https://h/*", "https://h/%2e", Ok("%2e"));
+        becomes("https://h/*", "https://h/a%00", Ok("a%00"));
+        becomes("s3://b/*", "s3://b/a%20b", Ok("a%20b"));
     }
 
     #[test]

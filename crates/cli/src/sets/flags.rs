@@ -256,10 +256,29 @@ impl TypedValueParser for StorageOption {
     }
 }
 
-/// What there is for a flag of other programs.
-pub(crate) fn instead_of(flag: &str) -> Option<&'static str> {
-    let goes_into_folders = ["-r", "-R", "--recursive"].contains(&flag);
-    goes_into_folders.then_some("folders need no flag; 'FOLDER/**' is all files below one")
+/// What there is for flags of other programs.
+const OF_OTHERS: &[(&str, &[&str], &str)] = &[
+    (
+        "ls cat cp each",
+        &["-r", "-R", "--recursive"],
+        "folders need no flag; 'FOLDER/**' is all files below one",
+    ),
+    ("ls", &["-a", "-A", "--all"], "'.*' matches the names that begin with a dot"),
+    ("ls", &["-1"], "there is one name a line without it"),
+    ("ls", &["-t"], "--sort=time"),
+    ("ls", &["-S"], "--sort=size"),
+    ("cp", &["-a", "-p", "--archive", "--preserve"], "times and modes are kept without it"),
+    ("cp", &["-t", "--target-directory"], "the folder comes last"),
+    ("ls cat cp each", &["--endpoint", "--endpoint-url"], "--storage-option=endpoint=URL"),
+    ("wc", &["-z"], "'nearfirst cat -z' decompresses what it writes"),
+];
+
+/// What `command` has for a flag of other programs.
+pub(crate) fn instead_of(command: &str, flag: &str) -> Option<&'static str> {
+    let is_it = |(commands, flags, _): &&(&str, &[&str], _)| {
+        commands.split(' ').any(|one| one == command) && flags.contains(&flag)
+    };
+    OF_OTHERS.iter().find(is_it).map(|(_, _, tip)| *tip)
 }
 
 fn option(given: &OsStr) -> Result<(String, String), String> {

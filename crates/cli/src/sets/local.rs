@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use nearfirst::{Error, Member, MemberError};
 
+use super::component::component_of;
 use super::interrupt::{self, Prepared};
 use super::{Tally, shown};
 
@@ -90,7 +91,8 @@ impl Folder {
             .path()
             .map_err(|error| MemberError { name: name.clone(), cause: Arc::new(error) })?;
         let own = place.join(number.to_string());
-        let path = own.join(OsStr::from_bytes(file_name(name.file_name())));
+        let component = component_of(&name, name.file_name());
+        let path = own.join(OsStr::from_bytes(file_name(&component)));
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };
         match file.fill(member, tally) {
             Ok(()) => Ok(file),

@@ -129,12 +129,13 @@ pub(super) fn open(
     let mut options = Options { fields: storage.of(service), environment };
     let is_local = service == "fs";
     let bad = |reason: &str| Error::refused(root.text.as_str(), reason);
-    if is_local != root.authority().is_empty() {
-        return Err(bad(if is_local {
-            "files of other hosts are not read: file:/// has three slashes"
-        } else {
-            "the name has no bucket or host after its scheme"
-        }));
+    match root.authority() {
+        "" if !is_local => return Err(bad("the name has no bucket or host after its scheme")),
+        // RFC 8089, section 2.
+        host if is_local && !["", "localhost"].contains(&host) => {
+            return Err(bad("files of other hosts are not read: file:/// has three slashes"));
+        }
+        _ => {}
     }
     match service {
         "gcs" => google(&mut options, root.authority()),
