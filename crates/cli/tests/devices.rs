@@ -69,6 +69,20 @@ fn an_unmeasured_device_has_no_numbers() {
 }
 
 #[test]
+fn a_device_of_which_only_the_latency_is_known_has_that() {
+    let ground = Ground::new();
+    let table = "version = 1\n[device.\"nfs:h:/x\"]\nlatency_s = [0.5]\n";
+    std::fs::write(ground.state().join("devices.toml"), table).unwrap();
+    let listed = objects(&ground.run(&["devices", "--json"]));
+    let row = listed.iter().find(|device| device["device"] == "nfs:h:/x").expect("it is listed");
+    assert_eq!(row["latency_s"], json!({"p50": 0.5, "p90": 0.5}), "{row}");
+    assert_eq!(row["bandwidth"], Value::Null, "{row}");
+    let text = stdout(&ground.run(&["devices"]));
+    let line = text.lines().find(|line| line.starts_with("nfs:h:/x")).expect("it is listed");
+    assert!(line.contains("500 ms") && !line.contains("never"), "{line}");
+}
+
+#[test]
 fn a_table_that_cannot_be_read_is_named_without_a_number() {
     let ground = Ground::new();
     let output = ground.command(&["devices"]).env("NEARFIRST_STATE", "/dev/null").output();

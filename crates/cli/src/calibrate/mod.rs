@@ -154,18 +154,16 @@ fn say_stats(probe: &Probe, took: Duration) {
 
 fn result(out: &mut impl Write, row: &Row) -> io::Result<()> {
     let name = human::name(row.device.name());
-    let Some([small, medium, large]) = &row.estimates else {
+    let Some((latency, [small, medium, large])) = row.latency.zip(row.bandwidths) else {
         return writeln!(out, "{name}: too few reads to tell");
     };
-    let latency = small.latency;
     writeln!(
         out,
         "{name}: latency {}, nine times in ten within {}",
         human::seconds(latency.p50),
         human::seconds(latency.p90)
     )?;
-    for (size, estimate) in [("to 128 KiB", small), ("to 4 MiB", medium), ("larger", large)] {
-        let bandwidth = estimate.bandwidth;
+    for (size, bandwidth) in [("to 128 KiB", small), ("to 4 MiB", medium), ("larger", large)] {
         let (p50, p90) = (human::rate(bandwidth.p50), human::rate(bandwidth.p90));
         writeln!(out, "  reads {size:<10} {p50:>11}, nine times in ten at least {p90}")?;
     }

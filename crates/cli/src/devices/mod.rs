@@ -62,7 +62,7 @@ fn say_stats(rows: &[Row], clock: &Clock) {
     messages::note(format_args!(
         "{}, costs of {} known; listed after {}",
         human::counted(rows.len() as u64, "device"),
-        rows.iter().filter(|row| row.estimates.is_some()).count(),
+        rows.iter().filter(|row| row.latency.is_some()).count(),
         human::seconds(clock.now().as_secs_f64()),
     ));
 }
@@ -82,15 +82,12 @@ fn table(out: &mut impl Write, rows: &[Row], now_s: u64) -> io::Result<()> {
 }
 
 fn cells(row: &Row, now_s: u64) -> [String; 8] {
-    let [latency, slow_latency, small, medium, large] = match &row.estimates {
-        Some([small, medium, large]) => [
-            human::seconds(small.latency.p50),
-            human::seconds(small.latency.p90),
-            human::rate(small.bandwidth.p50),
-            human::rate(medium.bandwidth.p50),
-            human::rate(large.bandwidth.p50),
-        ],
-        None => std::array::from_fn(|_| "?".to_owned()),
+    let unknown = || "?".to_owned();
+    let latency = row.latency.map_or_else(unknown, |latency| human::seconds(latency.p50));
+    let slow_latency = row.latency.map_or_else(unknown, |latency| human::seconds(latency.p90));
+    let [small, medium, large] = match row.bandwidths {
+        Some(bandwidths) => bandwidths.map(|bandwidth| human::rate(bandwidth.p50)),
+        None => std::array::from_fn(|_| unknown()),
     };
     let device = human::name(row.device.name()).to_string();
     let points: Vec<_> =

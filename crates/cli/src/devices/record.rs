@@ -1,6 +1,5 @@
 //! The JSON object of a device; `docs/json.md` describes it.
 
-use nearfirst::Estimate;
 use serde::Serialize;
 
 use super::row::{Row, Source};
@@ -39,10 +38,9 @@ pub(crate) fn device(row: &Row) -> DeviceRecord<'_> {
         },
         updated_unix_s: Some(row.updated_s).filter(|updated| *updated > 0),
         keeps_cache: row.keeps_cache,
-        latency_s: row.estimates.map(|[small, ..]| small.latency.into()),
-        bandwidth: row.estimates.map(|estimates| {
-            let [small, medium, large] =
-                estimates.map(|estimate: Estimate| estimate.bandwidth.into());
+        latency_s: row.latency.map(Into::into),
+        bandwidth: row.bandwidths.map(|bandwidths| {
+            let [small, medium, large] = bandwidths.map(Into::into);
             Bandwidths { small, medium, large }
         }),
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-use nearfirst::{Costs, Device, DeviceTable, Estimate};
+use nearfirst::{Costs, Device, DeviceTable, Spread};
 
 /// Reads of these sizes stand for the size classes of the device table.
 const CLASS_BYTES: [u64; 3] = [128 << 10, 4 << 20, 64 << 20];
@@ -31,8 +31,11 @@ pub(crate) struct Row {
     pub(crate) device: Device,
     /// Where it is mounted, each place once.
     pub(crate) mount_points: Vec<PathBuf>,
-    /// What reads of up to 128 KiB, up to 4 MiB and more take.
-    pub(crate) estimates: Option<[Estimate; 3]>,
+    /// Seconds to the first byte.
+    pub(crate) latency: Option<Spread>,
+    /// Bytes per second of reads of up to 128 KiB, up to 4 MiB and more. Of a server that had to
+    /// send little only the latency is known.
+    pub(crate) bandwidths: Option<[Spread; 3]>,
     /// From where that is known.
     pub(crate) source: Source,
     /// Since when, in seconds of Unix time; 0 if that is not known.
@@ -44,12 +47,15 @@ pub(crate) struct Row {
 impl Row {
     /// What `table` knows of `device`.
     pub(crate) fn new(table: &DeviceTable, device: &Device, mount_points: Vec<PathBuf>) -> Self {
-        let [small, medium, large] = CLASS_BYTES.map(|bytes| table.estimate(device, bytes));
-        let estimates = small.zip(medium).zip(large);
-        let estimates = estimates.map(|((small, medium), large)| [small, medium, large]);
+        let latency = table.estimate(device, 0).map(|estimate| estimate.latency);
+        let bandwidth = |bytes| table.estimate(device, bytes).map(|estimate| estimate.bandwidth);
+        let bandwidths = match CLASS_BYTES.map(bandwidth) {
+            [Some(small), Some(medium), Some(large)] => Some([small, medium, large]),
+            _ => None,
+        };
         let updated_s = table.updated(device);
         let is_listed = table.devices().any(|listed| listed == device);
-        let source = match (estimates.is_some(), updated_s) {
+        let source = match (latency.is_some(), updated_s) {
             (false, _) => Source::Unknown,
             (true, 1..) => Source::Measured,
             (true, 0) if !is_listed => Source::Assumed,
@@ -57,7 +63,8 @@ impl Row {
             (true, 0) => Source::Given,
         };
         let keeps_cache = table.keeps_cache(device);
-        Self { device: device.clone(), mount_points, estimates, source, updated_s, keeps_cache }
+        let device = device.clone();
+        Self { device, mount_points, latency, bandwidths, source, updated_s, keeps_cache }
     }
 }
 

@@ -169,7 +169,7 @@ impl Costs {
             || match Name::from(device.name()).scheme() {
                 _ if device.is_cold_tier() => "it must be recalled first".to_owned(),
                 None => "it was never measured; `nearfirst calibrate` does".to_owned(),
-                Some(_) => "it was never measured; the first fetch does".to_owned(),
+                Some(_) => "its rate was never measured; the first large fetch does".to_owned(),
             },
             |reason| reason.to_string(),
         );

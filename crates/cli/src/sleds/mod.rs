@@ -116,18 +116,23 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     outcome::exit_code(written)
 }
 
-/// Says of which devices the table knows nothing, and what teaches it: of what must be recalled, nothing does.
+/// Says of which devices the table knows too little, and what teaches it: of what must be recalled, nothing does.
 fn say_unmeasured(devices: &BTreeSet<Device>) {
     let is_remote = |device: &&Device| Name::from(device.name()).scheme().is_some();
     let measurable = devices.iter().filter(|device| !device.is_cold_tier());
     let (remote, local): (Vec<_>, Vec<_>) = measurable.partition(is_remote);
-    let ways = [(local, "`nearfirst calibrate` does it"), (remote, "the first fetch does it")];
-    for (devices, way) in ways {
+    // Of a server that sent little the latency is known.
+    let ways = [
+        (local, "", "`nearfirst calibrate` does it"),
+        (remote, "the rate of ", "the first large fetch does it"),
+    ];
+    for (devices, what, way) in ways {
         let names: Vec<_> =
             devices.iter().map(|device| human::name(device.name()).to_string()).collect();
         if !names.is_empty() {
-            let was = if names.len() == 1 { "was" } else { "were" };
-            messages::note(format_args!("{} {was} never measured: {way}", names.join(", ")));
+            let was = if names.len() == 1 || !what.is_empty() { "was" } else { "were" };
+            let names = names.join(", ");
+            messages::note(format_args!("{what}{names} {was} never measured: {way}"));
         }
     }
 }
