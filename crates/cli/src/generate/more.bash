@@ -20,7 +20,7 @@ _nearfirst_and_more() {
         while ((at < COMP_CWORD)) && [[ ${COMP_WORDS[at]} == -* ]]; do
             case ${COMP_WORDS[at++]} in
             --) break ;;
-            --record | --rules | --memory)
+            --record | --rules | --memory | --jobs | --budget)
                 if [[ ${COMP_WORDS[at]} == = ]]; then
                     ((at++))
                 fi

@@ -1,7 +1,7 @@
 
 # Beside what the definitions say: commands, tests of find, and the programs that trees knows.
 # The lone dash ends what is for that function: what follows are ours that take a value.
-complete -c nearfirst -n "__fish_nearfirst_using_subcommand run" -x -a '(__fish_complete_subcommand --fcs-skip=2 - --record --rules --memory)'
+complete -c nearfirst -n "__fish_nearfirst_using_subcommand run" -x -a '(__fish_complete_subcommand --fcs-skip=2 - --record --rules --memory --jobs --budget)'
 for word in @FIND@
     complete -c nearfirst -n "__fish_nearfirst_using_subcommand find" -o (string sub -s 2 -- $word)
 end
