@@ -118,6 +118,6 @@ pub(crate) fn fill(device: &Device, latency: f64, bandwidth: f64) -> Result<c_in
 }
 
 fn device_of(fd: c_int) -> Result<Device, Failure> {
-    let entry = costs().local().status(&borrow(fd)?);
-    Ok(entry.map_err(|error| Failure::of_descriptor(fd, error))?.device)
+    let status = costs().local().status(&borrow(fd)?);
+    Ok(status.map_err(|error| Failure::of_descriptor(fd, error))?.device)
 }

@@ -130,9 +130,9 @@ impl Costs {
     /// # Errors
     /// The system's, if the descriptor cannot be asked about at all.
     pub fn file_sleds(&self, file: &impl AsFd) -> io::Result<Vec<Sled>> {
-        let entry = self.local.status(file)?;
-        let offline = self.seems_offline(&entry);
-        Ok(self.describe(local::locate_open(file.as_fd(), &entry, offline)))
+        let status = self.local.status(file)?;
+        let offline = self.seems_offline(&status);
+        Ok(self.describe(local::locate_open(file.as_fd(), &status, offline)))
     }
 
     /// The sleds of the file at `path`; it is opened only where that does no harm.
@@ -148,8 +148,8 @@ impl Costs {
     /// # Errors
     /// [`Error::Io`]; [`Error::Stalled`].
     pub fn path_located(&self, path: &Path) -> Result<Located, Error> {
-        let (entry, handle) = self.local.look(path)?;
-        self.located(path, &entry, &handle)
+        let (status, handle) = self.local.look(path)?;
+        self.located(path, &status, &handle)
     }
 
     /// As [`Costs::path_located`], of a file that nobody asked about.
@@ -157,9 +157,9 @@ impl Costs {
     /// # Errors
     /// [`Error::Refused`] of one that somebody holds a lease on; [`Error::Io`]; [`Error::Stalled`].
     pub fn path_located_unseen(&self, path: &Path) -> Result<Located, Error> {
-        let (entry, handle) = self.local.look(path)?;
+        let (status, handle) = self.local.look(path)?;
         self.is_free(path, &handle)?;
-        self.located(path, &entry, &handle)
+        self.located(path, &status, &handle)
     }
 
     /// Has it be found out who holds leases, so that the first file that nobody asked for need not wait.
@@ -175,13 +175,13 @@ impl Costs {
         Ok(())
     }
 
-    fn located(&self, path: &Path, entry: &Status, handle: &Handle) -> Result<Located, Error> {
+    fn located(&self, path: &Path, status: &Status, handle: &Handle) -> Result<Located, Error> {
         let (offline, opening_evicts) = {
             let table = self.table();
-            let keeps_cache = table.keeps_cache(&entry.device) == Some(true);
-            (seems_offline(entry, &table), entry.backing == Backing::Fuse && !keeps_cache)
+            let keeps_cache = table.keeps_cache(&status.device) == Some(true);
+            (seems_offline(status, &table), status.backing == Backing::Fuse && !keeps_cache)
         };
-        self.local.locate_entry(path, entry, handle, offline, opening_evicts)
+        self.local.locate_status(path, status, handle, offline, opening_evicts)
     }
 
     /// What located extents cost.
@@ -198,8 +198,8 @@ impl Costs {
     /// # Errors
     /// [`Error::Offline`]; [`Error::Io`]; [`Error::Stalled`].
     pub fn open(&self, path: &Path) -> Result<File, Error> {
-        let entry = self.here(path)?;
-        if entry.kind == Kind::Stream || entry.backing == Backing::Pseudo {
+        let status = self.here(path)?;
+        if status.kind == Kind::Stream || status.backing == Backing::Pseudo {
             // Who asks for a FIFO waits for its writer, and who asks for the kernel's log for a line.
             return File::open(path).map_err(|source| Error::io(path, source));
         }
@@ -215,11 +215,11 @@ impl Costs {
     }
 
     pub(crate) fn here(&self, path: &Path) -> Result<Status, Error> {
-        let entry = self.local.stat(path)?;
-        if self.seems_offline(&entry) {
-            return Err(Error::Offline { path: path.to_owned(), size: entry.size });
+        let status = self.local.stat(path)?;
+        if self.seems_offline(&status) {
+            return Err(Error::Offline { path: path.to_owned(), size: status.size });
         }
-        Ok(entry)
+        Ok(status)
     }
 
     /// Opens a regular file as [`Costs::open`] does, and says what it is.
@@ -279,20 +279,20 @@ impl Costs {
 
     /// Whether reading an open file would recall it from a cold tier, as far as can be told.
     pub fn is_offline(&self, file: &impl AsFd) -> bool {
-        let entry = self.local.status(file);
-        entry.is_ok_and(|entry| self.seems_offline(&entry))
+        let status = self.local.status(file);
+        status.is_ok_and(|status| self.seems_offline(&status))
     }
 
-    fn seems_offline(&self, entry: &Status) -> bool {
-        is_stub(entry) && seems_offline(entry, &self.table())
+    fn seems_offline(&self, status: &Status) -> bool {
+        is_stub(status) && seems_offline(status, &self.table())
     }
 
     /// Whether a file may be a stub also where none are known of. One that is none has nothing on its device: it is
     /// a hole, or so small that it lies with its attributes. Many programs behind FUSE tell of no blocks at all.
-    fn may_be_stub(&self, entry: &Status) -> bool {
-        is_stub(entry)
-            && !matches!(entry.backing, Backing::Memory | Backing::Fuse)
-            && self.table().has_stubs(&entry.device) != Some(false)
+    fn may_be_stub(&self, status: &Status) -> bool {
+        is_stub(status)
+            && !matches!(status.backing, Backing::Memory | Backing::Fuse)
+            && self.table().has_stubs(&status.device) != Some(false)
     }
 
     /// A status, if it is a regular file's whose data is here.

@@ -18,16 +18,16 @@ const ZEROS_BYTES_MAX: usize = 64 << 20;
 pub(super) fn large_holes(
     source: &Source<'_>,
     options: &ScanOptions,
-    entry: &Status,
+    status: &Status,
 ) -> Vec<Range<u64>> {
     let bytes_min = options.chunk_bytes.max(1) as u64;
-    let sparse = entry.allocated.saturating_add(bytes_min) <= entry.size;
+    let sparse = status.allocated.saturating_add(bytes_min) <= status.size;
     let zeros_fit = options.chunk_bytes <= ZEROS_BYTES_MAX;
-    if !sparse || !zeros_fit || options.separator.is_some() || entry.backing.may_stall() {
+    if !sparse || !zeros_fit || options.separator.is_some() || status.backing.may_stall() {
         return Vec::new();
     }
     // What is not known to be a hole is read.
-    store::holes(source.file, entry.size, bytes_min).unwrap_or_default()
+    store::holes(source.file, status.size, bytes_min).unwrap_or_default()
 }
 
 /// The sleds of the file, with their edges at records and at `holes`.

@@ -174,12 +174,12 @@ where
     let failed = |error| Error::Io { path: source.path.to_owned(), source: error };
     let clock = source.costs.clock();
     let start = clock.now();
-    let entry = source.costs.local().status(source.file).map_err(failed)?;
-    let holes = large_holes(source, options, &entry);
+    let status = source.costs.local().status(source.file).map_err(failed)?;
+    let holes = large_holes(source, options, &status);
     let mut near_reader =
-        NearReader::new(source.file, source.costs, entry.backing.may_stall()).map_err(failed)?;
-    let sleds = located(source, &near_reader, options, entry.size, &holes)
-        .map_err(|error| short_or_failed(source, entry.size, 0, error))?;
+        NearReader::new(source.file, source.costs, status.backing.may_stall()).map_err(failed)?;
+    let sleds = located(source, &near_reader, options, status.size, &holes)
+        .map_err(|error| short_or_failed(source, status.size, 0, error))?;
     let read: Vec<Sled> =
         sleds.iter().filter(|sled| !is_within(&holes, &sled.range())).cloned().collect();
     let told = sled::delivery_time(&read, options.plan);
@@ -187,13 +187,13 @@ where
         sleds.iter().filter(|sled| sled.place == place).map(|sled| sled.length).sum()
     };
     let (near, unknown) = (bytes_of(Place::Near), bytes_of(Place::Unknown));
-    let may_stall = entry.backing.may_stall() && near < entry.size;
+    let may_stall = status.backing.may_stall() && near < status.size;
     let far = FarReader::new(source.file, source.path, source.costs, may_stall).map_err(failed)?;
-    let chunks = entry.size.div_ceil(options.chunk_bytes.max(1) as u64);
+    let chunks = status.size.div_ceil(options.chunk_bytes.max(1) as u64);
     let readers = options.jobs.max(1).min(usize::try_from(chunks).unwrap_or(usize::MAX));
-    let mapping = Mapping::harmless(source.file, entry.size, &entry).map(Arc::new);
-    if let Some(mapping) = mapping.as_ref().filter(|_| near == entry.size) {
-        near_reader.is_of_all(mapping, entry.size, readers);
+    let mapping = Mapping::harmless(source.file, status.size, &status).map(Arc::new);
+    if let Some(mapping) = mapping.as_ref().filter(|_| near == status.size) {
+        near_reader.is_of_all(mapping, status.size, readers);
     }
     let options =
         ScanOptions { ahead: options.ahead && is_worth_fetching_ahead(near, &told), ..*options };
@@ -201,9 +201,9 @@ where
         zeros: if holes.is_empty() { Vec::new() } else { vec![0; options.chunk_bytes.max(1)] },
         holes,
         mapping,
-        is_near_in_part: near < entry.size,
+        is_near_in_part: near < status.size,
         has_near: near > 0,
-        ..Shared::new(source, &options, entry.size, &sleds, far, near_reader)
+        ..Shared::new(source, &options, status.size, &sleds, far, near_reader)
     };
     shared.notice_what_leaves(&sleds);
     std::thread::scope(|scope| {
@@ -225,13 +225,13 @@ where
         state.waited = far.waited();
     }
     let near = state.near_bytes - state.hole_bytes;
-    let (saved_bytes, saved_s) = saved(source, &entry, near, options.estimates);
+    let (saved_bytes, saved_s) = saved(source, &status, near, options.estimates);
     match state.failed {
         Some(error) => Err(error),
         None => Ok(ScanReport {
             saved_bytes,
             saved_s,
-            size: entry.size,
+            size: status.size,
             near_bytes: state.near_bytes,
             hole_bytes: state.hole_bytes,
             far_bytes: state.far_bytes,
@@ -259,28 +259,28 @@ fn is_worth_fetching_ahead(near: u64, told: &DeliveryTime) -> bool {
 /// take, median; `None`: unknown.
 pub fn saved(
     source: &Source<'_>,
-    entry: &Status,
+    status: &Status,
     near: u64,
     estimates: bool,
 ) -> (u64, Option<f64>) {
-    let bytes = saved_bytes(entry, near);
-    (bytes, estimates.then(|| reading_s(source, entry, bytes)).flatten())
+    let bytes = saved_bytes(status, near);
+    (bytes, estimates.then(|| reading_s(source, status, bytes)).flatten())
 }
 
-fn saved_bytes(entry: &Status, near: u64) -> u64 {
-    match entry.backing {
+fn saved_bytes(status: &Status, near: u64) -> u64 {
+    match status.backing {
         Backing::Memory | Backing::Pseudo => 0,
         // Small holes are near, but on no device.
-        _ => near.min(entry.allocated),
+        _ => near.min(status.allocated),
     }
 }
 
 /// The seconds it would take to read so many bytes from the device of a file.
-fn reading_s(source: &Source<'_>, entry: &Status, length: u64) -> Option<f64> {
+fn reading_s(source: &Source<'_>, status: &Status, length: u64) -> Option<f64> {
     if length == 0 {
         return Some(0.0);
     }
-    let device = entry.device.clone();
+    let device = status.device.clone();
     let extents = vec![Extent { offset: 0, length, device, place: Place::Far }];
     let sleds = source.costs.describe(Located { extents, ..Located::default() });
     sled::delivery_time(&sleds, Plan::Best).known().map(|time| time.p50)

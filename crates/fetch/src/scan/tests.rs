@@ -280,20 +280,20 @@ fn what_was_near_saved_what_its_device_would_have_taken() {
     let costs =
         Costs::with(store::Local::default(), store::TableFiles::default(), store::Clock::manual());
     let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
-    let mut entry = costs.local().status(&file).expect("asked");
-    if matches!(entry.backing, Backing::Memory) {
+    let mut status = costs.local().status(&file).expect("asked");
+    if matches!(status.backing, Backing::Memory) {
         return; // Temporary files lie on no device here.
     }
     let near = (1 << 20) + (8 << 20);
     // Whatever the tables of this machine say of its disk.
-    entry.device = sled::Device::new("disk:unknown");
-    assert_eq!(saved_bytes(&entry, near), entry.allocated, "holes are on no device");
-    assert_eq!(reading_s(&source, &entry, entry.allocated), None);
-    costs.fill(&entry.device, 2.0, f64::from(1 << 20));
-    assert_eq!(saved_bytes(&entry, 1 << 20), 1 << 20);
-    let seconds = reading_s(&source, &entry, 1 << 20);
+    status.device = sled::Device::new("disk:unknown");
+    assert_eq!(saved_bytes(&status, near), status.allocated, "holes are on no device");
+    assert_eq!(reading_s(&source, &status, status.allocated), None);
+    costs.fill(&status.device, 2.0, f64::from(1 << 20));
+    assert_eq!(saved_bytes(&status, 1 << 20), 1 << 20);
+    let seconds = reading_s(&source, &status, 1 << 20);
     assert!(seconds.is_some_and(|seconds| (seconds - 3.0).abs() < 0.1), "{seconds:?}");
-    assert_eq!(reading_s(&source, &entry, 0), Some(0.0));
+    assert_eq!(reading_s(&source, &status, 0), Some(0.0));
 }
 
 #[test]

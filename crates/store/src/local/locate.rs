@@ -17,27 +17,27 @@ use super::{Backing, Kind, Located, Reason, Status, residency, sys};
 const SAMPLE_BYTES: u64 = 2 << 20;
 
 /// All of a file at one place, and why that is all that is known.
-pub(super) fn wholly(entry: &Status, place: Place, reason: Reason) -> Located {
+pub(super) fn wholly(status: &Status, place: Place, reason: Reason) -> Located {
     let device = match place {
-        Place::Cold => entry.device.cold_tier(),
-        Place::Near | Place::Far | Place::Unknown => entry.device.clone(),
+        Place::Cold => status.device.cold_tier(),
+        Place::Near | Place::Far | Place::Unknown => status.device.clone(),
     };
     Located {
-        extents: whole_extent(entry.size, &device, place),
-        device: Some(entry.device.clone()),
+        extents: whole_extent(status.size, &device, place),
+        device: Some(status.device.clone()),
         reason: Some(reason),
     }
 }
 
-/// Where the parts of an open file are, of which `entry` is known.
-pub(crate) fn locate_open(file: BorrowedFd<'_>, entry: &Status, offline: bool) -> Located {
-    if entry.kind != Kind::File {
+/// Where the parts of an open file are, of which `status` is known.
+pub(crate) fn locate_open(file: BorrowedFd<'_>, status: &Status, offline: bool) -> Located {
+    if status.kind != Kind::File {
         return Located::default();
     }
     if offline {
-        return wholly(entry, Place::Cold, Reason::Offline);
+        return wholly(status, Place::Cold, Reason::Offline);
     }
-    locate_on(file, entry.size, &entry.device, entry.backing)
+    locate_on(file, status.size, &status.device, status.backing)
 }
 
 fn whole_extent(size: u64, device: &Device, place: Place) -> Vec<Extent> {

@@ -208,7 +208,7 @@ impl Local {
     /// # Errors
     /// [`Error::Io`]; [`Error::Stalled`] where the mount does not answer.
     pub fn stat(&self, path: &Path) -> Result<Status, Error> {
-        self.look(path).map(|(entry, _)| entry)
+        self.look(path).map(|(status, _)| status)
     }
 
     /// As [`Local::stat`], with a handle on what was found, which reads nothing.
@@ -218,16 +218,16 @@ impl Local {
             let stat = sysfs::fstat(&file)?;
             Ok((file, stat))
         })?;
-        let entry = self.status_of(&table, file.as_fd(), &stat.into());
-        let entry = entry.map_err(|source| Error::io(path, source))?;
-        if entry.kind == Kind::Folder
-            && entry.backing.may_stall()
+        let status = self.status_of(&table, file.as_fd(), &stat.into());
+        let status = status.map_err(|source| Error::io(path, source))?;
+        if status.kind == Kind::Folder
+            && status.backing.may_stall()
             && canary::LEFT_BEHIND.load(Ordering::Relaxed)
         {
             // What is done with it next is not bounded in time.
             self.answers(path)?;
         }
-        Ok((entry, Handle { file, device: stat.st_dev, inode: stat.st_ino }))
+        Ok((status, Handle { file, device: stat.st_dev, inode: stat.st_ino }))
     }
 
     /// Opens `path` to read it. A FIFO without a writer does not block; a
@@ -264,41 +264,41 @@ impl Local {
         Ok(locate_open(file.as_fd(), &self.status(file)?, false))
     }
 
-    /// Where the parts of the file at `path` are, of which `entry` is known and
+    /// Where the parts of the file at `path` are, of which `status` is known and
     /// which `handle` holds.
     ///
     /// It is opened only where that does no harm: not if it is offline, and
     /// not where opening would empty its cache.
-    pub(crate) fn locate_entry(
+    pub(crate) fn locate_status(
         &self,
         path: &Path,
-        entry: &Status,
+        status: &Status,
         handle: &Handle,
         offline: bool,
         opening_evicts: bool,
     ) -> Result<Located, Error> {
-        if entry.kind != Kind::File {
+        if status.kind != Kind::File {
             return Ok(Located::default());
         }
         if offline {
-            return Ok(wholly(entry, Place::Cold, Reason::Offline));
+            return Ok(wholly(status, Place::Cold, Reason::Offline));
         }
         if opening_evicts {
-            return Ok(wholly(entry, Place::Unknown, Reason::OpeningMayEvict));
+            return Ok(wholly(status, Place::Unknown, Reason::OpeningMayEvict));
         }
-        let opened = if entry.backing.may_stall() {
+        let opened = if status.backing.may_stall() {
             self.open(path)
         } else {
-            handle.reopen(path, &entry.mount)
+            handle.reopen(path, &status.mount)
         };
         let file = match opened {
             // Who may not read it may still learn where it would come from.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
-                return Ok(wholly(entry, Place::Unknown, Reason::NotOwner));
+                return Ok(wholly(status, Place::Unknown, Reason::NotOwner));
             }
-            opened => Opened::new(opened?, entry.backing.may_stall()),
+            opened => Opened::new(opened?, status.backing.may_stall()),
         };
-        Ok(locate_open(file.as_fd(), entry, false))
+        Ok(locate_open(file.as_fd(), status, false))
     }
 
     /// Whether one call of half a microsecond shows that the first `size`
@@ -406,8 +406,8 @@ impl Places {
 
 /// Whether a file has a size but no blocks where that means a stub: on file
 /// systems known to front a tape or another cold tier, or said to in `table`.
-pub(crate) fn seems_offline(entry: &Status, table: &DeviceTable) -> bool {
-    is_stub(entry) && has_stubs(&entry.device, table)
+pub(crate) fn seems_offline(status: &Status, table: &DeviceTable) -> bool {
+    is_stub(status) && has_stubs(&status.device, table)
 }
 
 /// Whether a device may have stubs.
@@ -421,6 +421,6 @@ pub(crate) fn has_stubs(device: &Device, table: &DeviceTable) -> bool {
 }
 
 /// Whether a file has a size but no blocks.
-pub(crate) fn is_stub(entry: &Status) -> bool {
-    entry.kind == Kind::File && entry.size > 0 && entry.allocated == 0
+pub(crate) fn is_stub(status: &Status) -> bool {
+    status.kind == Kind::File && status.size > 0 && status.allocated == 0
 }

@@ -71,19 +71,19 @@ fn probe(
     mut progress: impl FnMut(Progress),
 ) -> Result<Probe, Error> {
     let (local, clock) = (costs.local(), costs.clock());
-    let entry = costs.here(path)?;
-    if entry.backing == Backing::Memory && matches!(entry.kind, Kind::File | Kind::Folder) {
+    let status = costs.here(path)?;
+    if status.backing == Backing::Memory && matches!(status.kind, Kind::File | Kind::Folder) {
         // Its files are memory, which reads of them past the page cache would not tell of.
         return probe_memory(clock);
     }
     let (sender, receiver) = mpsc::channel();
     let (target, device, backing, clock) =
-        (path.to_owned(), entry.device.clone(), entry.backing, clock.clone());
+        (path.to_owned(), status.device.clone(), status.backing, clock.clone());
     let work = move || {
         leave_signals_to_others();
         let say = |step| drop(sender.send(Ok(step)));
         say(Progress::Searching);
-        let result = measure(&target, entry.kind, device, backing, &clock, limit, say);
+        let result = measure(&target, status.kind, device, backing, &clock, limit, say);
         drop(sender.send(Err(result)));
     };
     std::thread::Builder::new()
@@ -98,7 +98,7 @@ fn probe(
             Err(_) => {
                 return Err(Error::Stalled {
                     path: path.to_owned(),
-                    mount: entry.mount,
+                    mount: status.mount,
                     limit: limit + local.wait_max(),
                 });
             }
