@@ -62,7 +62,7 @@ impl From<io::Error> for Failure {
 
 impl From<&nearfirst::Error> for Failure {
     fn from(error: &nearfirst::Error) -> Self {
-        Self::new(errno_of_store(error), without_number(error))
+        Self::new(errno_of_store(error), error.to_string())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong while a file is read, by what the caller can do next.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +10,6 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Error {
     /// The system refused, or the device failed.
-    #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -17,7 +17,6 @@ pub enum Error {
         source: io::Error,
     },
     /// The file became shorter while it was read; reading again may succeed.
-    #[error("{}: truncated while being read: {expected} bytes expected, {found} found", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,
@@ -27,7 +26,6 @@ pub enum Error {
         found: u64,
     },
     /// The device did not answer in time.
-    #[error("{}: no answer for {} s at byte {offset}; its mount may be unreachable", path.display(), limit.as_secs_f32())]
     Stalled {
         /// The file.
         path: PathBuf,
@@ -38,15 +36,54 @@ pub enum Error {
     },
 }
 
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Io { path, .. } | Self::Truncated { path, .. } | Self::Stalled { path, .. }) =
+            self;
+        write!(f, "{}: {}", path.display(), self.reason())
+    }
+}
+
 impl Error {
     /// The reason without the path, for messages that name the path themselves.
     pub fn reason(&self) -> String {
         match self {
             Self::Io { source, .. } => store::io_reason(source),
-            Self::Truncated { .. } | Self::Stalled { .. } => {
-                let text = self.to_string();
-                text.split_once(": ").map_or(text.clone(), |(_, reason)| reason.to_owned())
+            Self::Truncated { expected, found, .. } => {
+                format!("truncated while being read: {expected} bytes expected, {found} found")
             }
+            Self::Stalled { offset, limit, .. } => format!(
+                "no answer for {} s at byte {offset}; its mount may be unreachable",
+                limit.as_secs_f32()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_what_stands_behind_the_path_whatever_that_is_called() {
+        let path = PathBuf::from("a: b.log");
+        let limit = Duration::from_secs(2);
+        for (error, reason) in [
+            (
+                Error::Io { path: path.clone(), source: io::Error::from_raw_os_error(libc::EIO) },
+                "Input/output error",
+            ),
+            (
+                Error::Truncated { path: path.clone(), expected: 5, found: 3 },
+                "truncated while being read: 5 bytes expected, 3 found",
+            ),
+            (
+                Error::Stalled { path, offset: 7, limit },
+                "no answer for 2 s at byte 7; its mount may be unreachable",
+            ),
+        ] {
+            assert_eq!(error.reason(), reason);
+            assert_eq!(error.to_string(), format!("a: b.log: {reason}"));
         }
     }
 }

@@ -12,19 +12,16 @@ use crate::Name;
 
 /// What the standard library adds to the reason that the system gives.
 const NUMBER: &str = " (os error ";
-/// What is known of a change: a version, and that it is not there any more.
-const CHANGED: &str = "changed since it was listed, or while it was read";
 /// Of a reason, in bytes of UTF-8; longer ones are cut.
 const REASON_BYTES_MAX: usize = 1000;
 
 /// Why an object could not be listed, asked about or read.
 ///
-/// As text it names the object without the password that a URL may hold.
+/// As text it names the object, without the password that a URL may hold, and [its reason](Error::reason).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The system refused: missing, not permitted, a bad path.
-    #[error("{}: {source}", Name::from(path.as_path()).redacted())]
     Io {
         /// The file.
         path: PathBuf,
@@ -32,7 +29,6 @@ pub enum Error {
         source: io::Error,
     },
     /// The mount did not answer in time; another file may.
-    #[error("{}: {} has not answered for {} s; it may be unreachable", path.display(), mount.display(), limit.as_secs_f32())]
     Stalled {
         /// The file.
         path: PathBuf,
@@ -42,7 +38,6 @@ pub enum Error {
         limit: Duration,
     },
     /// Reading it would recall it from a cold tier; it was not opened.
-    #[error("{}: {}", path.display(), offline(*size))]
     Offline {
         /// The file.
         path: PathBuf,
@@ -50,7 +45,6 @@ pub enum Error {
         size: u64,
     },
     /// There is nothing on this device that a calibration could read, and it may not write.
-    #[error("{}: no file of at least {bytes_min} bytes to read, and none may be made here; name a larger file or a folder that may be written", path.display())]
     NothingToRead {
         /// The folder.
         path: PathBuf,
@@ -58,13 +52,11 @@ pub enum Error {
         bytes_min: u64,
     },
     /// There is no such object (any more).
-    #[error("{}: {}", name.redacted(), missing(name))]
     NotFound {
         /// The object.
         name: Name,
     },
     /// The server does not let this user read it: no credentials, or not these.
-    #[error("{}: access denied: {}", name.redacted(), on_one_line(reason))]
     Denied {
         /// The object.
         name: Name,
@@ -72,7 +64,6 @@ pub enum Error {
         reason: String,
     },
     /// The server asks for patience (429, 503, `SlowDown`).
-    #[error("{}: the server is busy: {}", name.redacted(), on_one_line(reason))]
     Busy {
         /// The object.
         name: Name,
@@ -82,7 +73,6 @@ pub enum Error {
         reason: String,
     },
     /// The connection broke or stalled, or the server failed; another attempt may do.
-    #[error("{}: {}", name.redacted(), on_one_line(reason))]
     Interrupted {
         /// The object.
         name: Name,
@@ -90,13 +80,11 @@ pub enum Error {
         reason: String,
     },
     /// It is not the version any more that was listed, or that reading it began with.
-    #[error("{}: {CHANGED}", name.redacted())]
     Changed {
         /// The object.
         name: Name,
     },
     /// It must be recalled from a cold tier before it can be read.
-    #[error("{}: in cold storage ({class}): it must be restored before it can be read", name.redacted())]
     Cold {
         /// The object.
         name: Name,
@@ -104,7 +92,6 @@ pub enum Error {
         class: String,
     },
     /// It is being recalled from a cold tier, and can be read later.
-    #[error("{}: {}", name.redacted(), recalling(class, *within, *waited))]
     Recalling {
         /// The object.
         name: Name,
@@ -116,7 +103,6 @@ pub enum Error {
         waited: Duration,
     },
     /// This store cannot do that.
-    #[error("{}: {}", name.redacted(), on_one_line(reason))]
     Unsupported {
         /// What was asked for.
         name: Name,
@@ -125,7 +111,6 @@ pub enum Error {
     },
     /// It will fail again if tried again: a bad query, a bad name, a bad
     /// certificate, an answer that is none.
-    #[error("{}: {}", name.redacted(), on_one_line(reason))]
     Refused {
         /// What was asked for.
         name: Name,
@@ -161,6 +146,12 @@ impl fmt::Display for Cause {
 impl StdError for Cause {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name().redacted(), self.reason())
     }
 }
 
@@ -262,17 +253,22 @@ impl Error {
                 mount.display(),
                 limit.as_secs_f32()
             ),
-            Self::Offline { size, .. } => offline(*size),
+            Self::Offline { size, .. } => format!(
+                "offline: reading it would recall {size} bytes; \
+                 another program, such as cat, does that"
+            ),
             Self::NothingToRead { bytes_min, .. } => {
                 format!(
-                    "no file of at least {} MiB to read, and none may be made here; name a larger file or a folder that may be written",
+                    "no file of at least {} MiB to read, and none may be made here; \
+                     name a larger file or a folder that may be written",
                     bytes_min.div_ceil(1 << 20)
                 )
             }
             Self::NotFound { name } => missing(name).to_owned(),
             Self::Denied { reason, .. } => format!("access denied: {reason}"),
             Self::Busy { reason, .. } => format!("the server is busy: {reason}"),
-            Self::Changed { .. } => CHANGED.to_owned(),
+            // What is known of a change: a version, and that it is not there any more.
+            Self::Changed { .. } => "changed since it was listed, or while it was read".to_owned(),
             Self::Cold { class, .. } => {
                 format!("in cold storage ({class}): it must be restored before it can be read")
             }
@@ -319,12 +315,6 @@ fn io_again(error: &io::Error) -> io::Error {
 pub fn io_reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(NUMBER).map_or(text.as_str(), |(reason, _)| reason).to_owned()
-}
-
-fn offline(size: u64) -> String {
-    format!(
-        "offline: reading it would recall {size} bytes; another program, such as cat, does that"
-    )
 }
 
 fn recalling(class: &str, within: Option<Duration>, waited: Duration) -> String {
@@ -379,6 +369,31 @@ mod tests {
         assert_eq!(refused("größe"), "größe");
         assert_eq!(Error::refused("a", "\u{1b}").to_string(), "a: \\u{1b}");
         assert!(refused(&"long ".repeat(100_000)).len() < 2 * REASON_BYTES_MAX);
+    }
+
+    #[test]
+    fn as_text_it_is_its_name_and_its_reason() {
+        let path = || PathBuf::from("a: b");
+        let limit = Duration::from_secs(2);
+        for (error, text) in [
+            (Error::io(path(), io::Error::from_raw_os_error(libc::EIO)), "Input/output error"),
+            (
+                Error::Stalled { path: path(), mount: "/\u{1b}".into(), limit },
+                "/\\u{1b} has not answered for 2 s; it may be unreachable",
+            ),
+            (
+                Error::NothingToRead { path: path(), bytes_min: 2 << 20 },
+                "no file of at least 2 MiB to read, and none may be made here; \
+                 name a larger file or a folder that may be written",
+            ),
+            (
+                Error::Busy { name: "a: b".into(), retry_after: None, reason: "so\nsaid".into() },
+                "the server is busy: so said",
+            ),
+        ] {
+            assert_eq!(error.reason(), text);
+            assert_eq!(error.to_string(), format!("a: b: {text}"));
+        }
     }
 
     #[test]

@@ -21,9 +21,7 @@ use tokio::process::{ChildStdout, Command};
 use self::group::{Group, Running as Groups};
 use self::names::{NAME_BYTES_MAX, Names};
 use crate::local::{Kind, blocking, starting_programs};
-use crate::{
-    Answer, Costs, Entries, Entry, Error, Local, Name, Query, Reading, Store, without_number,
-};
+use crate::{Answer, Costs, Entries, Entry, Error, Local, Name, Query, Reading, Store, io_reason};
 
 /// What is read of a program's output at a time: a pipe's size. A program that
 /// prints more than is asked for waits.
@@ -181,7 +179,7 @@ impl Running {
             match read.await {
                 Err(_) => self.goes_on()?,
                 Ok(Err(error)) => {
-                    return Err(Error::interrupted(self.program.clone(), error.to_string()));
+                    return Err(Error::interrupted(self.program.clone(), io_reason(&error)));
                 }
                 Ok(Ok(0)) => return self.last().await,
                 Ok(Ok(read)) => self.names.push(&self.buffer[..read]),
@@ -219,7 +217,7 @@ impl Running {
             Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Err(refused(
                 "how it ended is not known: this process ignores its children (SIGCHLD)".into(),
             )),
-            Err(error) => Err(refused(without_number(error))),
+            Err(error) => Err(refused(io_reason(&error))),
         }
     }
 }
@@ -260,7 +258,7 @@ fn not_started(name: &Name, program: &OsStr, error: &io::Error) -> Error {
         _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
             "it is neither a program nor a script that begins with `#!`".to_owned()
         }
-        _ => error.to_string(),
+        _ => io_reason(error),
     };
     Error::refused(name.clone(), reason)
 }
