@@ -3,6 +3,7 @@
 mod ground;
 
 use std::fs;
+use std::os::unix::fs::chown;
 
 use ground::{Ground, objects, stderr, stdout};
 use testkit::{Facility, FileSystem, LoopDisk, MemoryCgroup, Program, cmd, skip_unless};
@@ -39,6 +40,20 @@ fn what_root_measures_is_for_all_users_whatever_its_umask() {
     let shell = cmd("unshare", ["-m", "sh", "-c", text]).without_env("NEARFIRST_STATE");
     let saved = shell.arg(env!("CARGO_BIN_EXE_nearfirst")).arg(file).run();
     assert!(saved.succeeds().text().ends_with("\n755\n644\n"), "{}", saved.text());
+}
+
+#[test]
+fn what_root_measures_into_a_users_folder_is_the_users() {
+    let ground = Ground::new();
+    ground.create("file", vec![b'x'; 2 << 20]);
+    let args = ["calibrate", BRIEF[0], BRIEF[1], "file"];
+    let Some(mut as_nobody) = ground.command_as_nobody(&args) else { return };
+    chown(ground.state(), Some(65534), None).unwrap();
+    let state = ground.state().join("made");
+    for command in [&mut ground.command(&args), &mut as_nobody] {
+        let output = command.env("NEARFIRST_STATE", &state).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -421,7 +421,7 @@ fn what_is_learned_while_another_saves_is_taken_up_later_or_forgotten_with_the_r
     nearfirst(&state, &["run", "--", "true"]).run().succeeds().is_quiet();
     assert!(!is_known());
     leave();
-    for part in ["trees.7.part", "trees.seen.1-1.7.part", "trees.broken"] {
+    for part in ["trees.part", "trees.seen.1-1.part", "trees.broken"] {
         state.create(part, "names of files");
     }
     nearfirst(&state, &["trees", "forget", "--all"]).run().succeeds().is_quiet();

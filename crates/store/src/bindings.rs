@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{Error, Local, Name, own_folder};
+use crate::own_folder::own_folder;
+use crate::{Error, Local, Name};
 
 /// The system's configuration; a user's stands before it.
 const SYSTEM: &str = "/etc/nearfirst/config.toml";

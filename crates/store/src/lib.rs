@@ -42,6 +42,7 @@ mod program;
 mod scratch_folder;
 #[cfg(feature = "sql")]
 mod sql;
+mod state_folder;
 mod storage_options;
 mod store;
 mod stores;
@@ -67,14 +68,14 @@ pub use local::{
     probe_memory, resident_ranges, was_evicted,
 };
 pub use name::Name;
-pub use open_folder::{make_folder, open_folder};
-pub use own_folder::own_folder;
+pub use own_folder::state_folder;
 pub use patience::{patiently, tried};
 pub use pattern::Pattern;
 pub use power::Power;
 pub use pressure::{Pressure, memory_room};
 pub use program::Programs;
 pub use scratch_folder::scratch_folder;
+pub use state_folder::{Readers, StateFolder};
 pub use storage_options::StorageOptions;
 pub use store::{
     Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Sequence, Store,

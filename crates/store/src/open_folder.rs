@@ -19,7 +19,7 @@ const LINKS_MAX: usize = 40;
 /// # Errors
 /// The system's; [`io::ErrorKind::PermissionDenied`] for root, where a link leads to it that others
 /// could change.
-pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     if rustix::process::geteuid().is_root() {
         return walk(path);
     }
@@ -32,7 +32,7 @@ pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// As [`open_folder`].
-pub fn make_folder(
+pub(crate) fn make_folder(
     path: &Path,
     mode: Mode,
     made: &dyn Fn(&OwnedFd, &OwnedFd),

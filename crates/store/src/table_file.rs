@@ -2,17 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{File, TryLockError};
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{self as sysfs, AtFlags, Mode, OFlags};
-use rustix::io::Errno;
 use sled::{Device, DeviceTable};
 
-use crate::{Clock, Error, Local, Name, io_reason, make_folder, open_folder, own_folder};
+use crate::own_folder::named_state_folder;
+use crate::{Clock, Error, Local, Name, Readers, StateFolder, io_reason, state_folder};
 
 /// The system's table; written by root's calibration.
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
@@ -24,10 +21,9 @@ const DEVICES_MAX: usize = 128;
 /// Broken tables that are kept.
 const ASIDE_MAX: usize = 9;
 
-/// How often a lock that another process has is asked for, and after what pause: 2 s in all, where
-/// a table is written in milliseconds.
-const LOCK_ASKS: u32 = 200;
-const LOCK_ASKED_EVERY: Duration = Duration::from_millis(10);
+/// How long a lock that another process has is waited for, where a table is written in milliseconds: no
+/// run may hang at its end for that.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Something that a person should know and that stops nothing.
 #[derive(Debug)]
@@ -78,18 +74,11 @@ impl Default for TableFiles {
     /// `$XDG_STATE_HOME/nearfirst/devices.toml` (by default under
     /// `~/.local/state`). `$NEARFIRST_STATE`, a folder, stands in for both.
     fn default() -> Self {
-        if let Some(folder) = std::env::var_os("NEARFIRST_STATE").filter(|path| !path.is_empty()) {
-            // Who leaves this folder still finds them.
-            let folder = std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
+        if let Some(folder) = named_state_folder() {
             return Self { system: folder.join("devices.toml"), user: None };
         }
-        let state = own_folder("XDG_STATE_HOME", ".local/state");
-        Self {
-            system: PathBuf::from(SYSTEM),
-            user: state
-                .filter(|_| !rustix::process::geteuid().is_root())
-                .map(|state| state.join("nearfirst/devices.toml")),
-        }
+        let user = state_folder().filter(|_| !rustix::process::geteuid().is_root());
+        Self { system: PathBuf::from(SYSTEM), user: user.map(|folder| folder.join("devices.toml")) }
     }
 }
 
@@ -107,11 +96,7 @@ impl TableFiles {
         for path in std::iter::once(&self.system).chain(&self.user) {
             let file = path.clone();
             let silent = |error| Warning::Io { path: path.clone(), source: silence(&error) };
-            match local
-                .bounded(path, move || read(sysfs::CWD, &file, &file))
-                .map_err(silent)
-                .flatten()
-            {
+            match local.bounded(path, move || load(&file)).map_err(silent).flatten() {
                 Ok(part) => table.merge(part),
                 Err(warning) => warnings.push(warning),
             }
@@ -138,17 +123,12 @@ fn silence(error: &Error) -> io::Error {
 
 fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
     let (around, name) = parts(path);
-    // The system's is for all users, whatever the umask of who writes it.
-    let is_for_all = path == Path::new(SYSTEM);
-    let made = |_: &OwnedFd, folder: &OwnedFd| {
-        if is_for_all {
-            // What cannot be opened to all is of use to root.
-            let _ = let_all_enter(folder);
-        }
+    let folder = StateFolder::make(around, readers(path))?;
+    let Some(_lock) = folder.lock("devices.lock", LOCK_PATIENCE, &Clock::real())? else {
+        let text = "another process keeps its devices.lock locked";
+        return Err(io::Error::new(io::ErrorKind::TimedOut, text));
     };
-    let folder = make_folder(around, Mode::from_raw_mode(0o777), &made)?;
-    let _lock = locked(&folder)?;
-    let mut merged = match read(&folder, name, path) {
+    let mut merged = match read(&folder, path) {
         Ok(table) => table,
         Err(Warning::SetAside { kept_as: Some(_), .. }) => DeviceTable::default(),
         // What is known of other devices may still be in it.
@@ -157,32 +137,12 @@ fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
     };
     merged.merge(table);
     merged.keep_latest(DEVICES_MAX);
-    // One name, which the lock guards: who was killed here leaves no more than one behind.
-    let part = "devices.toml.part";
-    let remove = || sysfs::unlinkat(&folder, part, AtFlags::empty());
-    let _ = remove();
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let written = sysfs::openat(&folder, part, flags, Mode::from_raw_mode(0o666));
-    let written = written.map_err(io::Error::from).and_then(|file| {
-        let mut file = File::from(file);
-        if is_for_all {
-            sysfs::fchmod(&file, Mode::from_raw_mode(0o644))?;
-        }
-        file.write_all(merged.to_toml().as_bytes())?;
-        file.sync_all()
-    });
-    let done = written.and_then(|()| Ok(sysfs::renameat(&folder, part, &folder, name)?));
-    if done.is_err() {
-        // What could not be written whole must not stay in part.
-        let _ = remove();
-    }
-    done
+    folder.write_whole(name, merged.to_toml().as_bytes())
 }
 
-fn let_all_enter(folder: &OwnedFd) -> rustix::io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let listable = sysfs::openat(folder, ".", flags, Mode::empty())?;
-    sysfs::fchmod(listable, Mode::from_raw_mode(0o755))
+/// The system's table is for all users, whatever the umask of who writes it.
+fn readers(path: &Path) -> Readers {
+    if path == Path::new(SYSTEM) { Readers::Everybody } else { Readers::Umask }
 }
 
 /// The folder of a table, and its name there.
@@ -190,49 +150,30 @@ fn parts(path: &Path) -> (&Path, &OsStr) {
     (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default())
 }
 
-/// The lock of a table's folder, waited for a while: who stopped, or a user who only looks, may keep
-/// it for ever, and no run may hang at its end for that.
-fn locked(folder: &OwnedFd) -> io::Result<File> {
-    // A pipe in its place would be waited for, and a link could lead anywhere.
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let mode = Mode::RUSR | Mode::WUSR;
-    let lock = File::from(sysfs::openat(folder, "devices.lock", flags | OFlags::CLOEXEC, mode)?);
-    for _ in 0..LOCK_ASKS {
-        match lock.try_lock() {
-            Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) => {
-                // Nothing tells when a lock is given back but having it.
-                let pause = rustix::time::Timespec::try_from(LOCK_ASKED_EVERY).ok();
-                let _ = rustix::event::poll(&mut [], pause.as_ref());
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+fn load(path: &Path) -> Result<DeviceTable, Warning> {
+    match StateFolder::open(parts(path).0, readers(path)) {
+        Ok(folder) => read(&folder, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DeviceTable::default()),
+        Err(source) => Err(Warning::Io { path: path.to_owned(), source }),
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "another process keeps its devices.lock locked"))
 }
 
-/// Reads the table that is `name` in a folder, and has this path.
-fn read(folder: impl AsFd, name: impl AsRef<Path>, path: &Path) -> Result<DeviceTable, Warning> {
-    let failed = |source| Warning::Io { path: path.to_owned(), source };
-    // To open a pipe would wait for who writes to it.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match sysfs::openat(folder, name.as_ref(), flags, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(DeviceTable::default()),
-        opened => File::from(opened.map_err(|error| failed(error.into()))?),
-    };
+/// Reads the table that is in a folder, and has this path.
+fn read(folder: &StateFolder, path: &Path) -> Result<DeviceTable, Warning> {
     let broken = |source| {
-        let kept_as = set_aside(path).ok();
+        let kept_as = set_aside(folder, path).ok();
         Warning::SetAside { path: path.to_owned(), kept_as, source }
     };
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.len() > BYTES_MAX {
-        return Err(broken("too large to be a device table".into()));
-    }
-    if !metadata.is_file() {
-        return Err(broken("not a regular file, so no device table".into()));
-    }
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+    let bytes = match folder.read(parts(path).1, BYTES_MAX) {
+        Ok((bytes, _)) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DeviceTable::default()),
+        Err(source) => match source.raw_os_error() {
+            Some(libc::ELOOP) => return Err(broken("a link that is not followed".into())),
+            // The others say nothing about what is in it.
+            Some(_) => return Err(Warning::Io { path: path.to_owned(), source }),
+            None => return Err(broken(source.into())),
+        },
+    };
     // What is not text is not TOML: let the parser say so.
     let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
     let table = table.map_err(|error| broken(error.into()))?;
@@ -240,10 +181,9 @@ fn read(folder: impl AsFd, name: impl AsRef<Path>, path: &Path) -> Result<Device
 }
 
 /// Gives a broken table another name, which is returned.
-fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let ((around, name), aside) = (parts(path), free_name(path));
-    let folder = open_folder(around)?;
-    sysfs::renameat(&folder, name, &folder, aside.file_name().unwrap_or_default())?;
+fn set_aside(folder: &StateFolder, path: &Path) -> io::Result<PathBuf> {
+    let aside = free_name(path);
+    folder.rename(parts(path).1, aside.file_name().unwrap_or_default())?;
     Ok(aside)
 }
 
@@ -269,7 +209,7 @@ fn without_secrets(mut table: DeviceTable) -> DeviceTable {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
 
     use testkit::{Facility, SlowDir, cmd, skip_unless};
 
@@ -385,7 +325,7 @@ mod tests {
         fs::remove_file(files.own()).expect("it is there");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, files.own(), mode).expect("made");
-        assert!(files.load(&Local::default()).1[0].to_string().contains("not a regular file"));
+        assert!(files.load(&Local::default()).1[0].to_string().contains("no regular file"));
     }
 
     #[test]
@@ -403,6 +343,36 @@ mod tests {
         std::os::unix::fs::lchown(&link, Some(0), None).expect("taken back");
         files.save(&DeviceTable::default(), &local).expect("root's own link is followed");
         assert!(target.join("state/devices.toml").exists());
+    }
+
+    #[test]
+    fn what_root_writes_for_a_user_stays_the_users() {
+        skip_unless!(Facility::Root);
+        let home = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::chown(home.path(), Some(65534), Some(65534)).expect("given away");
+        let state = home.path().join("state/ours");
+        let files = TableFiles { system: state.join("devices.toml"), user: None };
+        files.save(&DeviceTable::default(), &Local::default()).expect("saved");
+        for path in
+            [state.parent().expect("made"), &state, files.own(), &state.join("devices.lock")]
+        {
+            let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(path).expect("made"));
+            assert_eq!(owner, 65534, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn root_opens_nothing_that_a_users_link_leads_to() {
+        skip_unless!(Facility::Root);
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        files.save(&DeviceTable::default(), &Local::default()).expect("saved");
+        let elsewhere = folder.path().join("elsewhere");
+        fs::rename(files.own(), &elsewhere).expect("there");
+        std::os::unix::fs::symlink(&elsewhere, files.own()).expect("linked");
+        let (_, warnings) = files.load(&Local::default());
+        assert!(warnings[0].to_string().contains("a link that is not followed"), "{warnings:?}");
+        assert!(elsewhere.exists() && !files.own().is_symlink());
     }
 
     #[test]

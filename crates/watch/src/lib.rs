@@ -13,7 +13,6 @@ mod recent;
 pub mod service;
 mod session;
 mod source;
-mod state_folder;
 mod status;
 pub mod system;
 mod unread;

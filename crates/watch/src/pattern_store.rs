@@ -6,17 +6,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use store::Clock;
+use store::{Clock, Readers, StateFolder};
 use tree::replay::trace;
 use tree::{Learner, Options, Patterns};
-
-use crate::state_folder::StateFolder;
 
 /// The file of the patterns.
 const TREES: &str = "trees";
@@ -28,8 +26,6 @@ const BROKEN: &str = "trees.broken";
 /// Memory that a learner may keep patterns in: more bytes than this are none, as patterns take fewer on disk.
 /// What somebody else wrote there may take many times its bytes to read.
 pub const PATTERN_BYTES_MAX: usize = 128 << 20;
-/// How often a lock that another holds is asked for.
-const ASKS_EVERY: Duration = Duration::from_millis(5);
 /// Files of what was seen that are left for another; beyond it, the oldest is lost.
 const LEFT_FILES_MAX: usize = 64;
 /// Their bytes, likewise: some seconds of learning.
@@ -135,12 +131,7 @@ impl PatternStore {
     /// `$NEARFIRST_STATE`, a folder, stands in for it. `None` without a home; one that is named from
     /// where somebody stands is none.
     pub fn own() -> Option<Self> {
-        let set = std::env::var_os("NEARFIRST_STATE").map(PathBuf::from);
-        if let Some(folder) = set.filter(|path| !path.as_os_str().is_empty()) {
-            return Some(Self::at(std::path::absolute(&folder).unwrap_or(folder)));
-        }
-        let state = store::own_folder("XDG_STATE_HOME", ".local/state")?;
-        Some(Self::at(state.join("nearfirst")))
+        store::state_folder().map(Self::at)
     }
 
     /// The file of the patterns.
@@ -159,7 +150,7 @@ impl PatternStore {
 
     /// What is saved, and which it is.
     pub(crate) fn read(&self) -> io::Result<(Patterns, Version)> {
-        match StateFolder::open(&self.folder) {
+        match self.open() {
             Ok(folder) => read_patterns(&folder),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Ok((Patterns::default(), Version(None)))
@@ -174,21 +165,13 @@ impl PatternStore {
     /// # Errors
     /// The system's, where nothing can be written; for root, a link on the way that others could change.
     pub fn hold(&self, patience: Duration, clock: &Clock) -> io::Result<Option<Held>> {
-        let folder = StateFolder::make(&self.folder)?;
-        let lock = folder.own_file("trees.lock")?;
-        let until = clock.now().saturating_add(patience);
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(Some(Held { store: self.clone(), folder, _lock: lock })),
-                Err(fs::TryLockError::WouldBlock) if clock.now() < until => {
-                    // Nothing tells when a lock is given back but having it.
-                    let pause = rustix::time::Timespec::try_from(ASKS_EVERY);
-                    let _ = rustix::event::poll(&mut [], pause.ok().as_ref());
-                }
-                Err(fs::TryLockError::WouldBlock) => return Ok(None),
-                Err(fs::TryLockError::Error(error)) => return Err(error),
-            }
-        }
+        let folder = StateFolder::make(&self.folder, Readers::Owner)?;
+        let lock = folder.lock("trees.lock", patience, clock)?;
+        Ok(lock.map(|lock| Held { store: self.clone(), folder, _lock: lock }))
+    }
+
+    fn open(&self) -> io::Result<StateFolder> {
+        StateFolder::open(&self.folder, Readers::Owner)
     }
 
     /// Leaves what was seen, a trace, for who holds the patterns next.
@@ -196,8 +179,8 @@ impl PatternStore {
     /// # Errors
     /// The system's, on a read-only or full disk: then it is lost.
     pub fn leave(&self, seen: &str) -> io::Result<()> {
-        let folder = StateFolder::open(&self.folder)?;
-        write_whole(&folder, &own_name(SEEN), seen.as_bytes())?;
+        let folder = self.open()?;
+        folder.write_whole(own_name(SEEN), seen.as_bytes())?;
         let size = |name: &OsString| folder.metadata(name).map_or(0, |metadata| metadata.len());
         let mut left = files(&folder, Kind::Seen);
         let mut bytes: u64 = left.iter().map(size).sum();
@@ -218,7 +201,7 @@ impl PatternStore {
     /// # Errors
     /// The system's, or that too much is asked for; then it is not forgotten.
     pub fn ask_to_forget(&self, what: &Forget) -> io::Result<Left> {
-        let (folder, bytes) = (StateFolder::open(&self.folder)?, what.encode());
+        let (folder, bytes) = (self.open()?, what.encode());
         if bytes.len() > ASKED_BYTES_MAX {
             return Err(io::Error::other("too many programs to be forgotten at a time"));
         }
@@ -227,7 +210,7 @@ impl PatternStore {
             return Err(io::Error::other(what));
         }
         let name = own_name(FORGET);
-        write_whole(&folder, &name, &bytes)?;
+        folder.write_whole(&name, &bytes)?;
         Ok(Left { folder, name })
     }
 }
@@ -346,8 +329,8 @@ impl Held {
     /// The system's; then what was saved before is still there.
     pub fn save(&self, patterns: &Patterns) -> Result<(), StoreWarning> {
         let path = self.store.path();
-        write_whole(&self.folder, TREES, &patterns.encode())
-            .map_err(|source| StoreWarning::Io { path, source })
+        let saved = self.folder.write_whole(TREES, &patterns.encode());
+        saved.map_err(|source| StoreWarning::Io { path, source })
     }
 
     /// Learns, on top of `patterns`, what others saw and left, forgets what they asked to be forgotten, and
@@ -473,24 +456,13 @@ fn read_patterns(folder: &StateFolder) -> io::Result<(Patterns, Version)> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok((Patterns::default(), Version(None)));
         }
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            let what =
+                "a folder, as the service has it for all users: one user's are in a folder in it";
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, what));
+        }
         Err(error) => return Err(error),
     };
     let patterns = Patterns::decode(&bytes);
     Ok((patterns.map_err(|source| io::Error::new(io::ErrorKind::InvalidData, source))?, version))
-}
-
-fn write_whole(folder: &StateFolder, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let part = format!("{name}.{}.part", std::process::id());
-    // One that was killed had this number.
-    drop(folder.remove(&part));
-    let written = folder.make_file(&part).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let done = written.and_then(|()| folder.rename(&part, name));
-    if done.is_err() {
-        // What could not be written whole must not stay in part.
-        drop(folder.remove(&part));
-    }
-    done
 }
