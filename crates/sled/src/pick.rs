@@ -200,12 +200,6 @@ impl Picker {
         self.unseen.iter().map(|(offset, part)| part.end - offset).sum()
     }
 
-    /// The ranges that nobody has taken yet and that are not near, in file order.
-    pub fn far_ranges(&self) -> impl Iterator<Item = Range<u64>> {
-        let far = self.unseen.iter().filter(|(_, part)| part.place != Place::Near);
-        far.map(|(&offset, part)| offset..part.end)
-    }
-
     fn take_at(&mut self, offset: u64, bytes_max: u64) -> Piece {
         let mut piece = self.piece_at(offset);
         piece.length = piece.length.min(bytes_max.max(1));

@@ -20,9 +20,8 @@ const COMPONENTS_MAX: usize = 127;
 /// has it, is everything below all the same, also what ends in `/` or begins with it. A
 /// backslash quotes the byte after it. A pattern that ends in `/` matches only names that do.
 ///
-/// A store that lists by prefix asks it three things: from where on to list
-/// ([`Pattern::literal_prefix`]), whether to go into a folder
-/// ([`Pattern::may_match_below`]), and whether a name is one
+/// A store that lists by prefix asks it from where on to list
+/// ([`Pattern::literal_prefix`]), and whether a name is one
 /// ([`Pattern::matches`]). For a URL that is all about the part after the
 /// bucket or host:
 ///
@@ -33,8 +32,6 @@ const COMPONENTS_MAX: usize = 127;
 /// assert_eq!(pattern.literal_prefix(), b"logs/2026-");
 /// assert!(pattern.matches(b"logs/2026-07/a/b/x.gz") && pattern.matches(b"logs/2026-07/x.gz"));
 /// assert!(!pattern.matches(b"logs/2026-07/.old/x.gz"));
-/// assert!(pattern.may_match_below(b"logs/2026-07/"));
-/// assert!(!pattern.may_match_below(b"logs/2025-07/"));
 /// # Ok::<(), nearfirst_store::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -148,17 +145,6 @@ impl Pattern {
         }
         let is_whole = 1 << self.components.len();
         self.after(name) & is_whole != 0
-    }
-
-    /// Whether a name could match that begins with `folder` and goes on with more
-    /// components; `folder` may end in `/`. Without wildcards left to go
-    /// through, a listing of what lies below is not needed.
-    pub fn may_match_below(&self, folder: &[u8]) -> bool {
-        if !folder.is_empty() && folder.starts_with(b"/") != self.is_rooted {
-            return false;
-        }
-        let is_whole = 1_u128 << self.components.len();
-        self.after(folder) & !is_whole != 0
     }
 
     /// Whether names of any depth match.
@@ -346,27 +332,6 @@ mod tests {
     fn what_is_no_character_is_one_all_the_same() {
         let pattern = Pattern::new(b"\xff?*").expect("well formed");
         assert!(pattern.matches(b"\xff\xfe") && !pattern.matches(b"\xff"));
-    }
-
-    #[test]
-    fn a_folder_is_gone_into_only_if_something_below_could_match() {
-        for (text, yes, no) in [
-            (
-                "logs/2026-*/x",
-                &["", "logs", "logs/", "logs/2026-1/"][..],
-                &["log/", "logs/2026-1/x/", "logs/a/"][..],
-            ),
-            ("**/x", &["", "a/b/c/", "x/"], &[".a/"]),
-            ("a/*/c/**", &["a/b/", "a/b/c/", "a/b/c/d/e/"], &["a/b/d/"]),
-        ] {
-            let pattern = pattern(text);
-            for folder in yes {
-                assert!(pattern.may_match_below(folder.as_bytes()), "{text} below {folder}");
-            }
-            for folder in no {
-                assert!(!pattern.may_match_below(folder.as_bytes()), "{text} not below {folder}");
-            }
-        }
     }
 
     #[test]

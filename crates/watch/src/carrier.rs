@@ -54,7 +54,7 @@ pub struct CarrierOptions {
     pub limits: Limits,
     /// Files with a smaller chance than this are not fetched.
     pub chance_min: f32,
-    /// Only to look at what would be fetched, which [`Carrier::take_spared`] gives.
+    /// Only to look at what would be fetched: nothing is.
     pub looks: bool,
     /// To fetch also while the machine runs on a battery.
     pub on_battery: bool,
@@ -121,7 +121,7 @@ pub struct Carried {
 /// or we brought a moment ago is taken to be near. Under pressure of memory everything is given up, and on
 /// a battery nothing is begun; where much of what was fetched was not read yet, the rest waits until it is.
 #[derive(Debug)]
-pub struct Carrier {
+pub(crate) struct Carrier {
     costs: Arc<Costs>,
     options: CarrierOptions,
     engine: Option<Engine>,
@@ -166,7 +166,7 @@ enum Outcome {
 
 impl Carrier {
     /// Opens files and learns what devices take by `costs`, whose clock it goes by.
-    pub fn new(costs: Arc<Costs>, options: CarrierOptions) -> Self {
+    pub(crate) fn new(costs: Arc<Costs>, options: CarrierOptions) -> Self {
         let (tell, told) = mpsc::channel();
         Self {
             costs,
@@ -188,22 +188,22 @@ impl Carrier {
     }
 
     /// The clock that events are timed by.
-    pub fn clock(&self) -> &Clock {
+    pub(crate) fn clock(&self) -> &Clock {
         self.costs.clock()
     }
 
     /// What came of predictions so far.
-    pub fn counts(&self) -> Carried {
+    pub(crate) fn counts(&self) -> Carried {
         self.counts
     }
 
     /// Predictions that are being carried out.
-    pub fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.running.len()
     }
 
     /// A program opened a file: it is being read, whether it was near or not.
-    pub fn is_opened(&mut self, path: &Arc<[u8]>) {
+    pub(crate) fn is_opened(&mut self, path: &Arc<[u8]>) {
         let now = self.costs.clock().now();
         self.recent.note(path, now);
         self.unread.read(path);
@@ -211,7 +211,7 @@ impl Carrier {
     }
 
     /// The files that would have been fetched, and how many bytes of each, since the last call.
-    pub fn take_spared(&mut self) -> Vec<(Predicted, u64)> {
+    pub(crate) fn take_spared(&mut self) -> Vec<(Predicted, u64)> {
         std::mem::take(&mut self.untold)
     }
 
@@ -279,7 +279,7 @@ impl Carrier {
 
     /// Begins to bring near what is predicted; gives what the guesser is to be told at once: whether
     /// it does well to say more ([`Event::Swept`]), and what is known to be near already.
-    pub fn fetch(&mut self, mut prediction: Prediction) -> Vec<Event> {
+    pub(crate) fn fetch(&mut self, mut prediction: Prediction) -> Vec<Event> {
         let refused = self.refuse_excluded(&mut prediction);
         let mut told =
             if self.options.looks { self.look(prediction) } else { self.begin(prediction) };
@@ -353,7 +353,7 @@ impl Carrier {
     }
 
     /// Gives up what of a prediction is not near yet.
-    pub fn withdraw(&mut self, id: PredictionId) {
+    pub(crate) fn withdraw(&mut self, id: PredictionId) {
         if let Some(running) = self.running.remove(&id) {
             running.task.abort();
         }
@@ -367,7 +367,7 @@ impl Carrier {
 
     /// What became near since the last call, and what cannot. Of what was given up under pressure of
     /// memory nothing is told: what waits for it stays behind until the pressure is over.
-    pub fn done(&mut self) -> Vec<(Duration, Event)> {
+    pub(crate) fn done(&mut self) -> Vec<(Duration, Event)> {
         let mut events = Vec::new();
         while let Ok(Done { prediction, at, file }) = self.told.try_recv() {
             let Some((path, outcome)) = file else {
@@ -395,7 +395,7 @@ impl Carrier {
     }
 
     /// Gives everything up if memory has become short; to be called now and then.
-    pub fn look_after(&mut self) {
+    pub(crate) fn look_after(&mut self) {
         if !self.running.is_empty() && self.memory_is_short(self.costs.clock().now()) {
             self.counts.dropped += self.running.values().map(|running| running.files).sum::<u64>();
             self.give_up();

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tree::{Access, Decision, Event};
 
-use crate::{Carrier, Source};
+use crate::Source;
+use crate::carrier::Carrier;
 
 /// While much is fetched, it is looked after as often: what has come makes room for more, and a
 /// fast device fills some ten megabytes in this time.
@@ -17,22 +18,8 @@ const LOOKS_AFTER: Duration = Duration::from_millis(20);
 const LOOKS_ANYHOW: Duration = Duration::from_millis(250);
 
 /// Tells a guesser what a source sees, and has its guesses carried out.
-///
-/// ```no_run
-/// # fn events() -> impl watch::Source { struct Nothing; impl watch::Source for Nothing {
-/// #     fn next(&mut self, _: std::time::Duration) -> std::io::Result<Vec<(std::time::Duration, tree::Event)>> { Ok(Vec::new()) } } Nothing }
-/// # use nearfirst_watch as watch;
-/// # use std::sync::Arc;
-/// let costs = Arc::new(store::Costs::load());
-/// let mut driver = watch::Driver::new(watch::Carrier::new(costs, watch::CarrierOptions::default()));
-/// let mut source = events();
-/// for _ in 0..100 {
-///     driver.turn(&mut source, std::time::Duration::from_millis(100), |_event, _now| Vec::new())?;
-/// }
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Debug)]
-pub struct Driver {
+pub(crate) struct Driver {
     carrier: Carrier,
     /// When something that was fetched was last found to have come.
     came: Option<Duration>,
@@ -42,7 +29,7 @@ pub struct Driver {
 
 impl Driver {
     /// A loop that has its predictions carried out by `carrier`.
-    pub fn new(carrier: Carrier) -> Self {
+    pub(crate) fn new(carrier: Carrier) -> Self {
         Self { carrier, came: None, hears: false }
     }
 
@@ -55,7 +42,7 @@ impl Driver {
     ///
     /// # Errors
     /// The source's, after which it tells no more. What is in flight goes on.
-    pub fn turn(
+    pub(crate) fn turn(
         &mut self,
         source: &mut impl Source,
         patience: Duration,
@@ -109,12 +96,12 @@ impl Driver {
     }
 
     /// Who carries predictions out.
-    pub fn carrier(&self) -> &Carrier {
+    pub(crate) fn carrier(&self) -> &Carrier {
         &self.carrier
     }
 
     /// The same, to have it do something besides.
-    pub fn carrier_mut(&mut self) -> &mut Carrier {
+    pub(crate) fn carrier_mut(&mut self) -> &mut Carrier {
         &mut self.carrier
     }
 }

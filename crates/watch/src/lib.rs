@@ -17,8 +17,7 @@ mod status;
 pub mod system;
 mod unread;
 
-pub use carrier::{Carried, Carrier, CarrierOptions};
-pub use driver::Driver;
+pub use carrier::{Carried, CarrierOptions};
 pub use pattern_store::{Forget, Held, Left, PATTERN_BYTES_MAX, PatternStore, StoreWarning};
 pub use session::{Attended, Effort, Record, SessionOptions, attend};
 pub use source::Source;

@@ -14,10 +14,12 @@ use store::{Clock, Costs, Local, TableFiles, io_reason};
 use tree::replay::trace::Writer;
 use tree::{Account, Event, Learner, Options, Patterns, User};
 
+use crate::carrier::Carrier;
 use crate::command::{Observer, Reporter};
+use crate::driver::Driver;
 use crate::parts::Parts;
 use crate::pattern_store::{Held, StoreWarning, Version, learned};
-use crate::{Carried, Carrier, CarrierOptions, Driver, PatternStore};
+use crate::{Carried, CarrierOptions, PatternStore};
 
 /// How long events are waited for at a time.
 const PATIENCE: Duration = Duration::from_millis(500);

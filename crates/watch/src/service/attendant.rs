@@ -18,8 +18,10 @@ use tree::{Account, Event, Learner, Options, Predicted, User};
 
 use super::rights;
 use super::wire::{self, Message};
+use crate::carrier::Carrier;
+use crate::driver::Driver;
 use crate::parts::Parts;
-use crate::{Carrier, CarrierOptions, Driver, Held, PatternStore, Source};
+use crate::{CarrierOptions, Held, PatternStore, Source};
 
 /// How long messages are waited for at a time; what is fetched meanwhile is told to the learner then.
 const PATIENCE: Duration = Duration::from_millis(500);
