@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
 use sled::{Device, Extent, Place};
 
 use crate::{Checksum, Entry, Error, Name};
@@ -156,6 +156,13 @@ pub struct Reading {
     pub headers: Vec<(String, String)>,
     /// The bytes.
     pub bytes: ByteStream,
+}
+
+impl Reading {
+    /// Of nothing, as there is nothing from `at` on, or nothing was asked for.
+    pub(crate) fn empty(entry: Entry, at: u64, headers: Vec<(String, String)>) -> Self {
+        Self { entry, range: at..at, headers, bytes: stream::empty().boxed() }
+    }
 }
 
 impl fmt::Debug for Reading {

@@ -215,13 +215,7 @@ impl Inner {
         let entry = if self.pins && is_known { entry } else { self.unchanged(&entry).await? };
         let range = range.start..range.end.min(entry.size.unwrap_or(u64::MAX));
         if range.is_empty() {
-            let range = range.start..range.start;
-            return Ok(Reading {
-                entry,
-                range,
-                bytes: stream::empty().boxed(),
-                headers: Vec::new(),
-            });
+            return Ok(Reading::empty(entry, range.start, Vec::new()));
         }
         if self.pins {
             return self.fetch(entry, range).await;
@@ -354,13 +348,7 @@ impl Inner {
     async fn beyond(&self, entry: Entry, range: Range<u64>) -> Result<Reading, Error> {
         let entry = self.unchanged(&entry).await?;
         if entry.size.is_some_and(|size| size <= range.start) {
-            let range = range.start..range.start;
-            return Ok(Reading {
-                entry,
-                range,
-                bytes: stream::empty().boxed(),
-                headers: Vec::new(),
-            });
+            return Ok(Reading::empty(entry, range.start, Vec::new()));
         }
         Err(Error::refused(
             entry.name,

@@ -165,7 +165,7 @@ impl Servers {
         let name = &entry.name;
         if range.is_empty() {
             let now = entry.clone();
-            return Ok(empty(now, range.start, Vec::new()));
+            return Ok(Reading::empty(now, range.start, Vec::new()));
         }
         let mut headers = plain();
         if range != (0..u64::MAX) {
@@ -314,7 +314,7 @@ fn beyond(entry: &Entry, start: u64, headers: &HeaderMap) -> Result<Reading, Err
     let told = content_range(headers).and_then(|(_, size)| size);
     match (told.or(entry.size), &entry.version) {
         (Some(size), _) if start >= size => {
-            Ok(empty(described(name, headers, Some(size)), size, fields(headers)))
+            Ok(Reading::empty(described(name, headers, Some(size)), size, fields(headers)))
         }
         (Some(_), Some(_)) => Err(Error::Changed { name: name.clone() }),
         // Taken for the end, it would be bytes lost without a word.
@@ -325,10 +325,6 @@ fn beyond(entry: &Entry, start: u64, headers: &HeaderMap) -> Result<Reading, Err
             Err(Error::refused(name.clone(), reason))
         }
     }
-}
-
-fn empty(entry: Entry, at: u64, headers: Vec<(String, String)>) -> Reading {
-    Reading { entry, range: at..at, headers, bytes: stream::empty().boxed() }
 }
 
 /// Of an answer with the range: the whole size, and how its body covers what was asked for.

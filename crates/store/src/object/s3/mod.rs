@@ -174,13 +174,7 @@ impl Inner {
         }
         let range = range.start..range.end.min(entry.size.unwrap_or(u64::MAX));
         if range.is_empty() {
-            let range = range.start..range.start;
-            return Ok(Reading {
-                entry,
-                range,
-                bytes: stream::empty().boxed(),
-                headers: Vec::new(),
-            });
+            return Ok(Reading::empty(entry, range.start, Vec::new()));
         }
         let mut headers = Vec::new();
         match range.end {
@@ -213,12 +207,7 @@ impl Inner {
             return Err(Error::refused(entry.name, reason));
         }
         let entry = Entry { size, ..entry };
-        Ok(Reading {
-            entry,
-            range: start..start,
-            bytes: stream::empty().boxed(),
-            headers: Vec::new(),
-        })
+        Ok(Reading::empty(entry, start, Vec::new()))
     }
 
     /// An object of which an answer does not tell the size, as it is now, if it is the same.
