@@ -33,6 +33,7 @@ mod far;
 mod held;
 mod mapping;
 mod near;
+mod ranges;
 mod scan;
 pub mod scheduler;
 mod sync;

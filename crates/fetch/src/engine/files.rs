@@ -17,6 +17,7 @@ use super::Inner;
 use super::ahead::read_ahead;
 use super::attempt::failure;
 use super::item::Item;
+use crate::ranges;
 use crate::scheduler::{Aim, AttemptId, Contact, Event, Failure};
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, lock};
 
@@ -287,7 +288,7 @@ fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact,
     if status.backing.may_stall() {
         item.found_to_stall();
     }
-    let far = within(far(engine, path, &file, &status)?, &item.parts);
+    let far = of_parts(far(engine, path, &file, &status)?, &item.parts);
     let (device, by_position) = match &item.device {
         Some((device, id)) if far.is_empty() && *device == status.device => (*id, false),
         _ => {
@@ -327,15 +328,11 @@ pub(super) fn open_wanted(
 }
 
 /// What of `ranges` lies in `parts`; both in file order. Without parts, all.
-fn within(ranges: Vec<Range<u64>>, parts: &[Range<u64>]) -> Vec<Range<u64>> {
+fn of_parts(ranges: Vec<Range<u64>>, parts: &[Range<u64>]) -> Vec<Range<u64>> {
     if parts.is_empty() {
         return ranges;
     }
-    let cut = |range: &Range<u64>, part: &Range<u64>| {
-        let common = range.start.max(part.start)..range.end.min(part.end);
-        (!common.is_empty()).then_some(common)
-    };
-    ranges.iter().flat_map(|range| parts.iter().filter_map(move |part| cut(range, part))).collect()
+    ranges.iter().flat_map(|range| ranges::within(parts, range)).collect()
 }
 
 /// The ranges that are not in memory; of what the kernel does not tell, all.
@@ -403,8 +400,8 @@ mod tests {
     #[test]
     fn only_the_wanted_parts_of_what_is_far_are_brought() {
         let far = vec![0..10, 20..30, 40..50];
-        assert_eq!(within(far.clone(), &[]), far);
-        assert_eq!(within(far.clone(), &[5..25, 45..90]), [5..10, 20..25, 45..50]);
-        assert!(within(far, &[10..20]).is_empty());
+        assert_eq!(of_parts(far.clone(), &[]), far);
+        assert_eq!(of_parts(far.clone(), &[5..25, 45..90]), [5..10, 20..25, 45..50]);
+        assert!(of_parts(far, &[10..20]).is_empty());
     }
 }

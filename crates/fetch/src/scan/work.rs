@@ -16,6 +16,7 @@ use crate::Error;
 use crate::far::FarReader;
 use crate::mapping::Mapping;
 use crate::near::NearReader;
+use crate::ranges::within;
 use crate::sync::{Condvar, Mutex, lock};
 
 /// Far bytes read after which it is asked again where data is: by then others may have brought some near.
@@ -326,7 +327,7 @@ impl<'a> Shared<'a> {
         if is_within(&self.holes, &piece.range()) {
             return false;
         }
-        let data = of_data(&leaving.data, &piece.range());
+        let data: Vec<_> = within(&leaving.data, &piece.range()).collect();
         let found = store::resident_ranges(self.source.file, &data);
         !found.is_ok_and(|ranges| ranges.iter().all(|(_, resident)| *resident))
     }
@@ -434,11 +435,4 @@ fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = range.end;
     let step = usize::try_from(ASKED_BYTES).expect("it is small");
     range.step_by(step).map(move |start| start..end.min(start + ASKED_BYTES))
-}
-
-/// What of `data`, in file order, lies in `range`.
-fn of_data(data: &[Range<u64>], range: &Range<u64>) -> Vec<Range<u64>> {
-    let first = data.partition_point(|part| part.end <= range.start);
-    let within = data[first..].iter().take_while(|part| part.start < range.end);
-    within.map(|part| part.start.max(range.start)..part.end.min(range.end)).collect()
 }

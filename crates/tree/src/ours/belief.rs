@@ -109,36 +109,21 @@ impl Evidence {
     /// Of a file that followed another one, so many steps behind a file that was opened, `times`
     /// out of `total` at the weakest step; `foreign` if some step was one of other programs only.
     pub(crate) fn of_step(times: u16, total: u16, steps: usize, foreign: bool) -> Self {
-        let total_class = match total {
-            0..=1 => 0,
-            2..=3 => 1,
-            4..=7 => 2,
-            _ => 3,
-        };
+        let total_class = few(total.into());
         let share = match u32::from(times) * 8 / u32::from(total.max(1)) {
             8.. => 0,
             7 => 1,
             4..=6 => 2,
             _ => 3,
         };
-        let steps = match steps {
-            0..=1 => 0,
-            2..=3 => 1,
-            4..=7 => 2,
-            _ => 3,
-        };
+        let steps = few(steps);
         Self(OF_STEP | total_class | share << 2 | steps << 4 | u16::from(foreign) << 6)
     }
 
     /// Of a file in a folder of which its run has read others, so many times as many as are enough
     /// to look; `kin` if it is of their kind, and all of them of one.
     pub(crate) fn of_sweep(times: usize, kin: bool) -> Self {
-        let class = match times {
-            0..=1 => 0,
-            2..=3 => 1,
-            4..=7 => 2,
-            _ => 3,
-        };
+        let class = few(times);
         Self(OF_SWEEP | class | u16::from(kin) << 2)
     }
 
@@ -225,6 +210,16 @@ const ALIKE_PRIORS: [[f32; 4]; 4] =
 /// Chances by [`class`].
 const CLASS_PRIORS: [f32; 16] =
     [0.9, 0.96, 0.7, 0.25, 0.98, 0.93, 0.75, 0.8, 0.5, 0.4, 0.1, 0.1, 0.05, 0.02, 0.1, 0.99];
+
+/// How many these are: a number under 4.
+fn few(count: usize) -> u16 {
+    match count {
+        0..=1 => 0,
+        2..=3 => 1,
+        4..=7 => 2,
+        _ => 3,
+    }
+}
 
 /// What kind of history this is: a number under 16.
 fn class(history: Option<u16>, runs: u8) -> u16 {

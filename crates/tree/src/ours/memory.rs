@@ -281,19 +281,16 @@ pub(super) fn joined(mut extents: Vec<Range<u64>>) -> Vec<Range<u64>> {
     extents.sort_unstable_by_key(|extent| extent.start);
     let mut gap = GAP_BYTES_MAX;
     loop {
-        let mut joined: Vec<Range<u64>> = Vec::with_capacity(extents.len());
-        for extent in extents {
-            match joined.last_mut() {
-                Some(last) if extent.start <= last.end.saturating_add(gap) => {
-                    last.end = last.end.max(extent.end);
-                }
-                _ => joined.push(extent),
+        extents.dedup_by(|next, last| {
+            let joins = next.start <= last.end.saturating_add(gap);
+            if joins {
+                last.end = last.end.max(next.end);
             }
+            joins
+        });
+        if extents.len() <= PARTS_MAX {
+            return extents;
         }
-        if joined.len() <= PARTS_MAX {
-            return joined;
-        }
-        extents = joined;
         gap = gap.saturating_mul(2);
     }
 }
