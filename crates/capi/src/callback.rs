@@ -5,9 +5,8 @@
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
-use nearfirst::{Costs, Entry};
+use nearfirst::{Costs, Entry, unix_s};
 
 use crate::costs::costs;
 use crate::error::Failure;
@@ -172,10 +171,7 @@ impl Properties {
 
     pub(crate) fn of(entry: &Entry) -> Self {
         let size = entry.likely_size().map_or(-1, |size| i64::try_from(size).unwrap_or(i64::MAX));
-        let modified = entry.modified.map_or(f64::NAN, |at| match at.duration_since(UNIX_EPOCH) {
-            Ok(after) => after.as_secs_f64(),
-            Err(before) => -before.duration().as_secs_f64(),
-        });
+        let modified = entry.modified.map_or(f64::NAN, unix_s);
         Self { size, modified, cold: c_int::from(entry.tier.is_cold()) }
     }
 }

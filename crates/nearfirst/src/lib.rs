@@ -31,5 +31,5 @@ pub use store::{
     Entry, Error, Fnmatch, Kind, Local, Located, Mount, Mounts, Name, PartLengths, Pattern,
     Permissions, Probe, Progress, Query, Reading, Reason, Recall, Sequence, Status, StorageOptions,
     Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning, patiently, probe_first,
-    probe_memory, scratch_folder, without_number,
+    probe_memory, scratch_folder, unix_s, without_number,
 };

@@ -54,14 +54,6 @@ pub(crate) fn url<'py>(py: Python<'py>, of: &Name) -> PyResult<Bound<'py, PyAny>
     path.call_method0("absolute")?.call_method0("as_uri")
 }
 
-/// Seconds since 1970; less than 0 before.
-pub(crate) fn seconds(time: Option<SystemTime>) -> Option<f64> {
-    Some(match time?.duration_since(UNIX_EPOCH) {
-        Ok(since) => since.as_secs_f64(),
-        Err(before) => -before.duration().as_secs_f64(),
-    })
-}
-
 /// # Errors
 /// No number, or further away than the system's clock counts.
 fn time(seconds: f64) -> PyResult<SystemTime> {
@@ -138,7 +130,7 @@ impl Entry {
             None => self.known(py)?.modified,
             known => known,
         };
-        Ok(seconds(known))
+        Ok(known.map(nearfirst::unix_s))
     }
 
     /// Whether it must be recalled before it can be read.
@@ -155,7 +147,7 @@ impl Entry {
         let nearfirst::Entry { name, size, version, modified, tier, .. } = &self.told;
         let more = [
             ("version", version.as_ref().map(Version::as_str).into_pyobject(py)?),
-            ("modified", seconds(*modified).into_pyobject(py)?),
+            ("modified", modified.map(nearfirst::unix_s).into_pyobject(py)?),
             ("is_cold", tier.is_cold().into_pyobject(py)?.to_owned().into_any()),
         ];
         Ok(((name::to_python(py, name), *size), more.into_py_dict(py)?))

@@ -177,7 +177,7 @@ impl Member {
     /// When its content last changed, in seconds since 1970, if listing told.
     #[getter]
     fn modified(&self) -> Option<f64> {
-        entry::seconds(self.entry.modified)
+        self.entry.modified.map(nearfirst::unix_s)
     }
 
     /// The headers that it came with, by their names in lower case; none of a file.

@@ -65,6 +65,14 @@ impl Clock {
     }
 }
 
+/// Seconds since 1970; less than 0 before.
+pub fn unix_s(at: SystemTime) -> f64 {
+    match at.duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_secs_f64(),
+        Err(before) => -before.duration().as_secs_f64(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +85,11 @@ mod tests {
         clock.advance(Duration::from_millis(1500));
         assert_eq!(other.now(), Duration::from_millis(1500));
         assert_eq!(other.unix_s(), 1);
+    }
+
+    #[test]
+    fn what_was_before_1970_has_less_than_no_seconds() {
+        let second = Duration::from_secs(1);
+        assert_eq!([UNIX_EPOCH - second, UNIX_EPOCH + second].map(unix_s), [-1.0, 1.0]);
     }
 }

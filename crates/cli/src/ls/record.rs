@@ -2,9 +2,8 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use nearfirst::{Entry, Tier};
+use nearfirst::{Entry, Tier, unix_s};
 use serde::Serialize;
 
 use crate::json::Name;
@@ -39,13 +38,5 @@ pub(super) fn entry(entry: &Entry) -> EntryRecord<'_> {
         restored_until_unix_s: until.map(unix_s),
         version: entry.version.as_ref().map(nearfirst::Version::as_str),
         device: entry.device.as_ref().map(nearfirst::Device::name),
-    }
-}
-
-/// Negative before 1970.
-fn unix_s(at: SystemTime) -> f64 {
-    match at.duration_since(UNIX_EPOCH) {
-        Ok(since) => since.as_secs_f64(),
-        Err(before) => -before.duration().as_secs_f64(),
     }
 }

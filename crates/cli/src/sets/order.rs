@@ -6,11 +6,10 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum, ValueHint};
-use nearfirst::{Costs, Entry, ListSource, Name, Order, Rank, SetOptions, Spec, fetch};
+use nearfirst::{Costs, Entry, ListSource, Name, Order, Rank, SetOptions, Spec, fetch, unix_s};
 use set::Names;
 
 use crate::{human, messages};
@@ -226,15 +225,30 @@ impl RankFlag {
     /// What is not known is no number.
     fn rank(self) -> Rank {
         let size = |entry: &Entry| entry.likely_size().map_or(f64::NAN, |bytes| bytes as f64);
-        let age = |entry: &Entry| {
-            let since = entry.modified.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default());
-            since.map_or(f64::NAN, |since| since.as_secs_f64())
-        };
+        let time = |entry: &Entry| entry.modified.map_or(f64::NAN, unix_s);
         match self {
             Self::Smallest => Arc::new(move |entry| -size(entry)),
             Self::Largest => Arc::new(size),
-            Self::Newest => Arc::new(age),
-            Self::Oldest => Arc::new(move |entry| -age(entry)),
+            Self::Newest => Arc::new(time),
+            Self::Oldest => Arc::new(move |entry| -time(entry)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn the_newest_of_what_is_older_than_1970_is_the_newest() {
+        let before = |seconds| Entry {
+            modified: Some(SystemTime::UNIX_EPOCH - Duration::from_secs(seconds)),
+            ..Entry::named("a".into())
+        };
+        let [newest, oldest] = [RankFlag::Newest, RankFlag::Oldest].map(RankFlag::rank);
+        assert!(newest(&before(1)) > newest(&before(2)));
+        assert!(oldest(&before(2)) > oldest(&before(1)));
     }
 }
