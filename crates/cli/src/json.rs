@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use nearfirst::{Place, Spread};
 use serde::Serialize;
 
@@ -21,7 +23,8 @@ impl<'a> Name<'a> {
     /// The name as JSON can hold it.
     pub(crate) fn new(name: &'a (impl AsRef<OsStr> + ?Sized)) -> Self {
         let name = name.as_ref();
-        name.to_str().map_or_else(|| Self::Bytes(base64(name.as_bytes())), Self::Text)
+        name.to_str()
+            .map_or_else(|| Self::Bytes(BASE64_STANDARD.encode(name.as_bytes())), Self::Text)
     }
 }
 
@@ -52,42 +55,4 @@ pub(crate) fn place(place: Place) -> &'static str {
 pub(crate) fn line(out: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, object)?;
     out.write_all(b"\n")
-}
-
-/// The base64 of RFC 4648, section 4, with padding.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let bits = (0..3).fold(0_usize, |bits, at| {
-            bits << 8 | usize::from(group.get(at).copied().unwrap_or_default())
-        });
-        for at in 0..4 {
-            let digit = DIGITS[bits >> (18 - 6 * at) & 0x3F];
-            text.push(if at > group.len() { '=' } else { char::from(digit) });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_as_rfc_4648_section_10_gives_it() {
-        let cases = [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-        ];
-        for (plain, encoded) in cases {
-            assert_eq!(base64(plain.as_bytes()), encoded);
-        }
-        assert_eq!(base64(&[0xff, 0xfe]), "//4=");
-    }
 }

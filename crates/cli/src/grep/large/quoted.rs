@@ -3,12 +3,13 @@
 use std::io;
 use std::ops::Range;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use nearfirst::fetch::Source;
 
 use super::super::output::FileOutput;
 use super::super::print::rendered::{Form, Quote};
 use super::part::seen;
-use crate::json::base64;
 
 /// Bytes that are written in another form at a time; base64 has no rest of them.
 const BLOCK_BYTES: usize = 3 << 18;
@@ -89,5 +90,7 @@ fn escaped(mut bytes: &[u8], output: &FileOutput<'_>) -> io::Result<()> {
 }
 
 fn encoded(bytes: &[u8], output: &FileOutput<'_>) -> io::Result<()> {
-    bytes.chunks(BLOCK_BYTES).try_for_each(|block| output.write(base64(block).as_bytes()))
+    bytes
+        .chunks(BLOCK_BYTES)
+        .try_for_each(|block| output.write(BASE64_STANDARD.encode(block).as_bytes()))
 }

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write as _};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use grep::matcher::Matcher;
 
 use super::found::Found;
 use super::rendered::{Form, InFile, Mark, QUOTED_BYTES_MIN, Rendered, push_decimal};
 use super::tally::Stats;
-use crate::json::base64;
 
 /// Prints the messages about one file.
 #[derive(Debug)]
@@ -123,7 +124,7 @@ impl JsonPrinter<'_> {
         } else {
             self.put(b"{\"bytes\":\"");
             if !self.out.quote(bytes, in_file, Form::Base64) {
-                self.put(base64(bytes).as_bytes());
+                self.put(BASE64_STANDARD.encode(bytes).as_bytes());
             }
             self.put(b"\"");
         }
