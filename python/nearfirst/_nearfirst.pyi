@@ -514,6 +514,7 @@ def open(  # noqa: A001
     yields_errors: bool,
     stores: list[tuple[str, object]],
     stall: float | None,
+    attempts: int | None,
     recall_wait: float | None,
 ) -> Set: ...
 def redacted(name: bytes) -> bytes: ...

@@ -39,6 +39,7 @@ def open(  # noqa: A001, PLR0913
     storage_options: Mapping[str, object] | None = None,
     stores: Mapping[str, Store | AbstractFileSystem] | None = None,
     stall: float | None = None,
+    attempts: int | None = None,
     recall: bool | int = False,
     wait: bool | float = False,
     errors: Literal["raise", "yield"] = "raise",
@@ -73,6 +74,8 @@ def open(  # noqa: A001, PLR0913
             scheme of their names; they come before the library's own.
         stall: Seconds that a request may bring nothing (default: 20, and 30 where it
             lists or asks a question); an attempt that does is given up.
+        attempts: How often a part is tried without getting on before its object is
+            given up (default: 5).
         recall: Ask for what lies in cold storage to be restored, which the store
             charges for: for so many days, or for one if `True`. What is not there
             yet is then a `Cold` that says how long that takes at most.
@@ -116,6 +119,7 @@ def open(  # noqa: A001, PLR0913
         errors == "yield",
         _stores(stores),
         None if stall is None else seconds_of("stall", stall),
+        None if attempts is None else _count("attempts", attempts, 1, 2**32 - 1),
         None if recall is False else _wait(wait),
     )
 

@@ -172,6 +172,21 @@ def test_what_a_store_raises_is_the_error_of_its_member(
         assert ("no query" if own else type(raised).__name__) in str(error)
 
 
+def test_a_part_is_tried_as_often_as_was_said() -> None:
+    seen = []
+
+    class Broken(Objects):
+        def _seen(self, name: str) -> None:
+            seen.append(name)
+            super()._seen(name)
+
+    store = Broken({"a": b"a"})
+    store.trouble["mine://box/a"] = ConnectionResetError("broken")
+    with pytest.raises(nearfirst.Interrupted):
+        next(opened(store, attempts=2))
+    assert seen.count("mine://box/a") == 2
+
+
 def test_the_device_of_a_store_shows_no_password() -> None:
     for login in ("me:secret", "me:sec/ret"):
         store = Objects({})
@@ -546,6 +561,8 @@ def test_what_is_no_store(store: Any) -> None:
         ({"stall": float("inf")}, ValueError),
         ({"stall": True}, TypeError),
         ({"stall": "5"}, TypeError),
+        ({"attempts": 0}, ValueError),
+        ({"attempts": 2.5}, TypeError),
     ],
 )
 def test_bad_options(options: dict[str, Any], error: type[Exception]) -> None:

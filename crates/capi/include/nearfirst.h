@@ -178,6 +178,8 @@ struct nf_set_options {
   const char *spill_folder;
   // Requests to one server or bucket at a time, at most; 0: 256.
   uint32_t window_max;
+  // How often a part of a member is tried without getting on, at most; 0: 5.
+  uint32_t attempts_max;
   // Seconds that a request may bring nothing; 0: 20, and 30 where it lists or asks a question.
   double stall_s;
   // Options of object stores, each as `NAME=VALUE`, over those of the environment; they are copied.

@@ -70,6 +70,8 @@ pub struct SetOptions {
     pub spill_folder: *const c_char,
     /// Requests to one server or bucket at a time, at most; 0: 256.
     pub window_max: u32,
+    /// How often a part of a member is tried without getting on, at most; 0: 5.
+    pub attempts_max: u32,
     /// Seconds that a request may bring nothing; 0: 20, and 30 where it lists or asks a question.
     pub stall_s: c_double,
     /// Options of object stores, each as `NAME=VALUE`, over those of the environment; they are copied.
@@ -168,6 +170,7 @@ impl SetOptions {
             spill_bytes: (self.spill_bytes != 0).then(|| self.spill_bytes.try_into().unwrap_or(0)),
             spill_folder,
             window_max: (self.window_max > 0).then_some(self.window_max),
+            attempts_max: (self.attempts_max > 0).then_some(self.attempts_max),
             stall: stall(self.stall_s)?,
             permissions: Permissions {
                 // Sets whose caller does not allow them are refused when they are opened.

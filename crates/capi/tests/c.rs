@@ -331,12 +331,14 @@ fn sets_use_what_their_options_say() {
     }
     server.answer("/bucket/key", Answer::bytes("object"));
     server.answer("/never", Answer::bytes("late").delayed(Duration::from_hours(1)));
+    server.answer("/broken", Answer::status(500));
     let program = compiled("tests/c/options.c", Link::Shared);
     let folder = scratch("options.run");
     let mut command = command(&program, &[], &folder);
     done(command.args([server.endpoint(), server.url("/never")]));
     let many = (0..5).map(|number| server.counts(&format!("/many/{number}")));
     assert_eq!(many.map(|counts| counts.requests).sum::<u64>(), 5);
+    assert_eq!(server.counts("/broken").requests, 2);
 }
 
 #[test]

@@ -574,6 +574,7 @@ pub(crate) fn open(
     yields_errors: bool,
     stores: Vec<(String, Py<PyAny>)>,
     stall: Option<f64>,
+    attempts: Option<u32>,
     recall_wait: Option<f64>,
 ) -> PyResult<Set> {
     callback::not_within_one()?;
@@ -590,6 +591,7 @@ pub(crate) fn open(
         spill_bytes,
         spill_folder,
         window_max: jobs,
+        attempts_max: attempts,
         stall,
         permissions: Permissions { programs: allow_programs, private_links: allow_private_links },
         storage,

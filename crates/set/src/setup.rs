@@ -18,6 +18,8 @@ pub struct Setup {
     pub spill_folder: Option<PathBuf>,
     /// Requests in flight to one device at most.
     pub window_max: Option<u32>,
+    /// How often a part is tried without getting on, at most.
+    pub attempts_max: Option<u32>,
     /// How long a request may bring nothing.
     pub stall: Option<Duration>,
     /// What stores may do.
@@ -34,6 +36,7 @@ impl Setup {
         let limits = Limits {
             spill_bytes: self.spill_bytes.unwrap_or(defaults.spill_bytes),
             window_max: self.window_max.unwrap_or(defaults.window_max),
+            attempts_max: self.attempts_max.unwrap_or(defaults.attempts_max),
             stall: self.stall(),
             ..defaults
         };

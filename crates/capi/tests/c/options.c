@@ -69,6 +69,15 @@ static void what_brings_nothing_is_given_up(const char *never) {
     FAILS(nf_set_open_with(&never, 1, &options), -1, EINVAL, "stall_s");
 }
 
+static void a_part_is_tried_as_often_as_said(const char *server) {
+    struct nf_set_options options = {.attempts_max = 2};
+    char spec[128];
+    sprintf(spec, "%s/broken", server);
+    nf_set set = opened(spec, &options);
+    FAILS(nf_set_iterate(set), -1, ECONNRESET, "broken");
+    CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
+}
+
 static void stores_are_told_where_they_are(const char *server) {
     char endpoint[128];
     sprintf(endpoint, "endpoint=%s", server);
@@ -103,6 +112,7 @@ int main(int argc, char **argv) {
     names_are_read_as_they_stand();
     requests_are_no_more_than_allowed(argv[1]);
     what_brings_nothing_is_given_up(argv[2]);
+    a_part_is_tried_as_often_as_said(argv[1]);
     stores_are_told_where_they_are(argv[1]);
     a_spill_folder_can_be_written_to();
     return 0;

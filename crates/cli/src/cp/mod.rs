@@ -205,8 +205,7 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     let set = Arc::new(planned(sets, plan, specs));
     let tally = Arc::new(Tally::default());
     let shown = progress::show_beside_output(&set, &tally);
-    let stall = args.set.fetching.patience().stall;
-    let copier = Copier::new(sets.engine(), plan, &tally, args.verbose, stall);
+    let copier = Copier::new(sets.engine(), plan, &tally, args.verbose, sets.stall());
     let jobs = args.jobs.map_or_else(|| processors().max(JOBS_MIN), NonZeroUsize::get);
     together(jobs.min(THREADS_MAX), || copier.work(&set));
     drop(shown);

@@ -3,21 +3,15 @@
 use std::ffi::OsStr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
-use nearfirst::{
-    Bindings, EngineOptions, Kind, Limits, Local, Permissions, Setup, StorageOptions, Stores,
-    StoresOptions,
-};
+use nearfirst::{Kind, Local, Permissions, Setup, StorageOptions};
 use rustix::fs::{Access, access};
 
-use super::looks::Looks;
-use super::patience::Patience;
 use super::recall::RecallFlags;
 use crate::asking::{AskFlags, seconds};
 use crate::flags::{count, processors};
@@ -81,20 +75,6 @@ pub(crate) struct StoreFlags {
     storage_option: Vec<(String, String)>,
 }
 
-impl StoreFlags {
-    /// How stores are to be opened.
-    ///
-    /// # Errors
-    /// A table of bindings that cannot be read or understood.
-    pub(super) fn options(&self, local: &Local) -> Result<StoresOptions, nearfirst::Error> {
-        let storage = StorageOptions::new(self.storage_option.iter().cloned())?;
-        let permissions =
-            Permissions { programs: self.allow_programs, private_links: self.allow_private_links };
-        let bindings = Bindings::load(local)?;
-        Ok(StoresOptions { permissions, storage, bindings, ..StoresOptions::default() })
-    }
-}
-
 /// How objects that are not on this machine are fetched.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct FetchFlags {
@@ -112,7 +92,7 @@ pub(crate) struct FetchFlags {
     ///
     /// By default 20 for data, and 30 for a page of a listing or the first row of a query.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Fetching")]
-    pub(super) stall: Option<Duration>,
+    stall: Option<Duration>,
 
     /// How often a part is tried without getting on before its object is given up; 5 by default
     ///
@@ -133,21 +113,33 @@ pub(crate) struct FetchFlags {
 }
 
 impl FetchFlags {
-    /// How an engine is to be set up.
-    pub(crate) fn options(&self, budget_bytes: Option<u64>) -> EngineOptions {
-        let setup = Setup {
+    /// What an engine is to be made with.
+    ///
+    /// # Errors
+    /// An option of object stores that cannot be understood.
+    pub(super) fn setup(
+        &self,
+        stores: &StoreFlags,
+        budget_bytes: Option<u64>,
+    ) -> Result<Setup, nearfirst::Error> {
+        let mut storage = StorageOptions::new(stores.storage_option.iter().cloned())?;
+        if let Some(days) = self.recall.days() {
+            // This spelling comes before all others.
+            storage.insert("s3_restore_days", days.to_string())?;
+        }
+        Ok(Setup {
             budget_bytes,
             spill_bytes: self.spill_max,
             spill_folder: self.spill.clone(),
             window_max: self.window_max.map(NonZeroU32::get),
+            attempts_max: self.attempts.map(NonZeroU32::get),
             stall: self.stall,
-            ..Setup::default()
-        };
-        let mut options = setup.engine();
-        if let Some(attempts) = self.attempts {
-            options.limits.attempts_max = attempts.get();
-        }
-        options
+            permissions: Permissions {
+                programs: stores.allow_programs,
+                private_links: stores.allow_private_links,
+            },
+            storage,
+        })
     }
 
     /// Looks whether the folder of `--spill` can be written to, before anything is fetched that may
@@ -166,22 +158,6 @@ impl FetchFlags {
             },
         };
         bail!("--spill {}: {why}", human::name(folder))
-    }
-
-    /// How often and for how long a command tries that reads by itself.
-    pub(crate) fn patience(&self) -> Patience {
-        let defaults = Limits::default();
-        Patience {
-            stall: self.stall.unwrap_or(defaults.stall),
-            attempts: self.attempts.map_or(defaults.attempts_max, NonZeroU32::get),
-            backoff: defaults.backoff,
-        }
-    }
-
-    /// Asks what listing left open.
-    pub(super) fn looks(&self, stores: &Arc<Stores>) -> Looks {
-        let requests_max = self.window_max.map_or(Limits::default().window_max, NonZeroU32::get);
-        Looks::new(Arc::clone(stores), self.patience(), requests_max as usize)
     }
 
     /// The folder for what is fetched and has no place in memory.

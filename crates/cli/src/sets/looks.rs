@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nearfirst::{Entry, Error, Name, Stores};
+use nearfirst::{Entry, Error, Limits, Name, Stores};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::patience::{Patience, Tries};
@@ -17,8 +17,11 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    pub(super) fn new(stores: Arc<Stores>, patience: Patience, at_once: usize) -> Self {
-        Self { stores, patience, turns: Arc::new(Semaphore::new(at_once)) }
+    /// By stores, with no more attempts and requests at a time than `limits` allow.
+    pub(super) fn new(stores: &Arc<Stores>, limits: &Limits) -> Self {
+        let patience = Patience { attempts: limits.attempts_max, backoff: limits.backoff };
+        let turns = Arc::new(Semaphore::new(limits.window_max as usize));
+        Self { stores: Arc::clone(stores), patience, turns }
     }
 
     pub(crate) fn stores(&self) -> &Arc<Stores> {

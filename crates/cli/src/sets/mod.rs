@@ -29,7 +29,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nearfirst::{
     Costs, Engine, Entries, Error, Glob, ListSource, Local, MemberError, Name, Order, Recalls, Set,
-    SetOptions, Spec, SpecError, Stores, StoresOptions,
+    SetOptions, Spec, SpecError, Stores,
 };
 
 use crate::{human, messages};
@@ -76,6 +76,7 @@ pub(crate) const HELP_WITH_LIST: &str =
 #[derive(Debug)]
 pub(crate) struct Sets {
     engine: Engine,
+    stall: Duration,
     looks: Looks,
     recalls: Option<Recalls>,
     _listings_ended: Prepared,
@@ -103,37 +104,13 @@ impl Sets {
         budget_bytes: Option<u64>,
         costs: &Arc<Costs>,
     ) -> anyhow::Result<Self> {
-        let mut options = stores.options(costs.local())?;
-        options.answer_max = fetching.stall.unwrap_or(options.answer_max);
-        if let Some(days) = fetching.recall.days() {
-            // This spelling comes before all others.
-            options.storage.insert("s3_restore_days", days.to_string())?;
-        }
-        let mut sets = Self::with(&options, fetching, budget_bytes, costs)?;
-        let limits = fetching.options(budget_bytes).limits;
-        sets.recalls = fetching.recall.recalls(sets.engine.stores(), &limits);
-        Ok(sets)
-    }
-
-    /// Starts the engine; from now on an interrupt ends the run in good order.
-    ///
-    /// # Errors
-    /// No threads; a storage option or a configuration that cannot be understood.
-    pub(crate) fn open(stores: &StoreFlags, costs: &Arc<Costs>) -> anyhow::Result<Self> {
-        Self::with(&stores.options(costs.local())?, &FetchFlags::default(), None, costs)
-    }
-
-    fn with(
-        stores: &StoresOptions,
-        fetching: &FetchFlags,
-        budget_bytes: Option<u64>,
-        costs: &Arc<Costs>,
-    ) -> anyhow::Result<Self> {
-        let stores = Arc::new(Stores::new(Arc::clone(costs), stores));
-        let costs = Arc::clone(costs);
-        let looks = fetching.looks(&stores);
-        let options = fetching.options(budget_bytes);
-        let engine = Engine::new(stores, costs, options).context(crate::outcome::NO_THREADS)?;
+        let setup = fetching.setup(stores, budget_bytes)?;
+        let stores = Arc::new(Stores::new(Arc::clone(costs), &setup.stores(costs.local())?));
+        let options = setup.engine();
+        let looks = Looks::new(&stores, &options.limits);
+        let recalls = fetching.recall.recalls(&stores, &options.limits);
+        let engine = Engine::new(stores, Arc::clone(costs), options);
+        let engine = engine.context(crate::outcome::NO_THREADS)?;
         interrupt::watch(engine.handle());
         let stores = Arc::clone(engine.stores());
         // The last of what is undone: what reads would connect anew.
@@ -141,15 +118,29 @@ impl Sets {
         let listings_ended = interrupt::prepare(move || stores.end_listings());
         Ok(Self {
             engine,
+            stall: setup.stall(),
             looks,
-            recalls: None,
+            recalls,
             _listings_ended: listings_ended,
             _connections_ended: connections_ended,
         })
     }
 
+    /// Starts the engine; from now on an interrupt ends the run in good order.
+    ///
+    /// # Errors
+    /// No threads; a storage option or a configuration that cannot be understood.
+    pub(crate) fn open(stores: &StoreFlags, costs: &Arc<Costs>) -> anyhow::Result<Self> {
+        Self::reading(stores, &FetchFlags::default(), None, costs)
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// How long a request for data may bring nothing.
+    pub(crate) fn stall(&self) -> Duration {
+        self.stall
     }
 
     /// Asks what listing left open.

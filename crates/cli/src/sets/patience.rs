@@ -8,8 +8,6 @@ use nearfirst::fetch::scheduler::{BACKOFF_MAX, PATIENCE};
 /// When a command gives an object up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// How long no byte may come.
-    pub(crate) stall: Duration,
     /// Attempts, the first included.
     pub(crate) attempts: u32,
     /// The pause before the second attempt; it doubles with each.
@@ -47,7 +45,7 @@ mod tests {
     fn pauses(error: &Error, attempts: u32) -> Vec<Duration> {
         let mut tries = Tries::default();
         let backoff = Duration::from_millis(100);
-        let patience = Patience { stall: Duration::from_secs(20), attempts, backoff };
+        let patience = Patience { attempts, backoff };
         std::iter::from_fn(|| tries.pause_after(error, patience)).collect()
     }
 
