@@ -20,6 +20,7 @@ mod generate;
 mod grep;
 mod guessing;
 mod human;
+mod in_turn;
 mod json;
 mod ls;
 mod messages;

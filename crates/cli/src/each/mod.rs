@@ -140,7 +140,7 @@ struct Each<'a> {
     tally: &'a Tally,
     /// The number of the next member, and where the order is written down: held while it is waited for, so
     /// that numbers are in order.
-    next: Mutex<(u64, OrderRecord)>,
+    next: Mutex<(usize, OrderRecord)>,
     course: Course,
     /// The command itself cannot be run, or there is no place for copies.
     cannot_go_on: AtomicBool,
@@ -178,7 +178,7 @@ impl Each<'_> {
         }
     }
 
-    fn take(&self, set: &Set) -> Option<(u64, Result<Member, MemberError>)> {
+    fn take(&self, set: &Set) -> Option<(usize, Result<Member, MemberError>)> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let member = self.course.next(set)?;
         let (number, record) = &mut *next;

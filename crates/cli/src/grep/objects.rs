@@ -1,11 +1,10 @@
 //! Searches objects of stores: streams, several at a time, printed in the order of their listing.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions, Spec};
 
@@ -21,13 +20,14 @@ use super::trouble::{Trouble, is_elsewhere};
 use super::turns::Turns;
 use super::walk::printed_path;
 use crate::divide::together;
+use crate::in_turn::InTurn;
 use crate::sets::course::Course;
 use crate::sets::decompress::Decompressor;
 use crate::sets::local::Folder;
 use crate::sets::{self, Sets, Tallied, Tally, progress};
 
 /// Objects whose results wait for their turn, at most.
-const AHEAD_MAX: u64 = 256;
+const AHEAD_MAX: usize = 256;
 
 /// Searches the objects that operands stand for.
 ///
@@ -52,8 +52,7 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
         tally: &tally,
         decompressor: settings.asked.search_zip.then(Decompressor::default),
         next: Mutex::new(0),
-        turn: Mutex::new(Turn { next: 0, done: BTreeMap::new(), written: Ok(()) }),
-        moved: Condvar::new(),
+        results: InTurn::new((!settings.asked.unordered).then_some(AHEAD_MAX)),
         turns: Turns::new(run.output, &room),
         copies: copies.as_ref(),
         course: Course::of(&sets),
@@ -63,8 +62,7 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
     if settings.says_reading {
         sets::say_stats(sets.engine(), &tally);
     }
-    search.turn.into_inner().unwrap_or_else(PoisonError::into_inner).written?;
-    Ok(())
+    Ok(search.results.into_written()?)
 }
 
 /// Prints the names of the objects that would be searched; whether there is one.
@@ -141,22 +139,13 @@ struct Search<'a> {
     tally: &'a Arc<Tally>,
     decompressor: Option<Decompressor>,
     /// The number of the next member: held while it is waited for, so that numbers are in order.
-    next: Mutex<u64>,
-    turn: Mutex<Turn<'a>>,
-    moved: Condvar,
+    next: Mutex<usize>,
+    results: InTurn<Done<'a>>,
     /// Where there is no order.
     turns: Turns<'a>,
     /// Files for the preprocessor.
     copies: Option<&'a Folder>,
     course: Course,
-}
-
-/// Whose turn it is to print, where there is an order.
-struct Turn<'a> {
-    next: u64,
-    /// What was found in those behind it, and is to be said of them.
-    done: BTreeMap<u64, Done<'a>>,
-    written: io::Result<()>,
 }
 
 /// What became of a member.
@@ -192,7 +181,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn take(&self) -> Option<(u64, Result<Member, MemberError>)> {
+    fn take(&self) -> Option<(usize, Result<Member, MemberError>)> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let member = self.course.next(self.set)?;
         *next += 1;
@@ -204,14 +193,14 @@ impl<'a> Search<'a> {
     fn one(
         &self,
         worker: &mut Worker<'_>,
-        number: u64,
+        number: usize,
         member: Member,
     ) -> Result<Option<(Outcome, Done<'a>)>, MemberError> {
         let name = member.name().clone();
         // Whose turn it is prints what it finds at once.
-        let printed = self.is_turn_of(number);
+        let printed = self.results.has_come(number);
         let held = self.turns.held();
-        let in_order = TurnOf { search: self, number };
+        let in_order = TurnOf { results: &self.results, number };
         let turn: &dyn held::Turn = if self.is_unordered() { &self.turns } else { &in_order };
         let output =
             if printed { FileOutput::new(self.run.output) } else { FileOutput::held(&held, turn) };
@@ -227,7 +216,7 @@ impl<'a> Search<'a> {
                 Ok(Some((outcome, Done { found, failed })))
             }
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe || is_elsewhere(&error) => {
-                self.give_up(error);
+                self.results.fail(error);
                 Ok(None)
             }
             Err(error) => Err(MemberError::of(&name, error)),
@@ -258,68 +247,30 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A turn does not come to its end: who waits for theirs is not to.
-    fn give_up(&self, error: io::Error) {
-        let mut turn = self.turn();
-        if turn.written.is_ok() {
-            turn.written = Err(error);
-        }
-        drop(turn);
-        self.moved.notify_all();
-    }
-
-    fn is_turn_of(&self, number: u64) -> bool {
-        !self.is_unordered() && self.turn().next == number
-    }
-
-    /// Waits for a turn, and says whether it came.
-    fn comes_to_turn_of(&self, number: u64) -> bool {
-        let waits = |turn: &mut Turn<'_>| turn.next < number && turn.written.is_ok();
-        let turn = self.moved.wait_while(self.turn(), waits);
-        turn.unwrap_or_else(PoisonError::into_inner).written.is_ok()
-    }
-
     fn is_unordered(&self) -> bool {
         self.run.settings.asked.unordered
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn<'a>> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Prints this result and those that waited for it.
-    fn deliver(&self, number: u64, done: Done<'a>) {
+    fn deliver(&self, number: usize, done: Done<'a>) {
         if self.is_unordered() {
             return self.deliver_now(done);
         }
-        let mut turn = self
-            .moved
-            .wait_while(self.turn(), |turn| number >= turn.next + AHEAD_MAX && turn.written.is_ok())
-            .unwrap_or_else(PoisonError::into_inner);
-        turn.done.insert(number, done);
-        let turn = &mut *turn;
-        while let Some(done) = turn.done.remove(&turn.next) {
-            turn.next += 1;
-            self.print(turn, &done);
+        let print = |done: Done<'_>| {
+            let printed = done.found.as_ref().map_or(Ok(()), Held::leave);
+            self.say(done.failed.as_ref());
+            printed
+        };
+        if !self.results.deliver(number, done, print) {
+            self.stop();
         }
-        self.moved.notify_all();
     }
 
     /// Prints this result where there is no order.
     fn deliver_now(&self, done: Done<'a>) {
         if let Some(Err(error)) = done.found.map(|found| self.turns.end(found)) {
-            self.give_up(error);
+            self.results.fail(error);
             self.stop();
-        }
-        self.say(done.failed.as_ref());
-    }
-
-    fn print(&self, turn: &mut Turn<'_>, done: &Done<'_>) {
-        if let Some(found) = done.found.as_ref().filter(|_| turn.written.is_ok()) {
-            turn.written = found.leave();
-            if turn.written.is_err() {
-                self.stop();
-            }
         }
         self.say(done.failed.as_ref());
     }
@@ -338,16 +289,16 @@ impl<'a> Search<'a> {
 
 /// The turn of the member of that number.
 struct TurnOf<'a, 'b> {
-    search: &'a Search<'b>,
-    number: u64,
+    results: &'a InTurn<Done<'b>>,
+    number: usize,
 }
 
 impl held::Turn for TurnOf<'_, '_> {
     fn has_come(&self) -> bool {
-        self.search.is_turn_of(self.number)
+        self.results.has_come(self.number)
     }
 
     fn comes(&self) -> bool {
-        self.search.comes_to_turn_of(self.number)
+        self.results.comes(self.number)
     }
 }

@@ -1,10 +1,9 @@
 //! Several inputs counted by several threads, and printed in the order they were named, or as they are
 //! counted.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use nearfirst::Kind;
 
@@ -15,6 +14,7 @@ use super::print::{self, Shown};
 use super::quote;
 use super::read::Reader;
 use crate::divide::together;
+use crate::in_turn::InTurn;
 use crate::{messages, progress};
 
 /// Inputs counted ahead of the one whose turn it is to be printed: bounds what is held.
@@ -138,12 +138,11 @@ where
         inputs: Mutex::new(inputs),
         unordered: report.unordered,
         streaming: Mutex::new(()),
-        turn: Mutex::new(Turn { next: 0, done: BTreeMap::new(), report, failed: None }),
-        next_turn: Condvar::new(),
+        outcomes: InTurn::new((!report.unordered).then_some(AHEAD_MAX)),
+        report: Mutex::new(report),
     };
     together(threads, || queue.work(reader));
-    let turn = queue.turn.into_inner().expect("a thread that panicked has ended the scope");
-    turn.failed.map_or(Ok(()), Err)
+    queue.outcomes.into_written()
 }
 
 struct Queue<'a, I: Iterator<Item = Numbered>> {
@@ -151,19 +150,11 @@ struct Queue<'a, I: Iterator<Item = Numbered>> {
     unordered: bool,
     /// Held while what is no file is read, where there is no order.
     streaming: Mutex<()>,
-    turn: Mutex<Turn<'a>>,
-    next_turn: Condvar,
+    outcomes: InTurn<Outcome>,
+    report: Mutex<&'a mut Report>,
 }
 
-struct Turn<'a> {
-    /// The input to be reported next.
-    next: usize,
-    done: BTreeMap<usize, Outcome>,
-    report: &'a mut Report,
-    failed: Option<io::Error>,
-}
-
-impl<'a, I: Iterator<Item = Numbered>> Queue<'a, I> {
+impl<I: Iterator<Item = Numbered>> Queue<'_, I> {
     fn work(&self, reader: &Reader<'_>) {
         let mut buffer = Vec::new();
         loop {
@@ -173,21 +164,14 @@ impl<'a, I: Iterator<Item = Numbered>> Queue<'a, I> {
             let alone = is_near.then_some(inputs);
             let outcome = self.count(number, input, reader, &mut buffer);
             drop(alone);
-            if !self.deliver(number, outcome) {
+            if !self.outcomes.deliver(number, outcome, |outcome| self.report(&outcome)) {
                 return;
             }
         }
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn<'a>> {
-        self.turn.lock().expect("reporting does not panic")
-    }
-
-    /// Waits until fewer than `ahead` inputs come before this one.
-    fn wait(&self, index: usize, ahead: usize) -> MutexGuard<'_, Turn<'a>> {
-        self.next_turn
-            .wait_while(self.turn(), |turn| index >= turn.next + ahead && turn.failed.is_none())
-            .expect("reporting does not panic")
+    fn report(&self, outcome: &Outcome) -> io::Result<()> {
+        self.report.lock().expect("reporting does not panic").outcome(outcome)
     }
 
     fn count(
@@ -217,7 +201,7 @@ impl<'a, I: Iterator<Item = Numbered>> Queue<'a, I> {
                 let is_stream = status.is_none() || matches!(input, Input::Stdin(_));
                 let alone = (is_stream && self.unordered).then(|| self.streaming.lock());
                 if is_stream && !self.unordered {
-                    drop(self.wait(index, 1));
+                    self.outcomes.comes(index);
                 }
                 let counted = reader.count(file, status.as_ref(), shown.as_ref(), buffer);
                 drop(alone);
@@ -225,28 +209,6 @@ impl<'a, I: Iterator<Item = Numbered>> Queue<'a, I> {
             }
         };
         Outcome { name: input.name().map(ToOwned::to_owned), messages, counts }
-    }
-
-    /// Reports this input, and those that waited for it; false when there is no use in going on.
-    fn deliver(&self, index: usize, outcome: Outcome) -> bool {
-        if self.unordered {
-            let turn = &mut *self.turn();
-            if turn.failed.is_none() {
-                turn.failed = turn.report.outcome(&outcome).err();
-            }
-            return turn.failed.is_none();
-        }
-        let mut turn = self.wait(index, AHEAD_MAX);
-        turn.done.insert(index, outcome);
-        let turn = &mut *turn;
-        while turn.failed.is_none()
-            && let Some(outcome) = turn.done.remove(&turn.next)
-        {
-            turn.failed = turn.report.outcome(&outcome).err();
-            turn.next += 1;
-        }
-        self.next_turn.notify_all();
-        turn.failed.is_none()
     }
 }
 
