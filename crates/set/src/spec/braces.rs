@@ -3,25 +3,33 @@
 /// Alternatives of one operand; more are a mistake, or an attack.
 const ALTERNATIVES_MAX: usize = 4096;
 
-/// All that `spec` stands for, in order. `{}` stands for itself, as in csh.
+/// All that `spec` stands for, in order. Braces around what is neither a list nor a sequence stand for
+/// themselves, as in bash.
 pub(crate) fn expand(spec: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut done = Vec::new();
-    let mut open = vec![spec.to_vec()];
-    while let Some(text) = open.pop() {
+    // Each with where what may still stand for something else begins.
+    let mut open = vec![(spec.to_vec(), 0)];
+    while let Some((text, from)) = open.pop() {
         if done.len() + open.len() > ALTERNATIVES_MAX {
             return Err(too_many());
         }
-        match first_group(&text)? {
-            None => done.push(text),
-            Some(Group { start, end, commas }) => {
-                let starts = std::iter::once(start + 1).chain(commas.iter().map(|at| at + 1));
-                let ends = commas.iter().copied().chain([end]);
-                let each = starts.zip(ends).map(|(from, to)| text[from..to].to_vec());
-                let all = sequence(&text[start + 1..end])?.unwrap_or_else(|| each.collect());
-                for alternative in all.iter().rev() {
-                    open.push([&text[..start], alternative, &text[end + 1..]].concat());
-                }
-            }
+        let Some(Group { start, end, commas }) = first_group(&text, from)? else {
+            done.push(text);
+            continue;
+        };
+        let all = if commas.is_empty() {
+            sequence(&text[start + 1..end])?
+        } else {
+            let starts = std::iter::once(start + 1).chain(commas.iter().map(|at| at + 1));
+            let ends = commas.iter().copied().chain([end]);
+            Some(starts.zip(ends).map(|(from, to)| text[from..to].to_vec()).collect())
+        };
+        let Some(all) = all else {
+            open.push((text, start + 1));
+            continue;
+        };
+        for alternative in all.iter().rev() {
+            open.push(([&text[..start], alternative, &text[end + 1..]].concat(), start));
         }
     }
     Ok(done)
@@ -80,16 +88,15 @@ struct Group {
     commas: Vec<usize>,
 }
 
-/// The first group of braces that is not empty.
-fn first_group(text: &[u8]) -> Result<Option<Group>, String> {
+/// The first group of braces that begins at `from` or after it.
+fn first_group(text: &[u8], from: usize) -> Result<Option<Group>, String> {
     let mut depth = 0_usize;
-    let mut start = 0;
+    let mut start = from;
     let mut commas = Vec::new();
-    let mut at = 0;
+    let mut at = from;
     while at < text.len() {
         match text[at] {
             b'\\' => at += 1,
-            b'{' if depth == 0 && text.get(at + 1) == Some(&b'}') => at += 1,
             b'{' => {
                 if depth == 0 {
                     start = at;
@@ -143,11 +150,21 @@ mod tests {
         assert_eq!(expanded("x{{1..2},b}"), ["x1", "x2", "xb"]);
         let ends = format!("{{{}..{}..{}}}", i64::MIN, i64::MAX, i64::MAX);
         assert_eq!(expanded(&ends), [i64::MIN, -1, i64::MAX - 1].map(|at| at.to_string()));
-        // These are none.
-        for text in ["1..", "..2", "a..5", "a..Z", "1..2..x", "1..2..3..4", "1...3", "1,..2"] {
-            let apart: Vec<&str> = text.split(',').collect();
-            assert_eq!(expanded(&format!("{{{text}}}")), apart);
+        assert_eq!(expanded("{1,..2}"), ["1", "..2"]);
+    }
+
+    #[test]
+    fn braces_without_a_list_or_a_sequence_stand_for_themselves() {
+        for text in
+            ["", "a", "1..", "..2", "a..5", "a..Z", "1..2..x", "1..2..3..4", "1...3", "u1..u3"]
+        {
+            assert_eq!(expanded(&format!("{{{text}}}")), [format!("{{{text}}}")]);
         }
+        assert_eq!(expanded("{u1..u3}{a,b}"), ["{u1..u3}a", "{u1..u3}b"]);
+        assert_eq!(expanded("{u1..u3,x}"), ["u1..u3", "x"]);
+        assert_eq!(expanded("x{{1..2}}"), ["x{1}", "x{2}"]);
+        assert_eq!(expanded("{{}}{{a},{a,b}c}"), ["{{}}{a}", "{{}}ac", "{{}}bc"]);
+        assert_eq!(expand(b"{{a}").expect_err("one is open"), "a `{` without its `}`");
     }
 
     #[test]
