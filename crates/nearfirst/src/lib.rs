@@ -19,7 +19,7 @@ pub use fetch;
 pub use fetch::engine::{Engine, EngineOptions};
 pub use fetch::scheduler::{DeviceId, DeviceSnapshot, Limits, Snapshot};
 pub use set::{
-    Cursor, Duplicates, Glob, ListSource, Member, MemberError, Order, Rank, Recalls, Set,
+    Cursor, Duplicates, Glob, ListSource, Looks, Member, MemberError, Order, Rank, Recalls, Set,
     SetOptions, Setup, Spec, SpecError, Start, Taken, Told, Turn,
 };
 pub use sled::{

@@ -39,6 +39,7 @@ mod algebra;
 mod comparing;
 mod cursor;
 mod listing;
+mod looks;
 mod member;
 mod names;
 mod options;
@@ -53,6 +54,7 @@ mod taken;
 mod wait;
 
 pub use cursor::Cursor;
+pub use looks::Looks;
 pub use member::{Member, MemberError};
 pub use names::Names;
 pub use options::{Duplicates, Order, Rank, SetOptions, Start};

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use fetch::scheduler::Limits;
 use futures::stream::{BoxStream, Stream, StreamExt as _};
-use store::{Entries, Entry, Error, Name, Recall, Sequence, Stores, Tier, tried};
-use tokio::sync::Semaphore;
+use store::{Entries, Entry, Error, Name, Recall, Sequence, Stores, Tier};
 use tokio::task::coop;
 
+use crate::Looks;
+
 /// Objects asked about, or asked to be restored, at a time, unless fewer requests may be made.
-const ASKED_AT_ONCE: usize = 32;
+const ASKED_AT_ONCE: u32 = 32;
 
 /// When a restore is looked at first, then after twice as long each time: some servers are done at
 /// once, tapes take hours.
@@ -35,9 +36,7 @@ pub struct Recalls {
     pub wait: Duration,
     /// Told of each member that is waited for, by the error that it would be otherwise.
     pub told: Option<Told>,
-    stores: Arc<Stores>,
-    attempts: u32,
-    turns: Arc<Semaphore>,
+    looks: Looks,
 }
 
 /// Told of a member that is being restored.
@@ -63,15 +62,9 @@ pub(crate) type Tagged<T, E = Entry> = BoxStream<'static, (T, Result<E, Error>)>
 impl Recalls {
     /// By stores, with no more attempts and requests at a time than `limits` allow.
     pub fn new(stores: &Arc<Stores>, limits: &Limits) -> Self {
-        // As the scheduler does, one where none may be made.
-        let at_once = ASKED_AT_ONCE.min(limits.window_max.max(1) as usize);
-        Self {
-            wait: Duration::ZERO,
-            told: None,
-            stores: Arc::clone(stores),
-            attempts: limits.attempts_max,
-            turns: Arc::new(Semaphore::new(at_once)),
-        }
+        let window_max = limits.window_max.min(ASKED_AT_ONCE);
+        let looks = Looks::new(stores, &Limits { window_max, ..*limits });
+        Self { wait: Duration::ZERO, told: None, looks }
     }
 
     /// The same objects; cold ones only once they can be read.
@@ -102,11 +95,11 @@ impl Recalls {
             async move {
                 match state? {
                     State::There(entry) => Ok(entry),
-                    State::Pending { entry, .. } => recalls.entry(&entry.name).await,
+                    State::Pending { entry, .. } => recalls.looks.entry(&entry.name).await,
                 }
             }
         });
-        at_once(asked, ASKED_AT_ONCE, sequence)
+        at_once(asked, ASKED_AT_ONCE as usize, sequence)
     }
 
     fn asked<T: Send + 'static>(&self, entries: Tagged<T>, sequence: Sequence) -> Tagged<T, State> {
@@ -123,7 +116,7 @@ impl Recalls {
                 (tag, state.await)
             }
         });
-        at_once(asked, ASKED_AT_ONCE, sequence)
+        at_once(asked, ASKED_AT_ONCE as usize, sequence)
     }
 
     /// The object of this state, once it can be read.
@@ -141,12 +134,12 @@ impl Recalls {
     async fn ask(&self, entry: Entry) -> Result<State, Error> {
         // A name that was only given may be of anything; a file of this machine has no such tier.
         let is_open = entry.size.is_none() && entry.name.path().is_none();
-        let entry = if is_open { self.entry(&entry.name).await? } else { entry };
+        let entry = if is_open { self.looks.entry(&entry.name).await? } else { entry };
         if !entry.tier.is_cold() {
             return Ok(State::There(entry));
         }
-        let store = self.stores.of(&entry.name)?;
-        match self.answer(|| store.recall(&entry)).await? {
+        let store = self.looks.stores().of(&entry.name)?;
+        match self.looks.patiently(|| store.recall(&entry)).await? {
             Recall::Pending { again, within } => Ok(State::Pending { entry, again, within }),
             Recall::Ready => self.ready(&entry.name).await,
         }
@@ -154,29 +147,11 @@ impl Recalls {
 
     /// What a store takes to be there. Some say so of a restore that is under way, too.
     async fn ready(&self, name: &Name) -> Result<State, Error> {
-        let entry = self.entry(name).await?;
+        let entry = self.looks.entry(name).await?;
         Ok(match entry.tier {
             Tier::Recalling { .. } => State::Pending { entry, again: LOOK_AGAIN, within: None },
             _ => State::There(entry),
         })
-    }
-
-    /// What is under this name now.
-    async fn entry(&self, name: &Name) -> Result<Entry, Error> {
-        let store = self.stores.of(name)?;
-        self.answer(|| store.stat(name)).await
-    }
-
-    /// What `ask` gives in its turn, asked again while it gives errors that pass.
-    async fn answer<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        let in_turn = || async {
-            let _turn = self.turns.acquire().await.expect("nobody closes it");
-            ask().await
-        };
-        tried(self.attempts, in_turn).await
     }
 
     /// Looks until the object can be read.
@@ -189,14 +164,14 @@ impl Recalls {
         if let Some(told) = &self.told {
             told(&recalling(&entry, within, Duration::ZERO));
         }
-        let clock = self.stores.costs().clock();
+        let clock = self.looks.stores().costs().clock();
         let until = clock.now().saturating_add(self.wait);
         let left = || until.saturating_sub(clock.now());
         let mut pause = LOOK_FIRST.min(again);
         while !left().is_zero() {
             tokio::time::sleep(pause.min(left())).await;
             pause = pause.saturating_mul(2).min(again);
-            let look = self.entry(&entry.name);
+            let look = self.looks.entry(&entry.name);
             let look = tokio::time::timeout(left().max(LOOK_LAST_MAX), look).await;
             match look {
                 Ok(Ok(found)) if !found.tier.is_cold() => return Ok(found),

@@ -10,7 +10,8 @@ use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::StreamExt as _;
 use nearfirst_set::{
-    Duplicates, ListSource, Member, MemberError, Order, Recalls, Set, SetOptions, Spec, Start,
+    Duplicates, ListSource, Looks, Member, MemberError, Order, Recalls, Set, SetOptions, Spec,
+    Start,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, raw_sql};
@@ -555,6 +556,22 @@ fn a_list_that_its_server_has_not_is_an_error_of_what_it_is_taken_away_from() {
     let left = set(&engine, [server.url("/a")]).difference(&list);
     let error = left.iter().find_map(Result::err).expect("nobody knows what is in it").to_string();
     assert!(error.contains("/missing: No such file"), "{error}");
+}
+
+#[test]
+fn what_is_under_a_name_is_asked_again_while_errors_pass_and_as_often_as_allowed() {
+    let server = Misbehaving::new();
+    server.answers("/busy", [Answer::status(503), Answer::bytes(b"four")]);
+    server.answer("/broken", Answer::status(500));
+    server.answer("/gone", Answer::status(404));
+    let engine = engine(small(), &[]);
+    let looks = Looks::new(engine.stores(), &Limits { attempts_max: 2, window_max: 0, ..small() });
+    let look = |path| engine.handle().block_on(looks.entry(&Name::from(server.url(path))));
+    assert_eq!(look("/busy").expect("it has recovered").size, Some(4));
+    assert!(look("/broken").expect_err("it stays so").is_transient());
+    assert!(matches!(look("/gone"), Err(Error::NotFound { .. })));
+    let requests = ["/busy", "/broken", "/gone"].map(|path| server.counts(path).requests);
+    assert_eq!(requests, [2, 2, 1]);
 }
 
 #[test]

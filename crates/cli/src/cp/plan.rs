@@ -10,12 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Cursor, Entries, Entry, Error, Name, Spec};
+use nearfirst::{Cursor, Entries, Entry, Error, Looks, Name, Spec};
 
 use super::copy::shown;
 use super::part;
 use super::place::{self, Base, Target};
-use crate::sets::looks::Looks;
 
 /// Names that are decided on at a time: some must be asked about.
 const DECIDED_AT_ONCE: usize = 16;

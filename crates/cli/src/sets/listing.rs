@@ -5,10 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Engine, Entries, Entry, Error, Rank, Set, Sled, describe};
+use nearfirst::{Engine, Entries, Entry, Error, Looks, Rank, Set, Sled, describe};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use super::looks::Looks;
 use super::{Sets, progress};
 use crate::divide::begun;
 

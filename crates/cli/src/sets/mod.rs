@@ -11,9 +11,7 @@ pub(crate) mod flags;
 pub(crate) mod interrupt;
 pub(crate) mod listing;
 pub(crate) mod local;
-pub(crate) mod looks;
 pub(crate) mod order;
-pub(crate) mod patience;
 pub(crate) mod progress;
 pub(crate) mod recall;
 mod stats;
@@ -28,8 +26,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nearfirst::{
-    Costs, Engine, Entries, Error, Glob, ListSource, Local, MemberError, Name, Order, Recalls, Set,
-    SetOptions, Spec, SpecError, Stores,
+    Costs, Engine, Entries, Error, Glob, ListSource, Local, Looks, MemberError, Name, Order,
+    Recalls, Set, SetOptions, Spec, SpecError, Stores,
 };
 
 use crate::{human, messages};
@@ -37,7 +35,6 @@ use crate::{human, messages};
 use flags::{FetchFlags, SetFlags, StoreFlags};
 use futures::StreamExt as _;
 use interrupt::Prepared;
-use looks::Looks;
 pub(crate) use stats::say as say_stats;
 pub(crate) use tally::{Tallied, Tally};
 

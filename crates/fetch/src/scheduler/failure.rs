@@ -12,9 +12,9 @@ const REFUSALS_MAX: u32 = 16;
 const PROGRESS_BYTES: u64 = 256 << 10;
 /// The longest that a server is left alone when it asks for it: with
 /// `REFUSALS_MAX`, a quarter of an hour for one part.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The longest pause before another attempt.
-pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
 impl Scheduler {
     pub(super) fn attempt_failed(&mut self, id: AttemptId, failure: Failure) {

@@ -56,7 +56,6 @@ pub use event::{
     Action, Aim, AttemptId, Cause, Contact, Delivery, DeviceId, DeviceTerms, Event, Failure, Kind,
     Listing, MemberId, Order, Origin, SetId, SetTerms,
 };
-pub use failure::{BACKOFF_MAX, PATIENCE};
 pub(crate) use hash::NumberMap;
 pub use limits::Limits;
 pub use scheduler::Scheduler;

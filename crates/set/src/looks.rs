@@ -1,0 +1,58 @@
+//! What is under names of which listing does not tell it: asked again while errors pass, and so
+//! many at a time.
+
+use std::sync::Arc;
+
+use fetch::scheduler::Limits;
+use store::{Entry, Error, Name, Stores, tried};
+use tokio::sync::Semaphore;
+
+/// Requests that are not an engine's; clones share their turns. For tasks of a runtime of Tokio's.
+#[derive(Debug, Clone)]
+pub struct Looks {
+    stores: Arc<Stores>,
+    attempts: u32,
+    turns: Arc<Semaphore>,
+}
+
+impl Looks {
+    /// By stores, with no more attempts and requests at a time than `limits` allow.
+    pub fn new(stores: &Arc<Stores>, limits: &Limits) -> Self {
+        // As the scheduler does, one where none may be made.
+        let at_once = limits.window_max.max(1) as usize;
+        Self {
+            stores: Arc::clone(stores),
+            attempts: limits.attempts_max,
+            turns: Arc::new(Semaphore::new(at_once)),
+        }
+    }
+
+    /// Whom it asks.
+    pub fn stores(&self) -> &Arc<Stores> {
+        &self.stores
+    }
+
+    /// What is under this name now.
+    ///
+    /// # Errors
+    /// As [`Looks::patiently`]; a name that no store owns.
+    pub async fn entry(&self, name: &Name) -> Result<Entry, Error> {
+        let store = self.stores.of(name)?;
+        self.patiently(|| store.stat(name)).await
+    }
+
+    /// What `ask` gives in its turn, asked again while it gives errors that pass.
+    ///
+    /// # Errors
+    /// The last of `ask`.
+    pub async fn patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let in_turn = || async {
+            let _turn = self.turns.acquire().await.expect("nobody closes it");
+            ask().await
+        };
+        tried(self.attempts, in_turn).await
+    }
+}
