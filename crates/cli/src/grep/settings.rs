@@ -287,8 +287,7 @@ fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Nam
             match found {
                 Ok(path) => paths.push(path),
                 Err(error) => {
-                    let spec = sets::shown(&nearfirst::Name::from(&error));
-                    trouble.say(format_args!("{spec}: {}", error.reason));
+                    trouble.say(format_args!("{}: {}", sets::shown(&error.spec), error.reason));
                 }
             }
         }

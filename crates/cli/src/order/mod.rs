@@ -260,9 +260,7 @@ impl<W: Write> Run<'_, W> {
                     bytes += path.as_os_str().len();
                     paths.push(path.into_os_string());
                 }
-                Err(error) => {
-                    sets::say_of(&Name::from(&error), error.reason);
-                }
+                Err(error) => sets::say_of(&error.spec, error.reason),
             }
             if bytes >= BATCH_BYTES {
                 self.ask(&paths.iter().map(|path| path.as_bytes()).collect::<Vec<_>>())?;

@@ -175,9 +175,7 @@ impl<W: Write> Run<'_, W> {
             for item in Specs::new(self.costs.local(), vec![spec.clone()]) {
                 match item {
                     Ok(path) => self.one(&path)?,
-                    Err(error) => {
-                        sets::say_of(&Name::from(&error), error.reason);
-                    }
+                    Err(error) => sets::say_of(&error.spec, error.reason),
                 }
                 self.let_see()?;
             }

@@ -9,41 +9,20 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use nearfirst::Local;
-use set::{Glob, SpecError as GlobError};
-use store::{Name, Pattern, Walk};
+use nearfirst::{Error, Glob, Local, Name, Pattern, SpecError};
+use store::Walk;
 
 /// What is said of a pattern that no file matches: as of a file that is not there.
 const NO_MATCH: &str = "No such file or directory";
 
-/// An operand, or a part of what it stands for, that gives no paths.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SpecError {
-    /// The operand, or the folder that could not be read.
-    pub(crate) spec: OsString,
-    /// What is wrong.
-    pub(crate) reason: String,
-}
-
-impl SpecError {
-    fn new(spec: impl Into<OsString>, reason: impl Into<String>) -> Self {
-        Self { spec: spec.into(), reason: reason.into() }
-    }
-}
-
-impl From<&SpecError> for Name {
-    fn from(error: &SpecError) -> Self {
-        Self::new(error.spec.as_bytes())
-    }
-}
-
 /// The paths that operands stand for, one after the other, in the order of
 /// the operands; each folder's names are sorted, in batches where they are many.
+/// Of a folder that cannot be read the error tells the name in place of a spec.
 pub(crate) struct Specs<'a> {
     local: &'a Local,
     operands: std::vec::IntoIter<OsString>,
     /// What the operand at work still stands for, last first.
-    plain: Vec<Result<Vec<u8>, GlobError>>,
+    plain: Vec<Result<Vec<u8>, SpecError>>,
     spec: OsString,
     walk: Option<Walk>,
     found_any: bool,
@@ -79,7 +58,7 @@ impl<'a> Specs<'a> {
     /// Begins with one alternative of the operand at work.
     fn begin_plain(
         &mut self,
-        pattern: Result<Vec<u8>, GlobError>,
+        pattern: Result<Vec<u8>, SpecError>,
     ) -> Option<Result<PathBuf, SpecError>> {
         let pattern = match pattern {
             Ok(pattern) if Pattern::is_wild(&pattern) => pattern,
@@ -87,15 +66,20 @@ impl<'a> Specs<'a> {
                 let path = OsString::from_vec(Pattern::unquoted(&plain).into_owned());
                 return Some(Ok(PathBuf::from(path)));
             }
-            Err(error) => return Some(Err(SpecError::new(&self.spec, error.reason))),
+            Err(error) => return Some(Err(self.error(error.reason))),
         };
         match Pattern::new(&pattern) {
             Ok(pattern) => {
                 self.walk = Some(Walk::new(&pattern));
                 None
             }
-            Err(error) => Some(Err(SpecError::new(&self.spec, error.reason()))),
+            Err(error) => Some(Err(self.error(error.reason()))),
         }
+    }
+
+    /// What is wrong with the operand at work.
+    fn error(&self, reason: String) -> SpecError {
+        SpecError { spec: Name::new(self.spec.as_bytes()), reason }
     }
 }
 
@@ -107,15 +91,16 @@ impl Iterator for Specs<'_> {
             if let Some(walk) = &mut self.walk {
                 if let Some(found) = walk.next(self.local) {
                     self.found_any = true;
-                    return Some(found.map_err(|error| walk_error(&error)));
+                    let error =
+                        |error: Error| SpecError { spec: error.name(), reason: error.reason() };
+                    return Some(found.map_err(error));
                 }
                 self.walk = None;
             }
             let begun = if let Some(pattern) = self.plain.pop() {
                 self.begin_plain(pattern)
             } else if !std::mem::replace(&mut self.found_any, true) {
-                let spec = std::mem::take(&mut self.spec);
-                return Some(Err(SpecError::new(spec, NO_MATCH)));
+                return Some(Err(self.error(NO_MATCH.to_owned())));
             } else {
                 let spec = self.operands.next()?;
                 let begun = self.begin(spec);
@@ -128,15 +113,6 @@ impl Iterator for Specs<'_> {
             }
         }
     }
-}
-
-/// A folder that could not be read.
-fn walk_error(error: &nearfirst::Error) -> SpecError {
-    let folder = match error {
-        nearfirst::Error::Io { path, .. } | nearfirst::Error::Stalled { path, .. } => path.clone(),
-        _ => PathBuf::new(),
-    };
-    SpecError::new(folder, error.reason())
 }
 
 /// Whether an operand may stand for other names than its own, and so needs [`Specs`].

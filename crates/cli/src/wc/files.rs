@@ -142,11 +142,11 @@ pub(super) fn from_operands(
                 inputs.extend(found.map(|found| match found {
                     Ok(path) => Input::File(path.into_os_string()),
                     // What is no pattern, or matches nothing, is a name as it stands.
-                    Err(error) if error.spec == name && !is_remote(&name) => {
+                    Err(error) if error.spec.as_bytes() == name.as_bytes() && !is_remote(&name) => {
                         Input::File(name.clone())
                     }
                     Err(error) => {
-                        let spec = quote::redacted(&error.spec);
+                        let spec = quote::redacted(OsStr::from_bytes(error.spec.as_bytes()));
                         let spec = quote::quoted(&spec, encoding);
                         Input::Bad(format!("{spec}: {}", error.reason))
                     }
