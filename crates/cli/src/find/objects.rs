@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nearfirst::{Costs, Error, Glob, Name, Order, Set, SetOptions, Sled, Spec};
+use nearfirst::{Costs, Error, Glob, Name, Set, Sled, Spec};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 
 use super::entry::{Directory, Entry, Known};
@@ -15,8 +15,7 @@ use super::printf::{Field, Piece};
 use super::session::Session;
 use super::{eval, walk};
 use crate::sets::flags::StoreFlags;
-use crate::sets::listing::{self, Item};
-use crate::sets::{self, Sets};
+use crate::sets::{self, Sets, listing};
 
 /// Evaluates the expression for the objects of one start point after the other.
 pub(super) struct Objects {
@@ -57,13 +56,8 @@ impl Objects {
         {
             self.below(name, session);
         } else {
-            say_all(&self.listed(&self.set(spec.clone()), 0, session));
+            say_all(&self.listed(&self.sets.listed(vec![spec.clone()]), 0, session));
         }
-    }
-
-    fn set(&self, spec: Spec) -> Arc<Set> {
-        let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
-        Arc::new(self.sets.open_set(vec![spec], options))
     }
 
     /// All below a name; the object of that name, if there is nothing below it.
@@ -74,11 +68,12 @@ impl Objects {
         }
         pattern.extend_from_slice(b"***");
         let seen = session.stats.entries;
-        let errors = self.listed(&self.set(Spec::glob(&pattern)), name.as_bytes().len(), session);
+        let below = self.sets.listed(vec![Spec::glob(&pattern)]);
+        let errors = self.listed(&below, name.as_bytes().len(), session);
         if session.stats.entries > seen {
             return say_all(&errors);
         }
-        let itself = self.set(Spec::list([name.clone()]));
+        let itself = self.sets.listed(vec![Spec::list([name.clone()])]);
         let whole = name.as_bytes().len();
         let missing = self.listed(&itself, whole, session);
         // That nothing is below it, or that nobody can be asked for that, says less than what is
@@ -106,16 +101,13 @@ impl Objects {
         session: &mut Session<'_>,
     ) -> Vec<Arc<Error>> {
         let mut errors = Vec::new();
-        let batches = listing::in_batches(set, |batch| {
+        let batches = listing::files_and_objects(set, |files, objects| {
             if session.quits {
                 return Err(std::io::ErrorKind::Interrupted.into());
             }
-            let is_file =
-                |item: &Item| item.as_ref().is_ok_and(|entry| entry.name.path().is_some());
-            let (files, objects): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_file);
-            for file in files.into_iter().flatten() {
+            for file in files {
                 let parsed = session.parsed;
-                walk::Walk::new(parsed).run(OsStr::from_bytes(file.name.as_bytes()), session);
+                walk::Walk::new(parsed).run(OsStr::from_bytes(file.as_bytes()), session);
             }
             let described: Vec<_> = if self.needs.costs {
                 listing::described(self.sets.engine(), self.sets.looks(), objects)

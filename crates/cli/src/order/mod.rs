@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Costs, Error, Name, Order, Plan, SetOptions, Spec, fetch};
+use nearfirst::{Costs, Error, Name, Plan, Spec, fetch};
 use set::Names;
 
 use crate::asking::{AskFlags, AskJobs};
@@ -19,8 +19,7 @@ use crate::cost::Cost;
 use crate::divide::divided;
 use crate::flags::PlanFlag;
 use crate::sets::flags::StoreFlags;
-use crate::sets::listing::{self, Item};
-use crate::sets::{self, Sets};
+use crate::sets::{self, Sets, listing};
 use crate::shares::{Answers, StatsFlag};
 use crate::specs::{self, Specs};
 use crate::{human, messages, outcome};
@@ -217,28 +216,12 @@ impl<W: Write> Run<'_, W> {
         if specs.is_empty() {
             return Ok(());
         }
-        if self.sets.is_none() {
-            match Sets::open(&self.stores, self.costs) {
-                Ok(sets) => self.sets = Some(sets),
-                Err(error) => {
-                    messages::failure(&error);
-                    return Ok(());
-                }
-            }
-        }
-        let sets = self.sets.as_ref().expect("opened above");
-        let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
-        let set = Arc::new(sets.open_set(specs, options));
-        let (engine, looks) = (sets.engine().clone(), sets.looks().clone());
-        listing::in_batches(&set, |batch| {
-            // Files have more to tell than a store does.
-            let is_file =
-                |item: &Item| item.as_ref().is_ok_and(|entry| entry.name.path().is_some());
-            let (files, objects): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_file);
-            let files: Vec<&[u8]> =
-                files.iter().flatten().map(|entry| entry.name.as_bytes()).collect();
-            self.ask(&files)?;
-            for object in listing::described(&engine, &looks, objects) {
+        let sets = Sets::once(&mut self.sets, &self.stores, self.costs);
+        let Some(sets) = sets else { return Ok(()) };
+        let (set, looks) = (sets.listed(specs), sets.looks().clone());
+        listing::files_and_objects(&set, |files, objects| {
+            self.ask(&files.iter().map(Name::as_bytes).collect::<Vec<_>>())?;
+            for object in listing::described(set.engine(), &looks, objects) {
                 match object {
                     Ok((entry, sleds)) => {
                         self.answers.add(&sleds);

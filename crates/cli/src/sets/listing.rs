@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Engine, Entries, Entry, Error, Looks, Rank, Set, Sled, describe};
+use nearfirst::{Engine, Entries, Entry, Error, Looks, Name, Rank, Set, Sled, describe};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::{Sets, progress};
@@ -46,6 +46,26 @@ pub(crate) fn in_batches(
             take(std::iter::once(first).chain(further.take(BATCH - 1)).collect())?;
         }
         Ok(())
+    })
+}
+
+/// As [`in_batches`], files of this machine apart from objects: they have more to tell than a store does.
+///
+/// # Errors
+/// As [`in_batches`].
+pub(crate) fn files_and_objects(
+    set: &Arc<Set>,
+    mut take: impl FnMut(Vec<Name>, Vec<Item>) -> io::Result<()>,
+) -> io::Result<()> {
+    in_batches(set, |batch| {
+        let (mut files, mut objects) = (Vec::new(), Vec::new());
+        for item in batch {
+            match item {
+                Ok(entry) if entry.name.path().is_some() => files.push(entry.name),
+                item => objects.push(item),
+            }
+        }
+        take(files, objects)
     })
 }
 

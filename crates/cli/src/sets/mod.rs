@@ -131,6 +131,18 @@ impl Sets {
         Self::reading(stores, &FetchFlags::default(), None, costs)
     }
 
+    /// What the first who asks opens; `None`, and why is said, if it cannot be.
+    pub(crate) fn once<'a>(
+        sets: &'a mut Option<Self>,
+        stores: &StoreFlags,
+        costs: &Arc<Costs>,
+    ) -> Option<&'a Self> {
+        if sets.is_none() {
+            *sets = Self::open(stores, costs).map_err(messages::failure).ok();
+        }
+        sets.as_ref()
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -162,6 +174,12 @@ impl Sets {
     pub(crate) fn open_set(&self, specs: Vec<Spec>, options: SetOptions) -> Set {
         connections::keep_for(&specs);
         Set::open(&self.engine, specs, options)
+    }
+
+    /// As [`Sets::open_set`], as its names are listed.
+    pub(crate) fn listed(&self, specs: Vec<Spec>) -> Arc<Set> {
+        let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
+        Arc::new(self.open_set(specs, options))
     }
 
     /// As [`Sets::open_set`], of what is to be read.

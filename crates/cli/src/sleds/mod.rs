@@ -14,13 +14,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Costs, Device, Kind, Name, Order, Place, Reason, SetOptions, Sled};
+use nearfirst::{Costs, Device, Kind, Name, Place, Reason, Sled};
 
 use crate::asking::{AskFlags, AskJobs};
 use crate::flags::PlanFlag;
 use crate::sets::flags::StoreFlags;
-use crate::sets::listing::{self, Item};
-use crate::sets::{self, Sets};
+use crate::sets::{self, Sets, listing};
 use crate::shares::{Answers, StatsFlag};
 use crate::specs::Specs;
 use crate::{human, json, messages, outcome, progress};
@@ -189,28 +188,14 @@ impl<W: Write> Run<'_, W> {
 
     /// What specs stand for that are not patterns of files.
     fn objects(&mut self, specs: &[OsString]) -> io::Result<()> {
-        if self.sets.is_none() {
-            match Sets::open(&self.args.stores, self.costs) {
-                Ok(sets) => self.sets = Some(sets),
-                Err(error) => {
-                    messages::failure(&error);
-                    return Ok(());
-                }
+        let sets = Sets::once(&mut self.sets, &self.args.stores, self.costs);
+        let Some(sets) = sets else { return Ok(()) };
+        let (set, looks) = (sets.listed(sets.specs(specs)), sets.looks().clone());
+        listing::files_and_objects(&set, |files, objects| {
+            for file in &files {
+                self.one(file.path().expect("it has one"))?;
             }
-        }
-        let sets = self.sets.as_ref().expect("opened above");
-        let options = SetOptions { order: Order::Listed, ..SetOptions::default() };
-        let set = Arc::new(sets.open_set(sets.specs(specs), options));
-        let (engine, looks) = (sets.engine().clone(), sets.looks().clone());
-        listing::in_batches(&set, |batch| {
-            // Files have more to tell than a store does.
-            let is_file =
-                |item: &Item| item.as_ref().is_ok_and(|entry| entry.name.path().is_some());
-            let (files, objects): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_file);
-            for file in files.iter().flatten() {
-                self.one(file.name.path().expect("it has one"))?;
-            }
-            for object in listing::described(&engine, &looks, objects) {
+            for object in listing::described(set.engine(), &looks, objects) {
                 match object {
                     Ok((entry, sleds)) => {
                         let name = entry.name;
