@@ -348,6 +348,29 @@ fn what_is_here_of_a_copy_is_read_for_its_sum_once_the_rest_has_come() {
 }
 
 #[test]
+fn what_is_here_of_a_copy_is_not_read_where_its_length_is_wrong() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let to = SlowDir::new(slowfs::Options::default());
+    let (bytes, tag) = (testkit::noise(1 << 20, 1), "\"0123456789abcdef0123456789abcdef\"");
+    server.answer("/logs/f", Answer::bytes(&bytes).etag(tag).paced(256 << 10));
+    let part = to.create(".f.nearfirst-part", &bytes[..bytes.len() / 2]);
+    to.create(".f.nearfirst-version", tag);
+    to.mount().set_rules(vec!["*-part: fail=1+".parse().unwrap()]);
+    let mut command = ground.command(&["cp", "s3://logs/f"]);
+    command.arg(to.path()).envs(S3::env_at(&server.endpoint())).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let source = to.source().join(".f.nearfirst-part");
+    until("the rest comes", || source.metadata().unwrap().len() > bytes.len() as u64 / 2);
+    let longer = fs::OpenOptions::new().write(true).open(part).unwrap();
+    longer.set_len(bytes.len() as u64 + 1).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("1048577 bytes came of 1048576"), "{}", stderr(&output));
+    assert!(!source.exists());
+}
+
+#[test]
 fn the_same_copy_again_is_no_error_for_what_is_done() {
     skip_unless!(S3::NEEDS);
     let logs = Logs::new();

@@ -191,13 +191,22 @@ impl<'a> Copier<'a> {
         if from > 0 {
             part.call(move |part| part.cut(from))?;
             self.read(member, &mut part, &mut None)?;
-            // Not before: a member that nobody reads keeps others waiting.
-            sum = sum.map(|begun| sum_of_part(&mut part, begun)).transpose()?;
         } else {
             if length(&mut part)? > 0 {
                 begin_anew(&mut part, entry)?;
             }
             self.read(member, &mut part, &mut sum)?;
+        }
+        let came = length(&mut part)?;
+        if let Some(size) = entry.size.filter(|&size| size != came)
+            && !self.is_made_as_read(entry)
+        {
+            discard(part);
+            return Err(Trouble::Source(format!("{came} bytes came of {size}")));
+        }
+        if from > 0 {
+            // Not before: a member that nobody reads keeps others waiting.
+            sum = sum.map(|begun| sum_of_part(&mut part, begun)).transpose()?;
         }
         self.ended(part, entry, task, sum)
     }
@@ -322,13 +331,6 @@ impl<'a> Copier<'a> {
         task: &Task,
         sum: Option<Sum>,
     ) -> Result<(), Trouble> {
-        let came = length(&mut part)?;
-        if let Some(size) = entry.size.filter(|&size| size != came)
-            && !self.is_made_as_read(entry)
-        {
-            discard(part);
-            return Err(Trouble::Source(format!("{came} bytes came of {size}")));
-        }
         let is_checked = match sum.map_or(Ok(false), |sum| self.check(sum, &mut part, entry)) {
             Ok(is_checked) => is_checked,
             Err(trouble @ Trouble::Wrong(_)) => {
