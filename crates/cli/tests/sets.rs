@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 use ground::{Ground, objects, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
@@ -38,7 +38,7 @@ fn ls_streams_names_and_says_what_is_not_there() {
 #[test]
 fn ls_has_the_habits_of_ls() {
     let ground = Ground::new();
-    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let changed = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     for (at, (name, size)) in (0..).zip([("small", 7), ("large", 1536), ("empty", 0)]) {
         ground.create(name, vec![b'x'; size]);
         let file = File::options().write(true).open(ground.path().join(name)).unwrap();
@@ -117,11 +117,11 @@ fn ls_long_and_json_tell_size_time_and_version() {
     let [object] = &objects(&ground.run(&["ls", "--json", "a.txt"]))[..] else { panic!("one") };
     assert_eq!((&object["type"], &object["tier"]), (&"object".into(), &"online".into()));
     assert_eq!((&object["name"]["text"], &object["bytes"]), (&"a.txt".into(), &9.into()));
-    let at = std::time::UNIX_EPOCH + std::time::Duration::new(1_700_000_000, 250_000_000);
+    let at = UNIX_EPOCH + Duration::new(1_700_000_000, 250_000_000);
     fs::File::open(ground.path().join("b.txt")).unwrap().set_modified(at).unwrap();
     let [object] = &objects(&ground.run(&["ls", "--json", "b.txt"]))[..] else { panic!("one") };
     assert_eq!(object["modified_unix_s"], 1_700_000_000.25);
-    let at = std::time::UNIX_EPOCH - std::time::Duration::from_millis(1500);
+    let at = UNIX_EPOCH - Duration::from_millis(1500);
     fs::File::open(ground.path().join("b.txt")).unwrap().set_modified(at).unwrap();
     let [object] = &objects(&ground.run(&["ls", "--json", "b.txt"]))[..] else { panic!("one") };
     assert_eq!(object["modified_unix_s"], -1.5);
@@ -207,6 +207,13 @@ fn an_order_that_was_taken_is_written_down_and_can_be_taken_again() {
     ground.create("long.txt", "the longest of all\n");
     let by_rank = ["--order=rank", "--rank=largest", "a.txt", "d/c.txt", "long.txt"];
     assert_eq!(cat(&by_rank), "the longest of all\nin d/c.txt\nin a.txt\n");
+    let minute = Duration::from_mins(1);
+    for (name, at) in [("a.txt", UNIX_EPOCH - 2 * minute), ("b.txt", UNIX_EPOCH - minute)] {
+        fs::File::open(ground.path().join(name)).unwrap().set_modified(at).unwrap();
+    }
+    let by_age = |rank| cat(&[&["--order=rank", rank], &specs[..]].concat());
+    assert_eq!(by_age("--rank=oldest"), "in a.txt\nin b.txt\nin d/c.txt\n");
+    assert_eq!(by_age("--rank=newest"), "in d/c.txt\nin b.txt\nin a.txt\n");
     let unranked = ground.run(&["cat", "--order=rank", "a.txt"]);
     assert_eq!((unranked.status.code(), stdout(&unranked).as_str()), (Some(2), ""));
 

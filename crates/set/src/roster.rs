@@ -113,7 +113,7 @@ impl Roster {
         write_size(&mut record, entry.size);
         write_size(&mut record, entry.size_said);
         write_number(&mut record, device);
-        write_number(&mut record, modified_ns(entry.modified));
+        write_number(&mut record, time_number(entry.modified));
         let version = entry.version.as_ref().map_or("", Version::as_str);
         write_bytes(&mut record, version.as_bytes());
         let fits = |block: &Vec<u8>| block.capacity() - block.len() >= record.len();
@@ -144,14 +144,14 @@ impl Roster {
         let size = read_number(&mut rest).checked_sub(1);
         let size_said = read_number(&mut rest).checked_sub(1);
         let device = usize::try_from(read_number(&mut rest)).unwrap_or(0);
-        let modified = read_number(&mut rest);
+        let modified = time_of(read_number(&mut rest));
         let version = std::str::from_utf8(read_bytes(&mut rest)).expect("written from a str");
         Entry {
             name,
             size,
             size_said,
             version: (!version.is_empty()).then(|| Version::new(version)),
-            modified: (modified > 0).then(|| UNIX_EPOCH + Duration::from_nanos(modified)),
+            modified,
             tier: Tier::Online,
             device: device.checked_sub(1).map(|index| self.devices[index].clone()),
         }
@@ -162,10 +162,21 @@ fn name_at(blocks: &[Vec<u8>], (block, offset): (u32, u32)) -> &[u8] {
     read_bytes(&mut &blocks[block as usize][offset as usize..])
 }
 
-/// Nanoseconds since 1970; 0 if not known, or before.
-fn modified_ns(modified: Option<SystemTime>) -> u64 {
-    let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
-    since.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+/// 0 if not known, or centuries away; else one more than twice the nanoseconds from 1970, and one more
+/// before that.
+fn time_number(time: Option<SystemTime>) -> u64 {
+    let Some(time) = time else { return 0 };
+    let (away, before) = match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (since, 0),
+        Err(error) => (error.duration(), 1),
+    };
+    u64::try_from(away.as_nanos() * 2 + before + 1).unwrap_or(0)
+}
+
+fn time_of(number: u64) -> Option<SystemTime> {
+    let number = number.checked_sub(1)?;
+    let away = Duration::from_nanos(number / 2);
+    Some(if number % 2 == 0 { UNIX_EPOCH + away } else { UNIX_EPOCH - away })
 }
 
 fn write_size(record: &mut Vec<u8>, size: Option<u64>) {
@@ -247,6 +258,16 @@ mod tests {
         let tier = Tier::Cold { class: "GLACIER".into() };
         roster.add(&Entry { tier: tier.clone(), ..entry(b"a", Some(1), None) });
         assert_eq!(roster.get(0).expect("no error was added").tier, tier);
+    }
+
+    #[test]
+    fn times_are_kept_whenever_they_are() {
+        let day = Duration::from_hours(24);
+        for time in [UNIX_EPOCH, UNIX_EPOCH + 77 * day, UNIX_EPOCH - day, UNIX_EPOCH - day / 7] {
+            assert_eq!(time_of(time_number(Some(time))), Some(time));
+        }
+        let far = UNIX_EPOCH + 200_000 * day;
+        assert_eq!((time_of(time_number(Some(far))), time_of(time_number(None))), (None, None));
     }
 
     proptest! {
