@@ -678,6 +678,18 @@ fn a_file_is_no_copy_of_itself() {
 }
 
 #[test]
+fn a_copy_is_known_again_however_old_its_file_is() {
+    let ground = ground();
+    for ms in [1500, 2000] {
+        let file = fs::File::open(ground.path().join("a.txt")).unwrap();
+        file.set_modified(UNIX_EPOCH - Duration::from_millis(ms)).unwrap();
+        assert!(ground.run(&["cp", "--force", "a.txt", "to"]).status.success());
+        let output = ground.run(&["cp", "--stats", "a.txt", "to"]);
+        assert!(stderr(&output).contains("1 already there"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn cp_looks_at_what_a_link_leads_to() {
     let ground = ground();
     let link = |to: &str, at: &str| symlink(to, ground.path().join(at)).unwrap();

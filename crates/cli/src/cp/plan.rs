@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::{StreamExt as _, stream};
 use nearfirst::{Cursor, Entries, Entry, Error, Looks, Name, Spec};
@@ -269,10 +269,9 @@ impl Plan {
 
     /// Whether a file is the copy of this object, by its size and its time, and not the object itself.
     async fn is_copy(&self, entry: &Entry, at: &fs::Metadata) -> Result<bool, Error> {
-        let since = entry.modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
         // Some listings tell of parts of a second, and what the object comes with does not.
-        let seconds = since.and_then(|since| i64::try_from(since.as_secs()).ok());
-        if !at.is_file() || entry.size != Some(at.len()) || seconds != Some(at.mtime()) {
+        let second = entry.modified.and_then(second);
+        if !at.is_file() || entry.size != Some(at.len()) || second != Some(at.mtime()) {
             return Ok(false);
         }
         let Some(path) = self.looks.stores().of(&entry.name)?.file(&entry.name) else {
@@ -363,4 +362,15 @@ fn behind_links(dest: PathBuf) -> PathBuf {
         return dest;
     }
     fs::canonicalize(&dest).unwrap_or(dest)
+}
+
+/// The second that a time is in, since 1970, negative before.
+fn second(at: SystemTime) -> Option<i64> {
+    match at.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).ok(),
+        Err(before) => {
+            let begun = before.duration().as_nanos().div_ceil(1_000_000_000);
+            i64::try_from(begun).ok().map(|seconds| -seconds)
+        }
+    }
 }
