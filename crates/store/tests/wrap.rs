@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _, future, stream};
 use nearfirst_store::wrap::{Call, Fault, Faulty, Pace, Read, Recording, Throttled};
 use nearfirst_store::{
-    Answer, Entries, Entry, Error, Name, Query, Reading, Recall, Sequence, Store, Version,
+    Answer, Entries, Entry, Error, Name, Query, Reading, Sequence, Store, Version,
 };
 use sled::Device;
 
@@ -97,23 +96,13 @@ async fn each_fault_is_at_its_call_and_nowhere_else() {
     assert!(other.size == Some(10) && other.version != Some(Version::new("1")));
 
     store.at(Call::List, 1, Fault::FailsAfter(2, told));
-    store.at(Call::Recall, 1, Fault::Fails(|name| Error::NotFound { name }));
     let listed: Vec<_> =
         store.list(&Query::Glob(Name::from("*"), Sequence::InTurn)).collect().await;
     assert!(matches!(listed[..], [Ok(_), Ok(_), Err(Error::Interrupted { .. })]), "{listed:?}");
-    assert!(matches!(store.recall(&a()).await, Err(Error::NotFound { .. })));
-    assert!(matches!(store.recall(&a()).await, Err(Error::Unsupported { .. })));
-    assert_eq!(store.locate(&Memory::entry(Name::from("a"))).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_throttled_store_makes_wait_where_its_pace_says() {
-    let hours = Duration::from_hours(10);
-    let late = Throttled::new(Arc::new(Memory), Pace { answer: hours, ..Pace::default() });
-    assert!(late.stat(&Name::from("a")).now_or_never().is_none());
-    assert!(
-        late.list(&Query::Glob(Name::from("*"), Sequence::InTurn)).next().now_or_never().is_none()
-    );
     let slow = Pace { bytes_per_second: Some(0), ..Pace::default() };
     let slow = Throttled::new(Arc::new(Memory), slow);
     assert!(slow.stat(&Name::from("a")).now_or_never().is_some());
@@ -141,12 +130,11 @@ async fn what_was_asked_is_counted() {
     drop(first);
     store.stat(&Name::from("a")).await.unwrap();
     drop(store.list(&Query::Glob(Name::from("*"), Sequence::InTurn)));
-    assert!(!matches!(store.recall(&a()).await, Ok(Recall::Ready)));
     let recorded = store.clone().recorded();
     assert_eq!((recorded.under_way, recorded.under_way_max, recorded.bytes), (0, 2, 5));
     let reads = [0..4, 4..9].map(|range| Read { name: Name::from("a"), range });
     assert_eq!(recorded.reads, reads);
-    let calls = [Call::Read, Call::Stat, Call::List, Call::Recall, Call::Locate];
+    let calls = [Call::Read, Call::Stat, Call::List];
     let counts = calls.map(|call| recorded.calls.get(&call).copied().unwrap_or(0));
-    assert_eq!(counts, [2, 1, 1, 1, 0]);
+    assert_eq!(counts, [2, 1, 1]);
 }

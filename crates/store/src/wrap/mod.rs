@@ -1,5 +1,6 @@
 //! Stores around a store, for tests and experiments: [`Faulty`] does what a
 //! script says at the n-th call, [`Throttled`] is slower, [`Recording`] counts.
+//! They show no file of this machine: all that is read comes through them.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -37,8 +38,4 @@ pub enum Call {
     Read,
     /// [`Store::list`](crate::Store::list).
     List,
-    /// [`Store::locate`](crate::Store::locate).
-    Locate,
-    /// [`Store::recall`](crate::Store::recall).
-    Recall,
 }

@@ -14,8 +14,6 @@ use crate::{Answer, Checksum, Entries, Entry, Name, PartLengths, Query, Reading,
 /// How slow, by tokio's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Added before each answer.
-    pub answer: Duration,
     /// Of all reads together; not limited if none.
     pub bytes_per_second: Option<u64>,
     /// Reads that are served at a time; others wait. A read is served until
@@ -26,7 +24,7 @@ pub struct Pace {
 impl Default for Pace {
     /// Not slow at all.
     fn default() -> Self {
-        Self { answer: Duration::ZERO, bytes_per_second: None, reads_max: Semaphore::MAX_PERMITS }
+        Self { bytes_per_second: None, reads_max: Semaphore::MAX_PERMITS }
     }
 }
 
@@ -34,7 +32,7 @@ impl Default for Pace {
 #[derive(Debug, Clone)]
 pub struct Throttled {
     store: Arc<dyn Store>,
-    pace: Pace,
+    bytes_per_second: Option<u64>,
     reads: Arc<Semaphore>,
     /// The one link that all bytes come over.
     link: Arc<Semaphore>,
@@ -44,16 +42,12 @@ impl Throttled {
     /// Around a store.
     pub fn new(store: Arc<dyn Store>, pace: Pace) -> Self {
         let reads = Arc::new(Semaphore::new(pace.reads_max.min(Semaphore::MAX_PERMITS)));
-        Self { store, pace, reads, link: Arc::new(Semaphore::new(1)) }
-    }
-
-    fn later<'a, T: Send + 'a>(&self, answer: Answer<'a, T>) -> Answer<'a, T> {
-        let wait = self.pace.answer;
-        async move {
-            pause(wait).await;
-            answer.await
+        Self {
+            store,
+            bytes_per_second: pace.bytes_per_second,
+            reads,
+            link: Arc::new(Semaphore::new(1)),
         }
-        .boxed()
     }
 
     /// Waits for the link, and then as long as so many bytes take.
@@ -64,13 +58,6 @@ impl Throttled {
     }
 }
 
-/// Tokio's clock has steps of a millisecond, also for no time at all.
-async fn pause(wait: Duration) {
-    if !wait.is_zero() {
-        tokio::time::sleep(wait).await;
-    }
-}
-
 #[deny(clippy::missing_trait_methods)]
 impl Store for Throttled {
     fn device(&self, name: &Name) -> Device {
@@ -78,7 +65,7 @@ impl Store for Throttled {
     }
 
     fn stat(&self, name: &Name) -> Answer<'_, Entry> {
-        self.later(self.store.stat(name))
+        self.store.stat(name)
     }
 
     fn read(&self, entry: &Entry, range: Range<u64>) -> Answer<'_, Reading> {
@@ -86,8 +73,8 @@ impl Store for Throttled {
         async move {
             let turn = Arc::clone(&self.reads).acquire_owned().await;
             let turn = turn.expect("the queue of reads is never closed");
-            let reading = self.later(self.store.read(&entry, range)).await?;
-            let (link, rate) = (Arc::clone(&self.link), self.pace.bytes_per_second);
+            let reading = self.store.read(&entry, range).await?;
+            let (link, rate) = (Arc::clone(&self.link), self.bytes_per_second);
             let bytes = reading.bytes.then(move |piece| {
                 // Held by the stream: the next read is served when it is gone.
                 let _turn = &turn;
@@ -106,36 +93,26 @@ impl Store for Throttled {
     }
 
     fn list(&self, query: &Query) -> Entries {
-        let (names, wait) = (self.store.list(query), self.pace.answer);
-        let later = async move {
-            pause(wait).await;
-            names
-        };
-        later.flatten_stream().boxed()
+        self.store.list(query)
     }
 
     fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
-        self.later(self.store.locate(entry))
+        self.store.locate(entry)
     }
 
     fn checksum(&self, entry: &Entry) -> Answer<'_, Option<Checksum>> {
-        self.later(self.store.checksum(entry))
+        self.store.checksum(entry)
     }
 
     fn part_lengths(&self, entry: &Entry) -> PartLengths {
-        let (lengths, wait) = (self.store.part_lengths(entry), self.pace.answer);
-        let later = async move {
-            pause(wait).await;
-            lengths
-        };
-        later.flatten_stream().boxed()
+        self.store.part_lengths(entry)
     }
 
     fn recall(&self, entry: &Entry) -> Answer<'_, Recall> {
-        self.later(self.store.recall(entry))
+        self.store.recall(entry)
     }
 
-    fn file(&self, name: &Name) -> Option<PathBuf> {
-        self.store.file(name)
+    fn file(&self, _name: &Name) -> Option<PathBuf> {
+        None
     }
 }

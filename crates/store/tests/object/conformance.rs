@@ -167,10 +167,14 @@ fn files_conform() {
 
 #[test]
 fn stores_around_a_store_conform_as_it_does() {
-    let all: [Wrap; 3] = [
+    let all: [Wrap; 4] = [
         |store| Arc::new(Faulty::new(store)),
         |store| Arc::new(Recording::new(store)),
         |store| Arc::new(Throttled::new(store, Pace::default())),
+        |store| {
+            let pace = Pace { bytes_per_second: Some(1_000_000), reads_max: 1 };
+            Arc::new(Throttled::new(store, pace))
+        },
     ];
     for around in all {
         let dir = Dir::new();
@@ -178,6 +182,58 @@ fn stores_around_a_store_conform_as_it_does() {
         let at = |key: &str| format!("file://{}/{key}", dir.path().display());
         conforms(&Around(stores(&[]), around), &put, &at);
     }
+}
+
+/// They have no objects: what they name is read by the store that it belongs to.
+#[cfg(feature = "sql")]
+#[test]
+fn what_databases_and_programs_name_reads_alike() {
+    use nearfirst_store::{Costs, Permissions, Stores, StoresOptions};
+    let dir = Dir::new();
+    let put = |key: &str, text: &str| drop(dir.create(key, text));
+    let at = |key: &str| dir.join(key).display().to_string();
+    let permissions = Permissions { programs: true, ..Permissions::default() };
+    let options = StoresOptions { permissions, ..StoresOptions::default() };
+    let stores = Stores::new(Arc::new(Costs::load()), &options);
+    let database = Name::from(database_of(&["d/a.txt", "d/b.gz"], &dir).as_path());
+    let by_query = |key: &str| Query::Ask {
+        prefix: database.clone(),
+        text: format!("select name from keys where name = '{key}'"),
+    };
+    let by_program = |key: &str| Query::Run {
+        folder: Name::from(dir.path()),
+        words: ["find", ".", "-path", &format!("./{key}")].map(OsString::from).to_vec(),
+    };
+    let all: [&dyn Fn(&str) -> Query; 2] = [&by_query, &by_program];
+    for ask in all {
+        fill(&put);
+        let found = |key: &str| run(stores.list(&ask(key)).collect::<Vec<_>>());
+        assert!(found("d/none").is_empty());
+        reads(&stores, &put, &at, &|key| {
+            let entry = found(key).remove(0).unwrap();
+            assert_eq!(entry.name, Name::from(at(key)));
+            entry
+        });
+    }
+}
+
+/// A database that holds these keys as names.
+#[cfg(feature = "sql")]
+fn database_of(keys: &[&str], dir: &Dir) -> PathBuf {
+    use sqlx::sqlite::SqliteConnectOptions;
+    use sqlx::{ConnectOptions as _, Connection as _, query, raw_sql};
+    let path = dir.join("keys.db");
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    run(async {
+        let mut connection = options.connect().await.unwrap();
+        raw_sql("create table keys (name text)").execute(&mut connection).await.unwrap();
+        for key in keys {
+            let insert = query("insert into keys values (?)").bind(key);
+            insert.execute(&mut connection).await.unwrap();
+        }
+        connection.close().await.unwrap();
+    });
+    path
 }
 
 #[test]
