@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::{Facility, Program, cmd, make_near, skip_unless, until};
+use testkit::{Dir, Facility, Program, cmd, make_near, skip_unless, until};
 use watching::{FILE_BYTES, FILES, Ground, NOBODY, Watch, command, state};
 
 #[test]
@@ -31,6 +31,59 @@ fn what_a_program_read_is_near_before_it_asks_again() {
     );
     // Of a disk as fast as this one it may be next to nothing.
     assert!(saved.next_back().is_some(), "{said}");
+}
+
+#[test]
+fn what_came_of_it_is_written_for_a_monitor() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state, dir) = (Ground::new(), state(), Dir::new());
+    let file = dir.join("nearfirst.prom");
+    let watch = Watch::start(
+        ground.disk.path(),
+        &state,
+        &["--metrics", file.to_str().expect("it is text")],
+    );
+    let value = |name: &str| {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.map(|value| value.parse::<f64>().expect("a number"))
+    };
+    let of = |name: &str| value(&format!("nearfirst_{name}{{user=\"{NOBODY}\"}}"));
+    until("it is written", || value("nearfirst_heard_file_systems") == Some(1.0));
+    ground.run(&watch, NOBODY);
+    ground.run(&watch, NOBODY);
+    until("a user is counted while the service runs", || of("runs_total") >= Some(2.0));
+    assert!(value("nearfirst_attendants") >= Some(1.0));
+    assert!(ground.come_near(&watch, NOBODY, 1..FILES), "{}", watch.said());
+    let said = watch.end("TERM");
+    let text = fs::read_to_string(&file).expect("it is there");
+    let fetched = (FILES - 1) as f64;
+    for (name, least) in [
+        ("runs_total", 3.0),
+        ("predicted_files_total", fetched),
+        ("fetched_files_total", fetched),
+        ("fetched_bytes_total", fetched * FILE_BYTES as f64),
+        ("saved_seconds_total", 0.0),
+        ("wasted_bytes_total", 0.0),
+    ] {
+        assert!(of(name) >= Some(least), "{name}: {text}");
+        assert!(text.contains(&format!("# TYPE nearfirst_{name} counter\n")), "{text}");
+    }
+    // Which they are is for the machine to say.
+    let read = ["in_time_files_total", "late_files_total"].map(|name| of(name).unwrap_or_default());
+    assert!(read.iter().sum::<f64>() >= 1.0, "{text}");
+    for name in ["events_total", "executions_total", "opened_files_total"] {
+        assert!(value(&format!("nearfirst_{name}")) >= Some(3.0), "{name}: {text}");
+    }
+    // What was said last is what was written last, but of what happened in between.
+    let last = said.lines().rfind(|line| line.contains(&format!("user {NOBODY}: of ")));
+    let predicted =
+        last.and_then(|line| line.split_once(": of ")?.1.split(' ').next()?.parse().ok());
+    assert!(predicted <= of("predicted_files_total") && predicted.is_some(), "{said}{text}");
+    assert_eq!(value("nearfirst_attendants"), Some(0.0), "all have ended");
+    let mode = fs::metadata(&file).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o644, "others read it");
+    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 1);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::run::{Run, RunId};
 pub struct Learner {
     options: Options,
     patterns: Patterns,
-    untried: Account,
+    account: Account,
     processes: NumberMap<Process, Seen>,
     runs: NumberMap<RunId, Run>,
     outstanding: HashMap<User, Outstanding>,
@@ -58,7 +58,7 @@ impl Learner {
         Self {
             options,
             patterns,
-            untried: Account::default(),
+            account: Account::default(),
             processes: NumberMap::default(),
             runs: NumberMap::default(),
             outstanding: HashMap::new(),
@@ -91,10 +91,12 @@ impl Learner {
         *self = Self::new(self.options.clone(), saved);
     }
 
-    /// What came of predictions while nobody fetched ([`Options::fetches`]): files that were read are
-    /// late, or in time where they were said to be near.
-    pub fn untried(&self) -> Account {
-        self.untried
+    /// What came of predictions since it began, also of programs that were forgotten since.
+    ///
+    /// While nobody fetches ([`Options::fetches`]), files that were read are late, or in time where
+    /// they were said to be near.
+    pub fn account(&self) -> Account {
+        self.account
     }
 
     /// Something happened; gives what to do about it, in order.

@@ -345,8 +345,8 @@ fn while_nobody_fetches_no_program_is_said_to_be_read_too_late() {
     world.exit(reader);
     let account = world.learner.patterns().account();
     assert_eq!(account, Account { runs: 2, ..Account::default() });
-    let untried = world.learner.untried();
-    assert_eq!((untried.predicted, untried.late, untried.unused), (5, 3, 1));
+    let account = world.learner.account();
+    assert_eq!((account.predicted, account.late, account.unused), (5, 3, 1));
 }
 
 #[test]

@@ -160,8 +160,6 @@ fn open_when_read(name: &OwnedFd, clock: &Clock) -> io::Result<File> {
 pub struct Attended {
     /// Of its predictions.
     pub account: Account,
-    /// The same of those that nobody was to fetch.
-    pub untried: Account,
     /// Of their fetching.
     pub carried: Carried,
 }
@@ -184,7 +182,7 @@ pub fn attend(
     let begun = store.and_then(|store| store.read().ok());
     let (patterns, version) =
         begun.map_or_else(Default::default, |(patterns, version)| (patterns, Some(version)));
-    let (before, programs) = (patterns.account(), accounts(&patterns));
+    let programs = accounts(&patterns);
     options.learning.fetches = options.effort == Effort::Fetch;
     options.carrying.looks = options.effort == Effort::Look;
     let mut learner = Learner::new(options.learning.clone(), patterns);
@@ -226,11 +224,7 @@ pub fn attend(
         parts.look_at(observer.processes());
     }
     learner.end();
-    let attended = Attended {
-        account: learner.patterns().account().since(&before),
-        untried: learner.untried(),
-        carried: driver.carrier().counts(),
-    };
+    let attended = Attended { account: learner.account(), carried: driver.carrier().counts() };
     if let Some(record) = options.record.take() {
         record.write(&seen, costs.clock(), reporter);
     }

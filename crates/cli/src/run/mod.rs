@@ -172,14 +172,14 @@ fn unpowered(files: u64) -> String {
 
 /// What came of it, for a person.
 fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
-    let Attended { account, untried, carried } = attended;
+    let Attended { account, carried } = attended;
     if no_fetch {
         return vec![
             format!(
                 "predicted files: {} read, {} not; {} read unpredicted",
-                untried.in_time + untried.late,
-                untried.unused,
-                untried.missed
+                account.in_time + account.late,
+                account.unused,
+                account.missed
             ),
             format!(
                 "fetched: nothing; what would have been: {} ({}), {} near already{}{}",

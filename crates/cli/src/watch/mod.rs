@@ -41,6 +41,11 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
 
+    /// Write to FILE, about every ten seconds and at the end, what was seen, fetched and gained, by users,
+    /// as numbers for Prometheus: for the textfile collector of its node_exporter (*.prom)
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
+
     #[command(flatten)]
     guessing: GuessFlags,
 
@@ -107,9 +112,11 @@ fn serve(args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     let excluded = args.exclude.iter().map(absolute).collect::<Result<_, _>>()?;
     let scope = Scope { on, excluded };
     let state = std::path::absolute(&args.state)?;
+    let metrics = args.metrics.as_ref().map(absolute).transpose()?;
     // Its errors say what the system said themselves: not again, as their sources.
     let on_terminal = std::io::stderr().is_terminal();
-    let served = service::serve(ServiceOptions { scope, state, attendant, on_terminal }, say);
+    let options = ServiceOptions { scope, state, attendant, metrics, on_terminal };
+    let served = service::serve(options, say);
     served.map_err(|error| {
         let says_so = matches!(error, ServiceError::System(system::Error::Refused { .. }));
         let is_root = rustix::process::geteuid().is_root();

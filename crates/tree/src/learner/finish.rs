@@ -42,7 +42,9 @@ impl Learner {
         self.watched -= run.working.watched();
         self.close(&mut run, decisions);
         let Some(habits) = self.patterns.users.get_mut(&run.user) else { return };
-        habits.add(run.program, Account { runs: 1, ..Account::default() });
+        let account = Account { runs: 1, ..Account::default() };
+        self.account += account;
+        habits.add(run.program, account);
         if run.spoiled || !habits.programs.contains_key(&run.program) {
             return;
         }

@@ -128,6 +128,7 @@ impl Learner {
             let arrived = outstanding.fetched(prediction, file, bytes, took)?;
             let wasted_bytes = arrived.wasted_bytes;
             let account = Account { fetched_bytes: bytes, wasted_bytes, ..Account::default() };
+            self.account += account;
             habits.add(arrived.program, account);
             Some((user, arrived))
         });
@@ -162,6 +163,7 @@ impl Learner {
             let late = outstanding.came_late(prediction, file, (bytes, took), read_at);
             if let Some((program, wasted_bytes)) = late {
                 let account = Account { fetched_bytes: bytes, wasted_bytes, ..Account::default() };
+                self.account += account;
                 habits.add(program, account);
             }
         }
@@ -258,11 +260,12 @@ impl Learner {
         Some(closed)
     }
 
-    /// Adds to what predictions for a program were worth, if somebody fetches.
+    /// Adds to what predictions were worth; to what is known of those for a program, if somebody fetches.
     pub(super) fn credit(&mut self, user: User, program: Name, account: Account) {
-        if !self.options.fetches {
-            self.untried += account;
-        } else if let Some(habits) = self.patterns.users.get_mut(&user) {
+        self.account += account;
+        if self.options.fetches
+            && let Some(habits) = self.patterns.users.get_mut(&user)
+        {
             habits.add(program, account);
         }
     }

@@ -14,8 +14,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{getpriority_process, setpriority_process};
 use store::{Clock, Costs};
-use tree::{Account, Event, Learner, Options, Predicted, User};
+use tree::{Event, Learner, Options, Predicted, User};
 
+use super::counts::Counts;
 use super::rights;
 use super::wire::{self, Message};
 use crate::carrier::Carrier;
@@ -78,8 +79,8 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     let mut attendant = Attendant {
         user,
         dry_run: options.dry_run,
-        saved_runs: patterns.account().runs,
-        before: patterns.account(),
+        saved_runs: 0,
+        told: Counts::default(),
         learner: Learner::new(learning, patterns),
         parts: Parts::new(Arc::clone(&costs)),
         driver: Driver::new(carrier),
@@ -96,6 +97,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         attendant.turn(&mut told, say)?;
     }
     attendant.learner.end();
+    attendant.tell();
     attendant.save(say);
     // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
     drop(costs.save());
@@ -113,7 +115,8 @@ fn give_way() -> io::Result<()> {
 struct Attendant {
     user: User,
     dry_run: bool,
-    before: Account,
+    /// What the service was told last of what is counted.
+    told: Counts,
     learner: Learner,
     parts: Parts,
     driver: Driver,
@@ -151,6 +154,7 @@ impl Attendant {
         if now.saturating_sub(self.looked_at) >= LOOKS_EVERY {
             self.looked_at = now;
             self.forget(say);
+            self.tell();
         }
         if std::mem::take(&mut told.asks_report) {
             self.report(say);
@@ -162,7 +166,7 @@ impl Attendant {
     }
 
     fn runs(&self) -> u64 {
-        self.learner.patterns().account().runs
+        self.learner.account().runs
     }
 
     fn is_to_save(&self, now: Duration) -> bool {
@@ -181,7 +185,6 @@ impl Attendant {
             self.held.has_forgotten(name, &what, &mut self.forgotten);
         }
         if is_asked {
-            self.before = self.learner.patterns().account();
             self.save(say);
         }
     }
@@ -219,6 +222,15 @@ impl Attendant {
         }
     }
 
+    /// Tells the service what is counted, if that changed.
+    fn tell(&mut self) {
+        let counts = Counts::of(&self.learner.account(), &self.driver.carrier().counts());
+        // What does not go now goes with the next.
+        if counts != self.told && counts.tell(io::stdout()).is_ok() {
+            self.told = counts;
+        }
+    }
+
     fn report(&self, say: &mut dyn FnMut(String)) {
         let said = if self.dry_run { self.would_be() } else { self.came() };
         say(format!("user {}: {said}", self.user.0));
@@ -226,7 +238,7 @@ impl Attendant {
 
     /// What came of predictions.
     fn came(&self) -> String {
-        let account = self.learner.patterns().account().since(&self.before);
+        let account = self.learner.account();
         let carried = self.driver.carrier().counts();
         format!(
             "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted; \
@@ -250,15 +262,15 @@ impl Attendant {
 
     /// The same where nothing is fetched.
     fn would_be(&self) -> String {
-        let untried = self.learner.untried();
+        let account = self.learner.account();
         let carried = self.driver.carrier().counts();
         format!(
             "of {} predicted, {} read, {} not; {} read unpredicted; \
              {} that would have been fetched ({} bytes), {} near, {} that could not be read",
-            untried.predicted,
-            untried.in_time + untried.late,
-            untried.unused,
-            untried.missed,
+            account.predicted,
+            account.in_time + account.late,
+            account.unused,
+            account.missed,
             carried.spared,
             carried.spared_bytes,
             carried.near,
@@ -342,7 +354,7 @@ mod tests {
         Attendant {
             user: User(0),
             dry_run: false,
-            before: Account::default(),
+            told: Counts::default(),
             learner: Learner::new(Options::default(), Patterns::default()),
             parts: Parts::new(Arc::clone(&costs)),
             driver: Driver::new(carrier),

@@ -5,8 +5,10 @@
 //! what it learns is its user's alone. One that fails takes nobody else's with it.
 
 mod attendant;
+mod counts;
 mod folders;
 mod lent;
+mod metrics;
 pub(crate) mod rights;
 mod signals;
 mod users;
@@ -29,6 +31,7 @@ use tree::Event;
 use crate::Source as _;
 use crate::descriptors;
 use crate::system::{self, Scope, System};
+use metrics::Metrics;
 use signals::{Asked, Signals};
 use users::{Starting, Users};
 use wire::Message;
@@ -53,6 +56,9 @@ pub struct ServiceOptions {
     /// The command that attends to a user, which is given the user's number and folder and what the
     /// scope excludes, without links too, as its last arguments, and calls [`attend`].
     pub attendant: Vec<OsString>,
+    /// The file that is written every some seconds, and at the end, with what was seen and what came of it, as
+    /// Prometheus reads it.
+    pub metrics: Option<PathBuf>,
     /// Whether it began on a terminal: SIGHUP then says that this is gone, and ends it.
     pub on_terminal: bool,
 }
@@ -146,7 +152,9 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     system.wake_by(signals.bell()?);
     rights::become_service()?;
     let (command, excluded) = (options.attendant, system.excluded().to_vec());
-    let mut users = Users::new(Starting { command, folder, excluded });
+    let counts = options.metrics.is_some();
+    let mut users = Users::new(Starting { command, folder, excluded, counts });
+    let mut metrics = options.metrics.map(Metrics::new);
     let mut seen = Seen::default();
     let mut said: Vec<PathBuf> = system.watched().map(Path::to_owned).collect();
     say(watching(&said));
@@ -155,6 +163,9 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         let watched: Vec<PathBuf> = system.watched().map(Path::to_owned).collect();
         watching_anew(&said, &watched).into_iter().for_each(&mut *say);
         said = watched;
+        if let Some(metrics) = metrics.as_mut().filter(|metrics| metrics.are_due(clock.now())) {
+            metrics.write(&seen.metrics(&system, &mut users), clock.now(), say);
+        }
         // Before the look, so that what happened before somebody asked is in the answer; a user whose
         // first program it was would be passed over otherwise.
         let asked: Vec<Asked> = iter::from_fn(|| signals.take()).collect();
@@ -176,6 +187,9 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
             match asked {
                 Asked::End => {
                     users.end(&clock);
+                    if let Some(metrics) = &mut metrics {
+                        metrics.write(&seen.metrics(&system, &mut users), clock.now(), say);
+                    }
                     return Ok(());
                 }
                 Asked::Save => users.tell_all(&Message::Save),
@@ -310,6 +324,40 @@ impl Seen {
                 _ => {}
             }
         }
+    }
+
+    /// As a monitor reads it.
+    fn metrics(&self, system: &System, users: &mut Users) -> String {
+        let unheard = system.unheard().count();
+        let heard = system.watched().count().saturating_sub(unheard);
+        let numbers = [
+            ("nearfirst_events_total", "What was seen of programs.", self.events),
+            ("nearfirst_executions_total", "Programs that were seen to begin.", self.programs),
+            ("nearfirst_opened_files_total", "Files that were seen to be opened.", self.opens),
+            (
+                "nearfirst_event_losses_total",
+                "Times that the kernel had no room for events: what ran then is not learned.",
+                self.losses,
+            ),
+            (
+                "nearfirst_lost_messages_total",
+                "Events that attendants of users were too slow for.",
+                users.lost(),
+            ),
+            (
+                "nearfirst_waiting_bytes",
+                "Events that wait until attendants of users take them.",
+                users.waiting_bytes() as u64,
+            ),
+            ("nearfirst_attendants", "Users that are attended to.", users.attendants() as u64),
+            ("nearfirst_heard_file_systems", "File systems that are listened to.", heard as u64),
+            (
+                "nearfirst_unheard_file_systems",
+                "File systems that should be listened to and are not.",
+                unheard as u64,
+            ),
+        ];
+        metrics::text(&numbers, &users.counts())
     }
 
     fn report(&self, system: &System, users: &Users) -> String {

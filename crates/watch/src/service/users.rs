@@ -1,7 +1,7 @@
 //! Whose is what happens, and who is told: an attendant for each user whose programs do something.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,8 +16,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use store::Clock;
 use tree::{Event, Process, User};
 
+use super::counts::{Counts, Heard};
 use super::folders;
 use super::lent::Lent;
+use super::metrics::OTHERS;
 use super::wire::{Message, put};
 
 /// Attendants at a time: beyond it the one that was idle for longest ends, if it was idle for a while, or if its
@@ -37,6 +39,9 @@ const END_WITHIN: Duration = Duration::from_secs(20);
 /// What a pipe holds, and what waits to go into it: about 10,000 events each.
 const PIPE_BYTES: usize = 1 << 20;
 const WAITING_MAX: usize = 1 << 20;
+/// Users that are counted by themselves, of those whose attendants have ended: more lines are too many for
+/// who reads them.
+const COUNTED_MAX: usize = 1000;
 
 /// How attendants are started.
 #[derive(Debug, Clone)]
@@ -47,6 +52,8 @@ pub(crate) struct Starting {
     pub(crate) folder: PathBuf,
     /// What nobody is to fetch.
     pub(crate) excluded: Vec<PathBuf>,
+    /// Whether it is heard what they count.
+    pub(crate) counts: bool,
 }
 
 /// All users whose programs were seen.
@@ -58,7 +65,9 @@ pub(crate) struct Users {
     /// Users whose attendant ended by itself, until it may be started again.
     paused: HashMap<User, Duration>,
     /// Attendants that were told to end.
-    ending: Vec<Child>,
+    ending: Vec<(User, Child, Option<Heard>)>,
+    /// What those counted that have ended.
+    counted: BTreeMap<User, Counts>,
     lost: u64,
     /// The file of lent numbers.
     lent: PathBuf,
@@ -68,6 +77,7 @@ pub(crate) struct Users {
 #[derive(Debug)]
 struct Attendant {
     child: Child,
+    heard: Option<Heard>,
     pipe: OwnedFd,
     /// What the pipe had no room for, from its first message that is not whole in the pipe.
     waiting: Vec<u8>,
@@ -86,6 +96,7 @@ impl Users {
             attendants: HashMap::new(),
             paused: HashMap::new(),
             ending: Vec::new(),
+            counted: BTreeMap::new(),
             lost: 0,
             lent: LENT.into(),
         }
@@ -103,7 +114,25 @@ impl Users {
 
     /// Whether something waits for room in a pipe.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.attendants.values().any(|attendant| !attendant.waiting.is_empty())
+        self.waiting_bytes() > 0
+    }
+
+    /// What waits for room in pipes.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.attendants.values().map(|attendant| attendant.waiting.len()).sum()
+    }
+
+    /// What was counted of each user, as far as it was told.
+    pub(crate) fn counts(&mut self) -> BTreeMap<User, Counts> {
+        let mut counts = self.counted.clone();
+        let attending = self.attendants.iter_mut().map(|(user, it)| (*user, &mut it.heard));
+        let ending = self.ending.iter_mut().map(|(user, _, heard)| (*user, heard));
+        for (user, heard) in attending.chain(ending) {
+            if let Some(heard) = heard {
+                *counts.entry(user).or_default() += heard.counts();
+            }
+        }
+        counts
     }
 
     /// Tells each event to the attendant of its user. What cannot be told is lost, and that is told.
@@ -218,6 +247,8 @@ impl Users {
         command.env_remove("HOME").env_remove("XDG_STATE_HOME");
         // What a terminal sends to this process is not for it.
         command.stdin(Stdio::piped()).process_group(0).current_dir("/");
+        let (heard, told) = self.starting.counts.then(Heard::new).transpose()?.unzip();
+        command.stdout(told.map_or_else(Stdio::null, Stdio::from));
         let mut child = command.spawn()?;
         let pipe = OwnedFd::from(child.stdin.take().expect("piped"));
         rustix::io::ioctl_fionbio(&pipe, true)?;
@@ -225,6 +256,7 @@ impl Users {
         rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES).ok();
         let mut attendant = Attendant {
             child,
+            heard,
             pipe,
             waiting: Vec::new(),
             has_lost: false,
@@ -255,7 +287,7 @@ impl Users {
     /// Closes an attendant's pipe: it saves and ends.
     fn end_one(&mut self, user: User) {
         if let Some(attendant) = self.attendants.remove(&user) {
-            self.ending.push(attendant.child);
+            self.ending.push((user, attendant.child, attendant.heard));
         }
     }
 
@@ -277,11 +309,17 @@ impl Users {
             self.end_one(user);
             self.paused.insert(user, now + PAUSE);
         }
-        self.ending.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        let has_ended = |(_, child, _): &mut (_, Child, _)| !matches!(child.try_wait(), Ok(None));
+        for (user, _, heard) in self.ending.extract_if(.., has_ended) {
+            let Some(mut heard) = heard else { continue };
+            let is_one = self.counted.len() < COUNTED_MAX || self.counted.contains_key(&user);
+            let user = if is_one { user } else { OTHERS };
+            *self.counted.entry(user).or_default() += heard.counts();
+        }
     }
 
     /// Has all attendants save and end; those that do not in time are left behind.
-    pub(crate) fn end(mut self, clock: &Clock) {
+    pub(crate) fn end(&mut self, clock: &Clock) {
         for attendant in self.attendants.values_mut() {
             attendant.flush().ok();
         }
@@ -290,7 +328,7 @@ impl Users {
             self.end_one(user);
         }
         let until = clock.now() + END_WITHIN;
-        for child in &mut self.ending {
+        for (_, child, _) in &mut self.ending {
             wait(child, until.saturating_sub(clock.now()));
         }
     }
@@ -363,7 +401,7 @@ mod tests {
     }
 
     fn starting(command: Vec<OsString>, dir: &Dir) -> Starting {
-        Starting { command, folder: dir.path().to_owned(), excluded: Vec::new() }
+        Starting { command, folder: dir.path().to_owned(), excluded: Vec::new(), counts: true }
     }
 
     /// Of whom two have lent numbers.
@@ -402,6 +440,30 @@ mod tests {
         assert!(users.lost() > 0 && users.attendants[&User(0)].waiting.len() >= WAITING_MAX);
         users.attendants.values_mut().for_each(|it| it.child.kill().expect("ours"));
         users.end(&Clock::real());
+    }
+
+    #[test]
+    fn what_is_counted_of_a_user_outlives_who_counts() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        // All bytes of its numbers are 1.
+        let bytes = size_of::<Counts>();
+        let script = format!("head -c {bytes} /dev/zero | tr '\\0' '\\1'; cat > /dev/null");
+        let command = ["sh", "-c", &script].map(OsString::from).to_vec();
+        let mut users = Users::new(starting(command, &dir));
+        let now = Duration::ZERO;
+        let ones = |times: u64| Counts(Counts::default().0.map(|_| times * 0x0101_0101_0101_0101));
+        for times in 1..3 {
+            assert!(begins(&mut users, 1000, 0));
+            until("it is told", || users.counts()[&User(1000)] == ones(times));
+            users.regroup([User(1000)]);
+            assert_eq!(users.counts()[&User(1000)], ones(times), "as long as it ends");
+            until("it has ended", || {
+                users.flush(now);
+                users.ending.is_empty()
+            });
+            assert_eq!(users.counts()[&User(1000)], ones(times));
+        }
     }
 
     #[test]
