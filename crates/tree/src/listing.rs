@@ -133,19 +133,35 @@ impl Patterns {
         }
     }
 
+    /// Whether anything is known of a program that is called so, as [`Patterns::forget`] has it.
+    pub fn knows(&self, wanted: &[u8]) -> bool {
+        !self.named(wanted).is_empty() || self.users.values().any(|habits| habits.ordered(wanted))
+    }
+
     /// Forgets programs, which are called as in [`Patterns::named`], and the files that no other had to do
-    /// with; what of this was no program's name.
+    /// with; what of this was no program's name. The order of the last reads goes with them; it may name a
+    /// program of which nothing else is known any more.
     pub fn forget<'a>(&mut self, wanted: impl IntoIterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
         let programs = self.programs();
         let called = Called::of(&programs);
         let wanted: HashSet<&[u8]> = wanted.into_iter().collect();
-        let (known, mut unknown): (Vec<_>, Vec<_>) =
-            wanted.into_iter().partition(|wanted| !called.by(wanted).is_empty());
+        let mut unknown = Vec::new();
         let mut names: HashMap<User, NumberSet<Name>> = HashMap::new();
-        for listed in known.into_iter().flat_map(|wanted| called.by(wanted)) {
-            let habits = self.users.get(&listed.user);
-            let name = habits.and_then(|habits| habits.names.find(&listed.name));
-            names.entry(listed.user).or_default().extend(name);
+        for wanted in wanted {
+            let listed = called.by(wanted);
+            let mut is_known = !listed.is_empty();
+            for listed in listed {
+                let habits = self.users.get(&listed.user);
+                let name = habits.and_then(|habits| habits.names.find(&listed.name));
+                names.entry(listed.user).or_default().extend(name);
+            }
+            for (&user, _) in self.users.iter().filter(|(_, habits)| habits.ordered(wanted)) {
+                names.entry(user).or_default();
+                is_known = true;
+            }
+            if !is_known {
+                unknown.push(wanted);
+            }
         }
         for (user, names) in names {
             self.users.entry(user).and_modify(|habits| habits.forget(&names));
@@ -167,8 +183,8 @@ impl<'a> Called<'a> {
         let mut called = Self::default();
         for listed in programs {
             for name in [&listed.name, listed.program()] {
-                let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-                for (by, name) in [(&mut called.whole, name), (&mut called.last, last)] {
+                let whole = (&mut called.whole, name);
+                for (by, name) in [whole, (&mut called.last, last_part(name))] {
                     let of = by.entry(name).or_default();
                     if !of.last().is_some_and(|of| ptr::eq(*of, listed)) {
                         of.push(listed);
@@ -181,6 +197,22 @@ impl<'a> Called<'a> {
 
     fn by(&self, wanted: &[u8]) -> &[&'a Listed] {
         self.whole.get(wanted).or_else(|| self.last.get(wanted)).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
+impl Habits {
+    /// Whether the order of the last reads names a file by this path or this last part of one.
+    fn ordered(&self, wanted: &[u8]) -> bool {
+        let mut found = false;
+        self.names_of_course(&mut |name| {
+            let path = &**self.names.path(name);
+            found |= path == wanted || last_part(path) == wanted;
+        });
+        found
     }
 }
 
@@ -258,6 +290,7 @@ fn leaf_of(names: &Names, file: Name, access: Access) -> Branch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ours::Memory;
     use crate::{Event, File, Learner, Matching, Options, Process};
 
     fn file(path: &str) -> File {
@@ -289,6 +322,7 @@ mod tests {
         ] {
             drop(learner.on(event, at));
         }
+        learner.keep_within_memory();
         learner.patterns().clone()
     }
 
@@ -338,6 +372,24 @@ mod tests {
         assert!((20..=BRANCHES_MAX).contains(&count(&tree)), "{}", count(&tree));
         let again = |branch: &Branch| branch.what == What::Run && branch.below.is_empty();
         assert!(tree.iter().any(again), "itself");
+    }
+
+    #[test]
+    fn what_only_the_order_of_reads_names_is_found_and_forgotten() {
+        let mut patterns = learned(Matching::Ours);
+        let habits = patterns.users.get_mut(&User(7)).expect("it was learned");
+        // As where memory was short.
+        habits.programs.clear();
+        habits.memory = Memory::default();
+        assert!(!habits.course.is_empty() && patterns.programs().is_empty());
+        let mut patterns = Patterns::decode(&patterns.encode()).expect("just encoded");
+        assert!(
+            patterns.knows(b"cc") && patterns.knows(b"/bin/builder") && !patterns.knows(b"none")
+        );
+        assert_eq!(patterns.forget([&b"none"[..], b"cc"]), [&b"none"[..]]);
+        assert!(!patterns.knows(b"cc"));
+        let bytes = patterns.encode();
+        assert!(!bytes.windows(5).any(|part| [&b"/src/"[..], b"/bin/"].contains(&part)));
     }
 
     #[test]

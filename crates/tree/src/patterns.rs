@@ -143,6 +143,11 @@ impl Habits {
     pub(crate) fn names(&self, each: &mut impl FnMut(Name)) {
         self.names_of_programs(each);
         self.memory.names(each);
+        self.names_of_course(each);
+    }
+
+    /// The names that are held because of the order of the last reads.
+    pub(crate) fn names_of_course(&self, each: &mut impl FnMut(Name)) {
         for Kept { step, start } in &self.course {
             each(step.file);
             if let Some(start) = start {

@@ -124,7 +124,8 @@ impl Forget {
         if self.all {
             return Forgotten::All;
         }
-        Forgotten::Programs(self.programs.iter().map(|named| meant(patterns, named)).collect())
+        let meant = |named: &OsString| meant(named, |name| patterns.knows(name));
+        Forgotten::Programs(self.programs.iter().map(meant).collect())
     }
 
     /// What who holds the patterns is asked for: of a link of which nothing was saved it may know
@@ -134,7 +135,7 @@ impl Forget {
             return Forgotten::All;
         }
         let names = |named: &OsString| {
-            let target = saved.named(named.as_bytes()).is_empty().then(|| target(named)).flatten();
+            let target = (!saved.knows(named.as_bytes())).then(|| target(named)).flatten();
             std::iter::once(named.clone()).chain(target)
         };
         Forgotten::Programs(self.programs.iter().flat_map(names).collect())
@@ -222,7 +223,8 @@ fn stats(told: &Told) -> io::Result<()> {
 
 fn show(what: &Show) -> io::Result<()> {
     let Some(patterns) = load(&what.told.patterns) else { return Ok(()) };
-    let found = patterns.named(meant(&patterns, &what.program).as_bytes());
+    let meant = meant(&what.program, |name| !patterns.named(name).is_empty());
+    let found = patterns.named(meant.as_bytes());
     if found.is_empty() {
         unknown(&what.program);
         return Ok(());
@@ -335,10 +337,9 @@ fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
 
 /// As whom the patterns know a program: what is not known by its name may be a link to what is, as
 /// `sh` and `cc` are.
-fn meant(patterns: &Patterns, program: &OsStr) -> OsString {
-    let is_known = |name: &OsStr| !patterns.named(name.as_bytes()).is_empty();
-    let target = || target(program).filter(|target| is_known(target));
-    let other = if is_known(program) { None } else { target() };
+fn meant(program: &OsStr, is_known: impl Fn(&[u8]) -> bool) -> OsString {
+    let target = || target(program).filter(|target| is_known(target.as_bytes()));
+    let other = if is_known(program.as_bytes()) { None } else { target() };
     other.unwrap_or_else(|| program.to_owned())
 }
 
@@ -368,7 +369,9 @@ mod tests {
         let link = dir.join("gcc");
         std::os::unix::fs::symlink(&file, &link).expect("linked");
         let saved = Patterns::default();
-        assert_eq!(meant(&saved, link.as_os_str()), link.as_os_str(), "nothing is known of either");
+        let meant_by = |known: &[&[u8]]| meant(link.as_os_str(), |name| known.contains(&name));
+        assert_eq!(meant_by(&[]), link.as_os_str(), "nothing is known of either");
+        assert_eq!(meant_by(&[file.as_os_str().as_bytes()]), file.as_os_str());
         let patterns = Folder { state: None, service: false };
         let what = Forget { all: false, patterns, programs: vec![link.clone().into()] };
         let both = vec![link.into_os_string(), file.into_os_string()];
