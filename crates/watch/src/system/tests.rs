@@ -1,12 +1,16 @@
 //! Of whom is told what was opened while rights change, and what programs that are gone ran.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use testkit::{Dir, Facility, FileSystem, LoopDisk, Tmpfs, skip_unless, until};
 
-use super::fanotify::Deeds;
+use super::fanotify::{Deeds, What};
+use super::loaded::{folder_by, program_of};
 use super::*;
 use crate::descriptors::tests::are_at_most;
 
