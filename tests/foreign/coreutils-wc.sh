@@ -9,7 +9,7 @@
 set -eu
 . "$(dirname "$0")/lib.sh"
 
-tests='misc/wc.pl misc/wc-files0-from.pl misc/wc-files0.sh misc/wc-nbsp.sh misc/wc-parallel.sh misc/wc-proc.sh'
+tests='wc.pl wc-files0-from.pl wc-files0.sh wc-nbsp.sh wc-parallel.sh wc-proc.sh'
 
 command -v perl >/dev/null || skip 'perl is not installed'
 debian_source coreutils
@@ -21,6 +21,13 @@ case $(wc --version) in
 *nearfirst*) ;;
 *) echo "the tests would run another wc than $program" >&2; exit 2 ;;
 esac
+
+# They lie in tests/misc where they are older than 9.5, which made what is not printable part of words.
+folder=tests/wc
+if [ ! -d "$folder" ]; then
+    folder=tests/misc
+    sed -i "/'d1', *'-w'/s/OUT=>\"0/OUT=>\"1/" "$folder/wc.pl"
+fi
 
 # What counts as a space is tested in these locales, where they are installed; most machines lack them.
 mkdir "$work/locales"
@@ -40,13 +47,13 @@ export srcdir=. top_srcdir=. abs_srcdir="$PWD" abs_top_srcdir="$PWD" abs_top_bui
 
 passed=0 failed=0 skipped=0
 for test in $tests; do
-    file=tests/$test
+    file=$folder/$test
     case $test in
     *.pl) set -- perl -w -Itests -MCuSkip -MCoreutils "-MCuTmpdir qw($file)" "$file" ;;
     *) set -- sh "$file" ;;
     esac
     code=0
-    CU_TEST_NAME=$(basename "$test") timeout 120 "$@" >"$work/out" 2>&1 9>&2 </dev/null || code=$?
+    CU_TEST_NAME=$test timeout 120 "$@" >"$work/out" 2>&1 9>&2 </dev/null || code=$?
     case $code in
     0) passed=$((passed + 1)); echo "PASS: $test" ;;
     77) skipped=$((skipped + 1)); echo "SKIP: $test"; tail -n 1 "$work/out" ;;

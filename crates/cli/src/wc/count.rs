@@ -4,8 +4,10 @@
 //! line may go on in the neighbour. Joining is associative and exact at every cut, so that pieces
 //! may be counted in any order, by any number of threads.
 
+use std::mem;
+
 use super::columns::Columns;
-use super::glyph::{Glyph, Glyphs, Part};
+use super::glyph::{Glyph, Glyphs};
 use super::masks::{self, BLOCK, Masks};
 use super::utf8::{self, Decoded, LONGEST};
 
@@ -26,7 +28,10 @@ pub(super) struct Wanted {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Encoding {
     /// A byte is a character, and those over 0x7f are not printable: the C locale.
-    Bytes,
+    Bytes {
+        /// Whether the byte 0xa0 ends words, as it does in Latin-1.
+        no_break_space: bool,
+    },
     /// UTF-8, with the locale's answer for each character over 0x7f.
     Utf8(Glyphs),
 }
@@ -59,9 +64,9 @@ struct Tally {
     lines: u64,
     words: u64,
     characters: u64,
-    /// Whether the first character that is in a word or space is in a word; `None` without one.
+    /// Whether the first byte is part of a word; `None` without one.
     starts_in_word: Option<bool>,
-    /// The same for the last one.
+    /// The same of the last byte.
     ends_in_word: Option<bool>,
     columns: Columns,
 }
@@ -81,15 +86,21 @@ impl Tally {
 
     fn glyph(&mut self, glyph: Glyph) {
         self.characters += 1;
-        let in_word = match glyph.part {
-            Part::Neither => return,
-            Part::Word => true,
-            Part::Space => false,
-        };
+        self.part(!glyph.space);
+        self.columns.advance(u64::from(glyph.width));
+    }
+
+    /// Adds bytes that are no character: they are part of a word.
+    fn undecoded(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.part(true);
+        }
+    }
+
+    fn part(&mut self, in_word: bool) {
         self.words += u64::from(in_word && self.ends_in_word != Some(true));
         self.starts_in_word.get_or_insert(in_word);
         self.ends_in_word = Some(in_word);
-        self.columns.advance(u64::from(glyph.width));
     }
 
     fn columns_break(&mut self, byte: u8) {
@@ -100,31 +111,26 @@ impl Tally {
         }
     }
 
-    /// Adds a block whose masks say of each character, at its first byte, what it is; `wide` marks
-    /// those of two columns. Does not count characters.
+    /// Adds a block, with which `text` starts. Its masks say of spaces, all their bytes, and of what
+    /// is visible, at its first byte, that it is; `wide` marks what has two columns. Does not count
+    /// characters.
     #[inline]
-    fn block(&mut self, masks: &Masks, wide: u64, block: &[u8; BLOCK], columns: bool) {
+    fn block(&mut self, masks: &Masks, wide: u64, text: &[u8], columns: bool) {
         self.lines += u64::from(masks.newline.count_ones());
-        let decided = masks.word | masks.space;
-        if decided != 0 {
-            let neither = !decided;
-            let before = u64::from(self.ends_in_word == Some(true));
-            // A word goes on through bytes that are neither: adding a bit at the bottom of such a
-            // run turns the whole run to zeros, and leaves runs after a space alone.
-            let run_starts = (masks.word << 1 | before) & neither;
-            let in_word = masks.word | neither & !neither.wrapping_add(run_starts);
-            let starts = masks.word & !(in_word << 1 | before);
-            self.words += u64::from(starts.count_ones());
-            let first = decided & decided.wrapping_neg();
-            self.starts_in_word.get_or_insert(masks.word & first != 0);
-            self.ends_in_word = Some(in_word >> (BLOCK - 1) != 0);
-        }
+        let inside = u64::MAX >> BLOCK.saturating_sub(text.len());
+        let last = inside ^ inside >> 1;
+        let in_word = inside & !masks.space;
+        let before = u64::from(self.ends_in_word == Some(true));
+        let starts = in_word & !(in_word << 1 | before);
+        self.words += u64::from(starts.count_ones());
+        self.starts_in_word.get_or_insert(in_word & 1 != 0);
+        self.ends_in_word = Some(in_word & last != 0);
         if columns {
-            self.block_columns(masks, wide, block);
+            self.block_columns(masks, wide, text);
         }
     }
 
-    fn block_columns(&mut self, masks: &Masks, wide: u64, block: &[u8; BLOCK]) {
+    fn block_columns(&mut self, masks: &Masks, wide: u64, text: &[u8]) {
         let mut rest = u64::MAX;
         let mut breaks = masks.breaks;
         let width =
@@ -133,7 +139,7 @@ impl Tally {
             let at = breaks.trailing_zeros();
             let after = u64::MAX << at;
             self.columns.advance(width(rest & !after));
-            self.columns_break(block[at as usize]);
+            self.columns_break(text[at as usize]);
             rest &= after;
             breaks &= breaks - 1;
         }
@@ -224,10 +230,10 @@ impl Summary {
             summary.tally.lines = bytecount::count(bytes, b'\n') as u64;
         }
         match encoding {
-            Encoding::Bytes => {
+            Encoding::Bytes { no_break_space } => {
                 summary.open = bytes.is_empty();
                 if in_detail {
-                    summary.tally = detail_of_bytes(bytes, wanted);
+                    summary.tally = detail_of_bytes(bytes, wanted, no_break_space);
                 }
                 summary.tally.characters = bytes.len() as u64;
             }
@@ -253,24 +259,27 @@ impl Summary {
     /// Joins this piece with the one that follows it.
     pub(super) fn merge(self, right: Summary) -> Summary {
         let bytes = self.bytes + right.bytes;
+        let mut tally = self.tally;
         if self.open {
             let joint = self.head.then(right.head);
             let head = Edge::of(joint.as_slice());
             let open = right.open && !head.is_full();
-            return Summary { bytes, head, open, tally: self.tally.merge(right.tally), ..right };
+            tally.undecoded(&joint.as_slice()[head.as_slice().len()..]);
+            return Summary { bytes, head, open, tally: tally.merge(right.tally), ..right };
         }
         let joint = self.tail.then(right.head);
-        let mut tally = self.tally;
+        let joint = joint.as_slice();
         let mut tail = right.tail;
-        if self.tail.length > 0 {
-            match utf8::decode(joint.as_slice()) {
-                Decoded::Character(character, _) => {
-                    if let Encoding::Utf8(glyphs) = self.encoding {
-                        tally.glyph(glyphs.get(character));
-                    }
+        if let Encoding::Utf8(glyphs) = self.encoding
+            && !joint.is_empty()
+        {
+            match utf8::decode(joint) {
+                Decoded::Character(character, length) => {
+                    tally.glyph(glyphs.get(character));
+                    tally.undecoded(&joint[length..]);
                 }
-                Decoded::Incomplete if right.open => tail = Edge::of(joint.as_slice()),
-                Decoded::Incomplete | Decoded::Invalid => {}
+                Decoded::Incomplete if right.open => tail = Edge::of(joint),
+                Decoded::Incomplete | Decoded::Invalid => tally.undecoded(joint),
             }
         }
         Summary { bytes, tally: tally.merge(right.tally), tail, ..self }
@@ -278,34 +287,38 @@ impl Summary {
 
     /// The counts, when this piece is the whole text: what is open at its edges is no character.
     pub(super) fn counts(self) -> Counts {
+        let (mut tally, mut tail) = (Tally::default(), Tally::default());
+        tally.undecoded(self.head.as_slice());
+        tail.undecoded(self.tail.as_slice());
+        let tally = tally.merge(self.tally).merge(tail);
         Counts {
-            lines: self.tally.lines,
-            words: self.tally.words,
-            characters: self.tally.characters,
+            lines: tally.lines,
+            words: tally.words,
+            characters: tally.characters,
             bytes: self.bytes,
-            columns: self.tally.columns.widest(),
+            columns: tally.columns.widest(),
         }
     }
 }
 
-/// Calls `each` for every block with its masks and its offset; the last block is filled up with
-/// zeros, which count for nothing.
-fn each_block(bytes: &[u8], mut each: impl FnMut(usize, &Masks, &[u8; BLOCK])) {
+/// Calls `each` for every block with its masks and with what starts there of the text; the last
+/// block is filled up with zeros.
+fn each_block(bytes: &[u8], mut each: impl FnMut(&Masks, &[u8; BLOCK], &[u8])) {
     let mut masks = [Masks::default(); STRIP_BLOCKS];
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-    let mut start = 0;
+    let mut text = bytes;
     for strip in blocks.chunks(STRIP_BLOCKS) {
         let masks = &mut masks[..strip.len()];
         masks::fill(strip, masks);
         for (block, masks) in strip.iter().zip(&*masks) {
-            each(start, masks, block);
-            start += BLOCK;
+            each(masks, block, text);
+            text = &text[BLOCK..];
         }
     }
     if !rest.is_empty() {
         let block = filled_up(rest);
         masks::fill(&[block], &mut masks[..1]);
-        each(start, &masks[0], &block);
+        each(&masks[0], &block, rest);
     }
 }
 
@@ -324,33 +337,43 @@ fn ones(mut mask: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-fn detail_of_bytes(bytes: &[u8], wanted: Wanted) -> Tally {
+fn detail_of_bytes(bytes: &[u8], wanted: Wanted, no_break_space: bool) -> Tally {
     let mut tally = Tally::default();
-    each_block(bytes, |_, masks, block| tally.block(masks, 0, block, wanted.columns));
+    each_block(bytes, |masks, block, text| {
+        let mut masks = *masks;
+        if no_break_space && masks.high != 0 {
+            masks.space |= masks::no_break_spaces(block);
+        }
+        tally.block(&masks, 0, text, wanted.columns);
+    });
     tally
 }
 
 fn detail_of_utf8(bytes: &[u8], wanted: Wanted, glyphs: Glyphs) -> Tally {
     let mut tally = Tally { characters: bytes.len() as u64, ..Tally::default() };
-    each_block(bytes, |start, masks, block| {
+    // The bytes of a space that reaches into the next block.
+    let mut space_beyond = 0;
+    each_block(bytes, |masks, block, text| {
         if masks.high == 0 {
-            return tally.block(masks, 0, block, wanted.columns);
+            return tally.block(masks, 0, text, wanted.columns);
         }
-        // Bytes that are not the first of a character are in no mask: they count for nothing, and
-        // words go on through them.
         let mut masks = *masks;
+        masks.space |= mem::take(&mut space_beyond);
         let mut wide = 0;
         let mut characters = 0;
-        each_high_character(block, &bytes[start..], |at, character| {
+        each_high_character(block, text, |at, character, length| {
             characters += 1;
             let glyph = glyphs.get(character);
-            masks.word |= u64::from(glyph.part == Part::Word) << at;
-            masks.space |= u64::from(glyph.part == Part::Space) << at;
+            if glyph.space {
+                let beyond = (at + length).saturating_sub(BLOCK);
+                masks.space |= !(u64::MAX << length) << at;
+                space_beyond |= !(u64::MAX << beyond);
+            }
             masks.visible |= u64::from(glyph.width > 0) << at;
             wide |= u64::from(glyph.width > 1) << at;
         });
         tally.characters -= u64::from(masks.high.count_ones()) - characters;
-        tally.block(&masks, wide, block, wanted.columns);
+        tally.block(&masks, wide, text, wanted.columns);
     });
     tally
 }
@@ -381,22 +404,22 @@ impl Starts {
     }
 }
 
-/// Calls `each` with the place and the character of every multi-byte character that starts in a
-/// block, in no order; `bytes` start with the block and go on behind it.
+/// Calls `each` with the place, the character and the length of every multi-byte character that
+/// starts in a block, in no order; `text` starts with the block and goes on behind it.
 #[inline]
-fn each_high_character(block: &[u8; BLOCK], bytes: &[u8], mut each: impl FnMut(usize, u32)) {
+fn each_high_character(block: &[u8; BLOCK], text: &[u8], mut each: impl FnMut(usize, u32, usize)) {
     let starts = Starts::of(block);
     let low_bits = |at: usize| u32::from(block[at % BLOCK] & 0x3f);
     for at in ones(starts.two) {
-        each(at, u32::from(block[at] & 0x1f) << 6 | low_bits(at + 1));
+        each(at, u32::from(block[at] & 0x1f) << 6 | low_bits(at + 1), 2);
     }
     for at in ones(starts.three) {
         let lead = u32::from(block[at] & 0x0f) << 12;
-        each(at, lead | low_bits(at + 1) << 6 | low_bits(at + 2));
+        each(at, lead | low_bits(at + 1) << 6 | low_bits(at + 2), 3);
     }
     for at in ones(starts.unsure) {
-        if let Decoded::Character(character, _) = utf8::decode(&bytes[at..]) {
-            each(at, character);
+        if let Decoded::Character(character, length) = utf8::decode(&text[at..]) {
+            each(at, character, length);
         }
     }
 }
@@ -437,21 +460,23 @@ mod tests {
 
     const ALL: Wanted = Wanted { lines: true, words: true, characters: true, columns: true };
 
-    /// A small locale: a no-break space, a control, a zero-width and a wide character.
+    /// A small locale: spaces of two, three and four bytes, a control, a zero-width and a wide
+    /// character.
     fn glyph_of(character: u32) -> Glyph {
-        match character {
-            0x80..0xa0 | 0x11_0000.. => Glyph { part: Part::Neither, width: 0 },
-            0xa0 => Glyph { part: Part::Space, width: 1 },
-            0x300..0x370 => Glyph { part: Part::Word, width: 0 },
-            0x4e00.. => Glyph { part: Part::Word, width: 2 },
-            _ => Glyph { part: Part::Word, width: 1 },
-        }
+        let width = match character {
+            0x80..0xa0 | 0x300..0x370 | 0x2028 | 0x11_0000.. => 0,
+            0x4e00.. => 2,
+            _ => 1,
+        };
+        let space = matches!(character, 0xa0 | 0x2028 | 0x1_f600);
+        Glyph { space, printable: width > 0, width }
     }
 
     static ANSWERS: Answers = unasked();
 
     const UTF8: Encoding = Encoding::Utf8(Glyphs { ask: glyph_of, answers: &ANSWERS });
-    const ENCODINGS: [Encoding; 2] = [Encoding::Bytes, UTF8];
+    const BYTES: Encoding = Encoding::Bytes { no_break_space: true };
+    const ENCODINGS: [Encoding; 3] = [Encoding::Bytes { no_break_space: false }, BYTES, UTF8];
 
     /// What [`Summary`] must find, one character at a time.
     fn model(bytes: &[u8], encoding: Encoding) -> Counts {
@@ -459,32 +484,30 @@ mod tests {
         let (mut in_word, mut column, mut rest) = (false, 0, bytes);
         while let Some(&first) = rest.first() {
             let (character, length) = match encoding {
-                Encoding::Bytes => (Some(u32::from(first)), 1),
+                Encoding::Bytes { .. } => (Some(u32::from(first)), 1),
                 Encoding::Utf8(_) => match utf8::decode(rest) {
                     Decoded::Character(character, length) => (Some(character), length),
                     _ => (None, 1),
                 },
             };
             rest = &rest[length..];
-            let Some(character) = character else { continue };
-            counts.characters += 1;
-            counts.lines += u64::from(character == 0x0a);
+            counts.characters += u64::from(character.is_some());
+            counts.lines += u64::from(character == Some(0x0a));
             let glyph = match (character, encoding) {
-                (0x09..=0x0d, _) => Glyph { part: Part::Space, width: 0 },
-                (0x20, _) => Glyph { part: Part::Space, width: 1 },
-                (0x21..=0x7e, _) => Glyph { part: Part::Word, width: 1 },
-                (0x80.., Encoding::Utf8(_)) => glyph_of(character),
-                _ => Glyph { part: Part::Neither, width: 0 },
+                (Some(0x09..=0x0d), _) => Glyph { space: true, ..Glyph::UNKNOWN },
+                (Some(0x20), _) => Glyph { space: true, printable: true, width: 1 },
+                (Some(0x21..=0x7e), _) => Glyph { space: false, printable: true, width: 1 },
+                (Some(character @ 0x80..), Encoding::Utf8(_)) => glyph_of(character),
+                (Some(0xa0), Encoding::Bytes { no_break_space: true }) => {
+                    Glyph { space: true, ..Glyph::UNKNOWN }
+                }
+                _ => Glyph::UNKNOWN,
             };
-            counts.words += u64::from(glyph.part == Part::Word && !in_word);
-            match glyph.part {
-                Part::Word => in_word = true,
-                Part::Space => in_word = false,
-                Part::Neither => {}
-            }
+            counts.words += u64::from(!glyph.space && !in_word);
+            in_word = !glyph.space;
             column = match character {
-                0x0a | 0x0c | 0x0d => 0,
-                0x09 => (column / 8 + 1) * 8,
+                Some(0x0a | 0x0c | 0x0d) => 0,
+                Some(0x09) => (column / 8 + 1) * 8,
                 _ => column + u64::from(glyph.width),
             };
             counts.columns = counts.columns.max(column);
@@ -507,6 +530,8 @@ mod tests {
             proptest::sample::select(vec![
                 "\u{a0}".as_bytes(),
                 "\u{85}".as_bytes(),
+                "\u{2028}".as_bytes(),
+                "\u{1f600}".as_bytes(),
                 "e\u{301}".as_bytes(),
                 "\u{4e2d}".as_bytes(),
                 b"\xf8\x88\x80\x80\x80",
@@ -606,13 +631,16 @@ mod tests {
     }
 
     #[test]
-    fn a_word_goes_on_through_a_block_of_control_characters() {
-        let mut bytes = vec![1; 3 * BLOCK];
-        bytes[10] = b'a';
-        bytes[2 * BLOCK + 3] = b'b';
-        assert_eq!(whole(&bytes, Encoding::Bytes).words, 1);
-        bytes[BLOCK + 7] = b' ';
-        assert_eq!(whole(&bytes, Encoding::Bytes).words, 2);
+    fn what_is_no_space_is_part_of_a_word() {
+        let words = |bytes: &[u8], encoding| whole(bytes, encoding).words;
+        for encoding in ENCODINGS {
+            assert_eq!(words(b"\x01 a\0b \x7f\n", encoding), 3);
+            assert_eq!(words(b"\xff \xe9t\xe9\n", encoding), 2);
+            assert_eq!(words(&[0; 3 * BLOCK], encoding), 1);
+        }
+        assert_eq!(words(b"\x80 \xe2\x82", UTF8), 2, "at the edges");
+        assert_eq!(words(b"\xc2\xa0\xa0", UTF8), 1, "a space, and what is none");
+        assert_eq!(words(b"l\xc3\xa0-bas", BYTES), 2, "in the C locale the byte is a space");
     }
 
     #[test]

@@ -5,23 +5,19 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// One past the last character that may be printable.
 pub(super) const CHARACTERS: usize = 0x11_0000;
 
-/// What a character does to words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Belongs to a word.
-    Word,
-    /// Ends a word.
-    Space,
-    /// Not printable: neither starts nor ends a word.
-    Neither,
-}
-
-/// What counting needs to know about a character over 0x7f.
+/// What counting and quoting need to know about a character over 0x7f.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Glyph {
-    pub(super) part: Part,
+    /// It ends a word; all else is part of one.
+    pub(super) space: bool,
+    pub(super) printable: bool,
     /// Columns on a terminal, at most 2.
     pub(super) width: u8,
+}
+
+impl Glyph {
+    /// What nobody knows: part of a word that is not seen.
+    pub(super) const UNKNOWN: Glyph = Glyph { space: false, printable: false, width: 0 };
 }
 
 /// A [`Glyph`] in a byte that is never zero.
@@ -32,21 +28,12 @@ impl Packed {
     const KNOWN: u8 = 0x80;
 
     fn new(glyph: Glyph) -> Packed {
-        let part = match glyph.part {
-            Part::Neither => 0,
-            Part::Word => 1,
-            Part::Space => 2,
-        };
-        Packed(Packed::KNOWN | glyph.width.min(2) << 2 | part)
+        let flags = u8::from(glyph.printable) << 1 | u8::from(glyph.space);
+        Packed(Packed::KNOWN | glyph.width.min(2) << 2 | flags)
     }
 
     fn glyph(self) -> Glyph {
-        let part = match self.0 & 3 {
-            1 => Part::Word,
-            2 => Part::Space,
-            _ => Part::Neither,
-        };
-        Glyph { part, width: self.0 >> 2 & 3 }
+        Glyph { space: self.0 & 1 != 0, printable: self.0 & 2 != 0, width: self.0 >> 2 & 3 }
     }
 }
 
@@ -77,7 +64,7 @@ impl Glyphs {
     #[inline]
     pub(super) fn get(self, character: u32) -> Glyph {
         let Some(answer) = self.answers.get(character as usize) else {
-            return Glyph { part: Part::Neither, width: 0 };
+            return Glyph::UNKNOWN;
         };
         // Threads that ask at the same time get the same answer.
         match answer.load(Ordering::Relaxed) {

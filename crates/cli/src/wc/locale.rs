@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use libc::{c_int, c_uint, wchar_t};
 
 use super::count::Encoding;
-use super::glyph::{Answers, Glyph, Glyphs, Part, unasked};
+use super::glyph::{Answers, Glyph, Glyphs, unasked};
 
 unsafe extern "C" {
     safe fn iswprint(character: c_uint) -> c_int;
@@ -32,31 +32,25 @@ pub(super) fn adopt() -> Encoding {
         !libc::setlocale(libc::LC_CTYPE, c"".as_ptr()).is_null()
             && CStr::from_ptr(libc::nl_langinfo(libc::CODESET)) == c"UTF-8"
     };
-    if !utf8 {
-        return Encoding::Bytes;
-    }
     let posix = std::env::var_os("POSIXLY_CORRECT").is_some();
+    if !utf8 {
+        return Encoding::Bytes { no_break_space: !posix };
+    }
     Encoding::Utf8(Glyphs { ask: if posix { ask_posix } else { ask }, answers: &ANSWERS })
 }
 
 /// What GNU wc makes of a character: it takes the no-break spaces for spaces.
 fn ask(character: u32) -> Glyph {
     let glyph = ask_posix(character);
-    match character {
-        0xa0 | 0x2007 | 0x202f | 0x2060 if glyph.part == Part::Word => {
-            Glyph { part: Part::Space, ..glyph }
-        }
-        _ => glyph,
-    }
+    let no_break = matches!(character, 0xa0 | 0x2007 | 0x202f | 0x2060);
+    Glyph { space: glyph.space || no_break, ..glyph }
 }
 
 /// What the C library says of a character.
 fn ask_posix(character: u32) -> Glyph {
-    if iswprint(character) == 0 {
-        return Glyph { part: Part::Neither, width: 0 };
-    }
     Glyph {
-        part: if iswspace(character) == 0 { Part::Word } else { Part::Space },
+        space: iswspace(character) != 0,
+        printable: iswprint(character) != 0,
         width: u8::try_from(wcwidth(character.cast_signed())).unwrap_or(0),
     }
 }

@@ -7,17 +7,17 @@
 /// Bytes in a block: one bit each in a mask.
 pub(super) const BLOCK: usize = 64;
 
+/// In Latin-1, and to GNU wc in the C locale.
+const NO_BREAK_SPACE: u8 = 0xa0;
+
 /// One bit per byte of a block, the first byte lowest.
 ///
-/// A byte that is neither part of a word nor space (a control character, or any byte over 0x7f)
-/// is in neither mask.
+/// What is over 0x7f is in one mask only: what it is depends on its neighbours and the locale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Masks {
-    /// Printable ASCII except the blank.
-    pub(super) word: u64,
-    /// ASCII white space.
+    /// ASCII white space; all else is part of words.
     pub(super) space: u64,
-    /// What fills a column: words and the blank.
+    /// What fills a column: printable ASCII, the blank included.
     pub(super) visible: u64,
     /// White space except the blank: what may change the column otherwise.
     pub(super) breaks: u64,
@@ -48,6 +48,21 @@ pub(super) fn leads(block: &[u8; BLOCK]) -> Leads {
         return unsafe { avx2::leads(block) };
     }
     leads_portable(block)
+}
+
+/// The bytes of a block that are the no-break space of Latin-1.
+pub(super) fn no_break_spaces(block: &[u8; BLOCK]) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2, as just asked.
+        return unsafe { avx2::no_break_spaces(block) };
+    }
+    no_break_spaces_portable(block)
+}
+
+fn no_break_spaces_portable(block: &[u8; BLOCK]) -> u64 {
+    let bits = block.iter().enumerate();
+    bits.fold(0, |mask, (at, &byte)| mask | u64::from(byte == NO_BREAK_SPACE) << at)
 }
 
 fn leads_portable(block: &[u8; BLOCK]) -> Leads {
@@ -94,10 +109,7 @@ fn fill_portable(blocks: &[[u8; BLOCK]], masks: &mut [Masks]) {
                     out.space |= bit;
                     out.visible |= bit;
                 }
-                b'!'..=b'~' => {
-                    out.word |= bit;
-                    out.visible |= bit;
-                }
+                b'!'..=b'~' => out.visible |= bit,
                 0x80.. => out.high |= bit,
                 _ => {}
             }
@@ -112,10 +124,11 @@ fn fill_portable(blocks: &[[u8; BLOCK]], masks: &mut [Masks]) {
 mod avx2 {
     use std::arch::x86_64::{
         __m256i, _mm256_add_epi8, _mm256_andnot_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8,
-        _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_set1_epi8,
+        _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8, _mm256_or_si256,
+        _mm256_set1_epi8,
     };
 
-    use super::{BLOCK, Leads, Masks};
+    use super::{BLOCK, Leads, Masks, NO_BREAK_SPACE};
 
     #[target_feature(enable = "avx2")]
     pub(super) fn fill(blocks: &[[u8; BLOCK]], masks: &mut [Masks]) {
@@ -123,9 +136,8 @@ mod avx2 {
             let (low, high) = load(block);
             let (low, high) = (half(low), half(high));
             *out = Masks {
-                word: join(low.word, high.word),
-                space: join(low.blank | low.breaks, high.blank | high.breaks),
-                visible: join(low.word | low.blank, high.word | high.blank),
+                space: join(low.space, high.space),
+                visible: join(low.visible, high.visible),
                 breaks: join(low.breaks, high.breaks),
                 newline: join(low.newline, high.newline),
                 high: join(low.high, high.high),
@@ -143,6 +155,13 @@ mod avx2 {
             three: join(low.three, high.three),
             other: join(low.other, high.other),
         }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn no_break_spaces(block: &[u8; BLOCK]) -> u64 {
+        let (low, high) = load(block);
+        let half = |bytes| mask(_mm256_cmpeq_epi8(bytes, byte(NO_BREAK_SPACE)));
+        join(half(low), half(high))
     }
 
     #[inline]
@@ -175,8 +194,8 @@ mod avx2 {
     }
 
     struct Half {
-        word: u32,
-        blank: u32,
+        space: u32,
+        visible: u32,
         breaks: u32,
         newline: u32,
         high: u32,
@@ -192,12 +211,13 @@ mod avx2 {
         // Tab to carriage return are 9 to 13: 0 to 4 once moved down, and all else is more.
         let moved = _mm256_add_epi8(bytes, byte(b'\t'.wrapping_neg()));
         let breaks = _mm256_cmpeq_epi8(_mm256_min_epu8(moved, byte(4)), moved);
-        // Signed: bytes over 0x7f are negative and no word either.
-        let above = _mm256_cmpgt_epi8(bytes, byte(b' '));
+        let blank = _mm256_cmpeq_epi8(bytes, byte(b' '));
+        // Signed: bytes over 0x7f are negative.
+        let above = _mm256_cmpgt_epi8(bytes, byte(b' ' - 1));
         let delete = _mm256_cmpeq_epi8(bytes, byte(0x7f));
         Half {
-            word: mask(_mm256_andnot_si256(delete, above)),
-            blank: mask(_mm256_cmpeq_epi8(bytes, byte(b' '))),
+            space: mask(_mm256_or_si256(blank, breaks)),
+            visible: mask(_mm256_andnot_si256(delete, above)),
             breaks: mask(breaks),
             newline: mask(_mm256_cmpeq_epi8(bytes, byte(b'\n'))),
             high: mask(bytes),
@@ -232,6 +252,8 @@ mod tests {
             fill_portable(&[block], &mut slow);
             assert_eq!(fast, slow, "block starting with {turn:#x}");
             assert_eq!(leads(&block), leads_portable(&block), "block starting with {turn:#x}");
+            let expected = no_break_spaces_portable(&block);
+            assert_eq!(no_break_spaces(&block), expected, "block starting with {turn:#x}");
         }
     }
 }

@@ -50,8 +50,8 @@ const BYTES_PER_THREAD: u64 = 256 << 10;
 /// Count lines, words, characters and bytes
 ///
 /// Prints newline, word and byte counts for each FILE, and a total line if more than one is named,
-/// as GNU wc does. A word is a run of printable characters between white space. Without FILE, or
-/// when FILE is `-`, reads standard input. What is in memory is counted while the rest is fetched.
+/// as GNU wc does. A word is what stands between white space, printable or not, as GNU wc has it
+/// since 9.5. Without FILE, or when FILE is `-`, reads standard input. What is in memory is counted while the rest is fetched.
 /// FILE may stand for objects of servers and buckets, too.
 #[derive(clap::Args, Debug)]
 #[command(

@@ -54,14 +54,18 @@ mod tests {
     fn parts_in_any_order_are_the_whole() {
         let text = b"one two\nthree  four\tfive\n\nsix";
         let wanted = Wanted { lines: true, words: true, characters: true, columns: true };
-        let whole = Summary::of(text, wanted, Encoding::Bytes).counts();
+        let whole = Summary::of(text, wanted, Encoding::Bytes { no_break_space: true }).counts();
         let cuts = [0, 2, 7, 8, 9, 16, 25, text.len()];
         let mut parts: Vec<Range<usize>> = cuts.windows(2).map(|cut| cut[0]..cut[1]).collect();
         for _ in 0..parts.len() {
             parts.rotate_left(3);
-            let pieces = Pieces::new(Encoding::Bytes);
+            let pieces = Pieces::new(Encoding::Bytes { no_break_space: true });
             for part in &parts {
-                let summary = Summary::of(&text[part.clone()], wanted, Encoding::Bytes);
+                let summary = Summary::of(
+                    &text[part.clone()],
+                    wanted,
+                    Encoding::Bytes { no_break_space: true },
+                );
                 pieces.add(part.start as u64..part.end as u64, summary);
             }
             assert_eq!(pieces.held.lock().unwrap().len(), 1, "neighbours are joined");

@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use nearfirst::Name;
 
 use super::count::Encoding;
-use super::glyph::Part;
 use super::utf8::{self, Decoded};
 
 /// A name for messages: without the password that a URL may hold.
@@ -80,9 +79,7 @@ fn pieces(bytes: &[u8], encoding: Encoding) -> impl Iterator<Item = Piece<'_>> {
         let (length, printable) = match (rest[0], encoding) {
             (b' '..=b'~', _) => (1, true),
             (0x80.., Encoding::Utf8(glyphs)) => match utf8::decode(rest) {
-                Decoded::Character(character, length) => {
-                    (length, glyphs.get(character).part != Part::Neither)
-                }
+                Decoded::Character(character, length) => (length, glyphs.get(character).printable),
                 Decoded::Incomplete => (rest.len(), false),
                 Decoded::Invalid => (1, false),
             },
