@@ -8,7 +8,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -227,11 +227,26 @@ fn standard_input_is_counted_from_where_it_stands() {
     for args in [&["-c"][..], &["-m"], &["-lw"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nearfirst"));
         let mut file = File::open(dir.path().join("large")).unwrap();
-        std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(21 * 59_999)).unwrap();
+        file.seek(std::io::SeekFrom::Start(21 * 59_999)).unwrap();
         let output = command.arg("wc").args(args).stdin(file).output().unwrap();
         let expected = if args == ["-lw"] { ["1", "5"] } else { ["21", ""] };
         let counts: Vec<&str> = stdout(&output).split_whitespace().collect();
         assert_eq!(counts.join(" "), expected.join(" ").trim_end(), "{args:?}");
+    }
+}
+
+#[test]
+fn who_shares_standard_input_finds_it_at_its_end() {
+    let dir = some_files();
+    for name in ["a", "large"] {
+        for flags in ["-c", "-l", "-lw"] {
+            let mut file = File::open(dir.path().join(name)).unwrap();
+            let mut command = Command::new(env!("CARGO_BIN_EXE_nearfirst"));
+            let shared = file.try_clone().unwrap();
+            assert!(command.args(["wc", flags]).stdin(shared).output().unwrap().status.success());
+            let position = file.stream_position().unwrap();
+            assert_eq!(position, file.metadata().unwrap().len(), "{name} {flags}");
+        }
     }
 }
 

@@ -197,7 +197,8 @@ enum Known {
 fn known_bytes(mut file: &File, size: u64) -> Known {
     let page = rustix::param::page_size() as u64;
     let Ok(position) = file.stream_position() else { return Known::UpToPosition(0) };
-    if !size.is_multiple_of(page) {
+    // Who shares this position finds it where reading would have left it.
+    if !size.is_multiple_of(page) && file.seek(SeekFrom::Start(size.max(position))).is_ok() {
         return Known::All(size.saturating_sub(position));
     }
     let last_page = size - size % (page + 1);
