@@ -9,6 +9,13 @@ if [ -z "${signals:-}" ] && env --default-signal=INT true 2>/dev/null; then
     signals=default exec env --default-signal=INT scripts/test.sh
 fi
 
+# Many tests want what they wrote out of memory. Not below this folder: it may be closed to the other
+# users that some tests run as.
+lies_in_memory() { [ "$(stat -f -c %T "$1")" = tmpfs ]; }
+if [ -z "${TMPDIR:-}" ] && lies_in_memory /tmp && ! lies_in_memory /var/tmp; then
+    export TMPDIR=/var/tmp
+fi
+
 failed=()
 cargo build --workspace --bins --lib
 

@@ -13,6 +13,7 @@ const BRIEF: [&str; 2] = ["--seconds", "0.2"];
 #[test]
 fn what_is_measured_is_saved_and_used() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     let path = ground.create_far("file", 4 << 20, 0);
     let output = ground.run(&["calibrate", BRIEF[0], BRIEF[1], "."]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -70,12 +71,9 @@ fn a_new_calibration_replaces_what_was_known() {
 #[test]
 fn a_glance_does_not_make_a_long_measurement_forgotten() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.create("file", vec![b'x'; 2 << 20]);
     let device = ground.fill_table(0.5, 1e6);
-    if device == "memory" {
-        testkit::skip("files lie in memory here");
-        return;
-    }
     let many = |value: &str| vec![value; 30].join(", ");
     let table = format!(
         "version = 1\n[device.memory]\nlatency_s = [1e-6]\nbandwidth_large = [1e9]\n\
@@ -99,14 +97,11 @@ fn a_glance_does_not_make_a_long_measurement_forgotten() {
 #[test]
 fn what_tells_too_little_leaves_what_was_known() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.create("small", vec![b'x'; 100_000]);
     let sparse = fs::File::create(ground.path().join("sparse")).unwrap();
     sparse.set_len(1 << 40).unwrap();
     let device = ground.fill_table(0.5, 1e6);
-    if device == "memory" {
-        testkit::skip("files lie in memory here");
-        return;
-    }
     let output = ground.run(&["calibrate", BRIEF[0], BRIEF[1], "small", "sparse"]);
     assert_eq!(output.status.code(), Some(1));
     let told = stderr(&output);
@@ -168,6 +163,7 @@ fn a_table_that_cannot_be_written_is_reported_after_the_results() {
 #[test]
 fn no_permission_to_measure_is_said() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     fs::create_dir(ground.path().join("bare")).unwrap();
     let args = ["calibrate", BRIEF[0], BRIEF[1], "bare"];
     let Some(mut command) = ground.command_as_nobody(&args) else { return };

@@ -5,10 +5,12 @@ mod ground;
 use std::os::unix::fs::PermissionsExt as _;
 
 use ground::{Ground, stderr, stdout};
+use testkit::{Facility, skip_unless};
 
 #[test]
 fn near_names_come_first_and_the_rest_by_time() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.fill_table(0.018, 9e6);
     ground.create_far("large", 4 << 20, 0);
     ground.create_far("small", 1 << 20, 0);
@@ -26,6 +28,7 @@ fn near_names_come_first_and_the_rest_by_time() {
 #[test]
 fn the_plan_says_which_time_orders() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.fill_table(10.0, 1e6);
     // In file order the device is entered twice, and its latency counts as often.
     let path = ground.create_far("striped", 3 << 20, 0);
@@ -44,6 +47,7 @@ fn the_plan_says_which_time_orders() {
 #[test]
 fn an_unknown_cost_comes_after_a_known_one_and_less_before_more() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.create_far("much", 4 << 20, 0);
     ground.create_far("little", 1 << 20, 0);
     ground.create("empty", "");

@@ -22,6 +22,7 @@ fn bytes(object: &Value, key: &str) -> u64 {
 #[test]
 fn a_file_half_in_memory_is_two_sleds_with_a_delivery_time() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     let device = ground.fill_table(0.018, 9e6);
     ground.create_far("half", 8 << 20, 4 * MIB);
     let output = ground.run(&["sleds", "--json", "half"]);
@@ -87,6 +88,7 @@ fn a_size_that_is_not_told_is_not_taken_for_none() {
 #[test]
 fn what_was_asked_is_counted() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.create("folder/empty", "");
     ground.create_far("folder/far", 1 << 20, 0);
     let output = ground.run(&["sleds", "--stats", "folder", "folder/far"]);
@@ -100,6 +102,7 @@ fn what_was_asked_is_counted() {
 #[test]
 fn the_text_shows_a_bar_the_rows_and_both_times() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.fill_table(0.018, 9e6);
     ground.create_far("half", 8 << 20, 4 * MIB);
     let text = stdout(&ground.run(&["sleds", "half"]));
@@ -139,6 +142,7 @@ fn rows_beyond_a_screen_are_shown_when_asked_for() {
 #[test]
 fn an_unmeasured_device_is_said_to_be_unknown() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.create_far("far", 1 << 20, 0);
     let output = ground.run(&["sleds", "far"]);
     assert!(output.status.success());
@@ -219,6 +223,7 @@ fn a_hole_of_terabytes_is_near_and_answered() {
 #[test]
 fn who_does_not_own_a_file_is_told_that_it_is_not_known() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.create("root", vec![b'x'; 1 << 20]);
     let closed = ground.create("closed", vec![b'x'; 1 << 20]);
     fs::set_permissions(closed, fs::Permissions::from_mode(0o600)).unwrap();
@@ -241,6 +246,7 @@ fn who_does_not_own_a_file_is_told_that_it_is_not_known() {
 #[test]
 fn a_folder_sums_up_what_is_below_it() {
     let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
     ground.fill_table(0.018, 9e6);
     ground.create("tree/near", vec![b'x'; 1000]);
     ground.create_far("tree/deep/er/far", 2 << 20, 0);

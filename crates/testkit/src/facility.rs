@@ -16,6 +16,8 @@ const PEERS: &str = "NEARFIRST_PEERS";
 pub enum Facility<'a> {
     /// The right to mount, to limit and to see residency of all files.
     Root,
+    /// A folder whose files can leave memory, as those of tmpfs cannot.
+    Disk(&'a Path),
     /// `/dev/fuse`.
     Fuse,
     /// `/dev/loop-control`.
@@ -53,6 +55,8 @@ impl Facility<'_> {
         let is_root = rustix::process::geteuid().is_root();
         match self {
             Self::Root => (!is_root).then(|| "not root".to_owned()),
+            Self::Disk(folder) => crate::lies_in_memory(folder)
+                .then(|| format!("{} lies in memory", folder.display())),
             Self::Fuse => unusable("/dev/fuse"),
             Self::Loop => absent("/dev/loop-control"),
             Self::FileSystem(name) => {

@@ -11,15 +11,24 @@ use std::ptr::{self, NonNull};
 use rustix::fs::Advice;
 use rustix::mm::{MapFlags, ProtFlags};
 
+/// The kernel's number of file systems that are kept in memory.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
 /// Read at once by [`make_near`]; a multiple of every page size.
 const NEAR_STEP_BYTES: usize = 1 << 20;
 
 /// Empties the page cache of a file: writes it out, then drops its pages.
 ///
-/// Panics if pages stay, which happens only to those that someone has mapped or locked.
+/// Panics if pages stay, which happens only to those that someone has mapped or locked, and to all
+/// that [lie in memory](lies_in_memory).
 #[track_caller]
 pub fn evict(path: impl AsRef<Path>) {
     let path = path.as_ref();
+    assert!(
+        !(residency_can_be_seen() && lies_in_memory(path)),
+        "{} lies in memory and cannot leave it: set TMPDIR to a folder on a disk",
+        path.display()
+    );
     let file = open(path);
     match file.sync_all() {
         // A read-only file system such as squashfs has nothing to write out, and says so.
@@ -31,6 +40,14 @@ pub fn evict(path: impl AsRef<Path>) {
         rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("a file takes advice");
         !residency_can_be_seen() || resident_bytes(path) == 0
     });
+}
+
+/// Whether a file or a folder is on a file system that is kept in memory (tmpfs).
+#[track_caller]
+pub fn lies_in_memory(path: impl AsRef<Path>) -> bool {
+    let path = path.as_ref();
+    let told = rustix::fs::statfs(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    told.f_type == TMPFS_MAGIC
 }
 
 /// Brings exactly the pages of `range` into memory, without readahead beyond it.
@@ -176,7 +193,7 @@ fn open(path: &Path) -> File {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dir, Facility, noise, skip_unless};
+    use crate::{Dir, Facility, Tmpfs, noise, skip_unless};
 
     #[test]
     fn pages_come_and_go_as_told() {
@@ -208,5 +225,19 @@ mod tests {
         assert_eq!(resident_bytes(&path), 4 * page);
         drop(held);
         evict(&path);
+    }
+
+    #[test]
+    fn what_lies_in_memory_is_not_waited_for() {
+        skip_unless!(Facility::Root);
+        let memory = Tmpfs::new(1 << 20);
+        let path = memory.path().join("a");
+        std::fs::write(&path, "a").unwrap();
+        let panic = std::panic::catch_unwind(|| evict(&path)).unwrap_err();
+        let said = panic.downcast_ref::<String>().unwrap();
+        assert!(said.contains("lies in memory"), "{said}");
+        let folder = Facility::Disk(memory.path());
+        assert!(crate::missing([folder]).is_some_and(|why| why.ends_with(" lies in memory")));
+        assert_eq!(crate::missing([Facility::Disk("/proc".as_ref())]), None);
     }
 }
