@@ -33,7 +33,7 @@ lint: ## formatting, lints and documentation, warnings being errors
 	$(CARGO) check --package nearfirst-store --no-default-features
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 
-test: setup lint ## everything that must pass; ends with the summary of `cargo test`
+test: setup ## everything that must pass; ends with the summary of `cargo test`
 	@scripts/test.sh
 
 demo: ## show the main job on a large text of this machine, in a minute

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the tests: those of other projects first, where their sources can be had, then our own, so
-# that what is printed ends with the summary of `cargo test`. All run, whatever fails.
+# Runs the lints, then the tests: those of other projects first, where their sources can be had, then
+# our own, so that what is printed ends with the summary of `cargo test`. All run, whatever fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,7 @@ if [ -z "${TMPDIR:-}" ] && lies_in_memory /tmp && ! lies_in_memory /var/tmp; the
 fi
 
 failed=()
+make lint || failed+=('make lint')
 cargo build --workspace --bins --lib
 
 # A runner ends with 77 if it cannot get its sources or tools.
