@@ -10,6 +10,7 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
 fi
 for target in $(cargo +nightly fuzz list); do
     echo "== $target"
+    # What is found goes to the first.
     mkdir -p "fuzz/corpus/$target"
-    cargo +nightly fuzz run "$target" -- -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10
+    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10
 done
