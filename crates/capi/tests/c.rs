@@ -475,7 +475,9 @@ fn nothing_but_the_calls_is_exported_under_the_soname() {
     skip_unless!(Facility::Tool("nm"), Facility::Tool("readelf"));
     let library = installed().join("lib/libnearfirst.so");
     let symbols = done(Command::new("nm").args(["-D", "--defined-only"]).arg(&library));
-    for line in String::from_utf8_lossy(&symbols.stdout).lines() {
+    let symbols = String::from_utf8_lossy(&symbols.stdout);
+    assert!(symbols.lines().any(|line| line.ends_with(" nf_set_open")), "{symbols}");
+    for line in symbols.lines() {
         let name = line.rsplit(' ').next().unwrap_or_default();
         assert!(["nf_", "sets_", "sleds_"].iter().any(|prefix| name.starts_with(prefix)), "{line}");
     }

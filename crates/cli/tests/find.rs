@@ -804,6 +804,7 @@ fn latency_asks_what_a_file_costs() {
     let costs = tree.ours("t/a.c t/x/big -printf %{latency}\\n");
     let seconds: Vec<f64> =
         costs.out.iter().map(|line| line.trim_end_matches("\\n").parse().unwrap()).collect();
+    assert_eq!(seconds.len(), 2, "{costs:?}");
     assert!(seconds.iter().all(|&time| time > 0.0 && time < 10.0), "{seconds:?}");
     let wrong = tree.ours("t -latency m");
     assert_eq!(wrong.code, Some(1));

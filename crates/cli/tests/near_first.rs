@@ -841,5 +841,7 @@ fn find_knows_files_by_their_latency() {
     find(["-latency", "-m100"]).succeeds().prints(path(&near));
     find(["-latency", "+2"]).succeeds().prints(path(&far));
     find(["-latency", "5"]).succeeds().prints(path(&far));
-    find(["-device", "loop:*"]).succeeds();
+    let on_disk = find(["-device", "loop:*"]).succeeds().text();
+    assert!(on_disk.contains(&path(&far)), "{on_disk}");
+    find(["-device", "memory"]).succeeds().prints(path(&near));
 }

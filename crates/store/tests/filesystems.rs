@@ -711,6 +711,7 @@ fn who_holds_a_lease_on_a_file_keeps_it() {
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
         print(flush=True)\n\
         input()\n";
+    skip_unless!(Facility::Tool("python3"));
     let dir = Dir::new();
     let path = dir.create("leased", "text");
     let mut holder = Command::new("python3")
