@@ -14,18 +14,36 @@ use crate::sync::{Mutex, lock};
 
 type Delivered = Vec<(Range<u64>, Vec<u8>)>;
 
-/// A file of lines, synced, of which the given share at the front is evicted.
+/// A synced file of which the given share at the front is not in memory, in whole pages.
 fn file_of(content: &[u8], evicted: f64) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(content).expect("written");
     file.as_file().sync_all().expect("synced");
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
-    let bytes = (content.len() as f64 * evicted) as u64;
-    if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
-        let advice = rustix::fs::Advice::DontNeed;
-        rustix::fs::fadvise(file.as_file(), 0, Some(bytes), advice).expect("evicted");
+    if evicted > 0.0 && !lies_in_memory(&file) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
+        let bytes = (content.len() as f64 * evicted) as u64;
+        evict(file.path());
+        make_near(file.path(), bytes..content.len() as u64);
     }
     file
+}
+
+/// A file of which the second half is in memory; none, said aloud, where all files are.
+fn half_near(content: &[u8]) -> Option<tempfile::NamedTempFile> {
+    let file = file_of(content, 0.5);
+    if lies_in_memory(&file) {
+        testkit::skip("temporary files lie in memory here");
+        return None;
+    }
+    let (half, end) = (content.len() as u64 / 2, content.len() as u64);
+    let found = store::resident_ranges(file.as_file(), &[0..half, half..end]);
+    assert_eq!(found.expect("it can be asked"), [(0..half, false), (half..end, true)]);
+    Some(file)
+}
+
+fn lies_in_memory(file: &tempfile::NamedTempFile) -> bool {
+    let entry = store::Local::default().status(file).expect("asked");
+    matches!(entry.backing, Backing::Memory)
 }
 
 fn scanned(
@@ -277,13 +295,13 @@ fn the_end_of_what_is_near_is_not_read_with_the_hole_behind_it() {
 fn what_was_near_saved_what_its_device_would_have_taken() {
     let file = file_of(&vec![b'x'; 1 << 20], 0.0);
     file.as_file().set_len(9 << 20).expect("made long");
+    if lies_in_memory(&file) {
+        return testkit::skip("temporary files lie on no device here");
+    }
     let costs =
         Costs::with(store::Local::default(), store::TableFiles::default(), store::Clock::manual());
     let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
     let mut status = costs.local().status(&file).expect("asked");
-    if matches!(status.backing, Backing::Memory) {
-        return; // Temporary files lie on no device here.
-    }
     let near = (1 << 20) + (8 << 20);
     // Whatever the tables of this machine say of its disk.
     status.device = sled::Device::new("disk:unknown");
@@ -313,13 +331,7 @@ fn what_leaves_memory_before_its_turn_is_fetched_in_order_with_what_is_far() {
     // Large enough that one folio is a small part of it.
     let content: Vec<u8> = b"0123456789abcde\n".repeat(1 << 20);
     for separator in [None, Some(b'\n')] {
-        let file = file_of(&content, 0.5);
-        let halves = [0..8 << 20, 8 << 20..16 << 20];
-        let found = store::resident_ranges(file.as_file(), &halves).expect("it can be asked");
-        if found != [(halves[0].clone(), false), (halves[1].clone(), true)] {
-            // A file system that evicts nothing, such as tmpfs, or does not tell.
-            return;
-        }
+        let Some(file) = half_near(&content) else { return };
         let costs = Costs::load();
         let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
         let options = ScanOptions {
@@ -357,17 +369,13 @@ fn what_leaves_memory_before_its_turn_is_fetched_in_order_with_what_is_far() {
 
 #[test]
 fn what_left_memory_before_the_first_piece_is_taken_is_fetched_in_order_too() {
-    let file = file_of(&vec![b'x'; 16 << 20], 0.5);
+    let Some(file) = half_near(&vec![b'x'; 16 << 20]) else { return };
     let (left, stays) = (8 << 20..10 << 20, 12 << 20..16 << 20);
     let advice = rustix::fs::Advice::DontNeed;
     let length = std::num::NonZeroU64::new(left.end - left.start);
     rustix::fs::fadvise(file.as_file(), left.start, length, advice).expect("evicted");
     let found = store::resident_ranges(file.as_file(), &[left.clone(), stays.clone()]);
-    let found = found.expect("it can be asked");
-    if found.first() != Some(&(left.clone(), false)) || found.last().is_none_or(|last| !last.1) {
-        // A file system that evicts nothing, such as tmpfs, or does not tell.
-        return;
-    }
+    assert_eq!(found.expect("it can be asked"), [(left.clone(), false), (stays, true)]);
     let costs = Costs::load();
     let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
     let options =
@@ -450,9 +458,12 @@ fn a_hole_that_is_cut_off_while_it_is_read_is_an_error() {
 
 #[test]
 fn a_file_that_shrinks_while_it_is_read_is_an_error_and_void_results_are_not_delivered() {
+    let content = vec![b'x'; 1 << 20];
     // All in memory it is copied; in part, what is there is mapped.
-    for (evicted, separator) in [(0.0, None), (1.0, None), (0.0, Some(b'x')), (0.5, None)] {
-        let file = file_of(&vec![b'x'; 1 << 20], evicted);
+    let near = || file_of(&content, 0.0);
+    let mut files = vec![(near(), None), (near(), Some(b'x')), (file_of(&content, 1.0), None)];
+    files.extend(half_near(&content).map(|file| (file, None)));
+    for (file, separator) in files {
         let costs = Costs::load();
         let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
         let options =
@@ -473,14 +484,15 @@ fn a_file_that_shrinks_while_it_is_read_is_an_error_and_void_results_are_not_del
 #[test]
 fn a_panic_over_bytes_that_vanished_is_the_truncation() {
     // In part in memory it is mapped.
-    let file = file_of(&vec![b'x'; 1 << 20], 0.5);
+    let Some(file) = half_near(&vec![b'x'; 1 << 20]) else { return };
     let costs = Costs::load();
     let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
     let panics = |chunk: &Chunk<'_>, _: &Control<'_>| {
         source.file.set_len(5).expect("shortened");
         assert_eq!(chunk.bytes.last(), Some(&b'x'), "as they were");
     };
-    let result = scan(&source, &ScanOptions::default(), panics, |_, (), _| {});
+    let options = ScanOptions { jobs: 1, ..ScanOptions::default() };
+    let result = scan(&source, &options, panics, |_, (), _| {});
     assert!(matches!(result, Err(Error::Truncated { found: 5, .. })), "{result:?}");
 }
 
