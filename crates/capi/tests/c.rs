@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -35,10 +34,6 @@ fn scratch(name: &str) -> PathBuf {
         lock
     });
     folder
-}
-
-fn skipped(reason: &str) {
-    writeln!(io::stderr().lock(), "skipped: {reason}").expect("standard error is open");
 }
 
 fn done(command: &mut Command) -> Output {
@@ -119,7 +114,7 @@ fn run(program: &Path, wrapper: &[&str], folder: &str) -> Option<PathBuf> {
     let output = command.output().expect("the program starts");
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.code() == Some(SKIPPED) {
-        skipped(said.trim());
+        testkit::skip(said.trim());
         return None;
     }
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -16,6 +16,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -25,7 +26,14 @@ use testkit::{Dir, Facility, Program, SlowDir, skip_unless};
 const GNU: &str = "/usr/bin/find";
 
 fn has_gnu() -> bool {
-    Path::new(GNU).exists()
+    static FOUND: LazyLock<bool> = LazyLock::new(|| {
+        let found = Path::new(GNU).exists();
+        if !found {
+            testkit::skip("no GNU find is installed: no test of find compares with it");
+        }
+        found
+    });
+    *FOUND
 }
 
 /// A folder with a tree `t` that has everything odd in it.

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 /// With this variable set to 1, a missing facility fails a test instead of skipping it.
 const REQUIRE_ALL: &str = "NEARFIRST_REQUIRE_ALL";
 
+/// The file to which, if this names one, all that is skipped is added, a line each.
+const SKIPPED: &str = "NEARFIRST_SKIPPED";
+
 /// The folder of programs that `scripts/setup.sh` built for tests only, seen from the root of the
 /// repository as there; `target/peers` if not set.
 const PEERS: &str = "NEARFIRST_PEERS";
@@ -37,7 +40,8 @@ pub fn missing<'a>(needed: impl IntoIterator<Item = Facility<'a>>) -> Option<Str
     needed.into_iter().find_map(Facility::missing)
 }
 
-/// Says, also of a test that passes, that something of it is skipped and why.
+/// Says, also of a test that passes, that something of it is skipped and why; `scripts/test.sh`
+/// counts it by `NEARFIRST_SKIPPED`.
 ///
 /// Panics instead if `NEARFIRST_REQUIRE_ALL` is 1, so that a machine that should test everything
 /// cannot skip in silence.
@@ -48,6 +52,12 @@ pub fn skip(reason: &str) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("test");
     writeln!(std::io::stderr().lock(), "skipped {name}: {reason}").ok();
+    if let Some(list) = std::env::var_os(SKIPPED) {
+        let list = std::fs::File::options().append(true).open(list);
+        let added =
+            list.and_then(|mut list| list.write_all(format!("{name}\t{reason}\n").as_bytes()));
+        added.unwrap_or_else(|error| panic!("{SKIPPED}: {error}"));
+    }
 }
 
 impl Facility<'_> {
@@ -115,6 +125,35 @@ macro_rules! skip_unless {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Dir, cmd};
+
+    /// What is tested as root of a machine is tested whole, or it is seen that it cannot be.
+    #[test]
+    fn root_has_what_most_tests_of_root_need() {
+        crate::skip_unless!(Facility::Root);
+        let essential =
+            [Facility::Fuse, Facility::Loop, Facility::Cgroup("memory"), Facility::Cgroup("pids")];
+        assert_eq!(missing(essential), None);
+    }
+
+    #[test]
+    #[ignore = "the next one runs it"]
+    fn skips() {
+        skip("no reason");
+    }
+
+    #[test]
+    fn what_is_skipped_is_said_and_counted_or_refused() {
+        let dir = Dir::new();
+        let list = dir.create("list", "");
+        let name = "facility::tests::skips";
+        let this = std::env::current_exe().expect("a test has a path");
+        let run = || cmd(&this, ["--ignored", "--exact", name]).env(SKIPPED, &list);
+        let said = format!("skipped {name}: no reason");
+        run().without_env(REQUIRE_ALL).run().succeeds().complains(&said);
+        assert_eq!(std::fs::read_to_string(&list).unwrap(), format!("{name}\tno reason\n"));
+        run().env(REQUIRE_ALL, "1").run().ends_with(101);
+    }
 
     #[test]
     fn a_missing_facility_has_a_reason() {

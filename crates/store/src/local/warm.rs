@@ -107,7 +107,7 @@ mod tests {
     fn one_page_near(at: u64) -> Option<File> {
         let mut file = tempfile::tempfile().expect("a file");
         if let Err(error) = resident(&file, 0..READ_BYTES) {
-            eprintln!("skipped: cachestat: {error}");
+            testkit::skip(&format!("cachestat: {error}"));
             return None;
         }
         file.write_all(&vec![1; 2 << 20]).expect("written");
@@ -140,7 +140,7 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a file");
         let whole = 0..READS_MAX * READ_BYTES + 2 * READ_AHEAD_BYTES;
         if let Err(error) = resident(&file, whole.clone()) {
-            eprintln!("skipped: cachestat: {error}");
+            testkit::skip(&format!("cachestat: {error}"));
             return;
         }
         let content = vec![1; usize::try_from(whole.end).expect("it fits in memory")];
