@@ -17,6 +17,10 @@ if ! [ -x "$bin/python" ] || [ "$(cat "$folder/pins" 2>/dev/null)" != "$pins $fo
             python3 -m venv --clear "$folder/venv" &&
             "$bin/pip" -q --disable-pip-version-check install $pins
     } </dev/null || {
+        if "$bin/pip" -q --disable-pip-version-check download --no-deps -d "$folder" pip </dev/null; then
+            echo "python: PyPI does not have all of $pins"
+            exit 1
+        fi
         echo 'python: there is no Python 3.11 or later with venv, or PyPI cannot be reached'
         exit 2
     }
@@ -49,7 +53,9 @@ if "$system" -c 'import sys, importlib.util as u; sys.exit(not u.find_spec("torc
     echo "$PWD/python" >"$("$torch/bin/python" -c 'import site; print(site.getsitepackages()[0])')/nearfirst.pth"
     timeout 600 "$torch/bin/python" -m pytest -q python/tests/test_torch.py || code=1
 else
-    echo "skipped: the data set of PyTorch: $system is not of version 3.11 or later, or has no torch (python3-torch)"
+    reason="$system is not of version 3.11 or later, or has no torch (python3-torch)"
+    echo "skipped: the data set of PyTorch: $reason"
+    [ -z "${NEARFIRST_SKIPPED:-}" ] || printf 'test_torch.py\t%s\n' "$reason" >>"$NEARFIRST_SKIPPED"
     [ "${NEARFIRST_REQUIRE_ALL:-}" != 1 ] || code=1
 fi
 exit $code

@@ -3,6 +3,7 @@
 # Debian packages where we are root, a Rust toolchain, the ripgrep that tests compare with, and the
 # servers that tests start (no service of the system is started for them).
 # What cannot be installed is named, with what is skipped without it; only a compiler is a must.
+# With --missing it installs nothing, and lists what tests need and this machine lacks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:---all}
@@ -60,6 +61,24 @@ have() {
     esac
 }
 
+# Those of the needs that are not met, a line each.
+unmet() {
+    local program package reason
+    while IFS=: read -r program package reason; do
+        [ -z "$program" ] || have "$program" || printf '%s (%s), for %s\n' "$program" "$package" "$reason"
+    done <<<"$1"
+}
+
+# What no package has, and what only the machine itself can offer.
+unmet_by_packages() {
+    [ -x "${NEARFIRST_RG:-$peers/bin/rg}" ] || echo 'ripgrep, for tests that compare with it'
+    [ -x "$peers/bin/versitygw" ] || echo 'versitygw, for tests on an S3 server'
+    have_python_servers || echo 'moto, wsgidav and gcp-storage-emulator, for tests on their servers'
+    [ "$(id -u)" = 0 ] || echo 'the rights of root, for tests that mount, limit or watch all programs'
+    [ -w /dev/fuse ] || echo '/dev/fuse, for tests on slowfs'
+    [ -e /dev/loop-control ] || echo '/dev/loop-control, for tests on loop devices'
+}
+
 # Until this script ends, packages that are installed do not start what they serve.
 start_no_services() {
     local policy=/usr/sbin/policy-rc.d
@@ -71,15 +90,10 @@ start_no_services() {
 
 # Of apt, only where something is missing: a machine that has all of it needs no network.
 install_packages() {
-    local missing=() lost=() program package reason
-    while IFS=: read -r program package reason; do
-        [ -n "$program" ] || continue
-        if ! have "$program"; then
-            missing+=("$package")
-            lost+=("$program ($package), for $reason")
-        fi
-    done <<<"$1"
-    [ ${#missing[@]} -gt 0 ] || return 0
+    local lost missing package
+    lost=$(unmet "$1")
+    [ -n "$lost" ] || return 0
+    mapfile -t missing < <(sed 's/^[^(]*(\([^)]*\)).*/\1/' <<<"$lost")
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say "installing ${missing[*]}"
         export DEBIAN_FRONTEND=noninteractive
@@ -95,7 +109,7 @@ install_packages() {
         done
     else
         say 'not root on a Debian-like system, so these are skipped; install them to have all:'
-        printf '    %s\n' "${lost[@]}" >&2
+        sed 's/^/    /' <<<"$lost" >&2
     fi
 }
 
@@ -187,9 +201,7 @@ install_go() {
 # (wsgidav), Google Cloud Storage (gcp-storage-emulator).
 install_python_servers() {
     local programs=$peers/venv/bin
-    # Programs of one that was moved here look for their Python elsewhere.
-    grep -qsF "$programs/python" "$programs/moto_server" && [ -x "$programs/wsgidav" ] &&
-        [ -x "$programs/gcp-storage-emulator" ] && return 0
+    ! have_python_servers || return 0
     say 'installing servers of S3, WebDAV and Google Cloud Storage (half a minute)'
     {
         python3 -m venv --clear "$peers/venv" &&
@@ -198,6 +210,13 @@ install_python_servers() {
                 gcp-storage-emulator==2026.7.19
     } </dev/null >/dev/null 2>&1 ||
         say 'could not install them: tests on WebDAV, on Google Cloud Storage, on sums of S3 and on archived objects are skipped'
+}
+
+# Programs of an environment that was moved here look for their Python elsewhere.
+have_python_servers() {
+    local programs=$peers/venv/bin
+    grep -qsF "$programs/python" "$programs/moto_server" && [ -x "$programs/wsgidav" ] &&
+        [ -x "$programs/gcp-storage-emulator" ]
 }
 
 case $what in
@@ -210,8 +229,12 @@ case $what in
     install_versitygw
     install_python_servers
     ;;
+--missing)
+    unmet "$build_needs$test_needs"
+    unmet_by_packages
+    ;;
 *)
-    say "expected --build, --all or nothing, not $what"
+    say "expected --build, --all, --missing or nothing, not $what"
     exit 2
     ;;
 esac

@@ -1,6 +1,8 @@
 #!/bin/bash
 # Runs the lints, then the tests: those of other projects first, where their sources can be had, then
-# our own, so that what is printed ends with the summary of `cargo test`. All run, whatever fails.
+# our own, so that what is printed ends with the summary of `cargo test`. All run, whatever fails. What
+# is missing here is listed before, and what was skipped for it is counted behind all tests but those
+# of examples in the documentation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +24,23 @@ export NO_PROXY=$no_proxy
 unset LANGUAGE "${!AWS_@}" "${!AZURE_@}" "${!GOOGLE_@}"
 
 failed=()
+# Tests of all languages add to it what they skip, and why.
+export NEARFIRST_SKIPPED=$PWD/target/skipped
+mkdir -p target
+: >"$NEARFIRST_SKIPPED"
+
+# skipped STEP REASON: does not fail, unless nothing may be skipped.
+skipped() {
+    echo "skipped: $1: $2"
+    printf '%s\t%s\n' "$1" "$2" >>"$NEARFIRST_SKIPPED"
+    [ "${NEARFIRST_REQUIRE_ALL:-}" != 1 ] || failed+=("$1")
+}
+
+missing=$(scripts/setup.sh --missing)
+[ -z "$missing" ] || printf 'This machine lacks, and tests skip what needs it:\n%s\n\n' "$(sed 's/^/    /' <<<"$missing")"
+
 make lint || failed+=('make lint')
+
 cargo build --workspace --bins --lib
 
 # A runner ends with 77 if it cannot get its sources or tools.
@@ -33,10 +51,7 @@ for suite in tests/foreign/*.sh; do
     timeout 900 "$suite" </dev/null || code=$?
     case $code in
     0) ;;
-    77)
-        echo "skipped: $suite could not get its sources or tools"
-        [ "${NEARFIRST_REQUIRE_ALL:-}" != 1 ] || failed+=("$suite")
-        ;;
+    77) skipped "$suite" 'it could not get its sources or tools' ;;
     *) failed+=("$suite") ;;
     esac
 done
@@ -46,16 +61,24 @@ code=0
 scripts/python.sh </dev/null || code=$?
 case $code in
 0) ;;
-2)
-    echo 'skipped: the Python package was not tested'
-    [ "${NEARFIRST_REQUIRE_ALL:-}" != 1 ] || failed+=(scripts/python.sh)
-    ;;
+2) skipped scripts/python.sh 'there is no Python, or no PyPI' ;;
 *) failed+=(scripts/python.sh) ;;
 esac
 
 echo
+cargo test --workspace --tests --no-fail-fast </dev/null || failed+=('cargo test')
+
+echo
+if [ -s "$NEARFIRST_SKIPPED" ]; then
+    echo "Skipped in whole or in part: $(sort -u "$NEARFIRST_SKIPPED" | wc -l) tests, for these reasons:"
+    sort -u "$NEARFIRST_SKIPPED" | cut -f 2 | sort | uniq -c | sort -rn
+else
+    echo 'No test was skipped.'
+fi
+
+echo
 code=0
-cargo test --workspace --no-fail-fast </dev/null || code=$?
+cargo test --workspace --doc --no-fail-fast </dev/null || code=$?
 if [ ${#failed[@]} -gt 0 ]; then
     echo "failed: ${failed[*]}"
     exit 1

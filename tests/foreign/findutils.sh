@@ -19,8 +19,9 @@ mkdir run && cd run
 runtest --tool find --srcdir ../find/testsuite FTSFIND="$PWD/../find/find" OPTIMISATION_LEVELS=0 \
     >runtest.out 2>&1 </dev/null || true
 failed=0
-! grep '^FAIL' runtest.out || failed=1
+! grep -E '^(FAIL|ERROR|UNRESOLVED)' runtest.out || failed=1
 grep '^# of' runtest.out
+grep -q '^# of expected passes' runtest.out || failed=1
 cd ..
 
 echo "== shell tests (tests/find)"

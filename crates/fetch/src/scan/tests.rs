@@ -42,8 +42,8 @@ fn half_near(content: &[u8]) -> Option<tempfile::NamedTempFile> {
 }
 
 fn lies_in_memory(file: &tempfile::NamedTempFile) -> bool {
-    let entry = store::Local::default().status(file).expect("asked");
-    matches!(entry.backing, Backing::Memory)
+    let status = store::Local::default().status(file).expect("asked");
+    matches!(status.backing, Backing::Memory)
 }
 
 fn scanned(
