@@ -5,7 +5,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use testkit::{Facility, skip_unless};
+use testkit::{Dir, Facility, cmd, skip_unless};
 
 struct Said {
     code: Option<i32>,
@@ -275,6 +275,63 @@ fn fish_completes_commands_and_the_programs_of_the_patterns_that_are_asked_about
     assert!(completed("nearfirst trees show ").contains("of2\n"));
     assert!(completed("nearfirst trees show --service ").contains("of3\n"));
     assert!(!completed("nearfirst trees show --state folder ").contains("of"));
+}
+
+/// Adds to `offered` what zsh offers, at a terminal of its own, at the end of each line.
+const COMPLETE_AT_A_TERMINAL: &str = r#"
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'source ./begin'
+zpty -r shell seen '*ready'
+for line in "$@"; do
+    zpty -n -w shell "$line"$'\t\C-u'
+    zpty -w shell 'print >>offered'
+    zpty -r shell seen '*ready'
+done
+"#;
+
+const BEGIN: &str = r#"
+fpath=($PWD $fpath)
+autoload -U compinit
+compinit -u -d known
+nearfirst() { print "{\"program\":{\"text\":\"of$#\"}}" }
+compadd() {
+    local -a found
+    builtin compadd -O found "$@"
+    print -rn -- "${found:+$found }" >>offered
+    builtin compadd "$@"
+}
+unsetopt auto_list
+zle-line-init() { print -n ready }
+zle -N zle-line-init
+"#;
+
+#[test]
+fn zsh_completes_commands_flags_and_the_programs_of_the_patterns_that_are_asked_about() {
+    skip_unless!(Facility::Tool("zsh"));
+    let folder = Dir::new();
+    let told = run(&["nearfirst", "generate", folder.path().to_str().unwrap()]);
+    assert_eq!((told.code, &*told.stderr), (Some(0), ""));
+    folder.create("begin", BEGIN);
+    let expected = [
+        ("sle", "sleds"),
+        ("ls --unor", "--unordered"),
+        ("find . -newerX", "-newerXY"),
+        ("run -- prin", "printf"),
+        ("trees show ", "of2"),
+        ("trees show --service ", "of3"),
+        ("trees forget --service a ", "of3"),
+        ("trees show --state folder ", "--svg"),
+    ];
+    let zsh = cmd("zsh", ["-fc", COMPLETE_AT_A_TERMINAL, "zsh"]).dir(&folder);
+    let lines = expected.map(|(line, _)| format!("nearfirst {line}"));
+    lines.iter().fold(zsh, |zsh, line| zsh.arg(line)).run().succeeds();
+    let offered = std::fs::read_to_string(folder.join("offered")).unwrap();
+    assert_eq!(offered.lines().count(), expected.len(), "{offered}");
+    for ((line, word), offered) in expected.iter().zip(offered.lines()) {
+        assert!(offered.split(' ').any(|offer| offer == *word), "{line}: {offered}");
+        assert!(word.starts_with("of") || !offered.contains("of"), "{line}: {offered}");
+    }
 }
 
 #[test]

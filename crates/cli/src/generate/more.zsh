@@ -8,10 +8,13 @@ _nearfirst_find() {
 }
 
 _nearfirst_programs() {
-    local -a programs where
+    local -a programs given where
+    # The levels above have taken from `words` the flags that they know.
+    given=(${(z)LBUFFER})
+    given=(${given[${given[(I)trees]},-1]})
     # Of the patterns that are asked about, but those in a folder that is named.
-    ((${words[(I)--state*]})) && return 1
-    ((${words[(I)--service]})) && where=(--service)
+    ((${given[(I)--state*]})) && return 1
+    ((${given[(I)--service]})) && where=(--service)
     programs=(${(f)"$(nearfirst trees $where --json 2>/dev/null | sed -n 's/.*"program":{"text":"\([^"\\]*\)"}.*/\1/p')"})
     compadd -M 'l:|=* r:|=*' -a programs
 }
