@@ -445,6 +445,15 @@ class Pieces:
 
     def __iter__(self) -> Iterator[Piece]: ...
     def __next__(self) -> Piece: ...
+    def refresh(self) -> None:
+        """Ask again where the rest of the file is.
+
+        What arrived in memory meanwhile comes early, what left is put back. This is done
+        of itself, too, now and then.
+
+        Raises:
+            NearfirstError: It cannot be asked about: it is picked on by the last answer.
+        """
 
 @final
 class Calls:

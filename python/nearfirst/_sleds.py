@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fsspec import AbstractFileSystem
 
-    from nearfirst._nearfirst import Asked, DeliveryTime, Device, Piece, Sled, Times
+    from nearfirst._nearfirst import Asked, DeliveryTime, Device, Pieces, Sled, Times
     from nearfirst._open import Name
     from nearfirst._store import Store
 
@@ -77,12 +77,16 @@ def pick(
     size: int = _PIECE_BYTES,
     record: bytes | None = None,
     plan: Literal["best", "linear"] = "best",
-) -> Iterator[Piece]:
+) -> Pieces:
     """Read a file in pieces of at most `size` bytes, near first, each byte once.
 
     With a `record` separator (one byte) every piece starts at the start of a
     record and ends with one, or at the end of the file; a longer record comes
     whole.
+
+    Where the rest of the file is, is asked again once a 32nd of it has been
+    yielded (at least 1 MiB) and nothing near is left, and once an eighth has
+    while something is; `refresh()` of the pieces asks at once.
 
     Raises:
         NearfirstError: The file cannot be read, is not of this machine, or is made as it is read

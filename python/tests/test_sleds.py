@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import subprocess
@@ -106,6 +107,45 @@ def test_records_are_not_cut(file: Path) -> None:
     pieces = {piece.offset: bytes(piece) for piece in nearfirst.pick(file, size=999, record=b"\n")}
     assert all(data.startswith(b"line ") and data.endswith(b"\n") for data in pieces.values())
     assert b"".join(pieces[offset] for offset in sorted(pieces)) == file.read_bytes()
+
+
+MIB = 1 << 20
+
+
+def load(path: Path, first: int, count: int) -> mmap.mmap:
+    """Have these MiB of a file in memory, and no others, as long as what is returned is kept."""
+    with path.open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        os.pread(file.fileno(), count * MIB, first * MIB)
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        view = mmap.mmap(file.fileno(), count * MIB, flags, mmap.PROT_READ, offset=first * MIB)
+    assert sum(view[:: mmap.PAGESIZE]) == 0
+    return view
+
+
+def test_what_arrives_is_picked_early(tmp_path: Path) -> None:
+    path = tmp_path / "arriving"
+    with path.open("wb") as file:
+        file.write(bytes(16 * MIB))
+        file.flush()
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    kept = [load(path, 8, 8)]
+    far = sum(sled.length for sled in nearfirst.sleds(path) if sled.place == "far")
+    if far != 8 * MIB:
+        pytest.skip("this file system keeps its files in memory, or does not tell")
+
+    pieces = nearfirst.pick(path, size=MIB)
+    places = [next(pieces).offset // MIB]
+    kept.append(load(path, 3, 1))
+    places.append(next(pieces).offset // MIB)
+    pieces.refresh()
+    places += [next(pieces).offset // MIB for _ in range(7)]
+    assert places == [8, 9, 3, 10, 11, 12, 13, 14, 15]
+    # Nothing near is left, and more than a 32nd has been taken since: it asks of itself.
+    kept.append(load(path, 6, 1))
+    assert next(pieces).offset == 6 * MIB
+    assert sorted(piece.offset // MIB for piece in pieces) == [0, 1, 2, 4, 5, 7]
 
 
 def test_what_is_near_comes_first(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ CONTENT = bytes(range(256)) * (128 << 10)
 LATER = 64
 # One that comes after the first 8 MiB are read.
 MUCH_LATER = 160
+# One that does not come.
+NEVER = 1 << 20
 # Functions that wait, or call what does.
 WAITS = ("<lambda>", "calibrate", "pick")
 
@@ -52,6 +54,11 @@ class Mount:
     def _counts(self) -> dict[str, int]:
         total: dict[str, int] = json.loads((self.folder / ".slowfs/stats").read_bytes())["total"]
         return total
+
+    def reads(self) -> list[tuple[int, int]]:
+        """Where each read began, in the order of their coming, and where it ended."""
+        log = json.loads((self.folder / ".slowfs/stats").read_bytes())["log"]
+        return [(read["offset"], read["offset"] + read["length"]) for read in log]
 
     def is_asked(self) -> bool:
         return self._counts()[self._counted] >= self._count
@@ -165,7 +172,18 @@ def test_ctrl_c_is_heard_while_a_file_is_asked_about(mount: Mount, what: str) ->
 def test_a_piece_that_was_not_waited_for_is_the_next(mount: Mount) -> None:
     pieces = nearfirst.pick(mount.folder / "late")
     mount.interrupted(lambda: next(pieces))
-    assert sorted(piece.offset for piece in pieces) == list(range(0, len(CONTENT), 1 << 20))
+    parts = sorted((piece.offset, piece.data) for piece in pieces)
+    assert b"".join(data for _, data in parts) == CONTENT
+
+
+@pytest.mark.parametrize("mount", [NEVER], indirect=True)
+def test_far_records_are_read_forwards(mount: Mount) -> None:
+    assert sum(map(len, nearfirst.pick(mount.folder / "held", record=b"\n"))) == len(CONTENT)
+    ahead = 0
+    for start, end in mount.reads():
+        # The kernel reads ahead, and not always in order.
+        assert start - ahead < 512 << 10
+        ahead = max(ahead, end)
 
 
 @pytest.mark.parametrize("mount", [LATER], indirect=True)

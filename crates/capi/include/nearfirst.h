@@ -449,7 +449,7 @@ nf_pick nf_pick_init(int fd,
 // Returns 1 with a piece; 0, with a length of 0, when nothing is left; -1 with
 // `errno`: `EINVAL` (no such pick, or `piece` is null), `EBADF` (the
 // descriptor was closed, or is another file by now), or what looking for the
-// end of a record gave: then the pick cannot go on.
+// end of a record gave: then nothing was handed out, and the next call tries again.
 //
 // The caller's part:
 // `piece` may be written.

@@ -10,7 +10,7 @@ use nearfirst::Plan;
 use crate::device::{device_named, fill};
 use crate::error::{Failure, answer};
 use crate::memory::{null, put, put_all};
-use crate::pick::{Pick, PickOptions, Picks};
+use crate::pick::{Pick, Picks, how};
 use crate::sleds::{plan_of, sleds_of_descriptor};
 
 /// In file order (the paper's attack plan).
@@ -245,8 +245,9 @@ fn begin(fd: c_int, preferred_size: c_long, separator: Option<u8>) -> Result<c_l
     let piece_bytes = u64::try_from(preferred_size).map_err(|_| {
         Failure::new(libc::EINVAL, format!("a preferred size of {preferred_size} bytes"))
     })?;
-    let pick = Pick::new(fd, PickOptions { piece_bytes, separator, plan: Plan::Best })?;
-    let answer = fitting(pick.piece_bytes())?;
+    let how = how(piece_bytes, separator, Plan::Best);
+    let pick = Pick::new(fd, how)?;
+    let answer = fitting(how.piece_bytes)?;
     PICKS.insert(fd.into(), pick);
     Ok(answer)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::error::{Failure, answer};
 use crate::memory::{null, put};
-use crate::pick::{Pick, PickOptions, Picks};
+use crate::pick::{Pick, Picks, how};
 use crate::sleds::{lasting_name, place_number, plan_of};
 
 /// In place of a separator: pieces are cut anywhere.
@@ -59,9 +59,8 @@ pub extern "C" fn nf_pick_init(
 ) -> PickId {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     answer(-1, || {
-        let options =
-            PickOptions { piece_bytes, separator: separator_of(separator)?, plan: plan_of(plan)? };
-        let pick = Pick::new(fd, options)?;
+        let how = how(piece_bytes, separator_of(separator)?, plan_of(plan)?);
+        let pick = Pick::new(fd, how)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         PICKS.insert(number, pick);
         Ok(number)
@@ -78,7 +77,7 @@ pub extern "C" fn nf_pick_init(
 /// Returns 1 with a piece; 0, with a length of 0, when nothing is left; -1 with
 /// `errno`: `EINVAL` (no such pick, or `piece` is null), `EBADF` (the
 /// descriptor was closed, or is another file by now), or what looking for the
-/// end of a record gave: then the pick cannot go on.
+/// end of a record gave: then nothing was handed out, and the next call tries again.
 ///
 /// # Safety
 /// `piece` may be written.

@@ -23,8 +23,8 @@ pub use set::{
     SetOptions, Setup, Spec, SpecError, Start, Taken, Told, Turn,
 };
 pub use sled::{
-    DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Picker, Piece, Place, Plan,
-    Sled, Spread, TableError, delivery_time, describe, pull_edges,
+    DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Pick, PickOptions, Picked,
+    Picker, Piece, Place, Plan, Sled, Spread, TableError, delivery_time, describe, pull_edges,
 };
 pub use store::{
     Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,

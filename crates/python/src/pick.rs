@@ -5,13 +5,13 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearfirst::{Backing, Error, Name, Picker};
+use nearfirst::{Backing, Costs, Error, Name, Pick, PickOptions, Picked, Sled};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::apart::{self, Apart};
-use crate::costs::costs_and_warnings;
+use crate::costs::{costs, costs_and_warnings};
 use crate::error;
 use crate::sled::{local, place_word, plan_of};
 
@@ -50,10 +50,10 @@ impl Piece {
 }
 
 /// The pieces of a file, each byte once.
-#[pyclass(frozen, module = "nearfirst._nearfirst")]
+#[pyclass(frozen, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    picked: Arc<Picked>,
+    picking: Arc<Picking>,
     /// Whether its mount may not answer.
     may_stall: bool,
     /// Of such a mount, what Ctrl-C did not wait for: the next one to ask has it.
@@ -65,38 +65,63 @@ type Next = Result<Option<(nearfirst::Piece, Vec<u8>)>, Error>;
 
 /// A file, and what of it was not handed out yet.
 #[derive(Debug)]
-struct Picked {
+struct Picking {
     name: Name,
     file: File,
-    separator: Option<u8>,
-    picker: Mutex<Picker>,
+    pick: Mutex<Pick>,
 }
 
-impl Picked {
+/// The file, and the costs of this process: a fork of the one that opened it has its own.
+struct Opened<'a> {
+    name: &'a Name,
+    file: &'a File,
+    costs: &'a Costs,
+}
+
+impl Picked for Opened<'_> {
+    type Error = Error;
+
+    fn sleds(&self) -> Result<Vec<Sled>, Error> {
+        self.costs.file_sleds(self.file).map_err(|error| self.failed(error))
+    }
+
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
         self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => Error::Changed { name: self.name.clone() },
-            _ => Error::io(self.name.to_string_lossy().into_owned(), error),
+            _ => self.failed(error),
         })
     }
+}
 
-    fn next(&self) -> Next {
-        let piece = {
-            let mut picker = self.picker.lock().unwrap_or_else(PoisonError::into_inner);
-            match self.separator {
-                Some(separator) => {
-                    picker.take_records(separator, |offset, buffer| self.read(offset, buffer))?
-                }
-                None => picker.take(),
-            }
-        };
+impl Opened<'_> {
+    fn failed(&self, error: io::Error) -> Error {
+        Error::io(self.name.to_string_lossy().into_owned(), error)
+    }
+}
+
+impl Picking {
+    fn opened<'a>(&'a self, costs: &'a Costs) -> Opened<'a> {
+        Opened { name: &self.name, file: &self.file, costs }
+    }
+
+    fn pick(&self) -> MutexGuard<'_, Pick> {
+        self.pick.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self, costs: &Costs) -> Next {
+        let opened = self.opened(costs);
+        let piece = self.pick().next(&opened)?;
         let Some(piece) = piece else { return Ok(None) };
         let mut bytes = zeroed(piece.length).ok_or_else(|| {
             let reason = format!("there is no memory for a piece of {} bytes", piece.length);
             Error::refused(self.name.clone(), reason)
         })?;
-        self.read(piece.offset, &mut bytes)?;
+        opened.read(piece.offset, &mut bytes)?;
         Ok(Some((piece, bytes)))
+    }
+
+    fn refresh(&self, costs: &Costs) -> Result<(), Error> {
+        self.pick().refresh(&self.opened(costs))
     }
 }
 
@@ -120,10 +145,14 @@ impl Pieces {
         let mut coming = if let Some(coming) = left {
             coming
         } else {
-            let picked = Arc::clone(&self.picked);
-            Apart::begin(move || picked.next())?
+            let (picking, costs) = (Arc::clone(&self.picking), costs());
+            Apart::begin(move || picking.next(&costs))?
         };
         coming.ended(py).inspect_err(|_| *self.coming() = Some(coming))
+    }
+
+    fn raised(&self, py: Python<'_>, error: &Error) -> PyErr {
+        error::of(py, &self.picking.name, error)
     }
 }
 
@@ -136,14 +165,26 @@ impl Pieces {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Piece>> {
         // Before, not after: a piece is handed out once.
         py.check_signals()?;
-        let next = if self.may_stall { self.apart(py)? } else { py.detach(|| self.picked.next()) };
-        let next = next.map_err(|error| error::of(py, &self.picked.name, &error))?;
+        let next = if self.may_stall {
+            self.apart(py)?
+        } else {
+            let costs = costs();
+            py.detach(|| self.picking.next(&costs))
+        };
+        let next = next.map_err(|error| self.raised(py, &error))?;
         Ok(next.map(|(piece, bytes)| Piece {
             offset: piece.offset,
             place: place_word(piece.place),
             device: piece.device.name().to_owned(),
             data: PyBytes::new(py, &bytes).unbind(),
         }))
+    }
+
+    /// Asks again where the rest of the file is.
+    fn refresh(&self, py: Python<'_>) -> PyResult<()> {
+        let (picking, costs) = (Arc::clone(&self.picking), costs());
+        let asked = apart::asked(py, self.may_stall, move || picking.refresh(&costs))?;
+        asked.map_err(|error| self.raised(py, &error))
     }
 }
 
@@ -165,28 +206,20 @@ pub(crate) fn pick(
     let (costs, name) = (costs_and_warnings(py)?, Name::new(name));
     let raised = |error: Error| error::of(py, &error.name(), &error);
     let path = local(name.as_bytes()).map_err(raised)?.to_owned();
-    let (of, at) = (Arc::clone(&costs), path.clone());
-    let opened = apart::asked(py, apart::may_stall(&path), move || of.open_regular(&at))?;
+    let of = Arc::clone(&costs);
+    let opened = apart::asked(py, apart::may_stall(&path), move || of.open_regular(&path))?;
     let (file, status) = opened.map_err(raised)?;
     if status.backing == Backing::Pseudo {
         let reason = "the kernel makes it as it is read: it has no pieces before".to_owned();
         return Err(raised(Error::refused(name, reason)));
     }
     let may_stall = status.backing.may_stall();
+    let options = PickOptions { piece_bytes, separator, plan };
     let begin = move || {
-        let sleds = costs.file_sleds(&file).map_err(|error| Error::io(&path, error))?;
-        let picker = Picker::with_plan(&[], piece_bytes, plan);
-        let mut pieces = Picked { name, file, separator, picker: Mutex::new(picker) };
-        let sleds = match separator {
-            Some(separator) => {
-                let read = |offset, buffer: &mut [u8]| pieces.read(offset, buffer);
-                nearfirst::pull_edges(&sleds, separator, read)?
-            }
-            None => sleds,
-        };
-        pieces.picker = Mutex::new(Picker::with_plan(&sleds, piece_bytes, plan));
-        Ok(pieces)
+        let opened = Opened { name: &name, file: &file, costs: &costs };
+        let pick = Mutex::new(Pick::new(&opened, options)?);
+        Ok(Picking { name, file, pick })
     };
-    let picked = apart::asked(py, may_stall, begin)?.map_err(raised)?;
-    Ok(Pieces { picked: Arc::new(picked), may_stall, coming: Mutex::default() })
+    let picking = apart::asked(py, may_stall, begin)?.map_err(raised)?;
+    Ok(Pieces { picking: Arc::new(picking), may_stall, coming: Mutex::default() })
 }

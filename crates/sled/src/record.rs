@@ -72,24 +72,25 @@ impl Picker {
     /// For sleds from [`pull_edges`], whose every start is the start of a record.
     ///
     /// # Errors
-    /// The first that `read` gives; the piece is then lost to the picker.
+    /// The first that `read` gives; nothing is taken then.
     pub fn take_records<E>(
         &mut self,
         separator: u8,
         mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
     ) -> Result<Option<Piece>, E> {
         let Some(mut piece) = self.take() else { return Ok(None) };
-        let end = piece.range().end;
+        let mut end = piece.range().end;
         if self.follows(end) {
-            if let Some(at) = last_record_end(piece.offset, end, separator, &mut read)? {
-                self.give_back(&piece, at..end);
-                piece.length = at - piece.offset;
-            } else {
-                let limit = self.take_on(end, u64::MAX);
-                let at = first_record_end(end, limit, separator, &mut read)?.unwrap_or(limit);
-                self.give_back(&piece, at..limit);
-                piece.length = at - piece.offset;
+            let mut found = last_record_end(piece.offset, end, separator, &mut read);
+            if matches!(found, Ok(None)) {
+                let from = end;
+                end = self.take_on(from, u64::MAX);
+                found = first_record_end(from, end, separator, &mut read);
             }
+            let found = found.inspect_err(|_| self.give_back(&piece, piece.offset..end));
+            let at = found?.unwrap_or(end);
+            self.give_back(&piece, at..end);
+            piece.length = at - piece.offset;
         }
         Ok(Some(piece))
     }
