@@ -22,6 +22,7 @@ __all__ = [
     "DeliveryTime",
     "Device",
     "Entry",
+    "Keys",
     "Member",
     "Names",
     "Piece",
@@ -29,7 +30,6 @@ __all__ = [
     "Set",
     "Sled",
     "Spec",
-    "Times",
     "Waiting",
     "__version__",
     "calibrate",
@@ -373,8 +373,8 @@ class DeliveryTime:
         """Whether the times cover all of the file."""
 
 @final
-class Times:
-    """Delivery times of many names."""
+class Keys:
+    """What reading many objects costs, as numbers that sort as the costs do."""
 
     def __new__(cls, asked: Asked) -> Self: ...
     @staticmethod
@@ -382,11 +382,11 @@ class Times:
         """Whether a name is a file's of this machine, and not a URL."""
 
     @staticmethod
-    def of_path(name: bytes) -> DeliveryTime | None:
-        """How long reading a file takes; `None` if it is wholly in memory."""
+    def of_path(name: bytes) -> int:
+        """That of a file; 0 if it is wholly in memory."""
 
-    def of_urls(self, names: list[bytes]) -> list[DeliveryTime | NearfirstError | None]:
-        """How long reading objects takes each, or why they cannot be asked about."""
+    def of_urls(self, names: list[bytes]) -> list[tuple[int, NearfirstError | None]]:
+        """Those of objects, each with why it cannot be asked about."""
 
 @final
 class Device:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 from nearfirst import _nearfirst
 from nearfirst._open import asking, seconds_of
-from nearfirst.errors import NearfirstError, NotFound
+from nearfirst.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from fsspec import AbstractFileSystem
 
-    from nearfirst._nearfirst import Asked, DeliveryTime, Device, Pieces, Sled, Times
+    from nearfirst._nearfirst import Asked, DeliveryTime, Device, Keys, Pieces, Sled
     from nearfirst._open import Name
     from nearfirst._store import Store
 
@@ -117,13 +117,13 @@ def order(
     """
     if isinstance(names, str | bytes | os.PathLike):
         raise TypeError("order takes several names")
-    waiting: list[tuple[tuple[int, float], int, str]] = []
-    for index, (name, found) in enumerate(_asked(names, asking(storage_options, stores))):
+    waiting: list[tuple[int, int, str]] = []
+    for index, (name, key) in enumerate(_asked(names, asking(storage_options, stores))):
         text = os.fsdecode(name)
-        if found is None:
+        if key == 0:
             yield text
         else:
-            waiting.append((_cost(found), index, text))
+            waiting.append((key, index, text))
     for _, _, text in sorted(waiting):
         yield text
 
@@ -158,49 +158,26 @@ def calibrate(
     return _nearfirst.calibrate(names, seconds_of("seconds", seconds), bool(save))
 
 
-def _asked(
-    names: Iterable[Name], asked: Asked
-) -> Iterator[tuple[bytes, DeliveryTime | NearfirstError | None]]:
-    """Names with what reading them takes: paths one by one, URLs side by side."""
-    times = _nearfirst.Times(asked)
+def _asked(names: Iterable[Name], asked: Asked) -> Iterator[tuple[bytes, int]]:
+    """Names with what sorts as their costs do: paths one by one, URLs side by side."""
+    keys = _nearfirst.Keys(asked)
     urls: list[bytes] = []
     is_first = True
     for name in map(os.fsencode, names):
-        if times.is_path(name):
-            yield name, _of_path(times, name)
+        if keys.is_path(name):
+            yield name, keys.of_path(name)
             continue
         urls.append(name)
         if len(urls) == _ASKED_TOGETHER:
-            yield from _of_urls(times, urls, is_first=is_first)
+            yield from _of_urls(keys, urls, is_first=is_first)
             urls, is_first = [], False
     if urls:
-        yield from _of_urls(times, urls, is_first=is_first)
+        yield from _of_urls(keys, urls, is_first=is_first)
 
 
-def _of_path(times: Times, name: bytes) -> DeliveryTime | NearfirstError | None:
-    try:
-        return times.of_path(name)
-    except NearfirstError as error:
-        return error
-
-
-def _of_urls(
-    times: Times, urls: list[bytes], *, is_first: bool
-) -> Iterator[tuple[bytes, DeliveryTime | NearfirstError | None]]:
-    found = times.of_urls(urls)
-    errors = [each for each in found if isinstance(each, NearfirstError)]
-    wrong = [error for error in errors if not isinstance(error, NotFound)]
+def _of_urls(keys: Keys, urls: list[bytes], *, is_first: bool) -> Iterator[tuple[bytes, int]]:
+    found = keys.of_urls(urls)
+    wrong = [error for _, error in found if error and not isinstance(error, NotFound)]
     if is_first and len(wrong) == len(found):
         raise wrong[0]
-    return zip(urls, found, strict=True)
-
-
-def _cost(found: DeliveryTime | NearfirstError) -> tuple[int, float]:
-    """What sorts as the cost does."""
-    if isinstance(found, NearfirstError):
-        return 3, 0.0
-    if found.cold_bytes:
-        return 2, found.cold_bytes
-    if found.unknown_bytes:
-        return 1, found.unknown_bytes
-    return 0, found.p50
+    return zip(urls, (key for key, _ in found), strict=True)

@@ -8,7 +8,6 @@ mod asking;
 mod calibrate;
 mod cat;
 mod columns;
-mod cost;
 mod cp;
 mod devices;
 mod divide;

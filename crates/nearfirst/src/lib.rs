@@ -23,8 +23,9 @@ pub use set::{
     SetOptions, Setup, Spec, SpecError, Start, Taken, Told, Turn,
 };
 pub use sled::{
-    DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Pick, PickOptions, Picked,
-    Picker, Piece, Place, Plan, Sled, Spread, TableError, delivery_time, describe, pull_edges,
+    Cost, DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Pick, PickOptions,
+    Picked, Picker, Piece, Place, Plan, Sled, Spread, TableError, delivery_time, describe,
+    pull_edges,
 };
 pub use store::{
     Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,

@@ -57,7 +57,7 @@ mod _nearfirst {
     #[pymodule_export]
     use crate::set::{Names, Set, open};
     #[pymodule_export]
-    use crate::sled::{DeliveryTime, Sled, Times, delivery_time, sleds};
+    use crate::sled::{DeliveryTime, Keys, Sled, delivery_time, sleds};
     #[pymodule_export]
     use crate::spec::Spec;
     #[pymodule_export]

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Engine, Error, Name, Place, Plan, Setup};
-use pyo3::IntoPyObjectExt as _;
+use nearfirst::{Cost, Engine, Error, Name, Place, Plan, Setup};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -44,11 +43,11 @@ pub(crate) struct Sled {
 }
 
 /// Latency and bandwidth of a sled, and of either what nine in ten keep.
-type Cost = (Option<f64>, Option<f64>, Option<f64>, Option<f64>);
+type Estimate = (Option<f64>, Option<f64>, Option<f64>, Option<f64>);
 /// A function and its arguments.
 type Call<'py, T> = (Bound<'py, PyAny>, T);
 /// A sled as it is pickled.
-type Pickled = (u64, u64, String, &'static str, Cost);
+type Pickled = (u64, u64, String, &'static str, Estimate);
 
 impl From<&nearfirst::Sled> for Sled {
     fn from(sled: &nearfirst::Sled) -> Self {
@@ -80,7 +79,7 @@ impl Sled {
         length: u64,
         device: String,
         place: &str,
-        cost: Cost,
+        cost: Estimate,
     ) -> PyResult<Self> {
         let places = [Place::Near, Place::Far, Place::Unknown, Place::Cold].map(place_word);
         let place = places.into_iter().find(|known| *known == place);
@@ -179,17 +178,20 @@ fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirs
     let storage = options::storage(asked.storage)?;
     if let Some(path) = name.path() {
         costs_and_warnings(py)?;
-        return of_path(py, path);
+        return found(py, path)?.map_err(|error| error::of(py, &error.name(), &error));
     }
     let setup = Setup { storage, ..Setup::default() };
     let (shared, _kept) = Shared::with(py, setup, asked.stores)?;
     of_url(py, &name, shared.engine()?)
 }
 
-fn of_path(py: Python<'_>, path: &Path) -> PyResult<Vec<nearfirst::Sled>> {
+/// The sleds of a file.
+///
+/// # Errors
+/// No threads; what a signal handler raises.
+fn found(py: Python<'_>, path: &Path) -> PyResult<Result<Vec<nearfirst::Sled>, Error>> {
     let (costs, asked) = (costs(), path.to_owned());
-    apart::asked(py, apart::may_stall(path), move || costs.path_sleds(&asked))?
-        .map_err(|error| error::of(py, &error.name(), &error))
+    apart::asked(py, apart::may_stall(path), move || costs.path_sleds(&asked))
 }
 
 fn of_url(py: Python<'_>, name: &Name, engine: &Engine) -> PyResult<Vec<nearfirst::Sled>> {
@@ -232,10 +234,10 @@ pub(crate) fn sleds(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<S
 /// Names asked about at a time: a server answers many at once.
 const ASKED_AT_ONCE: usize = 32;
 
-/// Delivery times of many names, of URLs by one engine.
+/// What reading many objects costs, as numbers that sort as the costs do; of URLs by one engine.
 #[pyclass(frozen, module = "nearfirst._nearfirst")]
 #[derive(Debug)]
-pub(crate) struct Times {
+pub(crate) struct Keys {
     setup: Setup,
     stores: Vec<(String, Py<PyAny>)>,
     /// Made for the first URL, with what keeps its stores.
@@ -243,7 +245,7 @@ pub(crate) struct Times {
 }
 
 #[pymethods]
-impl Times {
+impl Keys {
     #[new]
     fn new(py: Python<'_>, asked: Asked) -> PyResult<Self> {
         costs_and_warnings(py)?;
@@ -263,33 +265,36 @@ impl Times {
         Name::new(name).path().is_some()
     }
 
-    /// How long reading a file takes; `None` if it is wholly in memory.
+    /// That of a file; 0 if it is wholly in memory.
     #[staticmethod]
-    fn of_path(py: Python<'_>, name: &[u8]) -> PyResult<Option<DeliveryTime>> {
-        of_path(py, Path::new(OsStr::from_bytes(name))).map(|sleds| time_unless_near(&sleds))
+    fn of_path(py: Python<'_>, name: &[u8]) -> PyResult<u64> {
+        let asked = found(py, Path::new(OsStr::from_bytes(name)))?;
+        Ok(asked.map_or(Cost::Unasked, |sleds| cost(&sleds)).key())
     }
 
-    /// How long reading objects takes each, asked side by side; `None` of what is wholly in memory,
-    /// the exception of what cannot be asked about.
-    fn of_urls<'py>(
+    /// Those of objects, asked side by side, each with why it cannot be asked about.
+    fn of_urls(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         names: Vec<Vec<u8>>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ) -> PyResult<Vec<(u64, Option<Py<PyAny>>)>> {
         let engine = self.shared(py)?.engine()?;
         let names: Vec<_> = names.into_iter().map(Name::new).collect();
         let asked = names.iter().map(|name| looked_up(engine, name));
         let asked = stream::iter(asked).buffered(ASKED_AT_ONCE).collect::<Vec<_>>();
         let found = wait(py, engine, || Ok(()), asked)?;
         let told = |(name, found): (&Name, Result<Vec<nearfirst::Sled>, Error>)| match found {
-            Ok(sleds) => time_unless_near(&sleds).into_bound_py_any(py),
-            Err(error) => Ok(error::of(py, name, &error).into_value(py).into_bound(py).into_any()),
+            Ok(sleds) => (cost(&sleds).key(), None),
+            Err(error) => {
+                let error = error::of(py, name, &error).into_value(py).into_any();
+                (Cost::Unasked.key(), Some(error))
+            }
         };
-        names.iter().zip(found).map(told).collect()
+        Ok(names.iter().zip(found).map(told).collect())
     }
 }
 
-impl Times {
+impl Keys {
     /// The engine, which is made for the first URL.
     fn shared(&self, py: Python<'_>) -> PyResult<&Arc<Shared>> {
         if let Some((shared, _)) = self.engine.get() {
@@ -302,10 +307,8 @@ impl Times {
     }
 }
 
-/// How long reading an object takes, unless it is wholly in memory.
-fn time_unless_near(sleds: &[nearfirst::Sled]) -> Option<DeliveryTime> {
-    let is_near = sleds.iter().all(|sled| sled.place == Place::Near);
-    (!is_near).then(|| nearfirst::delivery_time(sleds, Plan::Best).into())
+fn cost(sleds: &[nearfirst::Sled]) -> Cost {
+    Cost::of(sleds, Plan::Best)
 }
 
 /// How long reading an object takes; see `nearfirst.delivery_time`.

@@ -27,6 +27,7 @@
 //! assert!(picker.take().is_none());
 //! ```
 
+mod cost;
 mod describe;
 mod device;
 mod estimate;
@@ -37,6 +38,7 @@ mod quantile;
 mod record;
 mod table;
 
+pub use cost::Cost;
 pub use describe::{Extent, Place, Sled, describe, describe_on};
 pub use device::Device;
 pub use estimate::{Estimate, Spread};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ignore::WalkState;
-use nearfirst::Plan;
+use nearfirst::{Cost, Plan};
 use store::Opened;
 
 use super::held::Room;
@@ -21,7 +21,6 @@ use super::settings::Settings;
 use super::trouble::{Trouble, is_elsewhere};
 use super::turns::Turns;
 use super::walk::{self, Haystack};
-use crate::cost::Cost;
 use crate::divide::together;
 use crate::flags::PlanFlag;
 use crate::reading::Reading;

@@ -11,11 +11,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Costs, Error, Name, Plan, Spec, fetch};
+use nearfirst::{Cost, Costs, Error, Name, Plan, Spec, fetch};
 use set::Names;
 
 use crate::asking::{AskFlags, AskJobs};
-use crate::cost::Cost;
 use crate::divide::divided;
 use crate::flags::PlanFlag;
 use crate::sets::flags::StoreFlags;

@@ -1,6 +1,6 @@
 //! Names that wait for their turn: 16 bytes each beside the name itself.
 
-use crate::cost::Cost;
+use nearfirst::Cost;
 
 /// The names, with their costs.
 #[derive(Debug, Default)]
