@@ -18,16 +18,16 @@ use super::session::{Session, Stats};
 use crate::messages;
 use crate::shares::Answers;
 
-/// What one regular file costs.
+/// What reading one regular file takes, and from where.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cost {
+pub(crate) struct FileLatency {
     /// Seconds to read it; `None` where nobody knows.
     latency: Option<f64>,
     /// The devices that its parts are on, each once, in file order.
     devices: Vec<String>,
 }
 
-impl Cost {
+impl FileLatency {
     /// Of what has these sleds.
     fn of(sleds: &[Sled], plan: Plan) -> Self {
         let mut devices = Vec::<String>::new();
@@ -41,9 +41,9 @@ impl Cost {
     }
 }
 
-/// Asks for costs.
+/// Asks for latencies.
 #[derive(Debug)]
-pub(crate) struct Costs {
+pub(crate) struct Latencies {
     known: Arc<nearfirst::Costs>,
     /// By which a time is told.
     plan: Plan,
@@ -77,7 +77,7 @@ pub(crate) fn devices(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Vec<S
 }
 
 /// The cost of a regular file; `None` for other files, which have none.
-fn cost(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<Cost> {
+fn cost(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<FileLatency> {
     if entry.kind(session) != b'f' {
         return None;
     }
@@ -87,7 +87,7 @@ fn cost(entry: &mut Entry<'_>, session: &mut Session<'_>) -> Option<Cost> {
     entry.known.cost.clone()
 }
 
-impl Costs {
+impl Latencies {
     pub(crate) fn new(known: Arc<nearfirst::Costs>, plan: Plan) -> Self {
         Self { known, plan, mounts: HashMap::new(), told: HashSet::new() }
     }
@@ -122,7 +122,7 @@ impl Costs {
         }
     }
 
-    fn ask(&mut self, entry: &Entry<'_>, stats: &mut Stats) -> Cost {
+    fn ask(&mut self, entry: &Entry<'_>, stats: &mut Stats) -> FileLatency {
         let costs = &self.known;
         let located = match costs.path_located(Path::new(OsStr::from_bytes(entry.path))) {
             Err(nearfirst::Error::Io { source, .. }) if is_too_long(&source) => {
@@ -134,7 +134,7 @@ impl Costs {
             Ok(located) => located,
             Err(error) => {
                 messages::error(format_args!("{}: {}", quoted(entry.path), error.reason()));
-                return Cost::default();
+                return FileLatency::default();
             }
         };
         let reason = located.reason;
@@ -145,22 +145,27 @@ impl Costs {
                 let (path, why) = (quoted(entry.path), Reason::SizeUntold);
                 messages::note(format_args!("{path}: its cost is unknown, as of its like: {why}"));
             }
-            return Cost::default();
+            return FileLatency::default();
         }
         let unknown = sleds.iter().find(|sled| sled.estimate.is_none());
         if let Some(sled) = unknown {
             self.tell_unknown(&sled.device, reason, entry.path);
         }
-        Cost::of(&sleds, self.plan)
+        FileLatency::of(&sleds, self.plan)
     }
 
     /// Of an object of a store, with a word where it is unknown.
-    pub(crate) fn of_object(&mut self, sleds: &[Sled], path: &[u8], stats: &mut Stats) -> Cost {
+    pub(crate) fn of_object(
+        &mut self,
+        sleds: &[Sled],
+        path: &[u8],
+        stats: &mut Stats,
+    ) -> FileLatency {
         stats.asked.add(sleds);
         if let Some(sled) = sleds.iter().find(|sled| sled.estimate.is_none()) {
             self.tell_unknown(&sled.device, None, path);
         }
-        Cost::of(sleds, self.plan)
+        FileLatency::of(sleds, self.plan)
     }
 
     /// Says once per device that a cost is unknown, and why.

@@ -63,7 +63,7 @@ pub(crate) struct Known {
     /// The type letter that the listing gave; 0 when it gave none.
     pub(crate) listed_kind: u8,
     pub(crate) meta: Option<Result<Statx, Errno>>,
-    pub(crate) cost: Option<super::cost::Cost>,
+    pub(crate) cost: Option<super::cost::FileLatency>,
 }
 
 /// What every `statx` call here asks for.

@@ -32,7 +32,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use self::cost::Costs;
+use self::cost::Latencies;
 use self::objects::Objects;
 use self::parse::Show;
 use self::session::Session;
@@ -216,7 +216,7 @@ fn find(args: &Args) -> Result<ExitCode, String> {
     }
     let known = Arc::new(asking.costs());
     let mut starts = Starts::of(&parsed, &known)?;
-    let costs = Costs::new(Arc::clone(&known), (*plan).into());
+    let costs = Latencies::new(Arc::clone(&known), (*plan).into());
     let session = Session::new(&parsed, calendar, now, reach, costs);
     let mut session = session.map_err(|error| error.to_string())?;
     session.list_is_stdin = starts.are_stdin();

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::fd::AsFd as _;
 
-use super::cost::Costs;
+use super::cost::Latencies;
 use super::exec::Gathered;
 use super::expr::Expr;
 use super::parse::{Parsed, STDERR, STDOUT};
@@ -36,7 +36,7 @@ pub(crate) struct Session<'a> {
     end_of_day: OnceCell<i128>,
     pub(crate) owners: Owners,
     pub(crate) reach: Reach,
-    pub(crate) costs: Costs,
+    pub(crate) costs: Latencies,
     pub(crate) gathered: Vec<Gathered>,
     pub(crate) widths: ListWidths,
     pub(crate) stats: Stats,
@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
         calendar: Calendar,
         now: i128,
         reach: Reach,
-        costs: Costs,
+        costs: Latencies,
     ) -> io::Result<Self> {
         let mut outputs: Vec<Output> = Vec::new();
         let mut routes = Vec::new();
