@@ -185,7 +185,7 @@ pub fn bounded(file: File, costs: &Costs) -> io::Result<impl io::Read + use<>> {
 ///
 /// # Errors
 /// The system's, if the descriptor cannot be asked about; where no thread can be had for that.
-pub fn patient(file: File, costs: &Costs) -> io::Result<Box<dyn io::Read + Send>> {
+pub fn answering(file: File, costs: &Costs) -> io::Result<Box<dyn io::Read + Send>> {
     let status = costs.local().status(&file)?;
     let may_stall = status.kind == Kind::File && status.backing.may_stall();
     Ok(if may_stall { Box::new(bounded(file, costs)?) } else { Box::new(file) })

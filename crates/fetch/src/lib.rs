@@ -39,7 +39,7 @@ pub mod scheduler;
 mod sync;
 mod view;
 
-pub use apart::{bounded, metadata, patient};
+pub use apart::{answering, bounded, metadata};
 pub use error::Error;
 pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, saved, scan};
 pub use view::{view, view_by_parts};

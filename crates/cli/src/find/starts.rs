@@ -89,7 +89,7 @@ impl List {
             ));
         }
         let bytes =
-            fetch::patient(opened, costs).map_err(|error| failed(messages::reason(&error)))?;
+            fetch::answering(opened, costs).map_err(|error| failed(messages::reason(&error)))?;
         Ok(Self { name, is_stdin, bytes: BufReader::new(bytes), read: 0 })
     }
 

@@ -53,7 +53,7 @@ pub(super) fn gather<'a>(
     costs: impl Fn() -> &'a Costs,
 ) -> anyhow::Result<Vec<String>> {
     let read = |name: &dyn Display, file: File| {
-        let lines = fetch::patient(file, costs()).and_then(grep::cli::patterns_from_reader);
+        let lines = fetch::answering(file, costs()).and_then(grep::cli::patterns_from_reader);
         lines.map_err(|error| anyhow!("{name}:{error}"))
     };
     let mut seen = HashSet::new();

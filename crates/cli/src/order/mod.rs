@@ -160,7 +160,7 @@ impl<W: Write> Run<'_, W> {
 
     fn ask_about_stdin(&mut self) -> io::Result<()> {
         let own = io::stdin().as_fd().try_clone_to_owned();
-        let stdin = own.and_then(|own| fetch::patient(own.into(), self.costs));
+        let stdin = own.and_then(|own| fetch::answering(own.into(), self.costs));
         let mut stdin = match stdin {
             Ok(stdin) => stdin,
             Err(error) => {

@@ -103,7 +103,7 @@ impl ReadOrderFlags {
 fn recorded(path: &Path, costs: &Costs) -> Result<Vec<Name>, String> {
     let file = costs.open(path).map_err(|error| error.reason())?;
     let mut bytes = Vec::new();
-    fetch::patient(file, costs)
+    fetch::answering(file, costs)
         .and_then(|mut file| file.read_to_end(&mut bytes))
         .map_err(|error| messages::reason(&error))?;
     let mut names = Names::default();

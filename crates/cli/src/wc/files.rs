@@ -199,7 +199,7 @@ pub(super) fn from_list<'a>(list: &OsStr, remote: &'a Remote<'a>) -> Result<Inpu
     let file = file.map_err(failed)?;
     let is_short = |status: Status| status.kind == Kind::File && status.size <= LIST_BYTES_MAX;
     let short = costs.local().status(&file).is_ok_and(is_short);
-    let bytes = fetch::patient(file, costs).map_err(|error| failed(messages::reason(&error)))?;
+    let bytes = fetch::answering(file, costs).map_err(|error| failed(messages::reason(&error)))?;
     let mut names = Names {
         list: quote::quoted(&shown, encoding).into_owned(),
         from_stdin,

@@ -52,7 +52,7 @@ async fn opened(stores: &Stores, source: ListSource, base: &Path) -> Result<Byte
             blocking(move || Ok((costs.open(&path)?, path))).await?
         }
     };
-    let list = fetch::patient(file, &costs).map_err(|error| Error::io(&path, error))?;
+    let list = fetch::answering(file, &costs).map_err(|error| Error::io(&path, error))?;
     let chunks = stream::try_unfold((list, path), |(mut list, path)| {
         blocking(move || {
             let mut chunk = vec![0; READ_BYTES];
