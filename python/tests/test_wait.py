@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from conftest import Server
 
-# More than one part: it is yielded before its last byte is here.
+# It is yielded before its last byte is here; a single byte that is held is not.
 LARGE = bytes(24 << 20)
 # Longer than any machine needs; what takes so long has failed.
 PATIENCE_S = 30
@@ -49,7 +49,7 @@ def interrupted(server: Server, wait: Callable[[], object], within: str = "<lamb
 
 
 def test_ctrl_c_is_heard_while_a_member_is_waited_for(server: Server) -> None:
-    members = nearfirst.open(server.put("held", b"ab", hold=True))
+    members = nearfirst.open(server.put("held", b"a", hold=True))
     interrupted(server, lambda: next(members).read())
     server.released.set()
 
@@ -187,7 +187,7 @@ def test_ctrl_c_is_heard_while_a_whole_is_waited_for(server: Server, use: str) -
 
 def test_ctrl_c_is_heard_while_a_task_waits(server: Server) -> None:
     async def main() -> None:
-        async for _ in nearfirst.open(server.put("held", b"ab", hold=True)):
+        async for _ in nearfirst.open(server.put("held", b"a", hold=True)):
             pass
 
     def run() -> None:
@@ -531,7 +531,7 @@ def test_a_fork_is_told_and_opens_its_own(folder: Path) -> None:
 
 
 def test_python_ends_while_a_set_is_waited_for(server: Server) -> None:
-    url = server.put("held", b"ab", hold=True)
+    url = server.put("held", b"a", hold=True)
     code = (
         "import sys, threading, nearfirst\n"
         "members = nearfirst.open(*sys.argv[1:], rank=lambda entry: 1.0)\n"

@@ -729,6 +729,21 @@ fn cat_says_how_much_of_a_broken_member_was_written() {
 }
 
 #[test]
+fn what_is_waited_for_is_handed_on_as_it_comes() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    server.answer("/log", Answer::bytes("first\nlast\n").stalls_after(6));
+    let url = server.url("/log");
+    for (asked, found) in [("-q", ""), ("-m1", "first\n")] {
+        let output = ground.run(&["grep", "--stall=600", asked, "first", &url]);
+        assert_eq!((output.status.code(), stdout(&output)), (Some(0), found.into()), "{asked}");
+    }
+    let output = ground.run(&["cat", "--stall=2", "--attempts=1", &url]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(1), "first\n".into()));
+    let told = stderr(&output);
+    assert!(told.ends_with("; its first 6 bytes were written before\n"), "{told}");
+}
+
+#[test]
 fn a_bad_member_is_named_and_the_others_are_read() {
     let (ground, server) = (Ground::new(), Misbehaving::new());
     let busy = Answer::status(503).header("Retry-After", "0");

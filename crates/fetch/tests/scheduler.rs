@@ -193,6 +193,39 @@ fn who_sends_all_is_heard_from_the_byte_on_that_is_wanted() {
 }
 
 #[test]
+fn a_small_member_is_handed_on_as_it_comes_to_who_can_have_no_other() {
+    let begun = |order| {
+        let mut told = Told::new(Limits::default(), 4, order);
+        told.bytes(1, 100);
+        told.bytes(2, 100);
+        told.ask();
+        let [(first, ..), (second, ..)] = told.started()[..] else { panic!("{:?}", told.said) };
+        for attempt in [first, second] {
+            told.contact(attempt, 100, 0, &[(0, 100)]);
+        }
+        (told, first, second)
+    };
+    let streamed = |member| vec![(member, Delivery::Streaming)];
+
+    let (mut told, first, second) = begun(Order::Listed);
+    told.on(Event::Progressed { attempt: second, bytes: 1 });
+    assert_eq!(told.delivered(), []);
+    told.on(Event::Progressed { attempt: first, bytes: 1 });
+    assert_eq!(told.delivered(), streamed(1));
+    told.ask();
+    assert_eq!(told.delivered(), streamed(2));
+
+    let (mut told, first, second) = begun(Order::Ready);
+    told.on(Event::Progressed { attempt: first, bytes: 1 });
+    told.on(Event::ListingEnded { set: SET });
+    assert_eq!(told.delivered(), [], "the second may be whole before");
+    told.on(Event::Finished { attempt: second });
+    assert_eq!(told.delivered(), [(2, Delivery::Whole)]);
+    told.ask();
+    assert_eq!(told.delivered(), streamed(1), "it is the last");
+}
+
+#[test]
 fn told_is_begun_before_guessed() {
     let mut told = Told::new(Limits::default(), 1, Order::Ready);
     told.on(Event::Asked { set: GUESSES });

@@ -21,7 +21,8 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, lock};
 /// neither the budget nor a reader lags by more than that.
 const REPORT_BYTES: u64 = 256 << 10;
 
-/// The same in time, where little comes: who is not told takes the connection for one that stalls.
+/// The same in time, where little comes: who is not told takes the connection for one that stalls, and
+/// a reader may wait for the little.
 const REPORT_EVERY: Duration = Duration::from_millis(250);
 
 /// Of an attempt that its reader held up for a larger part than one in so many, nothing is learned.
@@ -125,7 +126,17 @@ async fn bring(
     let (mut at, mut reported, mut rested) = (covers.start, clock.now(), Duration::ZERO);
     let mut read = version.is_none().then(Prefix::default);
     let most = size.unwrap_or(u64::MAX).min(covers.end);
-    while let Some(chunk) = bytes.next().await {
+    loop {
+        let next = if *unreported == 0 {
+            bytes.next().await
+        } else if let Ok(next) = tokio::time::timeout(REPORT_EVERY, bytes.next()).await {
+            next
+        } else {
+            reported = clock.now();
+            engine.post([Event::Progressed { attempt, bytes: std::mem::take(unreported) }]);
+            continue;
+        };
+        let Some(chunk) = next else { break };
         let mut chunk = chunk?;
         if chunk.len() as u64 > most.saturating_sub(at) {
             return Err(Error::refused(entry.name, "the server sent more than it said it would"));

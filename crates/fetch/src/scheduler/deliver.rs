@@ -59,7 +59,7 @@ impl Scheduler {
         let member = &self.members[slot];
         match member.stage {
             Stage::Ready => Some((slot, ready_state(member))),
-            _ if member.streamable => Some((slot, Delivery::Streaming)),
+            _ if self.streams(set, slot) => Some((slot, Delivery::Streaming)),
             _ => None,
         }
     }
@@ -69,7 +69,16 @@ impl Scheduler {
             let member = &self.members[slot];
             (member.rank, std::cmp::Reverse(member.here), member.serial)
         };
-        set.streamable.iter().copied().min_by_key(key)
+        let streamable = set.streamable.iter().copied();
+        streamable.filter(|&slot| self.streams(set, slot)).min_by_key(key)
+    }
+
+    /// Whether a member is handed on while its end is under way: a small one, of which others may
+    /// be whole before, only where there is no choice.
+    fn streams(&self, set: &Set, slot: u32) -> bool {
+        let member = &self.members[slot];
+        let is_small = member.is_small(self.limits.part_bytes);
+        member.streamable && (!is_small || set.leaves_no_choice())
     }
 
     fn deliver(&mut self, slot: u32, state: Delivery) {

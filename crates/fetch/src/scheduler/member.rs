@@ -186,17 +186,18 @@ impl Member {
         self.kind == Kind::Cache && !self.pinned
     }
 
-    /// Whether its first bytes are of use before its last are here.
+    /// Whether its first bytes are of use before its last are here: of a small one only to who
+    /// can have no other, see [`super::set::Set::leaves_no_choice`].
     pub(super) fn may_stream(&self, part_bytes: u64) -> bool {
         self.pinned
             && self.here > 0
             && self.failed.is_none()
             && self.stage == Stage::Begun
-            && self.size.is_none_or(|size| size > part_bytes)
+            && (self.kind == Kind::Bytes || !self.is_small(part_bytes))
     }
 
     /// Whether room is taken for all of it at once, as soon as contact has
-    /// told what that is: a small member is of use only whole.
+    /// told what that is: a small member comes soon, or is of use only whole.
     pub(super) fn is_small(&self, part_bytes: u64) -> bool {
         self.pinned && self.size.is_some_and(|size| size <= part_bytes)
     }

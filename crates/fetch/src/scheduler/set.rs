@@ -81,6 +81,12 @@ impl Set {
         self.terms.order == Order::Listed
     }
 
+    /// Whether each that asks waits for a certain member: the next one, or one of the last.
+    pub(super) fn leaves_no_choice(&self) -> bool {
+        let are_last = self.listing_ended && self.waiting == 0 && self.begun <= self.asked;
+        self.is_listed_order() || are_last
+    }
+
     /// How many names more may be listed, once that is worth saying.
     pub(super) fn room(&self, lookahead: u32) -> Option<u32> {
         let room = i64::from(lookahead) - i64::from(self.waiting) - self.granted;

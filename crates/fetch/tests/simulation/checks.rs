@@ -133,7 +133,8 @@ impl World {
             }
             (Delivery::Streaming, _) => {
                 let large = plan.size_unknown || plan.size > self.plan.limits.part_bytes;
-                assert!(large && !plan.unlisted, "member {member} is small");
+                let awaited = plan.kind == Kind::Bytes && self.leaves_no_choice(set);
+                assert!((large || awaited) && !plan.unlisted, "member {member} is small");
                 let is_read = plan.kind == Kind::Bytes || !self.is_guess(known);
                 assert!(is_read, "nobody reads member {member}");
             }
@@ -143,6 +144,14 @@ impl World {
             let next = self.sets[set].members.start + self.sets[set].delivered.len() as u64;
             assert_eq!(member, next, "in listing order");
         }
+    }
+
+    /// Whether each that asks a set waits for a certain member.
+    fn leaves_no_choice(&self, set: usize) -> bool {
+        let known = &self.sets[set];
+        let asking = known.consumers.iter().filter(|consumer| consumer.asks).count() as u64;
+        let left = known.members.end - known.members.start - known.delivered.len() as u64;
+        self.is_listed_order(set) || (known.listing_ended && left <= asking)
     }
 
     fn check_bounds(&self) {
