@@ -217,6 +217,27 @@ fn a_wrong_type_or_glob_is_an_error_though_nothing_can_match() {
 }
 
 #[test]
+fn filters_choose_among_what_a_pattern_names_and_not_what_was_named() {
+    let folder = Folder::new();
+    let folder =
+        folder.with("logs/a.log", "x\n").with("logs/b.gz", "x\ny\n").with("[x].log", "x\n");
+    let folder = folder.with("logs/below/c.gz", "x\n").with("logs/below/d.log", "x\n");
+    for (filter, pattern, found) in [
+        (&["-g*.gz"][..], "logs/*", "logs/b.gz\nlogs/below/c.gz\n"),
+        (&["-g!below"], "logs/*", "logs/a.log\nlogs/b.gz\n"),
+        (&["-tlog"], "logs/{*.gz,*.log}", "logs/a.log\n"),
+        (&["-Tlog", "-g*.log"], "logs/**/*", "logs/a.log\nlogs/below/d.log\n"),
+        (&["--max-filesize=3"], "logs/?.*", "logs/a.log\n"),
+        (&["-g*.gz"], "logs/a.log", "logs/a.log\n"),
+        (&["-g*.gz"], "logs/{a,b}.log", "logs/a.log\n"),
+        (&["-g*.gz"], "[x].log", "[x].log\n"),
+    ] {
+        let args = [&["-l", "--sort=path", "x"], filter, &[pattern]].concat();
+        assert_eq!(folder.found(&args).0, found, "{args:?}");
+    }
+}
+
+#[test]
 fn holes_are_passed_over_where_that_makes_no_difference() {
     const TIB: u64 = 1 << 40;
     let folder = Folder::new();

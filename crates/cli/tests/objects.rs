@@ -744,6 +744,38 @@ fn what_is_waited_for_is_handed_on_as_it_comes() {
 }
 
 #[test]
+fn grep_filters_what_a_page_or_a_list_names() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let names = ["/logs/a.log", "/logs/b.gz", "/c.log?d=e.gz"];
+    for name in names {
+        server.answer(name, Answer::bytes("x\n"));
+    }
+    server.answer("/page", Answer::html(&names.map(|name| format!("<a href={name}>")).concat()));
+    ground.create("large.log", "x\nlarge\n");
+    let urls = names.map(|name| server.url(name));
+    ground.create("list", [&urls[..], &["large.log".into()]].concat().join("\n"));
+    let page = server.url("/page\\a\\");
+    let [log, packed, asked] = &urls;
+    for (filter, operands, found) in [
+        ("-g*.gz", &[page.as_str()][..], vec![packed]),
+        ("-glogs/**", &[&page], vec![log, packed]),
+        ("-tlog", &[&page], vec![log, asked]),
+        ("-Tlog", &[&page, log], vec![log, packed]),
+        ("--max-filesize=3", &["@list"], vec![log, packed, asked]),
+    ] {
+        for mode in [&["-l", "x"][..], &["--files"]] {
+            let output = ground.run(&[&["grep", filter], mode, operands].concat());
+            let lines: Vec<&str> = found.iter().map(|url| url.as_str()).collect();
+            let told: Vec<_> = stdout(&output).lines().map(str::to_owned).collect();
+            assert_eq!(told, lines, "{filter} {mode:?}: {}", stderr(&output));
+        }
+    }
+    let requests = server.counts("/logs/b.gz").requests;
+    ground.run(&["grep", "-tlog", "x", &page]);
+    assert_eq!(server.counts("/logs/b.gz").requests, requests, "what is left out is not fetched");
+}
+
+#[test]
 fn a_bad_member_is_named_and_the_others_are_read() {
     let (ground, server) = (Ground::new(), Misbehaving::new());
     let busy = Answer::status(503).header("Retry-After", "0");

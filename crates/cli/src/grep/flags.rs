@@ -523,7 +523,9 @@ static FLAGS: &[Flag] = &[
         value: Some("GLOB"),
         heading: FILTER,
         help: "Search only files that match GLOB; `!GLOB` leaves them out",
-        more: "May be given several times; the last that matches counts.",
+        more: "May be given several times; the last that matches counts. As the other filters it chooses \
+               among what is found in folders and what patterns, pages, buckets and lists name, not \
+               among what is named as it stands.",
         apply: |a, g| {
             a.globs.push(g.owned()?);
             Ok(())

@@ -5,6 +5,7 @@
 //! what is found.
 
 mod asked;
+mod filters;
 mod flags;
 mod held;
 mod input;
@@ -117,11 +118,7 @@ fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
         Mode::Files if settings.paths.is_empty() => return Ok((false, quiet)),
         Mode::TypeList => return Ok((listing::types(&settings, &output)?, quiet)),
         Mode::Files => return Ok((listing::files(&settings, &output, trouble)?, quiet)),
-        _ if settings.pattern.is_none() || settings.paths.is_empty() => {
-            // What is wrong with them is said though nothing is looked for.
-            walk::filters(&settings)?;
-            return Ok((false, quiet));
-        }
+        _ if settings.pattern.is_none() || settings.paths.is_empty() => return Ok((false, quiet)),
         _ => Run::new(&settings, &output, trouble).search()?,
     };
     if settings.paths.is_default && !found.searched {

@@ -37,7 +37,7 @@ pub(super) fn search(run: &Run<'_>) -> anyhow::Result<()> {
     let settings = run.settings;
     let sets = open(settings)?;
     let specs = specs(settings, run.trouble);
-    let set = Arc::new(sets.set_to_read(specs, options(settings)?));
+    let set = Arc::new(filtered(sets.set_to_read(specs, options(settings)?), settings));
     let spill_folder = settings.fetching.spill_folder();
     let preprocesses = settings.asked.preprocessor.is_some();
     let copies = preprocesses.then(|| Folder::below(spill_folder.clone()).made()).transpose()?;
@@ -80,7 +80,7 @@ pub(super) fn list(
     let sets = open(settings)?;
     let mut any = false;
     let specs = specs(settings, trouble);
-    for entry in sets.open_set(specs, options(settings)?).digest() {
+    for entry in filtered(sets.open_set(specs, options(settings)?), settings).digest() {
         match entry {
             Ok(entry) => {
                 any = true;
@@ -112,6 +112,18 @@ fn specs(settings: &Settings, trouble: &Trouble) -> Vec<Spec> {
     sets::specs_or(settings.costs().local(), &settings.paths.objects, |error| {
         trouble.say(format_args!("{}: {}", sets::shown(&error.spec), error.reason));
     })
+}
+
+/// What is searched of a set: what was named as it stands, and what the filters take of the rest.
+fn filtered(set: Set, settings: &Settings) -> Set {
+    let filters = settings.filters.clone();
+    if filters.is_empty() {
+        return set;
+    }
+    let objects = settings.paths.objects.iter();
+    let named = objects.flat_map(|operand| sets::names(operand)).collect();
+    let costs = Arc::clone(settings.costs());
+    set.subset(move |entry| filters.take_entry(entry, &named, &costs))
 }
 
 /// # Errors

@@ -15,6 +15,7 @@ use nearfirst::{Backing, Clock, Costs, Error, Local};
 use super::asked::{
     Asked, Binary, Buffered, Context, EncodingChoice, Mode, PatternSource, Separator, When,
 };
+use super::filters::Filters;
 use super::pattern::{self, Pattern};
 use super::print::lines::LineFormat;
 use super::print::style::Style;
@@ -70,6 +71,7 @@ pub(super) struct Settings {
     pub(super) records_cohere: bool,
     pub(super) sniff: bool,
     pub(super) preprocessor_globs: Override,
+    pub(super) filters: Filters,
     pub(super) budget_bytes: u64,
     pub(super) current_folder: PathBuf,
     pub(super) clock: Clock,
@@ -175,14 +177,16 @@ impl Settings {
             bail!("standard input cannot be both patterns and text");
         }
         fetching.check_spill(&read.asking.local())?;
-        let named = (!operands.is_empty()).then(|| named_paths(operands, begun(), trouble));
+        let current_folder = current_folder()?;
+        let filters = Filters::new(&asked, &current_folder)?;
+        let named =
+            (!operands.is_empty()).then(|| named_paths(operands, &filters, begun(), trouble));
         let paths = Paths::new(named, search, stdin_taken);
         let is_alone = paths.is_one_file || paths.all.is_empty();
         let reach = if is_alone { Reach::default() } else { Reach::new(read.asking.local()) };
         let reach =
             if asked.follow || reach.concerns(&paths.all) { reach } else { Reach::default() };
         let terminal = std::io::stdout().is_terminal();
-        let current_folder = current_folder()?;
 
         let nul_is_text = asked.binary == Binary::Text || asked.null_data;
         let nul_named = if nul_is_text { Nul::Text } else { Nul::Report };
@@ -229,6 +233,7 @@ impl Settings {
             records_cohere,
             sniff: matches!(asked.encoding, EncodingChoice::Auto),
             preprocessor_globs,
+            filters,
             budget_bytes: asked.budget_bytes.unwrap_or(BUDGET_BYTES),
             current_folder,
             clock: Clock::real(),
@@ -274,7 +279,12 @@ struct Named {
 
 /// What operands stand for, without those that cannot be asked about: a walk
 /// that began on a mount that does not answer would not return.
-fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Named {
+fn named_paths(
+    operands: Vec<OsString>,
+    filters: &Filters,
+    costs: &Costs,
+    trouble: &Trouble,
+) -> Named {
     let (objects, operands): (Vec<_>, Vec<_>) =
         operands.into_iter().partition(|operand| sets::needs_engine(costs.local(), operand));
     let mut paths = Vec::new();
@@ -283,9 +293,13 @@ fn named_paths(operands: Vec<OsString>, costs: &Costs, trouble: &Trouble) -> Nam
             paths.push(PathBuf::from(operand));
             continue;
         }
-        for found in Specs::new(costs.local(), vec![operand]) {
+        let is_named = filters.is_empty() || !sets::names(&operand).is_empty();
+        for found in Specs::new(costs.local(), vec![operand.clone()]) {
             match found {
-                Ok(path) => paths.push(path),
+                Ok(path) if is_named || path == operand || filters.take_path(&path, costs) => {
+                    paths.push(path);
+                }
+                Ok(_) => {}
                 Err(error) => {
                     trouble.say(format_args!("{}: {}", sets::shown(&error.spec), error.reason));
                 }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::{iter, slice};
 
 use anyhow::Context as _;
-use ignore::overrides::Override;
 use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::asked::{SortBy, TypeChange};
-use super::settings::{Settings, overrides};
+use super::filters::Filters;
+use super::settings::Settings;
 use super::trouble::Trouble;
 use super::wary::Walks;
 use crate::divide::together;
@@ -25,7 +25,7 @@ const RIPGREP_IGNORE_FILE: &str = ".rgignore";
 /// All files to search, in the order that was asked for, or in that of their folders.
 ///
 /// # Errors
-/// As [`builder`]; where no thread can be had.
+/// Where no thread can be had.
 pub(super) fn in_order<'a>(
     settings: &'a Settings,
     trouble: &'a Trouble,
@@ -80,7 +80,7 @@ fn found<'a>(
         let walks = Walks::new(paths, 1, settings, trouble)?;
         return Ok(Box::new(iter::from_fn(move || walks.next()).filter_map(haystack)));
     }
-    let walk = builder(paths, settings, trouble)?.build();
+    let walk = builder(paths, settings, trouble).build();
     Ok(Box::new(walk.filter_map(haystack)))
 }
 
@@ -88,7 +88,7 @@ fn found<'a>(
 /// these says that it is enough.
 ///
 /// # Errors
-/// A glob or a file type that cannot be understood; that no thread can be started.
+/// That no thread can be started.
 pub(super) fn in_parallel<'a, W>(
     settings: &'a Settings,
     trouble: &'a Trouble,
@@ -111,7 +111,7 @@ where
         });
         return Ok(());
     }
-    let mut builder = builder(&settings.paths.all, settings, trouble)?;
+    let mut builder = builder(&settings.paths.all, settings, trouble);
     // The walk ends, or hangs, where it is given fewer than it counts on.
     let threads = store::threads_given(settings.threads, 1).context(NO_THREADS)?;
     builder.threads(threads).build_parallel().run(|| {
@@ -122,16 +122,9 @@ where
 }
 
 /// The walk over `paths`.
-///
-/// # Errors
-/// A glob or a file type that cannot be understood.
-pub(super) fn builder(
-    paths: &[PathBuf],
-    settings: &Settings,
-    trouble: &Trouble,
-) -> anyhow::Result<WalkBuilder> {
+pub(super) fn builder(paths: &[PathBuf], settings: &Settings, trouble: &Trouble) -> WalkBuilder {
     let asked = &settings.asked;
-    let (globs, types) = filters(settings)?;
+    let Filters { globs, types, .. } = settings.filters.clone();
     // No ignore file leaves out what was named, and what git ignores everywhere is slow to find.
     let finds_more = !settings.paths.is_one_file;
     let mut paths = paths.iter();
@@ -170,23 +163,7 @@ pub(super) fn builder(
     if asked.sort.is_some_and(|sort| sort.by == SortBy::Path && !sort.reverse) {
         builder.sort_by_file_name(std::ffi::OsStr::cmp);
     }
-    Ok(builder)
-}
-
-/// The globs and file types that choose among what is found.
-///
-/// # Errors
-/// A glob that is none; a type that is not known.
-pub(super) fn filters(settings: &Settings) -> anyhow::Result<(Override, Types)> {
-    let asked = &settings.asked;
-    let globs = overrides(
-        &settings.current_folder,
-        &asked.globs,
-        &asked.iglobs,
-        asked.glob_case_insensitive,
-    )?;
-    let types = if asked.types.is_empty() { Types::empty() } else { types(&asked.types)? };
-    Ok((globs, types))
+    builder
 }
 
 /// The known file types with the changes of the command line.

@@ -62,7 +62,7 @@ impl<'a> Walks<'a> {
     /// Over `paths`, by so many threads.
     ///
     /// # Errors
-    /// As [`builder`]; that no thread can be had.
+    /// That no thread can be had.
     pub(super) fn new(
         paths: &[PathBuf],
         threads: usize,
@@ -133,7 +133,7 @@ impl Walk {
     ) -> anyhow::Result<Self> {
         let asked = &settings.asked;
         let Roots { paths, depth } = roots;
-        let mut builder = builder(&paths, settings, trouble)?;
+        let mut builder = builder(&paths, settings, trouble);
         // The walk ends, or hangs, where it is given fewer than it counts on.
         let threads = store::threads_given(threads + 1, 2).context(NO_THREADS)? - 1;
         let trail = Arc::<Trail>::default();

@@ -261,9 +261,14 @@ pub(crate) fn needs_engine(local: &Local, operand: &OsStr) -> bool {
 
 /// Whether an operand is the name of one object as it stands.
 pub(crate) fn is_one_name(operand: &OsStr) -> bool {
+    names(operand).len() == 1
+}
+
+/// The names that an operand is as it stands; none of a pattern, a list or a query.
+pub(crate) fn names(operand: &OsStr) -> Vec<Name> {
     match Spec::parse(operand.as_bytes()) {
-        Ok(Spec::Glob(glob)) => glob.names().is_some_and(|names| names.len() == 1),
-        _ => false,
+        Ok(Spec::Glob(glob)) => glob.names().unwrap_or_default(),
+        _ => Vec::new(),
     }
 }
 

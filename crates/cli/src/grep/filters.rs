@@ -1,0 +1,97 @@
+//! Which files are searched of those that nobody named one by one: by globs, file types and sizes.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use ignore::overrides::Override;
+use ignore::types::Types;
+use nearfirst::{Costs, Entry, Kind, Name};
+
+use super::asked::Asked;
+use super::settings::overrides;
+use super::walk::types;
+
+/// What `--glob`, `--type`, `--max-filesize` and their kin ask for.
+#[derive(Debug, Clone)]
+pub(super) struct Filters {
+    pub(super) globs: Override,
+    pub(super) types: Types,
+    max_filesize: Option<u64>,
+}
+
+impl Filters {
+    /// As asked for, in this current folder.
+    ///
+    /// # Errors
+    /// A glob that is none; a type that is not known.
+    pub(super) fn new(asked: &Asked, folder: &Path) -> anyhow::Result<Self> {
+        let globs = overrides(folder, &asked.globs, &asked.iglobs, asked.glob_case_insensitive)?;
+        let types = if asked.types.is_empty() { Types::empty() } else { types(&asked.types)? };
+        Ok(Self { globs, types, max_filesize: asked.max_filesize })
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.globs.is_empty() && self.types.is_empty() && self.max_filesize.is_none()
+    }
+
+    /// Whether a path is searched that a pattern stands for; a folder is walked, and they are asked again.
+    pub(super) fn take_path(&self, path: &Path, costs: &Costs) -> bool {
+        // What cannot be asked about is said to be so by who reads it.
+        let status = costs.local().stat(path).ok();
+        let is_folder = status.as_ref().is_some_and(|status| status.kind == Kind::Folder);
+        let size = status.filter(|_| !is_folder).map(|status| status.size);
+        self.take(path, is_folder, size)
+    }
+
+    /// Whether an object is searched, whose name was listed unless it is one of `named`.
+    pub(super) fn take_entry(&self, entry: &Entry, named: &HashSet<Name>, costs: &Costs) -> bool {
+        if named.contains(&entry.name) {
+            return true;
+        }
+        let known = self.max_filesize.and_then(|_| costs.known(entry).size);
+        self.take(path_in_store(&entry.name), false, known)
+    }
+
+    /// As the walk of a folder decides: a glob that matches decides alone, but for the size.
+    fn take(&self, path: &Path, is_folder: bool, size: Option<u64>) -> bool {
+        let is_large = self.max_filesize.zip(size).is_some_and(|(most, size)| size > most);
+        let by_globs = self.globs.matched(path, is_folder);
+        let by_types = || self.types.matched(path, is_folder).is_ignore();
+        let is_out = if by_globs.is_none() { by_types() } else { by_globs.is_ignore() };
+        !is_large && !is_out
+    }
+}
+
+/// What globs see of a name: of a URL what is behind its host or bucket, without a query.
+fn path_in_store(name: &Name) -> &Path {
+    let mut bytes = name.as_bytes();
+    if let Some(scheme) = name.scheme() {
+        let rest = &bytes[scheme.len() + 3..];
+        let host = rest.iter().position(|&byte| byte == b'/').map_or(rest.len(), |at| at + 1);
+        bytes = &rest[host..];
+        if scheme.starts_with("http") {
+            bytes = bytes.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
+        }
+    }
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_see_what_is_behind_the_host() {
+        for (name, path) in [
+            ("logs/a.gz", "logs/a.gz"),
+            ("s3://logs/2026/a?b.gz", "2026/a?b.gz"),
+            ("http://host/a/b.log?c=d/e.gz#f", "a/b.log"),
+            ("http://host", ""),
+        ] {
+            assert_eq!(path_in_store(&Name::from(name)), Path::new(path), "{name}");
+        }
+    }
+}
