@@ -187,17 +187,19 @@ fn a_program_is_shown_and_forgotten_by_its_name_with_all_that_it_was_told() {
     // As a build tool is called, which is known by the folder that it works in.
     let make = dir.join("make");
     testkit::copy_program("/bin/cat", &make);
-    for _ in 0..2 {
-        let run = nearfirst(&state, &["run", "--"]).arg(&make).arg("read");
-        run.dir(dir.path()).run().succeeds();
+    let other = dir.join("other");
+    std::fs::create_dir(&other).expect("a folder");
+    for folder in [dir.path(), &other] {
+        let run = nearfirst(&state, &["run", "--"]).arg(&make).arg(dir.join("read"));
+        run.dir(folder).run().succeeds();
     }
     let names = |args: &[&str]| -> Vec<String> {
         let rows = rows(&nearfirst(&state, args).run());
         rows.iter().map(|row| row["program"]["text"].as_str().expect("text").to_owned()).collect()
     };
-    let (path, folder) = (make.display().to_string(), dir.path().display().to_string());
-    let both = [format!("{path} {folder}"), path.clone()];
-    assert_eq!(names(&["trees", "show", "--json", "make"]), both, "what ran comes first");
+    let path = make.display().to_string();
+    let both = [&other, dir.path()].map(|folder| format!("{path} {}", folder.display()));
+    assert_eq!(names(&["trees", "show", "--json", "make"]), both, "what ran last comes first");
     assert_eq!(names(&["trees", "show", "--json", &path]), both);
     assert_eq!(names(&["trees", "show", "--json", &both[0]]), both[..1]);
     let link = dir.join("gmake");

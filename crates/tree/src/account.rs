@@ -14,9 +14,10 @@ pub struct Account {
     pub runs: u64,
     /// Files predicted.
     pub predicted: u64,
-    /// Predicted files that were near when they were opened.
+    /// Predicted files that were known to be near when they were opened.
     pub in_time: u64,
-    /// Predicted files that were opened before they were near.
+    /// Predicted files that were opened before they were near or, of what was in memory all along,
+    /// before anybody had looked.
     pub late: u64,
     /// Files opened that nobody had predicted.
     pub missed: u64,
@@ -39,7 +40,7 @@ impl Account {
         (used + self.unused > 0).then(|| used as f64 / (used + self.unused) as f64)
     }
 
-    /// The share of files read that a prediction had brought near; from 0 to 1.
+    /// The share of files read that a prediction had brought near, or found so; from 0 to 1.
     pub fn coverage(&self) -> Option<f64> {
         let read = self.in_time + self.late + self.missed;
         (read > 0).then(|| self.in_time as f64 / read as f64)

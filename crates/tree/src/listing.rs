@@ -76,8 +76,16 @@ impl Patterns {
         })
     }
 
-    /// The programs that were learned, by user, the last used first.
+    /// The programs that were learned, by user, the last used first; not those of which no run has ended
+    /// and nothing was predicted, as what is only known by what its scripts have in common.
     pub fn programs(&self) -> Vec<Listed> {
+        let mut programs = self.known();
+        programs.retain(|listed| listed.account != Account::default());
+        programs
+    }
+
+    /// Those as well.
+    fn known(&self) -> Vec<Listed> {
         let mut listed = Vec::new();
         for (&user, habits) in &self.users {
             listed.extend(habits.programs.iter().map(|(&name, program)| Listed {
@@ -91,13 +99,15 @@ impl Patterns {
         listed
     }
 
-    /// The programs of this name or path, or else of this last part of one: those that ran first, then
-    /// those that are known by what others of their path have in common.
+    /// The programs of this name or path, or else of this last part of one: those that ran or, if none
+    /// did, what is known by what others of their path have in common.
     pub fn named(&self, wanted: &[u8]) -> Vec<Listed> {
-        let programs = self.programs();
+        let programs = self.known();
         let called = Called::of(&programs);
         let mut found: Vec<Listed> = called.by(wanted).iter().map(|&of| of.clone()).collect();
-        found.sort_by_key(|listed| listed.account.runs == 0);
+        if found.iter().any(|listed| listed.account.runs > 0) {
+            found.retain(|listed| listed.account.runs > 0);
+        }
         found
     }
 
@@ -142,7 +152,7 @@ impl Patterns {
     /// with; what of this was no program's name. The order of the last reads goes with them; it may name a
     /// program of which nothing else is known any more.
     pub fn forget<'a>(&mut self, wanted: impl IntoIterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
-        let programs = self.programs();
+        let programs = self.known();
         let called = Called::of(&programs);
         let wanted: HashSet<&[u8]> = wanted.into_iter().collect();
         let mut unknown = Vec::new();
@@ -340,6 +350,40 @@ mod tests {
             assert!(cc.below.iter().any(is_header), "{matching:?}: {tree:?}");
             assert_eq!(patterns.tree(User(8), b"/bin/builder"), None);
         }
+    }
+
+    #[test]
+    fn what_only_ran_scripts_is_not_listed_beside_them() {
+        let mut learner = Learner::new(Options::default(), Patterns::default());
+        let mut run = |process, words: [&str; 3]| {
+            for event in [
+                Event::Found { process: Process(process), user: User(7) },
+                Event::Executed {
+                    process: Process(process),
+                    program: file("/bin/dash"),
+                    arguments: words.map(|word| Arc::from(word.as_bytes())).to_vec(),
+                    folder: Arc::from(&b"/"[..]),
+                },
+                Event::Exited { process: Process(process) },
+            ] {
+                drop(learner.on(event, Duration::ZERO));
+            }
+        };
+        run(1, ["sh", "/opt/script", "x"]);
+        run(2, ["sh", "-c", "cat f"]);
+        let mut patterns = learner.patterns().clone();
+        let names = |listed: Vec<Listed>| {
+            let mut names: Vec<_> = listed.into_iter().map(|listed| listed.name).collect();
+            names.sort_unstable();
+            names
+        };
+        let text = |name: &str| Arc::from(name.as_bytes());
+        assert_eq!(names(patterns.programs()), [text("/bin/dash -c"), text("/opt/script")]);
+        assert_eq!(names(patterns.named(b"/bin/dash")), [text("/bin/dash -c")]);
+        assert!(patterns.forget([&b"/bin/dash -c"[..]]).is_empty());
+        assert_eq!(names(patterns.named(b"dash")), [text("/bin/dash")]);
+        assert!(patterns.forget([&b"dash"[..]]).is_empty());
+        assert_eq!(names(patterns.named(b"dash")), []);
     }
 
     fn count(branches: &[Branch]) -> usize {

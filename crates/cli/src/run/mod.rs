@@ -192,7 +192,8 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
         ];
     }
     let mut lines = vec![format!(
-        "predicted files: {} read in time, {} late, {} not at all; {} read unpredicted",
+        "predicted files: {} read in time, {} late (or in memory, and not looked at before), \
+         {} not at all; {} read unpredicted",
         account.in_time, account.late, account.unused, account.missed
     )];
     lines.push(format!(

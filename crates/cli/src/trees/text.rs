@@ -54,13 +54,13 @@ pub(super) fn account(out: &mut impl Write, programs: usize, sum: &Account) -> i
     writeln!(out, "runs       {}", sum.runs)?;
     writeln!(out, "predicted  {}", human::counted(sum.predicted, "file"))?;
     writeln!(out, "in time    {}", sum.in_time)?;
-    writeln!(out, "late       {}", sum.late)?;
+    writeln!(out, "late       {}, with what was in memory and not looked at before", sum.late)?;
     writeln!(out, "unused     {}", sum.unused)?;
     writeln!(out, "missed     {}", sum.missed)?;
     writeln!(out, "accuracy   {} of the predicted files were read", percent(sum.accuracy()))?;
     writeln!(
         out,
-        "coverage   {} of the files read had been brought near",
+        "coverage   {} of the files read were known to be near",
         percent(sum.coverage())
     )?;
     let (fetched, wasted) = (human::bytes(sum.fetched_bytes), human::bytes(sum.wasted_bytes));
