@@ -98,10 +98,17 @@ class NearDataset(IterableDataset, Generic[Sample]):
         self._rank, self._world_size = rank, world_size
         self._options = options
         self._epoch = 0
+        # What was loaded or marked: it does not come again in this epoch.
         self._done: set[bytes] = set()
+        # What came of the loop that began last, for `state_dict`.
+        self._given: set[bytes] = set()
 
     def __iter__(self) -> Iterator[Sample]:
-        """Open the set and take this worker's share of what is not done in this epoch."""
+        """Open the set and take this worker's share, from the beginning of the epoch.
+
+        Only `load_state_dict` and `mark` leave something out: a loop that was broken off does not.
+        """
+        self._given = set()
         return _Samples(self)
 
     def set_epoch(self, epoch: int) -> None:
@@ -110,12 +117,13 @@ class NearDataset(IterableDataset, Generic[Sample]):
         Workers that live for one epoch only do not tell their `DataLoader` that it ended.
         """
         if epoch != self._epoch:
-            self._epoch, self._done = epoch, set()
+            self._epoch, self._done, self._given = epoch, set(), set()
 
     def mark(self, names: Iterable[Name]) -> None:
         """Count members as done in this epoch: what a loop over a `DataLoader` has used.
 
-        Workers count for themselves, and a plain `DataLoader` does not tell.
+        They do not come again in it; `set_epoch` begins the next. Workers count for themselves,
+        and a plain `DataLoader` does not tell. Without workers there is nothing to mark.
         """
         if isinstance(names, str | bytes | os.PathLike):
             raise TypeError("mark takes several names; one is a list of one")
@@ -126,7 +134,7 @@ class NearDataset(IterableDataset, Generic[Sample]):
 
         `StatefulDataLoader` of torchdata asks every worker for it.
         """
-        return {"epoch": self._epoch, "done": b"".join(sorted(self._done))}
+        return {"epoch": self._epoch, "done": b"".join(sorted(self._done | self._given))}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where another left off: what was done in its epoch does not come again."""
@@ -134,6 +142,7 @@ class NearDataset(IterableDataset, Generic[Sample]):
         starts = range(0, len(done), _DIGEST_BYTES)
         self._epoch = state["epoch"]
         self._done = {done[at : at + _DIGEST_BYTES] for at in starts}
+        self._given = set()
 
     def __getstate__(self) -> dict[str, Any]:
         """With the rank, which a worker that is spawned cannot ask for."""
@@ -190,6 +199,7 @@ class _Samples(Generic[Sample]):
 
     def __init__(self, dataset: NearDataset[Sample]) -> None:
         self._dataset = dataset
+        self._epoch, self._given = dataset._epoch, dataset._given  # noqa: SLF001
         self._members: Set | None = dataset._opened()  # noqa: SLF001
 
     def __iter__(self) -> Iterator[Sample]:
@@ -202,9 +212,11 @@ class _Samples(Generic[Sample]):
             if member is None:
                 self._members.close()
                 self._members = None
-                dataset.set_epoch(dataset._epoch + 1)  # noqa: SLF001
+                # Another loop over the same epoch may have ended it.
+                if dataset._epoch == self._epoch:  # noqa: SLF001
+                    dataset.set_epoch(self._epoch + 1)
                 break
-            dataset.mark([member.name])
+            self._given.add(_digest(os.fsencode(member.name)))
             try:
                 with member:
                     return _transformed(member, dataset._transform)  # noqa: SLF001

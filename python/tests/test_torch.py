@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import multiprocessing
 import pickle
@@ -130,6 +131,45 @@ def test_it_goes_on_where_it_left_off(files: str, used: int) -> None:
     rest = read(again, num_workers=2)
     assert sorted(first + rest) == list(range(COUNT))
     assert state["epoch"] == 0
+
+
+def names(samples: Any, count: int) -> list[str]:
+    return [name for name, _ in itertools.islice(samples, count)]
+
+
+def test_a_loop_that_is_broken_off_takes_nothing_from_the_next(files: str) -> None:
+    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    loader = DataLoader(dataset, batch_size=None)
+    assert len(names(loader, 1)) == 1
+    assert len(names(loader, 20)) == 20
+    assert len(dataset.state_dict()["done"]) == 20 * 8
+    assert len(names(loader, COUNT + 1)) == COUNT
+    assert dataset.state_dict() == {"epoch": 1, "done": b""}
+
+
+def test_what_was_loaded_does_not_come_until_its_epoch_ends(files: str) -> None:
+    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    used = names(dataset, 40)
+    dataset.load_state_dict(dataset.state_dict())
+    for count in (1, 5):
+        assert not set(names(dataset, count)) & set(used)
+        assert len(dataset.state_dict()["done"]) == (40 + count) * 8
+    assert sorted(used + names(dataset, COUNT)) == sorted(nearfirst.open(files).names())
+    assert len(names(dataset, COUNT + 1)) == COUNT
+
+
+def test_two_loops_of_one_epoch_end_it_once(files: str) -> None:
+    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    loops = [iter(dataset), iter(dataset)]
+    assert [len(names(loop, COUNT + 1)) for loop in loops] == [COUNT, COUNT]
+    assert dataset.state_dict() == {"epoch": 1, "done": b""}
+
+
+def test_persistent_workers_begin_anew(files: str) -> None:
+    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
+    assert len(names(loader, 2)) == 2
+    assert len(names(loader, COUNT + 1)) == COUNT
 
 
 def test_a_loop_over_workers_notes_what_it_used(files: str) -> None:
