@@ -54,6 +54,7 @@ class NearDataset(IterableDataset, Generic[Sample]):
         self,
         *specs: Name | Spec,
         transform: Callable[[Member], Sample] | None = None,
+        priority: Callable[[Entry], float] | None = None,
         shuffle: bool = False,
         seed: int = 0,
         errors: Literal["raise", "skip", "yield"] = "raise",
@@ -67,6 +68,8 @@ class NearDataset(IterableDataset, Generic[Sample]):
             specs: As `nearfirst.open` takes them.
             transform: Makes a sample of a member, in the worker, which may be a
                 process: pass a function of a module. Name and bytes if not given.
+            priority: The `rank` of `nearfirst.open`, whose name means a process here:
+                the priority of a member by what listing told of it; higher is sooner.
             shuffle: Whether to draw the order by lot.
             seed: Of the lot.
             errors: Whether what cannot be read or transformed is raised (the next
@@ -82,16 +85,23 @@ class NearDataset(IterableDataset, Generic[Sample]):
         super().__init__()
         if errors not in {"raise", "skip", "yield"}:
             raise ValueError(f"errors is 'raise', 'skip' or 'yield', not {errors!r}")
+        if callable(rank):
+            raise TypeError("rank is a process of world_size; a function of an entry is priority")
+        if priority is not None and not callable(priority):
+            raise TypeError(f"priority is a function of an entry, not {type(priority).__name__}")
         if (rank is None) != (world_size is None):
             raise ValueError("rank and world_size are given together")
+        if world_size is not None and world_size < 1:
+            raise ValueError(f"world_size is at least 1, not {world_size}")
         if rank is not None and world_size is not None and not 0 <= rank < world_size:
             raise ValueError(f"rank is from 0 to {world_size - 1}, not {rank}")
-        if shuffle and ("rank" in options or "order" in options):
+        if shuffle and (priority is not None or "order" in options):
             raise TypeError("shuffle is an order; there cannot be another")
         # Here, and not in every worker once the loop begins.
         inspect.signature(nearfirst.open).bind(*specs, **options)
         self._specs = specs
         self._transform = transform or named_bytes
+        self._priority = priority
         self._shuffle = shuffle
         self._seed = seed
         self._errors = errors
@@ -190,8 +200,9 @@ class NearDataset(IterableDataset, Generic[Sample]):
         def lot(entry: Entry) -> float:
             return float(int.from_bytes(_digest(os.fsencode(entry.name), draw)[:3]))
 
-        options = self._options | ({"rank": lot} if self._shuffle else {})
-        return nearfirst.open(*self._specs, errors="yield", **options).filter(is_wanted)
+        rank = lot if self._shuffle else self._priority
+        members = nearfirst.open(*self._specs, rank=rank, errors="yield", **self._options)
+        return members.filter(is_wanted)
 
 
 class _Samples(Generic[Sample]):

@@ -119,6 +119,17 @@ def test_the_order_is_drawn_by_lot_in_each_epoch(files: str) -> None:
     assert list(range(COUNT)) not in orders
 
 
+def backwards(entry: nearfirst.Entry) -> float:
+    return float(Path(entry.name).stem)
+
+
+def test_the_order_is_of_a_priority(files: str) -> None:
+    dataset = NearDataset(files, transform=number, priority=backwards, order="rank")
+    assert read(dataset) == list(reversed(range(COUNT)))
+    spawned = read(dataset, num_workers=1, multiprocessing_context="spawn")
+    assert spawned == list(reversed(range(COUNT)))
+
+
 @pytest.mark.parametrize("used", [0, 1, 25, COUNT - 1])
 def test_it_goes_on_where_it_left_off(files: str, used: int) -> None:
     dataset = NearDataset(files, transform=number, shuffle=True)
@@ -300,17 +311,22 @@ def test_the_example_of_the_documentation_runs(
 
 
 @pytest.mark.parametrize(
-    ("options", "error"),
+    ("options", "error", "why"),
     [
-        ({"errors": "ignore"}, ValueError),
-        ({"rank": 0}, ValueError),
-        ({"rank": 2, "world_size": 2}, ValueError),
-        ({"shuffle": True, "order": "name"}, TypeError),
-        ({"bugdet": 1 << 20}, TypeError),
+        ({"errors": "ignore"}, ValueError, "errors"),
+        ({"rank": 0}, ValueError, "together"),
+        ({"rank": 2, "world_size": 2}, ValueError, "rank is from 0 to 1"),
+        ({"rank": 0, "world_size": 0}, ValueError, "at least 1"),
+        ({"rank": backwards, "world_size": 2}, TypeError, "priority"),
+        ({"rank": backwards}, TypeError, "priority"),
+        ({"priority": 1}, TypeError, "function"),
+        ({"shuffle": True, "order": "name"}, TypeError, "shuffle"),
+        ({"shuffle": True, "priority": backwards}, TypeError, "shuffle"),
+        ({"bugdet": 1 << 20}, TypeError, "bugdet"),
     ],
 )
-def test_bad_arguments(options: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_bad_arguments(options: dict[str, Any], error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
         NearDataset("x", **options)
 
 
