@@ -189,6 +189,11 @@ class NearDataset(IterableDataset, Generic[Sample]):
     def _opened(self) -> Set:
         """The share that is not done."""
         number, of = self.share()
+        if of > 1 and self._options.get("duplicates") == "content":
+            raise ValueError(
+                "duplicates='content' is for one process without workers: "
+                "each of several would give the same content"
+            )
         # Of this epoch, also for functions that are called once the next has begun.
         done = frozenset(self._done)
         draw = hashlib.blake2b(f"{self._seed} {self._epoch}".encode()).digest()

@@ -169,6 +169,18 @@ def test_what_was_loaded_does_not_come_until_its_epoch_ends(files: str) -> None:
     assert len(names(dataset, COUNT + 1)) == COUNT
 
 
+def test_the_same_content_comes_once_or_not_at_all(files: str) -> None:
+    for path in Path(files).parent.iterdir():
+        path.write_text(str(int(path.stem) % 3))
+    dataset = NearDataset(files, transform=number, duplicates="content")
+    assert sorted(read(dataset)) == [0, 1, 2]
+    with pytest.raises(ValueError, match="one process without workers"):
+        read(dataset, num_workers=2)
+    ranked = NearDataset(files, duplicates="content", rank=0, world_size=2)
+    with pytest.raises(ValueError, match="one process without workers"):
+        iter(ranked)
+
+
 def test_two_loops_of_one_epoch_end_it_once(files: str) -> None:
     dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
     loops = [iter(dataset), iter(dataset)]
