@@ -176,7 +176,7 @@ def test_the_same_content_comes_once_or_not_at_all(files: str) -> None:
     assert sorted(read(dataset)) == [0, 1, 2]
     with pytest.raises(ValueError, match="one process without workers"):
         read(dataset, num_workers=2)
-    ranked = NearDataset(files, duplicates="content", rank=0, world_size=2)
+    ranked = NearDataset(files, transform=number, duplicates="content", rank=0, world_size=2)
     with pytest.raises(ValueError, match="one process without workers"):
         iter(ranked)
 
