@@ -174,7 +174,7 @@ class Member:
         """Do nothing: nothing is written to it."""
 
     def close(self) -> None:
-        """Let go of its data."""
+        """Let go of its data, and end a read that is under way: its thread raises `ValueError`."""
 
     def __enter__(self) -> Self: ...
     def __exit__(

@@ -185,6 +185,41 @@ def test_ctrl_c_is_heard_while_a_whole_is_waited_for(server: Server, use: str) -
     server.released.set()
 
 
+READS = WHOLES | {"read": lambda member: member.read()}
+
+
+@pytest.mark.parametrize("use", READS)
+def test_closing_a_member_ends_who_reads_it(server: Server, use: str) -> None:
+    member = next(nearfirst.open(server.put("held", LARGE, hold=True)))
+
+    def read() -> None:
+        with pytest.raises(ValueError, match="the member is closed"):
+            READS[use](member)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert server.asked.wait(PATIENCE_S)
+    while sys._current_frames()[reader.ident or 0].f_code.co_name not in {"<lambda>", "read"}:  # noqa: SLF001
+        pass
+    member.close()
+    reader.join(PATIENCE_S)
+    assert not reader.is_alive()
+
+
+def test_a_read_that_was_cancelled_ends_with_its_member(server: Server) -> None:
+    async def main() -> None:
+        async for member in nearfirst.open(server.put("held", LARGE, hold=True)):
+            with member:
+                await asyncio.wait_for(asyncio.to_thread(member.read), 0.01)
+
+    late = threading.Timer(PATIENCE_S, server.released.set)
+    late.start()
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(main())
+    assert not server.released.is_set()
+    late.cancel()
+
+
 def test_ctrl_c_is_heard_while_a_task_waits(server: Server) -> None:
     async def main() -> None:
         async for _ in nearfirst.open(server.put("held", b"a", hold=True)):

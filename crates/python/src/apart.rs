@@ -28,13 +28,20 @@ impl<T: Send + 'static> Apart<T> {
     /// Waits for its result without the GIL: once, but again after a signal.
     ///
     /// # Errors
-    /// What a signal handler raises.
-    pub(crate) fn ended(&mut self, py: Python<'_>) -> PyResult<T> {
+    /// What a signal handler raises; what `goes_on` gives, which is asked between slices.
+    pub(crate) fn ended(
+        &mut self,
+        py: Python<'_>,
+        goes_on: impl Fn() -> PyResult<()>,
+    ) -> PyResult<T> {
         loop {
             let receiver = &mut self.0;
             match py.detach(move || receiver.recv_timeout(SLICE)) {
                 Ok(done) => return Ok(done),
-                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+                Err(RecvTimeoutError::Timeout) => {
+                    py.check_signals()?;
+                    goes_on()?;
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(PyRuntimeError::new_err("the thread that was waited for is gone"));
                 }
@@ -57,5 +64,5 @@ pub(crate) fn asked<T: Send + 'static>(
     may_stall: bool,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
-    if may_stall { Apart::begin(work)?.ended(py) } else { Ok(py.detach(work)) }
+    if may_stall { Apart::begin(work)?.ended(py, || Ok(())) } else { Ok(py.detach(work)) }
 }

@@ -102,7 +102,7 @@ pub(crate) fn calibrate(
     let mut measured = Vec::new();
     if is_all || !memory_is_known {
         let clock = costs.clock().clone();
-        let found = Apart::begin(move || probe_memory(&clock))?.ended(py)?;
+        let found = Apart::begin(move || probe_memory(&clock))?.ended(py, || Ok(()))?;
         let found = found.map_err(|error| error::of(py, &error.name(), &error))?;
         measured.push(found.device.clone());
         costs.calibrate(found);
@@ -112,7 +112,7 @@ pub(crate) fn calibrate(
     for places in places.into_iter().filter(|places| !places.is_empty()) {
         let costs_of = Arc::clone(&costs);
         let probed = move || probe_first(&costs_of, &places, limit, |_| ()).map(|(found, _)| found);
-        match Apart::begin(probed)?.ended(py)? {
+        match Apart::begin(probed)?.ended(py, || Ok(()))? {
             Ok(found) => {
                 measured.push(found.device.clone());
                 costs.calibrate(found);

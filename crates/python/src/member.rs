@@ -5,7 +5,8 @@ use std::fs::File;
 use std::os::fd::IntoRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use nearfirst::{Engine, MemberError};
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 use crate::chunks::Chunks;
 use crate::kept::Kept;
 use crate::owned::Owned;
-use crate::reading::Reading;
+use crate::reading::{Reading, is_closed, is_open};
 use crate::sled::{self, Sled};
 use crate::wait::wait;
 use crate::{buffer, entry, error, name};
@@ -36,6 +37,8 @@ pub(crate) struct Member {
     entry: nearfirst::Entry,
     headers: Vec<(String, String)>,
     state: Mutex<State>,
+    /// Also while a thread reads it, which looks at this as it waits.
+    closed: Arc<AtomicBool>,
     /// What is lent to buffers: it stays as long as the member.
     lent: OnceLock<Bytes>,
     /// Stores of Python's that its bytes may come from, and what else its set keeps.
@@ -78,8 +81,9 @@ impl Member {
     }
 
     fn of(entry: nearfirst::Entry, held: Held, kept: Vec<Py<Kept>>) -> Self {
+        let closed = held.reading.closed();
         let state = Mutex::new(State::Open(Box::new(Owned::new(held))));
-        Self { entry, headers: Vec::new(), state, lent: OnceLock::new(), kept }
+        Self { entry, headers: Vec::new(), state, closed, lent: OnceLock::new(), kept }
     }
 
     fn replaced(&self, state: State) -> State {
@@ -98,7 +102,7 @@ impl Member {
             State::Busy => Err(PyRuntimeError::new_err("another thread is reading this member")),
             State::Closed => {
                 self.replaced(State::Closed);
-                Err(PyValueError::new_err("the member is closed"))
+                Err(is_closed())
             }
         }
     }
@@ -203,7 +207,8 @@ impl Member {
         };
         let closed = || PyValueError::new_err("the member is closed, in use or failed");
         let engine = engine.ok_or_else(closed)?;
-        let found = wait(py, &engine, || Ok(()), sled::of_entry(&engine, &self.entry))?;
+        let found =
+            wait(py, &engine, || is_open(&self.closed), sled::of_entry(&engine, &self.entry))?;
         let found = found.map_err(|error| error::of(py, &self.entry.name, &error))?;
         let sleds: Vec<_> = found.iter().map(Sled::from).collect();
         py.import("nearfirst._sleds")?.getattr("Sleds")?.call1((sleds,))
@@ -303,8 +308,9 @@ impl Member {
     #[staticmethod]
     fn flush() {}
 
-    /// Let go of its data.
+    /// Let go of its data, and end a read that is under way: its thread raises `ValueError`.
     fn close(&self, py: Python<'_>) {
+        self.closed.store(true, Ordering::Release);
         let held = self.replaced(State::Closed);
         py.detach(|| drop(held));
     }

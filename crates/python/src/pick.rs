@@ -148,7 +148,7 @@ impl Pieces {
             let (picking, costs) = (Arc::clone(&self.picking), costs());
             Apart::begin(move || picking.next(&costs))?
         };
-        coming.ended(py).inspect_err(|_| *self.coming() = Some(coming))
+        coming.ended(py, || Ok(())).inspect_err(|_| *self.coming() = Some(coming))
     }
 
     fn raised(&self, py: Python<'_>, error: &Error) -> PyErr {

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -38,6 +40,8 @@ pub(crate) struct Reading {
     pieces: Pieces,
     /// Bytes that were read: the whole is not here any more.
     taken: u64,
+    /// Set when the member is closed, also while a thread reads.
+    closed: Arc<AtomicBool>,
 }
 
 /// Where the bytes after the pieces come from.
@@ -65,7 +69,18 @@ impl Reading {
     }
 
     fn of(name: Name, source: Source) -> Self {
-        Self { name, source, pieces: Pieces::default(), taken: 0 }
+        Self { name, source, pieces: Pieces::default(), taken: 0, closed: Arc::default() }
+    }
+
+    pub(crate) fn closed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.closed)
+    }
+
+    /// # Errors
+    /// What a signal handler raises; the member was closed.
+    fn goes_on(&self, py: Python<'_>) -> PyResult<()> {
+        py.check_signals()?;
+        is_open(&self.closed)
     }
 
     /// Bytes that were not read yet, if its store told how many there are: what is made as it is
@@ -83,14 +98,14 @@ impl Reading {
     /// Brings at least one more byte here; `false` at the end.
     fn more(&mut self, py: Python<'_>) -> PyResult<bool> {
         // Before, not after: what has arrived must not be lost by a signal.
-        py.check_signals()?;
+        self.goes_on(py)?;
         self.send_away();
         let before = self.pieces.bytes();
         let last = match &mut self.source {
             Source::Ended => return Ok(false),
             Source::Failed(error) => return Err(error::of_member(py, error)),
             Source::Away(reading) => {
-                let (source, next) = reading.ended(py)?;
+                let (source, next) = reading.ended(py, || is_open(&self.closed))?;
                 self.source = source;
                 Some(next)
             }
@@ -102,7 +117,7 @@ impl Reading {
             Source::Member(member, engine) => {
                 let pieces = &mut self.pieces;
                 let arrived = poll_fn(|context| poll_arrived(member, pieces, context));
-                wait(py, engine, || Ok(()), arrived)?
+                wait(py, engine, || is_open(&self.closed), arrived)?
             }
         };
         if let Some(next) = last {
@@ -135,9 +150,9 @@ impl Reading {
             if filling.room() == 0 {
                 return Ok(());
             }
+            self.goes_on(py)?;
             let is_more = match &mut self.source {
                 Source::Member(member, _) if is_file(member) && !member.may_stall() => {
-                    py.check_signals()?;
                     match py.detach(|| read_on(filling, |span| member.read_into(span))) {
                         Ok(read) => read > 0,
                         Err(error) => {
@@ -147,7 +162,6 @@ impl Reading {
                     }
                 }
                 Source::Kept { file, may_stall: false } => {
-                    py.check_signals()?;
                     py.detach(|| read_on(filling, |span| read_file(file, span)))? > 0
                 }
                 _ => self.more(py)?,
@@ -268,7 +282,7 @@ impl Reading {
     pub(crate) fn file(&mut self, py: Python<'_>) -> PyResult<File> {
         // A signal may have left a thread that reads of what is kept.
         if let Source::Away(reading) = &mut self.source {
-            let (source, next) = reading.ended(py)?;
+            let (source, next) = reading.ended(py, || is_open(&self.closed))?;
             self.source = source;
             self.came(next);
         }
@@ -306,7 +320,7 @@ impl Reading {
         if let Source::Kept { file: kept, .. } = &self.source {
             let kept = crate::file::again(kept)?;
             while py.detach(|| io::copy(&mut (&kept).take(COPY_BYTES), &mut file))? > 0 {
-                py.check_signals()?;
+                self.goes_on(py)?;
             }
             return Ok(());
         }
@@ -373,6 +387,17 @@ impl Reading {
         }
         Ok(())
     }
+}
+
+/// # Errors
+/// The member was closed.
+pub(crate) fn is_open(closed: &AtomicBool) -> PyResult<()> {
+    if closed.load(Ordering::Acquire) { Err(is_closed()) } else { Ok(()) }
+}
+
+/// That a member was closed.
+pub(crate) fn is_closed() -> PyErr {
+    PyValueError::new_err("the member is closed")
 }
 
 /// Whether it is a file of this machine.
