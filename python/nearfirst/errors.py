@@ -13,6 +13,7 @@ __all__ = [
     "Denied",
     "Interrupted",
     "Io",
+    "IsFolder",
     "NearfirstError",
     "NotFound",
     "Refused",
@@ -98,8 +99,10 @@ class Busy(NearfirstError):
         return type(self), (self.name, self.reason, None, self.retry_after)
 
 
-class Interrupted(NearfirstError):
+class Interrupted(NearfirstError, ConnectionError):
     """The connection broke or the server failed, in every attempt."""
+
+    _errno = _errno.ECONNRESET
 
 
 class Changed(NearfirstError):
@@ -126,6 +129,12 @@ class Stalled(NearfirstError, TimeoutError):
 
 class Io(NearfirstError, OSError):
     """The system refused; `errno` says why."""
+
+
+class IsFolder(Io, IsADirectoryError):
+    """It is a folder, which has no bytes of its own."""
+
+    _errno = _errno.EISDIR
 
 
 class SpecError(NearfirstError, ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import errno
 import gc
 import os
 import pickle
@@ -227,6 +228,24 @@ def test_no_error_shows_a_password() -> None:
 
 def test_an_error_can_be_yielded(folder: Path) -> None:
     members = nearfirst.open(folder / "a.txt", folder / "none", errors="yield")
+def test_errors_are_what_python_calls_them(folder: Path) -> None:
+    with pytest.raises(ConnectionError) as refused:
+        next(nearfirst.open("http://127.0.0.1:1/x"))
+    with pytest.raises(IsADirectoryError) as is_folder:
+        next(nearfirst.open(folder))
+    errors: dict[type, OSError] = {
+        nearfirst.Interrupted: refused.value,
+        nearfirst.IsFolder: is_folder.value,
+    }
+    for kind, error in errors.items():
+        assert type(error) is kind
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301
+        assert (str(again), again.errno) == (str(error), error.errno)
+    assert refused.value.errno == errno.ECONNRESET
+    assert isinstance(is_folder.value, nearfirst.Io)
+    assert is_folder.value.errno == errno.EISDIR
+
+
     errors = {Path(member.name).name: member.error for member in members}
     assert errors["a.txt"] is None
     assert isinstance(errors["none"], nearfirst.NotFound)

@@ -16,6 +16,7 @@ fn class(error: &Error) -> &'static str {
             std::io::ErrorKind::NotFound => "NotFound",
             std::io::ErrorKind::PermissionDenied => "Denied",
             std::io::ErrorKind::TimedOut => "Stalled",
+            std::io::ErrorKind::IsADirectory => "IsFolder",
             // Of no system.
             std::io::ErrorKind::Other if source.raw_os_error().is_none() => "Refused",
             _ => "Io",
@@ -52,7 +53,7 @@ fn raised(
 pub(crate) fn of(py: Python<'_>, about: &Name, error: &Error) -> PyErr {
     let about = name::to_python(py, about);
     if let Some(cause) = cause(error) {
-        let as_it_is = ["Stalled", "Io"].into_iter().find(|class| is(py, cause, class));
+        let as_it_is = ["Stalled", "IsFolder", "Io"].into_iter().find(|class| is(py, cause, class));
         let errno = as_it_is.and_then(|_| cause.value(py).getattr("errno").ok()?.extract().ok());
         let class = as_it_is.unwrap_or("Refused");
         let made = raised(py, class, &about, error.reason(), errno);
