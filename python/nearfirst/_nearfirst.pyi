@@ -308,6 +308,7 @@ class Sled:
     def _unpickled(
         offset: int,
         length: int,
+    def __hash__(self) -> int: ...
         device: str,
         place: str,
         cost: tuple[float | None, float | None, float | None, float | None],

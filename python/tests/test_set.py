@@ -179,7 +179,9 @@ def test_a_path_is_a_name_and_text_is_a_pattern(tmp_path: Path) -> None:
     ],
 )
 def test_a_spec_passes_between_processes(spec: nearfirst.Spec) -> None:
-    assert pickle.loads(pickle.dumps(spec)) == spec  # noqa: S301
+    again = pickle.loads(pickle.dumps(spec))  # noqa: S301
+    assert again == spec
+    assert {again: 1}[spec] == 1
 
 
 def test_names_need_not_be_utf_8(tmp_path: Path) -> None:

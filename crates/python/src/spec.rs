@@ -12,8 +12,8 @@ use crate::error;
 use crate::name;
 
 /// Which objects are wanted; made by `glob`, `query`, `links`, `program` and `list_of`.
-#[pyclass(frozen, eq, module = "nearfirst")]
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[pyclass(frozen, eq, hash, module = "nearfirst")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Spec(pub(crate) nearfirst::Spec);
 
 #[pymethods]

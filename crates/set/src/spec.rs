@@ -20,7 +20,7 @@ pub(crate) use glob::is_wild;
 ///
 /// Every form has a constructor; [`Spec::parse`] reads the text that shells
 /// pass on, and [`fmt::Display`] writes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Spec {
     /// Explicit: the names that match a pattern, or one name.
     Glob(Glob),
@@ -49,7 +49,7 @@ pub enum Spec {
 }
 
 /// Where a list of names is read from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListSource {
     /// Standard input.
     Stdin,
