@@ -299,6 +299,7 @@ class Spec:
     @staticmethod
     def list(names: list[bytes]) -> Spec: ...
     def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Sled:
@@ -308,7 +309,6 @@ class Sled:
     def _unpickled(
         offset: int,
         length: int,
-    def __hash__(self) -> int: ...
         device: str,
         place: str,
         cost: tuple[float | None, float | None, float | None, float | None],

@@ -228,8 +228,6 @@ def test_no_error_shows_a_password() -> None:
     assert str(nearfirst.Io(odd)) == odd
 
 
-def test_an_error_can_be_yielded(folder: Path) -> None:
-    members = nearfirst.open(folder / "a.txt", folder / "none", errors="yield")
 def test_errors_are_what_python_calls_them(folder: Path) -> None:
     with pytest.raises(ConnectionError) as refused:
         next(nearfirst.open("http://127.0.0.1:1/x"))
@@ -248,6 +246,8 @@ def test_errors_are_what_python_calls_them(folder: Path) -> None:
     assert is_folder.value.errno == errno.EISDIR
 
 
+def test_an_error_can_be_yielded(folder: Path) -> None:
+    members = nearfirst.open(folder / "a.txt", folder / "none", errors="yield")
     errors = {Path(member.name).name: member.error for member in members}
     assert errors["a.txt"] is None
     assert isinstance(errors["none"], nearfirst.NotFound)
