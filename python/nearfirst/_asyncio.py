@@ -1,4 +1,4 @@
-"""The members of a set for `async for`: no thread is held while waiting."""
+"""Sets for tasks, and their members for `async for`: no thread is held while waiting."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ class Members:
         finally:
             waiting.leave()
         return member
+
+
+async def entered(members: Set) -> Set:
+    """Enter a set."""
+    return members.__enter__()
+
+
+async def left(members: Set) -> None:
+    """Leave it closed."""
+    members.close()
 
 
 class _Tasks:

@@ -167,7 +167,8 @@ def _spec(spec: Name | Spec) -> Spec:
         return Spec.parse(os.fsencode(spec))
     if isinstance(spec, os.PathLike):
         return Spec.list([os.fsencode(spec)])
-    raise TypeError(f"a spec is text, a path or a Spec, not {type(spec).__name__}")
+    several = "; of several names pass each, or list_of them" if isinstance(spec, Iterable) else ""
+    raise TypeError(f"a spec is text, a path or a Spec, not {type(spec).__name__}{several}")
 
 
 def _order(order: _Order | Iterable[Name]) -> tuple[str, list[bytes] | None]:

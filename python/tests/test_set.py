@@ -306,6 +306,26 @@ def test_what_a_function_raised_does_not_keep_who_holds_the_set(folder: Path) ->
     pytest.fail(f"{len(kept)} are kept")
 
 
+def test_a_task_enters_a_set_and_takes_one_member(folder: Path) -> None:
+    async def main() -> None:
+        async with nearfirst.open(f"{folder}/*.txt") as members:
+            found = [await anext(members), *[member async for member in members]]
+            with pytest.raises(StopAsyncIteration):
+                await anext(members)
+        assert sorted(member.name[-5:] for member in found) == ["a.txt", "b.txt", "c.txt"]
+        assert members.closed
+        with pytest.raises(ValueError, match="closed"):
+            async with members:
+                pass
+
+    asyncio.run(main())
+
+
+def test_a_list_of_names_is_told_how_it_is_passed() -> None:
+    with pytest.raises(TypeError, match="not list; of several names pass each, or list_of them"):
+        nearfirst.open(["a", "b"])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("end", [StopIteration, StopAsyncIteration])
 def test_a_function_does_not_end_the_members(folder: Path, end: type[Exception]) -> None:
     def ends(_: nearfirst.Entry) -> float:

@@ -304,6 +304,23 @@ impl Set {
         py.import("nearfirst._asyncio")?.getattr("Members")?.call1((slf,))
     }
 
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::__aiter__(slf)?.call_method0("__anext__")
+    }
+
+    fn __aenter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("nearfirst._asyncio")?.getattr("entered")?.call1((slf,))
+    }
+
+    fn __aexit__<'py>(
+        slf: &Bound<'py, Self>,
+        _kind: &Bound<'py, PyAny>,
+        _value: &Bound<'py, PyAny>,
+        _trace: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("nearfirst._asyncio")?.getattr("left")?.call1((slf,))
+    }
+
     /// A place in the line for its members, for a task.
     fn _wait(slf: &Bound<'_, Self>, bell: &Bell) -> PyResult<Waiting> {
         let open = slf.get().open()?;
