@@ -391,6 +391,20 @@ int nf_set_iterate_timed(nf_set set,
                          char *name,
                          size_t capacity);
 
+// A descriptor that is readable when `nf_set_iterate_timed` with a limit of 0 is worth
+// a call, for `poll`, epoll and event loops: when a member is ready or nearer, or cannot
+// be read, and after the last. It is at first: that call begins to fetch. It may be
+// when no member is ready: the call is `ETIMEDOUT` then, and the descriptor silent
+// until there is more.
+//
+// It is the set's, the same at each call, also after the set began anew, and is
+// neither read nor closed by the caller; `nf_set_close` closes it: the loop is to let
+// go of it before.
+//
+// Returns it, or -1 with `errno`: `EBADF` (no such set), `EMFILE` (no descriptors),
+// `EOPNOTSUPP` (a fork), `EDEADLK` (in a function that a set calls).
+int nf_set_descriptor(nf_set set);
+
 // Opens the set of what is in either set. Both stay open, and what was made of
 // them goes on when they are closed. Members are read with what `left` allows.
 //

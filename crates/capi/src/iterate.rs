@@ -6,17 +6,21 @@ use std::ffi::{c_char, c_double, c_int};
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
+use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use nearfirst::{Entry, MemberError, Name};
 
+use crate::bell::Bell;
 use crate::callback::Properties;
+use crate::descriptor::above_standard;
 use crate::error::{Failure, answer};
 use crate::memory::{null, put, put_text};
-use crate::open_sets::{self, Half, OpenSet, Origin};
+use crate::open_sets::{self, Coming, Half, OpenSet, Origin};
 use crate::sets::SetId;
 
 /// A member that was handed out.
@@ -49,6 +53,7 @@ pub struct Member {
 pub extern "C" fn nf_set_iterate(set: SetId) -> c_int {
     answer(NO_CALL, || {
         let opened = open_sets::get(set)?;
+        opened.put_by();
         Ok(match opened.wait(next(&opened))? {
             None => 0,
             Some(Ok(handed)) => handed.fd.into_raw_fd(),
@@ -98,8 +103,28 @@ pub unsafe extern "C" fn nf_set_iterate_timed(
     answer(NO_CALL, || unsafe { iterated(set, limit_s, member, name, capacity) })
 }
 
+/// A descriptor that is readable when `nf_set_iterate_timed` with a limit of 0 is worth
+/// a call, for `poll`, epoll and event loops: when a member is ready or nearer, or cannot
+/// be read, and after the last. It is at first: that call begins to fetch. It may be
+/// when no member is ready: the call is `ETIMEDOUT` then, and the descriptor silent
+/// until there is more.
+///
+/// It is the set's, the same at each call, also after the set began anew, and is
+/// neither read nor closed by the caller; `nf_set_close` closes it: the loop is to let
+/// go of it before.
+///
+/// Returns it, or -1 with `errno`: `EBADF` (no such set), `EMFILE` (no descriptors),
+/// `EOPNOTSUPP` (a fork), `EDEADLK` (in a function that a set calls).
+#[unsafe(no_mangle)]
+pub extern "C" fn nf_set_descriptor(set: SetId) -> c_int {
+    answer(-1, || Ok(open_sets::get(set)?.bell()?.fd()))
+}
+
 /// What iterating answers where no member is to blame.
 pub(crate) const NO_CALL: c_int = -2;
+
+/// The next member, or the name of one that cannot be read, and why; none after the last.
+type Next = Option<Result<Handed, (Name, Failure)>>;
 
 /// A member as it goes to the caller.
 struct Handed {
@@ -129,8 +154,14 @@ unsafe fn iterated(
     }
     let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
     let opened = open_sets::get(set)?;
-    let next = opened.wait(async { tokio::time::timeout(limit, next(&opened)).await })?;
-    let next = next.map_err(|_late| {
+    let next = match opened.has_bell() {
+        Some(bell) if limit.is_zero() => polled(&opened, bell),
+        _ => {
+            opened.put_by();
+            opened.wait(async { tokio::time::timeout(limit, next(&opened)).await.ok() })?
+        }
+    };
+    let next = next.ok_or_else(|| {
         Failure::new(libc::ETIMEDOUT, format!("no member was ready within {limit_s} s"))
     })?;
     let (answer, its_name, fd, properties) = match next {
@@ -146,31 +177,63 @@ unsafe fn iterated(
     Ok(answer)
 }
 
-/// The next member, or the name of one that cannot be read, and why.
-async fn next(opened: &OpenSet) -> Option<Result<Handed, (Name, Failure)>> {
+/// What is next, waiting for it.
+async fn next(opened: &OpenSet) -> Next {
     let half = {
         let mut members = pin!(opened.set().stream());
         tokio::select! {
             biased;
             half = opened.left() => half,
             member = members.next() => match member? {
-                Ok(member) => (member, None),
+                Ok(member) => Half::of(member),
                 Err(error) => return Some(Err(told(error))),
             },
         }
     };
-    let headers = headers_of(&half.0);
     let mut arriving = Arriving { opened, half: Some(half) };
-    let file = poll_fn(|context| {
-        let (member, copy) = arriving.half.as_mut().expect("until it is dropped");
-        member.poll_file(context, copy)
-    });
-    let file = file.await.map_err(told);
-    let (member, _) = arriving.half.take().expect("until it is dropped");
-    Some(file.and_then(|file| {
+    poll_fn(|context| poll_whole(opened, context, &mut arriving.half)).await
+}
+
+/// What is next, if it is ready; else the bell rings once it is worth to ask again.
+fn polled(opened: &OpenSet, bell: &Arc<Bell>) -> Option<Next> {
+    let mut coming = opened.coming();
+    // Before it is asked: who rings from then on is heard.
+    bell.silence();
+    let waker = Waker::from(Arc::clone(bell));
+    let _entered = opened.set().engine().handle().enter();
+    match poll_next(opened, &mut Context::from_waker(&waker), &mut coming) {
+        Poll::Pending => None,
+        Poll::Ready(next) => {
+            // There may be another, and the end is told to every call.
+            bell.ring();
+            Some(next)
+        }
+    }
+}
+
+fn poll_next(opened: &OpenSet, context: &mut Context<'_>, coming: &mut Coming) -> Poll<Next> {
+    if coming.half.is_none() {
+        coming.half = opened.take_left();
+    }
+    if coming.half.is_none() {
+        match ready!(opened.set().poll_next(context, &mut coming.turn)) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(told(error)))),
+            Some(Ok(member)) => coming.half = Some(Half::of(member)),
+        }
+    }
+    poll_whole(opened, context, &mut coming.half)
+}
+
+/// Hands out a member once all of it is here.
+fn poll_whole(opened: &OpenSet, context: &Context<'_>, arriving: &mut Option<Half>) -> Poll<Next> {
+    let half = arriving.as_mut().expect("until it is whole");
+    let file = ready!(half.member.poll_file(context, &mut half.copy)).map_err(told);
+    let Half { member, headers, .. } = arriving.take().expect("as above");
+    Poll::Ready(Some(file.and_then(|file| {
         handed(opened, member.entry(), headers, file)
             .map_err(|failure| (member.name().clone(), failure))
-    }))
+    })))
 }
 
 /// A member whose bytes are waited for: who gives up leaves it to the next call.
@@ -187,12 +250,6 @@ impl Drop for Arriving<'_> {
     }
 }
 
-/// A line for each.
-fn headers_of(member: &nearfirst::Member) -> String {
-    let line = |(name, value): (String, String)| [name, ": ".into(), value, "\n".into()];
-    member.headers().into_iter().flat_map(line).collect()
-}
-
 fn handed(opened: &OpenSet, entry: &Entry, headers: String, file: File) -> Result<Handed, Failure> {
     let name = &entry.name;
     let failed = |error: io::Error| Failure::of_member(name, &error);
@@ -201,19 +258,9 @@ fn handed(opened: &OpenSet, entry: &Entry, headers: String, file: File) -> Resul
     let is_itself = name.path().is_some();
     let modified = if is_itself { metadata.modified().ok() } else { entry.modified };
     let known = Entry { size: Some(metadata.len()), modified, ..entry.clone() };
-    let fd = above_standard(file).map_err(failed)?;
+    let fd = above_standard(file.into()).map_err(failed)?;
     opened.remember(&fd, Origin { name: name.clone(), headers })?;
     Ok(Handed { fd, name: name.clone(), properties: Properties::of(&known) })
-}
-
-/// The same file under a number that is not standard input's, output's or
-/// error's: 0 says that there are no more members, and others write to 1 and 2.
-fn above_standard(file: File) -> io::Result<OwnedFd> {
-    const FIRST: c_int = 3;
-    if file.as_raw_fd() >= FIRST {
-        return Ok(file.into());
-    }
-    Ok(rustix::io::fcntl_dupfd_cloexec(file, FIRST)?)
 }
 
 fn told(error: MemberError) -> (Name, Failure) {

@@ -12,6 +12,7 @@
 //! since closing a duplicate would drop the caller's POSIX locks. No thread is
 //! started before a set is opened, and sets are not used in a fork.
 
+mod bell;
 mod callback;
 mod costs;
 mod descriptor;
@@ -37,7 +38,9 @@ pub use costs::{nf_save, nf_version, nf_warnings};
 pub use device::{Estimate, nf_device_estimate, nf_device_fill, nf_device_fill_fd, nf_device_of};
 pub use digest::{nf_set_digest, nf_set_member, nf_set_size};
 pub use error::nf_last_error;
-pub use iterate::{Member, nf_set_iterate, nf_set_iterate_member, nf_set_iterate_timed};
+pub use iterate::{
+    Member, nf_set_descriptor, nf_set_iterate, nf_set_iterate_member, nf_set_iterate_timed,
+};
 pub use joins::{nf_set_difference, nf_set_intersect, nf_set_restrict, nf_set_union};
 pub use options::{
     NF_ORDER_LISTED, NF_ORDER_NAME, NF_ORDER_RANK, NF_ORDER_READY, NF_ORDER_REPLAY,

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use nearfirst::{Member, Name, Set};
+use nearfirst::{Member, Name, Set, Turn};
 use tokio::sync::{Notify, watch};
 
+use crate::bell::Bell;
 use crate::callback::outside;
 use crate::descriptor::{Identity, identity};
 use crate::engine::own;
@@ -28,10 +29,35 @@ pub(crate) struct OpenSet {
     closed: Arc<watch::Sender<bool>>,
     left: Mutex<Vec<Half>>,
     is_left: Notify,
+    /// Of an event loop, if there is one.
+    bell: Arc<OnceLock<Arc<Bell>>>,
+    coming: Mutex<Coming>,
 }
 
-/// A member that is not whole yet, and what of it was copied to its descriptor.
-pub(crate) type Half = (Member, Option<File>);
+/// A member that is not whole yet.
+#[derive(Debug)]
+pub(crate) struct Half {
+    pub(crate) member: Member,
+    /// A line for each.
+    pub(crate) headers: String,
+    /// What of it was copied to its descriptor.
+    pub(crate) copy: Option<File>,
+}
+
+impl Half {
+    pub(crate) fn of(member: Member) -> Self {
+        let line = |(name, value): (String, String)| [name, ": ".into(), value, "\n".into()];
+        let headers = member.headers().into_iter().flat_map(line).collect();
+        Self { member, headers, copy: None }
+    }
+}
+
+/// What the calls of an event loop wait for, from one to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Coming {
+    pub(crate) turn: Turn,
+    pub(crate) half: Option<Half>,
+}
 
 /// Which member a descriptor was given for; a number that is used again takes
 /// the place of the one before, so there are no more than numbers.
@@ -53,13 +79,15 @@ impl OpenSet {
             closed: Arc::default(),
             left: Mutex::default(),
             is_left: Notify::new(),
+            bell: Arc::default(),
+            coming: Mutex::default(),
         }
     }
 
     /// The same set from its start: the descriptors that it has given stay known.
     pub(crate) fn rewound(&self) -> Self {
         let (given, closed) = (Arc::clone(&self.given), Arc::clone(&self.closed));
-        Self { given, closed, ..Self::new(self.set.rewind()) }
+        Self { given, closed, bell: Arc::clone(&self.bell), ..Self::new(self.set.rewind()) }
     }
 
     /// Waits for what is asked of the set.
@@ -83,6 +111,7 @@ impl OpenSet {
     pub(crate) fn leave(&self, half: Half) {
         lock(&self.left).push(half);
         self.is_left.notify_one();
+        self.ring();
     }
 
     /// A member that somebody left.
@@ -95,7 +124,7 @@ impl OpenSet {
         }
     }
 
-    fn take_left(&self) -> Option<Half> {
+    pub(crate) fn take_left(&self) -> Option<Half> {
         let mut left = lock(&self.left);
         let half = left.pop();
         if !left.is_empty() {
@@ -103,6 +132,40 @@ impl OpenSet {
             self.is_left.notify_one();
         }
         half
+    }
+
+    /// The bell of an event loop, which begins to use one.
+    pub(crate) fn bell(&self) -> Result<&Bell, Failure> {
+        if self.bell.get().is_none() {
+            let bell = Arc::new(Bell::new()?);
+            let _first = self.bell.set(bell);
+        }
+        Ok(self.bell.get().expect("set above, or by another thread"))
+    }
+
+    pub(crate) fn has_bell(&self) -> Option<&Arc<Bell>> {
+        self.bell.get()
+    }
+
+    fn ring(&self) {
+        if let Some(bell) = self.has_bell() {
+            bell.ring();
+        }
+    }
+
+    pub(crate) fn coming(&self) -> MutexGuard<'_, Coming> {
+        lock(&self.coming)
+    }
+
+    /// Has an event loop give up what it waits for, for a call that waits, and ask once more.
+    pub(crate) fn put_by(&self) {
+        let Some(bell) = self.has_bell() else { return };
+        let Coming { mut turn, half } = std::mem::take(&mut *self.coming());
+        self.set.leave(&mut turn);
+        if let Some(half) = half {
+            self.leave(half);
+        }
+        bell.ring();
     }
 
     pub(crate) fn set(&self) -> &Set {
@@ -166,7 +229,9 @@ pub(crate) fn replace(number: c_int, before: &OpenSet, after: OpenSet) -> Result
     let replaced = place.map(|place| std::mem::replace(place, after));
     // What it held is not dropped under the lock.
     drop(sets);
-    replaced.map(drop).ok_or_else(|| no_such(number))
+    replaced.map(drop).ok_or_else(|| no_such(number))?;
+    before.ring();
+    Ok(())
 }
 
 /// Takes a set out: calls that wait for it return, and it ends with them.

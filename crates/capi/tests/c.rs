@@ -282,12 +282,17 @@ fn private_links_are_followed_where_that_is_allowed() {
     done(command(&program, &[], &folder).arg(format!("@{}", server.url("/list"))));
 }
 
-fn waits_end(link: Link, wrapper: &[&str], folder: &str) {
+/// A server with an object that never comes, and one that comes slowly.
+fn slow() -> Misbehaving {
     let server = Misbehaving::new();
-    let never = || Answer::bytes("late").delayed(Duration::from_hours(1));
-    server.answer("/never", never());
+    server.answer("/never", Answer::bytes("late").delayed(Duration::from_hours(1)));
     server.answer("/slow", Answer::bytes("x".repeat(600_000)).chunked().paced(2_000_000));
-    server.answer("/list", never());
+    server
+}
+
+fn waits_end(link: Link, wrapper: &[&str], folder: &str) {
+    let server = slow();
+    server.answer("/list", Answer::bytes("late").delayed(Duration::from_hours(1)));
     let program = compiled("tests/c/waits.c", link);
     let mut command = command(&program, wrapper, &scratch(folder));
     command.args([server.url("/never"), server.url("/slow"), format!("@{}", server.url("/list"))]);
@@ -304,6 +309,25 @@ fn waits_end_by_a_limit_and_when_the_set_is_closed() {
 fn waits_have_no_memory_errors() {
     skip_unless!(Facility::Tool("gcc"), Facility::Tool("valgrind"));
     waits_end(Link::Static, &VALGRIND, "waits.valgrind");
+}
+
+fn event_loops_are_told(link: Link, wrapper: &[&str], folder: &str) {
+    let server = slow();
+    let program = compiled("tests/c/descriptor.c", link);
+    let mut command = command(&program, wrapper, &scratch(folder));
+    done(command.args(["/slow", "/missing", "/never"].map(|path| server.url(path))));
+}
+
+#[test]
+fn event_loops_are_told_when_a_call_is_worth_it() {
+    skip_unless!(Facility::Tool("gcc"));
+    event_loops_are_told(Link::Shared, &[], "descriptor.run");
+}
+
+#[test]
+fn event_loops_have_no_memory_errors() {
+    skip_unless!(Facility::Tool("gcc"), Facility::Tool("valgrind"));
+    event_loops_are_told(Link::Static, &VALGRIND, "descriptor.valgrind");
 }
 
 #[test]
