@@ -29,7 +29,8 @@
 // By name, byte by byte: nothing comes before all names are known.
 #define NF_ORDER_NAME 2
 
-// By rank, the highest first, then by name: nothing comes before all names are known.
+// By rank, which is to be given, the highest first, then by name: nothing comes before all names
+// are known.
 #define NF_ORDER_RANK 3
 
 // The names of `replay` first, in that order, then others as they are listed: nothing comes before

@@ -20,7 +20,8 @@ pub const NF_ORDER_READY: c_int = 0;
 pub const NF_ORDER_LISTED: c_int = 1;
 /// By name, byte by byte: nothing comes before all names are known.
 pub const NF_ORDER_NAME: c_int = 2;
-/// By rank, the highest first, then by name: nothing comes before all names are known.
+/// By rank, which is to be given, the highest first, then by name: nothing comes before all names
+/// are known.
 pub const NF_ORDER_RANK: c_int = 3;
 /// The names of `replay` first, in that order, then others as they are listed: nothing comes before
 /// all names are known.
@@ -121,6 +122,14 @@ impl SetOptions {
     /// # Safety
     /// `replay` is null or as many strings as `replay_count` says, each null or ended by a NUL.
     pub(crate) unsafe fn how(&self, data: Data) -> Result<nearfirst::SetOptions, Failure> {
+        if self.order == NF_ORDER_RANK && self.rank.is_none() {
+            let message = "NF_ORDER_RANK is an order by rank, and none is given";
+            return Err(Failure::new(libc::EINVAL, message));
+        }
+        if self.order != NF_ORDER_REPLAY && self.replay_count > 0 {
+            let message = "names to replay are given, and NF_ORDER_REPLAY is not";
+            return Err(Failure::new(libc::EINVAL, message));
+        }
         let order = match self.order {
             NF_ORDER_READY => Order::Ready,
             NF_ORDER_LISTED => Order::Listed,

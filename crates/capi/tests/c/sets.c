@@ -225,6 +225,10 @@ static void options_are_kept(void) {
     CHECK(calls == 1000);
     bad = (struct nf_set_options){.duplicates = 2};
     FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "NF_SAME_");
+    bad = (struct nf_set_options){.order = NF_ORDER_RANK};
+    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "an order by rank, and none is given");
+    bad = (struct nf_set_options){.replay = specs, .replay_count = 1};
+    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "NF_ORDER_REPLAY is not");
 }
 
 static void an_order_that_was_taken_is_told_and_can_be_taken_again(void) {
