@@ -112,13 +112,15 @@ class NearDataset(IterableDataset, Generic[Sample]):
         self._done: set[bytes] = set()
         # What came of the loop that began last, for `state_dict`.
         self._given: set[bytes] = set()
+        # What came of a loop that ended its epoch; its last batch may be marked after that.
+        self._ended: set[bytes] = set()
 
     def __iter__(self) -> Iterator[Sample]:
         """Open the set and take this worker's share, from the beginning of the epoch.
 
         Only `load_state_dict` and `mark` leave something out: a loop that was broken off does not.
         """
-        self._given = set()
+        self._given, self._ended = set(), set()
         return _Samples(self)
 
     def set_epoch(self, epoch: int) -> None:
@@ -128,16 +130,18 @@ class NearDataset(IterableDataset, Generic[Sample]):
         """
         if epoch != self._epoch:
             self._epoch, self._done, self._given = epoch, set(), set()
+        self._ended = set()
 
     def mark(self, names: Iterable[Name]) -> None:
         """Count members as done in this epoch: what a loop over a `DataLoader` has used.
 
         They do not come again in it; `set_epoch` begins the next. Workers count for themselves,
-        and a plain `DataLoader` does not tell. Without workers there is nothing to mark.
+        and a plain `DataLoader` does not tell; those that run already are not told either. Without
+        workers there is no need to mark.
         """
         if isinstance(names, str | bytes | os.PathLike):
             raise TypeError("mark takes several names; one is a list of one")
-        self._done.update(_digest(os.fsencode(name)) for name in names)
+        self._done |= {_digest(os.fsencode(name)) for name in names} - self._ended
 
     def state_dict(self) -> dict[str, Any]:
         """What is done, for `load_state_dict` here or in another process.
@@ -231,6 +235,7 @@ class _Samples(Generic[Sample]):
                 # Another loop over the same epoch may have ended it.
                 if dataset._epoch == self._epoch:  # noqa: SLF001
                     dataset.set_epoch(self._epoch + 1)
+                    dataset._ended = self._given  # noqa: SLF001
                 break
             self._given.add(_digest(os.fsencode(member.name)))
             try:

@@ -210,6 +210,18 @@ def test_a_loop_over_workers_notes_what_it_used(files: str) -> None:
     assert sorted(used + rest) == sorted(nearfirst.open(files).names())
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_that_marks_reads_whole_epochs(files: str, workers: int) -> None:
+    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    for epoch in range(3):
+        dataset.set_epoch(epoch)
+        used: list[str] = []
+        for batch, _ in DataLoader(dataset, batch_size=7, num_workers=workers):
+            used += batch
+            dataset.mark(batch)
+        assert sorted(used) == sorted(nearfirst.open(files).names())
+
+
 def test_an_epoch_ends_with_nothing_done(files: str) -> None:
     dataset = NearDataset(files, transform=number)
     for epoch in range(3):
