@@ -236,10 +236,16 @@ fn listed<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> String {
 }
 
 /// Which file systems are listened to, and which are not, and why.
-fn listening(system: &System) -> String {
+fn heard(system: &System) -> (Vec<&Path>, HashMap<&Path, String>) {
     let unheard: HashMap<&Path, String> = system.unheard().collect();
-    let heard = system.watched().filter(|path| !unheard.contains_key(path));
-    let heard: Vec<_> = heard.map(|path| path.display().to_string()).collect();
+    let heard = system.watched().filter(|path| !unheard.contains_key(path)).collect();
+    (heard, unheard)
+}
+
+/// The same for people.
+fn listening(system: &System) -> String {
+    let (heard, unheard) = heard(system);
+    let heard: Vec<_> = heard.into_iter().map(|path| path.display().to_string()).collect();
     let mut unheard: Vec<_> =
         unheard.iter().map(|(path, why)| format!("{}: {why}", path.display())).collect();
     unheard.sort_unstable();
@@ -328,8 +334,7 @@ impl Seen {
 
     /// As a monitor reads it.
     fn metrics(&self, system: &System, users: &mut Users) -> String {
-        let unheard = system.unheard().count();
-        let heard = system.watched().count().saturating_sub(unheard);
+        let (heard, unheard) = heard(system);
         let numbers = [
             ("nearfirst_events_total", "What was seen of programs.", self.events),
             ("nearfirst_executions_total", "Programs that were seen to begin.", self.programs),
@@ -350,11 +355,15 @@ impl Seen {
                 users.waiting_bytes() as u64,
             ),
             ("nearfirst_attendants", "Users that are attended to.", users.attendants() as u64),
-            ("nearfirst_heard_file_systems", "File systems that are listened to.", heard as u64),
+            (
+                "nearfirst_heard_file_systems",
+                "File systems that are listened to.",
+                heard.len() as u64,
+            ),
             (
                 "nearfirst_unheard_file_systems",
                 "File systems that should be listened to and are not.",
-                unheard as u64,
+                unheard.len() as u64,
             ),
         ];
         metrics::text(&numbers, &users.counts())
