@@ -42,7 +42,7 @@ pub(crate) struct Args {
     dry_run: bool,
 
     /// Write to FILE, about every ten seconds and at the end, what was seen, fetched and gained, by users,
-    /// as numbers for Prometheus: for the textfile collector of its node_exporter (*.prom)
+    /// as numbers for Prometheus: for the textfile collector of its node exporter (*.prom)
     #[arg(long, value_name = "FILE")]
     metrics: Option<PathBuf>,
 
