@@ -19,8 +19,8 @@ pub struct Options {
     /// The rules.
     pub matching: Matching,
     /// Whether somebody fetches what is predicted. If not, that a file was not near when it was read
-    /// says nothing about its prediction, and what came of that is kept apart
-    /// ([`crate::Learner::untried`]).
+    /// says nothing about its prediction: what came of that is in [`crate::Learner::account`], and
+    /// in no program's.
     pub fetches: bool,
     /// Two trees match if their compatibility is larger. The paper's value is lost; its example of
     /// a match has 0.5, so it was smaller.
