@@ -85,7 +85,7 @@ pub enum Error {
 
 /// Sees what all programs do; of this process and what it starts, nothing is told.
 ///
-/// Every [`Process`] belongs to one user: one that takes on the rights of another is
+/// Every [`Process`](tree::Process) belongs to one user: one that takes on the rights of another is
 /// [`Event::Exited`], and [`Event::Found`] anew.
 #[derive(Debug)]
 pub struct System {
