@@ -230,7 +230,8 @@ pub(crate) fn replace(number: c_int, before: &OpenSet, after: OpenSet) -> Result
     // What it held is not dropped under the lock.
     drop(sets);
     replaced.map(drop).ok_or_else(|| no_such(number))?;
-    before.ring();
+    // Who waits for the old one goes on, and the event loop with the new one.
+    before.put_by();
     Ok(())
 }
 
