@@ -128,6 +128,24 @@ def test_ctrl_c_is_heard_while_a_file_is_read_that_was_opened(mount: Mount, read
     mount.interrupted(lambda: READS[read](member))
 
 
+@pytest.mark.parametrize("mount", [LATER], indirect=True)
+@pytest.mark.parametrize("read", READS)
+def test_closing_a_member_ends_who_reads_its_file(mount: Mount, read: str) -> None:
+    member = next(nearfirst.open(mount.folder / "held"))
+
+    def reads() -> None:
+        with pytest.raises(ValueError, match="the member is closed"):
+            READS[read](member)
+
+    reader = threading.Thread(target=reads)
+    reader.start()
+    while not mount.is_asked():
+        reader.join(0.05)
+    member.close()
+    reader.join(PATIENCE_S)
+    assert not reader.is_alive()
+
+
 def test_a_file_that_was_opened_is_read_whole(mount: Mount) -> None:
     member = next(nearfirst.open(mount.folder / "late"))
     with member.open() as first:
