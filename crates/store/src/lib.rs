@@ -46,6 +46,7 @@ mod state_folder;
 mod storage_options;
 mod store;
 mod stores;
+mod sync;
 mod table_file;
 mod threads;
 mod under_way;
@@ -81,6 +82,7 @@ pub use store::{
     Answer, ByteStream, Entries, PartLengths, Query, Reading, Recall, Sequence, Store,
 };
 pub use stores::{Permissions, Stores, StoresOptions};
+pub use sync::lock;
 pub use table_file::{TableFiles, Warning};
 pub use threads::threads_given;
 #[cfg(feature = "web")]

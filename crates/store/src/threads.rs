@@ -2,9 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread::{Builder, scope, sleep};
 use std::time::Duration;
+
+use crate::lock;
 
 /// How often it is looked whether a thread is gone, and how often at most.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
@@ -47,8 +49,4 @@ pub fn threads_given(wanted: usize, least: usize) -> io::Result<usize> {
     }
     drop(numbers);
     had
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use ignore::WalkState;
 use nearfirst::{Cost, Plan};
-use store::Opened;
+use store::{Opened, lock};
 
 use super::held::Room;
 use super::large::{self, Scanned};
@@ -332,8 +332,4 @@ impl<'a> Run<'a> {
         }
         !self.is_settled()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

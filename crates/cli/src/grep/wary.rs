@@ -10,13 +10,14 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use ignore::{DirEntry, WalkState};
 use nearfirst::{Error, Name};
+use store::lock;
 
 use super::settings::Settings;
 use super::trouble::Trouble;
@@ -364,8 +365,4 @@ impl Gate {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use futures::future::BoxFuture;
@@ -10,7 +10,7 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use lol_html::{AsciiCompatibleEncoding, MemorySettings, OutputSink, Selector, element, send};
 
 use super::link::Base;
-use crate::{ByteStream, Entries, Entry, Error, Name};
+use crate::{ByteStream, Entries, Entry, Error, Name, lock};
 
 /// What parsing a page may hold: open elements and one tag that is not whole
 /// yet. A page that needs more is no page, or means harm.
@@ -132,7 +132,7 @@ impl Loading {
                 Some(Err(error)) => Err(error),
                 None => self.finish(),
             };
-            let found = std::mem::take(&mut *locked(&self.found));
+            let found = std::mem::take(&mut *lock(&self.found));
             for link in found {
                 if self.is_new(&link) {
                     self.ready.push_back(link);
@@ -182,7 +182,7 @@ fn parser(
     let given = Arc::clone(&base);
     let bases = element!("base[href]", move |element: &mut send::Element<'_, '_>| {
         if let Some(href) = element.get_attribute("href") {
-            locked(&given).set(&href);
+            lock(&given).set(&href);
         }
         Ok(())
     });
@@ -191,8 +191,8 @@ fn parser(
             let value = attribute(&element.tag_name())
                 .iter()
                 .find_map(|attribute| element.get_attribute(attribute));
-            if let Some(link) = value.and_then(|value| locked(&base).link(&value)) {
-                locked(&found).push(link);
+            if let Some(link) = value.and_then(|value| lock(&base).link(&value)) {
+                lock(&found).push(link);
             }
             Ok(())
         },
@@ -216,10 +216,6 @@ fn attribute(tag: &str) -> &'static [&'static str] {
         | "track" | "input" => &["src"],
         _ => &["href", "src"],
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

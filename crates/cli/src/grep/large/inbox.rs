@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::lock;
+use store::lock;
 
 /// Things that wait before a thread waits with its own: a slow taker slows those who bring.
 const MOST: usize = 4;

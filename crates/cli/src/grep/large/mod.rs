@@ -15,7 +15,7 @@ mod waiting;
 
 use std::fs::File;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use grep::matcher::Matcher;
 use grep::searcher::{BinaryDetection, Searcher};
 use nearfirst::Costs;
 use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
+use store::lock;
 
 use self::inbox::Inbox;
 use self::merge::{Merge, Rest, Want};
@@ -323,8 +324,4 @@ fn own<T>(of_threads: &Mutex<Vec<(ThreadId, T)>>, thread: ThreadId) -> Option<T>
     let mut of_threads = lock(of_threads);
     let at = of_threads.iter().position(|(whose, _)| *whose == thread)?;
     Some(of_threads.swap_remove(at).1)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
