@@ -345,18 +345,23 @@ fn members_of_servers_are_told_about() {
 fn sets_use_what_their_options_say() {
     skip_unless!(Facility::Tool("gcc"));
     let server = Misbehaving::new();
+    let late = Answer::bytes("late").delayed(Duration::from_hours(1));
     for number in 0..5 {
         server.answer(&format!("/many/{number}"), Answer::bytes("many"));
+        server.answer(&format!("/large/{number}"), Answer::bytes([number; 256 << 10]));
+        server.answer(&format!("/never/limited/{number}"), late.clone());
+        server.answer(&format!("/never/more/{number}"), late.clone());
     }
     server.answer("/bucket/key", Answer::bytes("object"));
-    server.answer("/never", Answer::bytes("late").delayed(Duration::from_hours(1)));
     server.answer("/broken", Answer::status(500));
     let program = compiled("tests/c/options.c", Link::Shared);
     let folder = scratch("options.run");
     let mut command = command(&program, &[], &folder);
     done(command.args([server.endpoint(), server.url("/never")]));
-    let many = (0..5).map(|number| server.counts(&format!("/many/{number}")));
-    assert_eq!(many.map(|counts| counts.requests).sum::<u64>(), 5);
+    let asked = |folder: &str| -> u64 {
+        (0..5).map(|number| server.counts(&format!("{folder}/{number}")).requests).sum()
+    };
+    assert_eq!((asked("/many"), asked("/never/limited")), (5, 1));
     assert_eq!(server.counts("/broken").requests, 2);
 }
 
