@@ -144,8 +144,8 @@ typedef double (*nf_rank)(const char *name,
 
 // How a set is opened; all zero is the default.
 //
-// Sets for which `allow_private_links` and all from `budget_bytes` on are the same share
-// what these allow: the memory, the disk and the requests are those of all of them together.
+// Sets for which `allow_private_links`, `recall_days` and all from `budget_bytes` on are the same
+// share what these allow: the memory, the disk and the requests are those of all of them together.
 struct nf_set_options {
   // `NF_ORDER_READY` or another `NF_ORDER_`.
   int order;
@@ -170,6 +170,13 @@ struct nf_set_options {
   // 1: specs are the names of objects as they stand, and nothing in them is a wildcard, a list or
   // a query; 0: they are specs.
   int names_as_they_stand;
+  // Days that what lies in cold storage is asked to be restored for, which its store charges for;
+  // 0: nothing is asked for. It is asked for when the first member is, and only what is to be
+  // handed out; of files of this machine that are offline nothing is asked.
+  uint32_t recall_days;
+  // Seconds that each of them is waited for, at most, while others come, as far as the order
+  // allows; `INFINITY`: as long as it takes; 0: it is not waited for, and is `EREMOTEIO`.
+  double wait_s;
   // Bytes of memory for what is fetched and not read yet; 0: 256 MiB, or a quarter of what this
   // process could still have if that is less.
   uint64_t budget_bytes;

@@ -10,7 +10,6 @@ use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use nearfirst::{Entry, MemberError, Name};
@@ -21,6 +20,7 @@ use crate::descriptor::above_standard;
 use crate::error::{Failure, answer};
 use crate::memory::{null, put, put_text};
 use crate::open_sets::{self, Coming, Half, OpenSet, Origin};
+use crate::options::seconds;
 use crate::sets::SetId;
 
 /// A member that was handed out.
@@ -148,11 +148,7 @@ unsafe fn iterated(
     if name.is_null() && capacity > 0 {
         return Err(null("name"));
     }
-    if limit_s.is_nan() || limit_s < 0.0 {
-        let message = format!("{limit_s}: a limit is a number of seconds from 0 on");
-        return Err(Failure::new(libc::EINVAL, message));
-    }
-    let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
+    let limit = seconds(limit_s, "limit_s")?;
     let opened = open_sets::get(set)?;
     let next = match opened.has_bell() {
         Some(bell) if limit.is_zero() => polled(&opened, bell),

@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nearfirst::{Duplicates, Name, Order, Permissions, Setup, Spec, StorageOptions};
+use nearfirst::{
+    Duplicates, Engine, Limits, Name, Order, Permissions, Recalls, Setup, Spec, StorageOptions,
+};
 use rustix::fs::Access;
 
 use crate::callback::{Data, Rank, Release, ranked};
@@ -34,8 +36,8 @@ pub const NF_SAME_CONTENT: c_int = 1;
 
 /// How a set is opened; all zero is the default.
 ///
-/// Sets for which `allow_private_links` and all from `budget_bytes` on are the same share
-/// what these allow: the memory, the disk and the requests are those of all of them together.
+/// Sets for which `allow_private_links`, `recall_days` and all from `budget_bytes` on are the same
+/// share what these allow: the memory, the disk and the requests are those of all of them together.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct SetOptions {
@@ -62,6 +64,13 @@ pub struct SetOptions {
     /// 1: specs are the names of objects as they stand, and nothing in them is a wildcard, a list or
     /// a query; 0: they are specs.
     pub names_as_they_stand: c_int,
+    /// Days that what lies in cold storage is asked to be restored for, which its store charges for;
+    /// 0: nothing is asked for. It is asked for when the first member is, and only what is to be
+    /// handed out; of files of this machine that are offline nothing is asked.
+    pub recall_days: u32,
+    /// Seconds that each of them is waited for, at most, while others come, as far as the order
+    /// allows; `INFINITY`: as long as it takes; 0: it is not waited for, and is `EREMOTEIO`.
+    pub wait_s: c_double,
     /// Bytes of memory for what is fetched and not read yet; 0: 256 MiB, or a quarter of what this
     /// process could still have if that is less.
     pub budget_bytes: u64,
@@ -158,6 +167,24 @@ impl SetOptions {
         Ok(nearfirst::SetOptions { order, rank, duplicates, ..nearfirst::SetOptions::default() })
     }
 
+    /// What has cold members restored, if they are to be.
+    pub(crate) fn recalls(
+        &self,
+        engine: &Engine,
+        limits: &Limits,
+    ) -> Result<Option<Recalls>, Failure> {
+        let wait = seconds(self.wait_s, "wait_s")?;
+        if self.recall_days == 0 && !wait.is_zero() {
+            let message = "wait_s is for what is restored: it goes with recall_days";
+            return Err(Failure::new(libc::EINVAL, message));
+        }
+        Ok((self.recall_days > 0).then(|| {
+            let mut recalls = Recalls::new(engine.stores(), limits);
+            recalls.wait = wait;
+            recalls
+        }))
+    }
+
     /// What the engine is made with.
     ///
     /// # Safety
@@ -174,6 +201,10 @@ impl SetOptions {
             // SAFETY: as promised to this function.
             Some(folder(unsafe { string(self.spill_folder, "spill_folder") }?)?)
         };
+        let mut storage = storage_of(&storage)?;
+        if self.recall_days > 0 {
+            storage.insert("s3_restore_days", self.recall_days.to_string())?;
+        }
         Ok(Setup {
             budget_bytes: (self.budget_bytes > 0).then_some(self.budget_bytes),
             spill_bytes: (self.spill_bytes != 0).then(|| self.spill_bytes.try_into().unwrap_or(0)),
@@ -186,7 +217,7 @@ impl SetOptions {
                 programs: true,
                 private_links: flag(self.allow_private_links, "allow_private_links")?,
             },
-            storage: storage_of(&storage)?,
+            storage,
         })
     }
 }
@@ -222,6 +253,18 @@ fn folder(path: &CStr) -> Result<PathBuf, Failure> {
     rustix::fs::access(path.join("."), Access::WRITE_OK | Access::EXEC_OK)
         .map_err(|error| nearfirst::Error::io(&path, error))?;
     Ok(path)
+}
+
+/// A number of seconds from 0 on.
+///
+/// # Errors
+/// `EINVAL`.
+pub(crate) fn seconds(seconds: f64, name: &str) -> Result<Duration, Failure> {
+    if seconds.is_nan() || seconds < 0.0 {
+        let message = format!("{seconds}: {name} is a number of seconds from 0 on");
+        return Err(Failure::new(libc::EINVAL, message));
+    }
+    Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
 fn stall(seconds: f64) -> Result<Option<Duration>, Failure> {

@@ -65,7 +65,10 @@ pub unsafe extern "C" fn nf_set_open_with(
         let how = unsafe { options.how(data) }?;
         // SAFETY: the C caller promises the strings of `storage`, and `spill_folder`.
         let setup = unsafe { options.setup() }?;
-        open_sets::insert(Set::open(&engine(setup)?, specs, how))
+        let limits = setup.engine().limits;
+        let engine = engine(setup)?;
+        let how = nearfirst::SetOptions { recalls: options.recalls(&engine, &limits)?, ..how };
+        open_sets::insert(Set::open(&engine, specs, how))
     })
 }
 

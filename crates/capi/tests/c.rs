@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use testkit::server::{Answer, Misbehaving, S3};
+use testkit::server::{Answer, Link as Distance, Misbehaving, Moto, S3};
 use testkit::{Facility, skip_unless};
 
 /// The exit status of a C test that does not apply to this machine.
@@ -363,6 +363,24 @@ fn sets_use_what_their_options_say() {
     };
     assert_eq!((asked("/many"), asked("/never/limited")), (5, 1));
     assert_eq!(server.counts("/broken").requests, 2);
+}
+
+#[test]
+fn what_lies_in_cold_storage_is_restored_and_waited_for_if_that_is_wished() {
+    skip_unless!(Moto::NEEDS, Facility::Tool("gcc"));
+    let moto = Moto::new();
+    for bucket in ["asked", "waits"] {
+        moto.create_bucket(bucket);
+        moto.put(&format!("{bucket}/cold"), "text", "GLACIER");
+        moto.put(&format!("{bucket}/warm"), "text", "STANDARD");
+    }
+    moto.restore_takes(2);
+    let proxy = Misbehaving::in_front_of(moto.address(), Distance::default());
+    let program = compiled("tests/c/cold.c", Link::Shared);
+    done(command(&program, &[], &scratch("cold.run")).args([&proxy.endpoint(), "me", "secret"]));
+    let restores = proxy.requests().into_iter().filter(|request| request.method == "POST");
+    let restores: Vec<_> = restores.map(|request| request.target).collect();
+    assert_eq!(restores, ["/asked/cold?restore=", "/waits/cold?restore="]);
 }
 
 #[test]

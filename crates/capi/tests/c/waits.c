@@ -54,8 +54,8 @@ static void a_limit_ends(const char *spec) {
     nf_set set = nf_set_open(spec);
     FAILS(nf_set_iterate_timed(set, 0, &member, name, sizeof name), -2, ETIMEDOUT, "within 0 s");
     FAILS(nf_set_iterate_timed(set, 0.01, &member, NULL, 0), -2, ETIMEDOUT, "within 0.01 s");
-    FAILS(nf_set_iterate_timed(set, -1, &member, NULL, 0), -2, EINVAL, "-1: a limit is");
-    FAILS(nf_set_iterate_timed(set, NAN, &member, NULL, 0), -2, EINVAL, "NaN: a limit is");
+    FAILS(nf_set_iterate_timed(set, -1, &member, NULL, 0), -2, EINVAL, "-1: limit_s is");
+    FAILS(nf_set_iterate_timed(set, NAN, &member, NULL, 0), -2, EINVAL, "NaN: limit_s is");
     CHECK(nf_set_close(set) == 0);
     FAILS(nf_set_iterate_timed(set, 0, &member, NULL, 0), -2, EBADF, "there is no set");
 }
