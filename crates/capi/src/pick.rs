@@ -24,7 +24,7 @@ pub(crate) fn how(piece_bytes: u64, separator: Option<u8>, plan: Plan) -> PickOp
 pub(crate) struct Pick {
     fd: c_int,
     identity: Identity,
-    pick: nearfirst::Pick,
+    rest: nearfirst::Pick,
     /// Taken but not yet handed out: it did not fit the caller's integers.
     held: Option<Piece>,
 }
@@ -38,8 +38,8 @@ impl Pick {
             let message = format!("descriptor {fd}: offline: to find its records would recall it");
             return Err(Failure::new(libc::EREMOTEIO, message));
         }
-        let pick = nearfirst::Pick::new(&Opened { fd, file }, options)?;
-        Ok(Self { fd, identity, pick, held: None })
+        let rest = nearfirst::Pick::new(&Opened { fd, file }, options)?;
+        Ok(Self { fd, identity, rest, held: None })
     }
 
     /// The next piece if `fits` accepts it; one that does not fit is kept for the next call.
@@ -50,7 +50,7 @@ impl Pick {
         // What is held is of the file that was open then.
         let opened = self.opened()?;
         if self.held.is_none() {
-            self.held = self.pick.next(&opened)?;
+            self.held = self.rest.next(&opened)?;
         }
         let fitted = fits(self.held.as_ref())?;
         self.held = None;
@@ -60,7 +60,7 @@ impl Pick {
     /// Asks again where the file is.
     pub(crate) fn refresh(&mut self) -> Result<(), Failure> {
         let opened = self.opened()?;
-        self.pick.refresh(&opened)
+        self.rest.refresh(&opened)
     }
 
     fn opened<'a>(&self) -> Result<Opened<'a>, Failure> {

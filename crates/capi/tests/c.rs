@@ -348,7 +348,7 @@ fn sets_use_what_their_options_say() {
     let late = Answer::bytes("late").delayed(Duration::from_hours(1));
     for number in 0..5 {
         server.answer(&format!("/many/{number}"), Answer::bytes("many"));
-        server.answer(&format!("/large/{number}"), Answer::bytes([number; 256 << 10]));
+        server.answer(&format!("/large/{number}"), Answer::bytes(vec![number; 256 << 10]));
         server.answer(&format!("/never/limited/{number}"), late.clone());
         server.answer(&format!("/never/more/{number}"), late.clone());
     }
