@@ -180,7 +180,13 @@ impl Pieces {
         }))
     }
 
-    /// Asks again where the rest of the file is.
+    /// Ask again where the rest of the file is.
+    ///
+    /// What arrived in memory meanwhile comes early, what left is put back. This is done
+    /// of itself, too, now and then.
+    ///
+    /// Raises:
+    ///     NearfirstError: It cannot be asked about: it is picked on by the last answer.
     fn refresh(&self, py: Python<'_>) -> PyResult<()> {
         let (picking, costs) = (Arc::clone(&self.picking), costs());
         let asked = apart::asked(py, self.may_stall, move || picking.refresh(&costs))?;
