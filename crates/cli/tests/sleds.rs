@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use testkit::{Facility, skip_unless};
+use testkit::{Facility, MemoryCgroup, Tmpfs, cmd, skip_unless};
 
 use ground::{Ground, objects, stderr, stdout};
 use serde_json::{Value, json};
@@ -271,6 +271,24 @@ fn a_folder_larger_than_a_batch_is_counted_whole() {
         panic!("one")
     };
     assert_eq!(bytes(tree, "files"), 9000);
+}
+
+#[test]
+fn a_folder_of_very_many_names_takes_no_more_memory_than_one_of_some() {
+    const COUNT: u64 = 100_000;
+    skip_unless!(Facility::Root, Facility::Cgroup("memory"));
+    let ground = Ground::new();
+    let many = Tmpfs::new(1 << 30);
+    let tail = "n".repeat(240);
+    for number in 0..COUNT {
+        fs::write(many.path().join(format!("{number:06}{tail}")), "").unwrap();
+    }
+    // All the names by themselves are more.
+    let memory = MemoryCgroup::new(16 << 20);
+    let sleds = cmd(env!("CARGO_BIN_EXE_nearfirst"), ["sleds", "--json", "-s"]).arg(many.path());
+    let output = memory.run(sleds.env("NEARFIRST_STATE", ground.state()));
+    let tree: Value = serde_json::from_slice(output.succeeds().stdout()).unwrap();
+    assert_eq!(bytes(&tree, "files"), COUNT);
 }
 
 #[test]
