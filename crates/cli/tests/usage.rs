@@ -5,7 +5,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use testkit::{Dir, Facility, cmd, skip_unless};
+use testkit::{Cmd, Dir, Facility, cmd, skip_unless};
 
 struct Said {
     code: Option<i32>,
@@ -325,7 +325,7 @@ fn zsh_completes_commands_flags_and_the_programs_of_the_patterns_that_are_asked_
     ];
     let zsh = cmd("zsh", ["-fc", COMPLETE_AT_A_TERMINAL, "zsh"]).dir(&folder);
     let lines = expected.map(|(line, _)| format!("nearfirst {line}"));
-    lines.iter().fold(zsh, |zsh, line| zsh.arg(line)).run().succeeds();
+    lines.iter().fold(zsh, Cmd::arg).run().succeeds();
     let offered = std::fs::read_to_string(folder.join("offered")).unwrap();
     assert_eq!(offered.lines().count(), expected.len(), "{offered}");
     for ((line, word), offered) in expected.iter().zip(offered.lines()) {
