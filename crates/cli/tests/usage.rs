@@ -251,6 +251,7 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     // What stands in functions is of no use where nothing calls them.
     let zsh = page("_nearfirst");
     assert_eq!(zsh.matches(":_nearfirst_find' \\\n").count(), 1);
+    assert_eq!(zsh.matches(":_nearfirst_each' \\\n").count(), 1);
     assert_eq!(zsh.matches(":_nearfirst_programs' \\\n").count(), 2);
     let operand = |line: &&str| line.contains(" -- ") && line.ends_with(":_default' \\");
     assert_eq!(zsh.lines().find(operand), None, "operands are files");
@@ -318,6 +319,9 @@ fn zsh_completes_commands_flags_and_the_programs_of_the_patterns_that_are_asked_
         ("ls --unor", "--unordered"),
         ("find . -newerX", "-newerXY"),
         ("run -- prin", "printf"),
+        ("each a b -- prin", "printf"),
+        ("each a -- sh beg", "begin"),
+        ("each beg", "begin"),
         ("trees show ", "of2"),
         ("trees show --service ", "of3"),
         ("trees forget --service a ", "of3"),

@@ -64,6 +64,7 @@ fn with_more(shell: Shell, script: &str) -> String {
             let with_action = |line: &str| {
                 let action = match line {
                     _ if line.contains("words -- Where to start") => "_nearfirst_find",
+                    _ if line.contains("specs -- The objects") => "_nearfirst_each",
                     _ if line.contains("program -- The program") => "_nearfirst_programs",
                     _ if line.contains("programs -- The programs") => "_nearfirst_programs",
                     _ => return line.to_owned(),

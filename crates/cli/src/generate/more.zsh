@@ -1,10 +1,24 @@
-# Beside what the definitions say: tests of find, and the programs that trees knows.
+# Beside what the definitions say: tests of find, commands of each, and the programs that trees knows.
 _nearfirst_find() {
     if [[ $PREFIX == -* ]]; then
         compadd -- @FIND@
     else
         _files
     fi
+}
+
+# Behind `--` stands a command, which is completed as it is by itself.
+_nearfirst_each() {
+    local -a given
+    given=(${(z)LBUFFER})
+    if ((${given[(I)--]} == 0)); then
+        _files
+        return
+    fi
+    words=("${(@)given[${given[(I)--]} + 1,-1]}")
+    [[ $LBUFFER != *' ' ]] || words+=('')
+    CURRENT=$#words
+    _normal
 }
 
 _nearfirst_programs() {
