@@ -53,7 +53,8 @@ uninstall: ## remove what `make install` with the same PREFIX and DESTDIR instal
 fuzz: ## fuzz every target for a minute each (FUZZ_SECONDS); needs cargo-fuzz and a nightly compiler
 	@scripts/fuzz.sh
 
-soak: ## live simulated lives of sets for hours (NEARFIRST_LIVES), others each time, the scheduler optimised
+soak: ## live simulated lives of sets for hours (NEARFIRST_LIVES), others each time, the scheduler optimised, after storms of programs
+	$(CARGO) test -p nearfirst-cli --test run_storms -- --ignored
 	NEARFIRST_LIVES=$${NEARFIRST_LIVES:-20000000} $(CARGO) --config 'profile.dev.package.nearfirst-fetch.opt-level=3' \
 		test -p nearfirst-fetch --test simulation -- --nocapture
 

@@ -6,6 +6,7 @@ mod running;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
+use std::time::Duration;
 
 use running::{family, finish, nearfirst, script};
 use testkit::{Dir, Facility, Tmpfs, skip_unless, until};
@@ -14,6 +15,8 @@ use testkit::{Dir, Facility, Tmpfs, skip_unless, until};
 const RESIDENT_MAX: u64 = 96 << 20;
 /// Descriptors that are no process's end.
 const DESCRIPTORS_MAX: usize = 64;
+/// Processes of whose calls all are kept though nobody looks at them.
+const MANY: usize = 1500;
 
 /// What of a process's `/proc/PID/status` is a number of kilobytes, in bytes.
 fn bytes(process: u32, key: &str) -> u64 {
@@ -23,8 +26,8 @@ fn bytes(process: u32, key: &str) -> u64 {
     kibibytes << 10
 }
 
-/// Has so many processes come and go, each of which opens a file.
-fn short_processes(count: usize) {
+/// Has so many processes come and go, each of which opens a file; how often something was lost.
+fn short_processes(count: usize) -> usize {
     let (state, dir) = (Dir::new(), Dir::new());
     let storm = dir.create(
         "storm.py",
@@ -62,19 +65,18 @@ fn short_processes(count: usize) {
     let trace = fs::read_to_string(&record).expect("recorded");
     let of = |word: &str| trace.lines().filter(|line| line.split(' ').nth(1) == Some(word)).count();
     let lost = of("lost");
-    assert!(
-        lost > 0 || of("fork") >= count && of("exit") >= count,
-        "{} {}",
-        of("fork"),
-        of("exit")
-    );
+    let (forks, exits) = (of("fork"), of("exit"));
+    // What there is memory for is not lost, however late it is looked at.
+    let least = if lost > 0 { MANY } else { count };
+    assert!(forks >= least && exits >= least, "{forks} {exits} {lost}");
     nearfirst(&state, &["trees"]).run().succeeds().is_quiet();
+    lost
 }
 
 #[test]
-fn short_processes_come_and_go() {
+fn of_short_processes_that_come_and_go_none_is_lost() {
     skip_unless!(Facility::Tool("python3"));
-    short_processes(1500);
+    assert_eq!(short_processes(MANY), 0);
 }
 
 #[test]
@@ -100,7 +102,8 @@ fn many_files(count: usize) {
     }
     for _ in 0..2 {
         let run = nearfirst(&state, &["run", "--", "python3"]).arg(&program);
-        run.arg(files.path()).arg(count.to_string()).run().ends_with(7).is_quiet();
+        let run = run.arg(files.path()).arg(count.to_string());
+        run.timeout(Duration::from_hours(1)).run().ends_with(7).is_quiet();
     }
     let saved = fs::metadata(state.join("trees")).expect("saved").len();
     // Patterns may take 64 MiB in memory, and their bytes on disk are fewer.
