@@ -174,6 +174,26 @@ fn what_is_wanted_from_a_byte_on_is_begun_there_in_parts() {
 }
 
 #[test]
+fn what_is_longer_than_its_listing_told_is_fetched_from_the_byte_on_that_is_wanted() {
+    let limits = Limits { part_bytes: 10, ..Limits::default() };
+    let mut told = Told::new(limits, 4, Order::Ready);
+    told.ask();
+    let listing = Listing { device: DEVICE, kind: Kind::Bytes, size: Some(5), from: 25, rank: 0.0 };
+    told.on(Event::Listed { set: SET, member: MemberId(1), listing });
+    let [(first, _, Aim::Fetch(range))] = &told.started()[..] else { panic!("{:?}", told.said) };
+    assert_eq!(*range, 4..5);
+    let first = *first;
+    told.contact(first, 45, 0, &[(0, 45)]);
+    let begun: Vec<Aim> = told.started().into_iter().map(|(_, _, aim)| aim).collect();
+    assert_eq!(begun, [25..35, 35..45].map(Aim::Fetch));
+    let later = told.started()[1].0;
+    told.on(Event::Finished { attempt: first });
+    told.contact(later, 45, 0, &[(0, 45)]);
+    told.on(Event::Progressed { attempt: later, bytes: 3 });
+    assert_eq!(told.scheduler.snapshot().budget.used, 20, "what came is as much as was asked for");
+}
+
+#[test]
 fn who_sends_all_is_heard_from_the_byte_on_that_is_wanted() {
     let limits = Limits { part_bytes: 10, ..Limits::default() };
     let mut told = Told::new(limits, 2, Order::Ready);

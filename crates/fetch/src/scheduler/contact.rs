@@ -97,6 +97,11 @@ impl Scheduler {
         if contact.size.is_none() || wider {
             self.take_whole(part, end);
         } else {
+            // Where its listing told an end before the first byte that is wanted, one byte was asked for.
+            let member = &mut self.members[slot];
+            let wanted = member.from.saturating_add(member.early);
+            member.rest.start = member.rest.start.max(wanted.min(end));
+            member.early = member.early.min(1);
             self.cut_parts(slot, end);
         }
         let member = &mut self.members[slot];
