@@ -39,6 +39,7 @@ Examples:
 #[command(
     long_about = LONG_ABOUT, after_long_help = outcome::EXIT_CODES, disable_help_flag = true
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is one flag of the command")]
 pub(crate) struct Args {
     /// Print help
     #[arg(long, action = ArgAction::Help)]
