@@ -187,6 +187,7 @@ impl Pieces {
     ///
     /// Raises:
     ///     NearfirstError: It cannot be asked about: it is picked on by the last answer.
+    #[expect(clippy::doc_markdown, reason = "it is help of Python")]
     fn refresh(&self, py: Python<'_>) -> PyResult<()> {
         let (picking, costs) = (Arc::clone(&self.picking), costs());
         let asked = apart::asked(py, self.may_stall, move || picking.refresh(&costs))?;
