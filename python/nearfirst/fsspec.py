@@ -128,9 +128,10 @@ class NearfirstFileSystem(ChainedFileSystem):
         on_error: str = "raise",
         **options: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
-        """Read whole files, side by side: a dictionary by path, or the bytes of a single path.
+        """Read files, side by side: a dictionary by path, or the bytes of a single path.
 
-        `on_error` is `raise`, `omit` or `return`, as of every file system.
+        `on_error` is `raise`, `omit` or `return`, as of every file system. `start`, `end` and
+        other options are for the file system below, which then reads.
         """
         paths = self.expand_path(path)
         if recursive:
@@ -138,6 +139,8 @@ class NearfirstFileSystem(ChainedFileSystem):
             paths = sorted({found for each in paths for found in self._found(each)})
         if not isinstance(path, list) and paths == [self._strip_protocol(path)]:
             return self.cat_file(paths[0], **options)
+        if options:
+            return self._parts(paths, on_error, **options)
         coming = _Coming(self, paths)
         read: dict[str, bytes | Exception] = {}
         for each, member in coming:
@@ -151,6 +154,26 @@ class NearfirstFileSystem(ChainedFileSystem):
                     if on_error == "return":
                         read[each] = error
         return {each: read[each] for each in paths if each in read}
+
+    def _parts(
+        self,
+        paths: list[str],
+        on_error: str,
+        start: int | None = None,
+        end: int | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> dict[str, bytes | Exception]:
+        """The same part of each file, as the file system below reads it."""
+        read = self.fs.cat_ranges(paths, start, end, on_error="return", **options)
+        parts: dict[str, bytes | Exception] = {}
+        for each, part in zip(paths, read, strict=True):
+            if isinstance(part, Exception):
+                if on_error == "raise":
+                    raise part
+                if on_error == "omit":
+                    continue
+            parts[each] = part
+        return parts
 
     def get(
         self,

@@ -284,6 +284,22 @@ def test_cat_reads_many_and_one(near: Any) -> None:
     assert isinstance(returned["/a/none"], FileNotFoundError)
 
 
+def test_cat_reads_a_part_of_each(near: Any, memory: Any) -> None:
+    paths = ["/a/x.txt", "/a/b/y.txt"]
+    for part in ({"start": 2, "end": 4}, {"start": 8}, {"end": -5}, {"start": -1, "end": None}):
+        assert near.cat(paths, **part) == memory.cat(paths, **part)
+        assert near.cat("/a/*.txt", **part) == memory.cat("/a/*.txt", **part)
+        assert near.cat("/a/x.txt", **part) == memory.cat("/a/x.txt", **part)
+    paths.append("/a/none")
+    with pytest.raises(FileNotFoundError):
+        near.cat(paths, start=2)
+    assert near.cat(paths, on_error="omit", start=8) == {"/a/x.txt": b"x", "/a/b/y.txt": b"y"}
+    returned = near.cat(paths, on_error="return", start=8)
+    assert isinstance(returned["/a/none"], FileNotFoundError)
+    memory.cat_file = lambda *_, **options: options
+    assert near.cat(["/a/x.txt"], version="1") == {"/a/x.txt": {"version": "1"}}
+
+
 def test_cat_of_a_folder_that_is_missing(near: Any, memory: Any) -> None:
     memory.mkdir("/empty")
     assert near.cat("/empty", recursive=True) == {}
