@@ -193,6 +193,18 @@ def test_names_need_not_be_utf_8(tmp_path: Path) -> None:
     assert tmp_path / "\udcff.bin" in members
 
 
+@pytest.mark.parametrize("name", ["my data", "a%20b", "ä?#", "[x]{y}*", "a:b@c"])
+def test_the_url_of_a_file_is_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    (member,) = nearfirst.open(nearfirst.list_of([name]))
+    assert member.url == f"file://{tmp_path / name}"
+    (again,) = nearfirst.open(nearfirst.list_of([member.url]))
+    assert (again.url, again.read()) == (member.url, b"x")
+
+
 def test_programs_run_only_where_allowed(folder: Path) -> None:
     printed = nearfirst.program("echo", folder / "a.txt", folder=folder)
     with pytest.raises(nearfirst.NearfirstError, match="program"):

@@ -123,6 +123,11 @@ def load(path: Path, first: int, count: int) -> mmap.mmap:
     return view
 
 
+def test_what_a_file_url_names_is_picked(file: Path) -> None:
+    pieces = nearfirst.pick(f"file://{file}")
+    assert sum(len(piece.data) for piece in pieces) == file.stat().st_size
+
+
 def test_what_arrives_is_picked_early(tmp_path: Path) -> None:
     path = tmp_path / "arriving"
     with path.open("wb") as file:

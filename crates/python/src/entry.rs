@@ -50,8 +50,12 @@ pub(crate) fn url<'py>(py: Python<'py>, of: &Name) -> PyResult<Bound<'py, PyAny>
     if of.scheme().is_some() {
         return Ok(text.into_any());
     }
-    let path = py.import("pathlib")?.getattr("Path")?.call1((text,))?;
-    path.call_method0("absolute")?.call_method0("as_uri")
+    let path = py.import("pathlib")?.getattr("Path")?.call1((text,))?.call_method0("absolute")?;
+    match path.str()?.to_str() {
+        // Not encoded: so it is a name, too.
+        Ok(text) => Ok(PyString::new(py, &format!("file://{text}")).into_any()),
+        Err(_) => path.call_method0("as_uri"),
+    }
 }
 
 /// # Errors

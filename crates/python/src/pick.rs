@@ -212,7 +212,7 @@ pub(crate) fn pick(
     let plan = plan_of(plan)?;
     let (costs, name) = (costs_and_warnings(py)?, Name::new(name));
     let raised = |error: Error| error::of(py, &error.name(), &error);
-    let path = local(name.as_bytes()).map_err(raised)?.to_owned();
+    let path = local(&name).map_err(raised)?.to_owned();
     let of = Arc::clone(&costs);
     let opened = apart::asked(py, apart::may_stall(&path), move || of.open_regular(&path))?;
     let (file, status) = opened.map_err(raised)?;

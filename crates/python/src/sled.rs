@@ -162,14 +162,10 @@ pub(crate) fn place_word(place: Place) -> &'static str {
 /// The path of a file of this machine.
 ///
 /// # Errors
-/// Of a URL: only what is a file of this machine is read in pieces.
-pub(crate) fn local(name: &[u8]) -> Result<&Path, Error> {
-    let named = Name::new(name);
-    if named.scheme().is_some() {
-        let reason = "files of this machine are read in pieces, not objects of servers";
-        return Err(Error::unsupported(named.redacted(), reason));
-    }
-    Ok(Path::new(OsStr::from_bytes(name)))
+/// Of another URL: only what is a file of this machine is read in pieces.
+pub(crate) fn local(name: &Name) -> Result<&Path, Error> {
+    let reason = "files of this machine are read in pieces, not objects of servers";
+    name.file_path().ok_or_else(|| Error::unsupported(name.redacted(), reason))
 }
 
 /// The sleds of an object: of a path without an engine, of a URL by asking its store.

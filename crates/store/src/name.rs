@@ -45,6 +45,17 @@ impl Name {
         self.scheme().is_none().then(|| Path::new(OsStr::from_bytes(&self.0)))
     }
 
+    /// The path of a file of this machine, also of one that is named by a URL, `file:///`.
+    #[must_use]
+    pub fn file_path(&self) -> Option<&Path> {
+        let Some(scheme) = self.scheme() else { return self.path() };
+        let rest = &self.0[scheme.len() + "://".len()..];
+        // RFC 8089, section 2.
+        let path = rest.strip_prefix(b"localhost").unwrap_or(rest);
+        let is_file = scheme.eq_ignore_ascii_case("file") && path.starts_with(b"/");
+        is_file.then(|| Path::new(OsStr::from_bytes(path)))
+    }
+
     /// The URL, if it is one.
     pub fn url(&self) -> Option<&str> {
         self.scheme()?;
@@ -337,6 +348,22 @@ mod tests {
             ("C:/x", None),
         ] {
             assert_eq!(Name::from(name).scheme(), scheme, "{name}");
+        }
+    }
+
+    #[test]
+    fn files_of_this_machine_have_a_path_under_their_urls_too() {
+        for (name, path) in [
+            ("a/b", Some("a/b")),
+            ("file:///a b%20c?#", Some("/a b%20c?#")),
+            ("FILE://localhost/a", Some("/a")),
+            ("file:////a", Some("//a")),
+            ("file://host/a", None),
+            ("file://localhosts/a", None),
+            ("file://", None),
+            ("s3:///a", None),
+        ] {
+            assert_eq!(Name::from(name).file_path(), path.map(Path::new), "{name}");
         }
     }
 
