@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from io import BufferedReader
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypedDict, final, type_check_only
+from typing import Literal, NoReturn, Self, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer
 
@@ -153,6 +153,14 @@ class Member:
         That of a remote member is a copy, which goes when the member does.
         """
 
+    def lines(
+        self, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
+    ) -> TextIOWrapper:
+        """Its text as a stream that has its lines as they come; closing it closes the member.
+
+        The arguments are those of Python's `open`.
+        """
+
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
@@ -168,6 +176,17 @@ class Member:
     @staticmethod
     def seekable() -> bool:
         """No: `open` gives a file that is."""
+
+    def tell(self) -> int:
+        """Tell how many bytes were read."""
+
+    @staticmethod
+    def seek(offset: int, whence: int = 0, /) -> NoReturn:
+        """Raise `io.UnsupportedOperation`: it is read forwards."""
+
+    @staticmethod
+    def truncate(size: int | None = None, /) -> NoReturn:
+        """Raise `io.UnsupportedOperation`: nothing is written to it."""
 
     @staticmethod
     def flush() -> None:

@@ -78,18 +78,48 @@ def test_it_has_the_headers_of_its_server(server: Server, tmp_path: Path) -> Non
 
 
 def test_its_text_is_read_line_by_line(member: nearfirst.Member) -> None:
-    raw: Any = member
-    assert (raw.readable(), raw.writable(), raw.seekable()) == (True, False, False)
-    with io.TextIOWrapper(io.BufferedReader(raw), "latin-1", newline="\n") as lines:
+    with member.lines("latin-1", newline="\n") as lines:
         assert list(lines) == [line.decode("latin-1") for line in io.BytesIO(CONTENT)]
         assert not member.closed
     assert member.closed
+    with pytest.raises(ValueError, match="closed"):
+        next(member.lines())
+
+
+def test_its_text_is_decoded_as_that_of_files(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes("zwölf\r\n".encode() + b"\xff")
+
+    def text(**how: Any) -> list[str]:
+        return list(next(nearfirst.open(tmp_path / "text")).lines(**how))
+
+    assert text(errors="replace") == ["zwölf\n", "\ufffd"]
+    assert text(encoding="latin-1", newline="") == ["zwÃ¶lf\r\n", "ÿ"]
+    with pytest.raises(UnicodeDecodeError):
+        text()
+    with pytest.raises(LookupError):
+        text(encoding="none")
+
+
+def test_it_is_a_raw_stream(member: nearfirst.Member) -> None:
+    assert (member.readable(), member.writable(), member.seekable()) == (True, False, False)
+    assert member.tell() == 0
+    member.read(10)
+    assert member.tell() == 10
+    forbidden: list[Callable[[], Any]] = [lambda: member.seek(0), member.truncate]
+    for call in forbidden:
+        with pytest.raises(io.UnsupportedOperation):
+            call()
+    buffered = io.BufferedReader(member)
+    assert list(buffered) == list(io.BytesIO(CONTENT[10:]))
+    assert member.tell() == buffered.tell() == len(CONTENT)
+    buffered.close()
+    with pytest.raises(ValueError, match="closed"):
+        member.tell()
 
 
 def test_lines_come_before_the_whole_is_here(server: Server) -> None:
     content = b"a line\n" * (4 << 20)
-    raw: Any = next(nearfirst.open(server.put("lines", content, hold=True)))
-    lines = io.TextIOWrapper(io.BufferedReader(raw))
+    lines = next(nearfirst.open(server.put("lines", content, hold=True))).lines()
     assert [next(lines) for _ in range(1000)] == ["a line\n"] * 1000
     server.released.set()
     assert sum(1 for _ in lines) == (4 << 20) - 1000

@@ -14,6 +14,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::import_exception;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use tempfile::TempDir;
@@ -25,6 +26,8 @@ use crate::reading::{Reading, is_closed, is_open};
 use crate::sled::{self, Sled};
 use crate::wait::wait;
 use crate::{buffer, entry, error, name};
+
+import_exception!(io, UnsupportedOperation);
 
 /// One object of a set, delivered once, its data near.
 ///
@@ -280,6 +283,21 @@ impl Member {
         })
     }
 
+    /// Its text as a stream that has its lines as they come; closing it closes the member.
+    ///
+    /// The arguments are those of Python's `open`.
+    #[pyo3(signature = (encoding = "utf-8", errors = None, newline = None))]
+    fn lines<'py>(
+        slf: &Bound<'py, Self>,
+        encoding: &str,
+        errors: Option<&str>,
+        newline: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let io = slf.py().import("io")?;
+        let buffered = io.getattr("BufferedReader")?.call1((slf,))?;
+        io.getattr("TextIOWrapper")?.call1((buffered, encoding, errors, newline))
+    }
+
     /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
@@ -302,6 +320,27 @@ impl Member {
     #[staticmethod]
     fn seekable() -> bool {
         false
+    }
+
+    /// Tell how many bytes were read.
+    fn tell(&self) -> PyResult<u64> {
+        self.using(|held| Ok(held.reading.taken()))
+    }
+
+    /// Raise `io.UnsupportedOperation`: it is read forwards.
+    #[staticmethod]
+    #[pyo3(signature = (offset, whence = 0, /))]
+    fn seek(offset: i64, whence: i32) -> PyResult<u64> {
+        let _ = (offset, whence);
+        Err(UnsupportedOperation::new_err("seek: a member is read forwards; open gives a file"))
+    }
+
+    /// Raise `io.UnsupportedOperation`: nothing is written to it.
+    #[staticmethod]
+    #[pyo3(signature = (size = None, /))]
+    fn truncate(size: Option<i64>) -> PyResult<u64> {
+        let _ = size;
+        Err(UnsupportedOperation::new_err("truncate: a member is read only"))
     }
 
     /// Do nothing: nothing is written to it.

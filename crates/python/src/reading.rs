@@ -72,6 +72,11 @@ impl Reading {
         Self { name, source, pieces: Pieces::default(), taken: 0, closed: Arc::default() }
     }
 
+    /// Bytes that were read.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     pub(crate) fn closed(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.closed)
     }
