@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import torch.distributed as dist
 from torch.utils.data import IterableDataset, get_worker_info
@@ -16,11 +16,17 @@ import nearfirst
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from typing_extensions import TypeVar
+
     from nearfirst import Entry, Member, Set
     from nearfirst._nearfirst import Spec
     from nearfirst._open import Name
 
-Sample = TypeVar("Sample")
+    Sample = TypeVar("Sample", default=tuple[str, bytes])
+else:
+    from typing import TypeVar
+
+    Sample = TypeVar("Sample")
 
 _DIGEST_BYTES = 8
 _LOG = logging.getLogger("nearfirst")

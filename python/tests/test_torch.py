@@ -149,7 +149,7 @@ def names(samples: Any, count: int) -> list[str]:
 
 
 def test_a_loop_that_is_broken_off_takes_nothing_from_the_next(files: str) -> None:
-    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    dataset = NearDataset(files)
     loader = DataLoader(dataset, batch_size=None)
     assert len(names(loader, 1)) == 1
     assert len(names(loader, 20)) == 20
@@ -159,7 +159,7 @@ def test_a_loop_that_is_broken_off_takes_nothing_from_the_next(files: str) -> No
 
 
 def test_what_was_loaded_does_not_come_until_its_epoch_ends(files: str) -> None:
-    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    dataset = NearDataset(files)
     used = names(dataset, 40)
     dataset.load_state_dict(dataset.state_dict())
     for count in (1, 5):
@@ -182,21 +182,21 @@ def test_the_same_content_comes_once_or_not_at_all(files: str) -> None:
 
 
 def test_two_loops_of_one_epoch_end_it_once(files: str) -> None:
-    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    dataset = NearDataset(files)
     loops = [iter(dataset), iter(dataset)]
     assert [len(names(loop, COUNT + 1)) for loop in loops] == [COUNT, COUNT]
     assert dataset.state_dict() == {"epoch": 1, "done": b""}
 
 
 def test_persistent_workers_begin_anew(files: str) -> None:
-    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    dataset = NearDataset(files)
     loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
     assert len(names(loader, 2)) == 2
     assert len(names(loader, COUNT + 1)) == COUNT
 
 
 def test_a_loop_over_workers_notes_what_it_used(files: str) -> None:
-    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    dataset = NearDataset(files)
     loader = DataLoader(dataset, batch_size=7, num_workers=2)
     used: list[str] = []
     for names, _ in loader:
@@ -204,7 +204,7 @@ def test_a_loop_over_workers_notes_what_it_used(files: str) -> None:
         dataset.mark(names)
         if len(used) > COUNT // 2:
             break
-    again: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    again = NearDataset(files)
     again.load_state_dict(dataset.state_dict())
     rest = [name for name, _ in again]
     assert sorted(used + rest) == sorted(nearfirst.open(files).names())
@@ -212,7 +212,7 @@ def test_a_loop_over_workers_notes_what_it_used(files: str) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loop_that_marks_reads_whole_epochs(files: str, workers: int) -> None:
-    dataset: NearDataset[tuple[str, bytes]] = NearDataset(files)
+    dataset = NearDataset(files)
     for epoch in range(3):
         dataset.set_epoch(epoch)
         used: list[str] = []
