@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 from fsspec import AbstractFileSystem, filesystem, get_filesystem_class
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
@@ -351,6 +351,8 @@ class _ComingFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
+        if self.closed:
+            raise ValueError("the file is closed")
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -411,3 +413,15 @@ class _BufferedFile(io.BufferedReader):
     @property
     def size(self) -> int:
         return self._file.size
+
+    # The base class has this one, too, and it refuses.
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        del protocol
+        return _reopened, (self.fs, self.path, self.tell())
+
+
+def _reopened(files: NearfirstFileSystem, path: str, at: int) -> Any:  # noqa: ANN401
+    """A file as it was pickled: it is opened anew, at its position."""
+    file = files.open(path)
+    file.seek(at)
+    return file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import pickle
@@ -362,6 +363,18 @@ def test_what_a_file_says_of_itself(near: Any, memory: Any) -> None:
             assert file.read() == b"text of x"
     for block in ((0, 3, b" "), (3, 4, b" "), (5, None, None), (5, 100, b"x")):
         assert near.read_block("/a/x.txt", *block) == memory.read_block("/a/x.txt", *block)
+
+
+def test_open_files_are_pickled(near: Any) -> None:
+    with near.open("/a/x.txt") as file:
+        assert file.read(5) == b"text "
+        again = pickle.loads(pickle.dumps(file))  # noqa: S301
+        with again, copy.copy(file) as copied:
+            assert (again.path, again.tell(), again.size) == ("/a/x.txt", 5, 9)
+            assert again.read() == copied.read() == b"of x"
+        assert file.read() == b"of x"
+    with pytest.raises(ValueError, match="closed"):
+        pickle.dumps(file)
 
 
 def test_it_does_not_write(near: Any, memory: Any, tmp_path: Path) -> None:
