@@ -84,6 +84,9 @@ class NearfirstFileSystem(ChainedFileSystem):
         protocol, _ = split_protocol(path)
         return path if protocol is None else get_filesystem_class(protocol)._strip_protocol(path)  # noqa: SLF001
 
+    def unstrip_protocol(self, name: str) -> str:  # noqa: D102
+        return f"{_PREFIX}{self.fs.unstrip_protocol(self._strip_protocol(name))}"
+
     @classmethod
     def _get_kwargs_from_urls(cls, path: str) -> dict[str, Any]:
         inner = path.removeprefix(_PREFIX)

@@ -377,6 +377,14 @@ def test_open_files_are_pickled(near: Any) -> None:
         pickle.dumps(file)
 
 
+def test_its_urls_are_opened(near: Any) -> None:
+    fsspec.register_implementation("nearfirst", NearfirstFileSystem, clobber=True)
+    for name in ("/a/x.txt", "memory://a/x.txt", "nearfirst://memory:///a/x.txt"):
+        assert near.unstrip_protocol(name) == "nearfirst://memory:///a/x.txt"
+    with fsspec.open(OpenFile(near, "/a/x.txt").full_name) as file:
+        assert file.read() == b"text of x"
+
+
 def test_it_does_not_write(near: Any, memory: Any, tmp_path: Path) -> None:
     for write in (near.touch, near.mkdir, near.makedirs, near.makedir, near.mkdirs, near.rmdir):
         with pytest.raises(NotImplementedError, match="reads"):
