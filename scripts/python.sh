@@ -37,7 +37,7 @@ code=0
 "$bin/mypy" || code=1
 "$bin/python" -m mypy.stubtest nearfirst --mypy-config-file pyproject.toml \
     --allowlist python/stubtest.txt --ignore-unused-allowlist || code=1
-timeout 600 "$bin/pytest" -q || code=1
+timeout 600 "$bin/pytest" -q --ignore=python/tests/test_torch.py || code=1
 
 # PyPI has PyTorch with CUDA only, which is 5 GB; Debian has it for its own Python.
 system=/usr/bin/python3
