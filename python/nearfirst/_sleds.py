@@ -86,7 +86,8 @@ def pick(
 
     Where the rest of the file is, is asked again once a 32nd of it has been
     yielded (at least 1 MiB) and nothing near is left, and once an eighth has
-    while something is; `refresh()` of the pieces asks at once.
+    while something is; `refresh()` of the pieces asks at once. A piece that cannot be
+    read is raised, and the next call tries it again.
 
     Raises:
         NearfirstError: The file cannot be read, is not of this machine, or is made as it is read

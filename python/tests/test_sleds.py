@@ -109,6 +109,20 @@ def test_records_are_not_cut(file: Path) -> None:
     assert b"".join(pieces[offset] for offset in sorted(pieces)) == file.read_bytes()
 
 
+@pytest.mark.parametrize("record", [None, b"\n"])
+def test_a_piece_that_cannot_be_read_is_tried_again(file: Path, record: bytes | None) -> None:
+    content = file.read_bytes()
+    pieces = nearfirst.pick(file, size=4096, record=record)
+    read = [next(pieces)]
+    os.truncate(file, 0)
+    for _ in range(2):
+        with pytest.raises(nearfirst.Changed):
+            next(pieces)
+    file.write_bytes(content)
+    read += pieces
+    assert b"".join(map(bytes, sorted(read, key=attrgetter("offset")))) == content
+
+
 MIB = 1 << 20
 
 

@@ -69,6 +69,8 @@ struct Picking {
     name: Name,
     file: File,
     pick: Mutex<Pick>,
+    /// Taken, but they could not be read: the next calls try again.
+    unread: Mutex<Vec<nearfirst::Piece>>,
 }
 
 /// The file, and the costs of this process: a fork of the one that opened it has its own.
@@ -94,6 +96,15 @@ impl Picked for Opened<'_> {
 }
 
 impl Opened<'_> {
+    fn bytes_of(&self, piece: &nearfirst::Piece) -> Result<Vec<u8>, Error> {
+        let mut bytes = zeroed(piece.length).ok_or_else(|| {
+            let reason = format!("there is no memory for a piece of {} bytes", piece.length);
+            Error::refused(self.name.clone(), reason)
+        })?;
+        self.read(piece.offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
     fn failed(&self, error: io::Error) -> Error {
         Error::io(self.name.to_string_lossy().into_owned(), error)
     }
@@ -108,16 +119,27 @@ impl Picking {
         self.pick.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unread(&self) -> MutexGuard<'_, Vec<nearfirst::Piece>> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn next(&self, costs: &Costs) -> Next {
         let opened = self.opened(costs);
-        let piece = self.pick().next(&opened)?;
-        let Some(piece) = piece else { return Ok(None) };
-        let mut bytes = zeroed(piece.length).ok_or_else(|| {
-            let reason = format!("there is no memory for a piece of {} bytes", piece.length);
-            Error::refused(self.name.clone(), reason)
-        })?;
-        opened.read(piece.offset, &mut bytes)?;
-        Ok(Some((piece, bytes)))
+        let unread = self.unread().pop();
+        let piece = match unread {
+            Some(piece) => piece,
+            None => match self.pick().next(&opened)? {
+                Some(piece) => piece,
+                None => return Ok(None),
+            },
+        };
+        match opened.bytes_of(&piece) {
+            Ok(bytes) => Ok(Some((piece, bytes))),
+            Err(error) => {
+                self.unread().push(piece);
+                Err(error)
+            }
+        }
     }
 
     fn refresh(&self, costs: &Costs) -> Result<(), Error> {
@@ -225,7 +247,7 @@ pub(crate) fn pick(
     let begin = move || {
         let opened = Opened { name: &name, file: &file, costs: &costs };
         let pick = Mutex::new(Pick::new(&opened, options)?);
-        Ok(Picking { name, file, pick })
+        Ok(Picking { name, file, pick, unread: Mutex::default() })
     };
     let picking = apart::asked(py, may_stall, begin)?.map_err(raised)?;
     Ok(Pieces { picking: Arc::new(picking), may_stall, coming: Mutex::default() })
