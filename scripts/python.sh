@@ -17,8 +17,8 @@ if ! [ -x "$bin/python" ] || [ "$(cat "$folder/pins" 2>/dev/null)" != "$pins $fo
             python3 -m venv --clear "$folder/venv" &&
             "$bin/pip" -q --disable-pip-version-check install $pins
     } </dev/null || {
-        if "$bin/pip" -q --disable-pip-version-check download --no-deps -d "$folder" pip </dev/null; then
-            echo "python: PyPI does not have all of $pins"
+        if "$bin/pip" -q --disable-pip-version-check install --dry-run --ignore-installed pip </dev/null; then
+            echo "python: PyPI answers, but these could not all be installed: $pins"
             exit 1
         fi
         echo 'python: there is no Python 3.11 or later with venv, or PyPI cannot be reached'
