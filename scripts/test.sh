@@ -14,7 +14,7 @@ fi
 # Many tests want what they wrote out of memory. Not below this folder: it may be closed to the other
 # users that some tests run as.
 lies_in_memory() { [ "$(stat -f -c %T "$1")" = tmpfs ]; }
-if [ -z "${TMPDIR:-}" ] && lies_in_memory /tmp && ! lies_in_memory /var/tmp; then
+if [ -z "${TMPDIR:-}" ] && lies_in_memory /tmp && [ -w /var/tmp ] && ! lies_in_memory /var/tmp; then
     export TMPDIR=/var/tmp
 fi
 
