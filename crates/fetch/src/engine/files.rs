@@ -18,7 +18,7 @@ use super::ahead::read_ahead;
 use super::attempt::failure;
 use super::item::Item;
 use crate::ranges;
-use crate::scheduler::{Aim, AttemptId, Contact, Event, Failure};
+use crate::scheduler::{Aim, AttemptId, Contact, DeviceId, Event, Failure};
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, lock};
 
 /// Threads that open and read files of mounts that always answer.
@@ -46,6 +46,20 @@ impl Job {
     fn is_open(&self) -> bool {
         self.aim == Aim::Open
     }
+
+    /// Where it lies, as far as its name tells.
+    fn device(&self) -> Option<DeviceId> {
+        self.item.device.as_ref().map(|(_, id)| *id)
+    }
+}
+
+/// How many of the first jobs, at most so many, one thread does one after the other: a read, or
+/// opens of one device, so that none waits for a slower one.
+fn share<'a>(mut jobs: impl Iterator<Item = &'a Job>, most: usize) -> usize {
+    let Some(first) = jobs.next() else { return 0 };
+    let is_like_first = |job: &&Job| job.is_open() && job.device() == first.device();
+    let more = if first.is_open() { most - 1 } else { 0 };
+    1 + jobs.take(more).take_while(is_like_first).count()
 }
 
 /// Says to a thread that its attempt is of no use any more.
@@ -154,19 +168,23 @@ impl Waiting {
         }
     }
 
-    /// A thread for each read, and for each batch of opens.
+    /// A thread for each read, and for each batch of opens of one device.
     fn threads_wanted(&self) -> usize {
-        let reads = self.jobs.iter().filter(|job| !job.is_open()).count();
-        reads + (self.jobs.len() - reads).div_ceil(BATCH)
+        let (mut wanted, mut at) = (0, 0);
+        while at < self.jobs.len() && wanted < THREADS_MAX {
+            at += share(self.jobs.range(at..), BATCH);
+            wanted += 1;
+        }
+        wanted
     }
 
     /// A read, or an even share of the opens among processors, which are all that they need while
     /// none waits for a device. Of those that do one, so that it is asked in their order.
     fn take(&mut self, batch: &mut Vec<Job>) {
         let even = self.jobs.len().div_ceil(self.threads.min(self.processors).max(1)).min(BATCH);
-        let share = if self.is_slow { 1 } else { even };
-        let opens = self.jobs.iter().take(share).take_while(|job| job.is_open()).count();
-        batch.extend(self.jobs.drain(..opens.max(1)));
+        let most = if self.is_slow { 1 } else { even };
+        let taken = share(self.jobs.iter(), most);
+        batch.extend(self.jobs.drain(..taken));
         if self.jobs.is_empty() {
             self.is_slow = false;
         }
@@ -244,9 +262,8 @@ fn work_off(engine: &Arc<Inner>, batch: &mut Vec<Job>, events: &mut Vec<Event>) 
     engine.pool.push(rest);
     let mut found = engine.tell(events.drain(..)).finish_but_jobs();
     if !is_slow {
-        let common = || found.iter().take_while(|job| !job.item.may_stall());
-        let opens = common().take(BATCH).take_while(|job| job.is_open()).count();
-        let kept = if opens == 0 { common().take(1).count() } else { opens };
+        let common = found.iter().take_while(|job| !job.item.may_stall());
+        let kept = share(common, BATCH);
         batch.extend(found.drain(..kept));
     }
     engine.pool.push(found);
@@ -355,23 +372,30 @@ fn far(
 mod tests {
     #![expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
 
+    use std::ops::RangeInclusive;
+
+    use sled::Device;
     use store::Name;
 
     use super::super::item::Source;
     use super::*;
 
     fn opens(count: u64) -> Vec<Job> {
-        let item = || {
-            Arc::new(Item::new(0, Entry::named(Name::from(Path::new("/a"))), Source::Nowhere, None))
-        };
+        opens_on(0, 1..=count)
+    }
+
+    fn opens_on(device: u32, numbers: RangeInclusive<u64>) -> Vec<Job> {
+        let device = (Device::new("d"), DeviceId(device));
+        let entry = Entry::named(Name::from(Path::new("/a")));
+        let item = || Item::new(0, entry.clone(), Source::Nowhere, Some(device.clone()));
         let job = |number| Job {
             attempt: AttemptId(number),
-            item: item(),
+            item: Arc::new(item()),
             aim: Aim::Open,
             cancelled: Cancelled::default(),
             turn: 0,
         };
-        (1..=count).map(job).collect()
+        numbers.map(job).collect()
     }
 
     fn taken(waiting: &mut Waiting) -> Vec<Job> {
@@ -395,6 +419,16 @@ mod tests {
         (2..=10).for_each(|next| assert_eq!(numbers(&taken(&mut waiting)), [next]));
         waiting.add(opens(4));
         assert_eq!(taken(&mut waiting).len(), 2, "what was slow is over");
+    }
+
+    #[test]
+    fn opens_do_not_wait_for_those_of_another_device() {
+        let mut waiting = Waiting { threads: 8, processors: 1, ..Waiting::default() };
+        waiting.add(opens_on(0, 1..=1));
+        waiting.add(opens_on(1, 2..=32));
+        assert_eq!(waiting.threads_wanted(), 2);
+        assert_eq!(numbers(&taken(&mut waiting)), [1]);
+        assert_eq!(taken(&mut waiting).len(), 31, "one device keeps its batches");
     }
 
     #[test]
