@@ -9,8 +9,8 @@
 //!   [`Limits::ahead`] let them; each delivery makes room for more.
 //! - **Delivery.** What is ready: the highest rank, whole before failed, the
 //!   largest, the first listed. Else what has first bytes here, most first,
-//!   if it is larger than a part: it streams, unless it is a file that was guessed at,
-//!   which nobody reads.
+//!   if it is larger than a part or the set leaves no choice (it is next in the order, or one of the
+//!   last): it streams, unless it is a file that was guessed at, which nobody reads.
 //! - **Starts.** A device with room in its window takes told before guessed;
 //!   then what a reader waits for, the highest rank, what was begun, what was
 //!   listed first or, on a disk with one head, lies next. Sets that share a
