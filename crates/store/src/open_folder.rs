@@ -1,4 +1,5 @@
-//! Folders opened, and made, so that nobody else decides where root writes.
+//! Folders opened, and made, and files in them opened, so that nobody else decides what root reads and where
+//! it writes.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -6,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{self as sysfs, FileType, Mode, OFlags};
+use rustix::fs::{self as sysfs, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// A folder, without a right to list it.
@@ -59,16 +60,42 @@ pub(crate) fn make_folder(
     Ok(folder)
 }
 
+/// Opens a file in a folder; root follows links to it as [`open_folder`] does.
+///
+/// # Errors
+/// As [`open_folder`].
+pub(crate) fn open_file(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(sysfs::openat(folder, name, flags, Mode::empty())?);
+    }
+    let (mut at, mut name) = (folder.try_clone()?, name.to_owned());
+    for _ in 0..LINKS_MAX {
+        let there = sysfs::statat(&at, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if !FileType::from_raw_mode(there.st_mode).is_symlink() {
+            return Ok(sysfs::openat(&at, &name, flags | OFlags::NOFOLLOW, Mode::empty())?);
+        }
+        let leads_to = roots_link(&at, &name)?;
+        name = leads_to.file_name().ok_or(Errno::ISDIR)?.to_owned();
+        at = walk_from(at, leads_to.parent().unwrap_or(Path::new("")))?;
+    }
+    Err(Errno::LOOP.into())
+}
+
 /// Opens a folder as root; of links, only those that nobody else could have put on the way are followed.
 fn walk(path: &Path) -> io::Result<OwnedFd> {
-    let begin = |path: &Path| {
-        let begin = if path.is_absolute() { "/" } else { "." };
-        sysfs::open(begin, FOLDER, Mode::empty())
-    };
     if path.as_os_str().is_empty() {
         return Err(Errno::NOENT.into());
     }
-    let mut at = begin(path)?;
+    let begin = if path.is_absolute() { "/" } else { "." };
+    walk_from(sysfs::open(begin, FOLDER, Mode::empty())?, path)
+}
+
+/// The same from an open folder, which is where an empty path leads.
+fn walk_from(mut at: OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    let begin = |at: OwnedFd, path: &Path| {
+        if path.is_absolute() { sysfs::open("/", FOLDER, Mode::empty()) } else { Ok(at) }
+    };
+    at = begin(at, path)?;
     let mut rest = names_from_last(path);
     let mut links = 0;
     while let Some(name) = rest.pop() {
@@ -77,9 +104,7 @@ fn walk(path: &Path) -> io::Result<OwnedFd> {
             Err(Errno::NOTDIR | Errno::LOOP) if links < LINKS_MAX => {
                 links += 1;
                 let leads_to = roots_link(&at, &name)?;
-                if leads_to.is_absolute() {
-                    at = begin(&leads_to)?;
-                }
+                at = begin(at, &leads_to)?;
                 rest.extend(names_from_last(&leads_to));
             }
             Err(error) => return Err(error.into()),
@@ -106,7 +131,7 @@ fn roots_link(folder: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     let is_shared = Mode::from_raw_mode(of_folder.st_mode).intersects(Mode::WGRP | Mode::WOTH);
     if of_link.st_uid != 0 || of_folder.st_uid != 0 || is_shared {
         let text = format!(
-            "its folder lies behind `{}`, a link that others could change, which root does not follow",
+            "it lies behind `{}`, a link that others could change, which root does not follow",
             name.display()
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::fs::{self as sysfs, AtFlags, Dir, Gid, Mode, OFlags, Uid};
 
 use crate::Clock;
-use crate::open_folder::{make_folder, open_folder};
+use crate::open_folder::{make_folder, open_file, open_folder};
 
 /// A file that is there for whoever made it: no link is followed to it.
 const OWN: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -152,7 +152,8 @@ impl StateFolder {
     /// What is in a file of no more than so many bytes, and what is known of the file.
     ///
     /// # Errors
-    /// The system's; without a number of its own, what keeps the file from being what it was taken for:
+    /// The system's; [`io::ErrorKind::PermissionDenied`] for root, of a link that others could change;
+    /// without a number of its own, what keeps the file from being what it was taken for:
     /// [`io::ErrorKind::IsADirectory`], no regular file, or too large.
     pub fn read(
         &self,
@@ -186,9 +187,7 @@ impl StateFolder {
     }
 
     fn open_file(&self, name: impl AsRef<OsStr>, flags: OFlags) -> io::Result<File> {
-        let unfollowed = if is_root() { OFlags::NOFOLLOW } else { OFlags::empty() };
-        let flags = flags | unfollowed | OFlags::CLOEXEC;
-        Ok(sysfs::openat(&self.descriptor, name.as_ref(), flags, Mode::empty())?.into())
+        Ok(open_file(&self.descriptor, name.as_ref(), flags | OFlags::CLOEXEC)?.into())
     }
 
     /// Gives a file another name, in the place of what has it.

@@ -167,12 +167,14 @@ fn read(folder: &StateFolder, path: &Path) -> Result<DeviceTable, Warning> {
     let bytes = match folder.read(parts(path).1, BYTES_MAX) {
         Ok((bytes, _)) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DeviceTable::default()),
-        Err(source) => match source.raw_os_error() {
-            Some(libc::ELOOP) => return Err(broken("a link that is not followed".into())),
-            // The others say nothing about what is in it.
-            Some(_) => return Err(Warning::Io { path: path.to_owned(), source }),
-            None => return Err(broken(source.into())),
-        },
+        // The system's errors, and a link that is not followed, say nothing about what is in it.
+        Err(source)
+            if source.raw_os_error().is_some()
+                || source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            return Err(Warning::Io { path: path.to_owned(), source });
+        }
+        Err(source) => return Err(broken(source.into())),
     };
     // What is not text is not TOML: let the parser say so.
     let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
@@ -362,17 +364,32 @@ mod tests {
     }
 
     #[test]
-    fn root_opens_nothing_that_a_users_link_leads_to() {
+    fn root_reads_a_table_behind_its_own_links_and_behind_no_users_link() {
         skip_unless!(Facility::Root);
-        let folder = tempfile::tempdir().expect("a folder");
+        let (folder, local) = (tempfile::tempdir().expect("a folder"), Local::default());
         let files = files(folder.path());
-        files.save(&DeviceTable::default(), &Local::default()).expect("saved");
-        let elsewhere = folder.path().join("elsewhere");
-        fs::rename(files.own(), &elsewhere).expect("there");
-        std::os::unix::fs::symlink(&elsewhere, files.own()).expect("linked");
-        let (_, warnings) = files.load(&Local::default());
-        assert!(warnings[0].to_string().contains("a link that is not followed"), "{warnings:?}");
-        assert!(elsewhere.exists() && !files.own().is_symlink());
+        let mut table = DeviceTable::default();
+        table.fill(&Device::new("disk:a"), 1.0, 1e6);
+        files.save(&table, &local).expect("saved");
+        let around = folder.path().join("user");
+        fs::create_dir(around.join("first")).expect("made");
+        fs::rename(files.own(), around.join("first/table")).expect("there");
+        let link = |to: &str, at: &Path| std::os::unix::fs::symlink(to, at).expect("linked");
+        link("first", &around.join("latest"));
+        link("latest/table", files.own());
+        let (read, warnings) = files.load(&local);
+        assert!(read.devices().count() == 1 && warnings.is_empty(), "{warnings:?}");
+        for a_users in [files.own(), &around.join("latest")] {
+            let give = |user| std::os::unix::fs::lchown(a_users, Some(user), None).expect("ours");
+            give(65534);
+            let (read, warnings) = files.load(&local);
+            let said = warnings[0].to_string();
+            assert!(said.contains("a link that others could change"), "{said}");
+            let error = files.save(&table, &local).expect_err("it may be whole");
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert!(read.devices().count() == 0 && files.own().is_symlink());
+            give(0);
+        }
     }
 
     #[test]

@@ -307,9 +307,13 @@ impl Held {
         };
         let path = self.store.path();
         let kept_as = path.with_file_name(BROKEN);
-        // Those of the system say nothing about what is in it; and a folder is somebody else's.
-        let is_damaged =
-            source.raw_os_error().is_none() && source.kind() != io::ErrorKind::IsADirectory;
+        // Those of the system, and a link that is not followed, say nothing about what is in it; and a
+        // folder is somebody else's.
+        let is_damaged = source.raw_os_error().is_none()
+            && !matches!(
+                source.kind(),
+                io::ErrorKind::IsADirectory | io::ErrorKind::PermissionDenied
+            );
         if is_damaged && self.folder.rename(TREES, BROKEN).is_ok() {
             let warning = StoreWarning::SetAside { path, kept_as, source };
             return Ok((Patterns::default(), Some(warning)));

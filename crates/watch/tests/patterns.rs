@@ -145,6 +145,22 @@ fn root_writes_and_gives_away_nothing_that_a_users_link_leads_to() {
 }
 
 #[test]
+fn patterns_behind_a_users_link_are_neither_read_nor_set_aside_by_root() {
+    skip_unless!(Facility::Root);
+    let (dir, others) = (Dir::new(), Dir::new());
+    let store = PatternStore::at(dir.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    held.save(&Patterns::default()).expect("writable");
+    fs::rename(store.path(), others.join("trees")).expect("ours");
+    symlink(others.join("trees"), store.path()).expect("ours");
+    assert!(held.load().expect("root's own link").1.is_none());
+    lchown(store.path(), Some(65534), None).expect("ours");
+    let refused = held.load().expect_err("a user's link").to_string();
+    assert!(refused.contains("a link that others could change"), "{refused}");
+    assert!(store.path().is_symlink() && others.join("trees").exists());
+}
+
+#[test]
 fn root_follows_no_link_to_a_folder_that_a_user_could_change() {
     skip_unless!(Facility::Root);
     let (dir, others) = (Dir::new(), Dir::new());
