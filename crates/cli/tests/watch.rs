@@ -87,6 +87,21 @@ fn what_came_of_it_is_written_for_a_monitor() {
 }
 
 #[test]
+fn numbers_take_the_place_of_no_pipe() {
+    skip_unless!(Facility::Root);
+    let (dir, state) = (Dir::new(), state());
+    let fifo = dir.join("fifo");
+    cmd("mkfifo", [&fifo]).run().succeeds();
+    let mut watch = command(dir.path(), &state);
+    watch.arg("--metrics").arg(&fifo);
+    let refused = watch.output().expect("it ends");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("fifo: no regular file"), "{said}");
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 1);
+}
+
+#[test]
 fn what_a_user_may_not_read_and_what_is_no_file_is_never_read_for_that_user() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());

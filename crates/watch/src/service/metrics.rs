@@ -6,7 +6,7 @@ use std::fmt::{Display, Write as _};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tree::User;
@@ -32,8 +32,10 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(file: PathBuf) -> Self {
-        Self { file, written_at: None, is_said: false }
+    /// Fails where something lies in the file's place that must not be replaced.
+    pub(crate) fn new(file: PathBuf) -> io::Result<Self> {
+        may_be_replaced(&file)?;
+        Ok(Self { file, written_at: None, is_said: false })
     }
 
     pub(crate) fn are_due(&self, now: Duration) -> bool {
@@ -54,6 +56,7 @@ impl Metrics {
 
     /// Whoever reads it meanwhile has the one or the other, whole.
     fn replace(&self, text: &str) -> io::Result<()> {
+        may_be_replaced(&self.file)?;
         let mut part = self.file.clone().into_os_string();
         part.push(".part");
         // One who was killed may have left it.
@@ -67,6 +70,16 @@ impl Metrics {
         }
         done
     }
+}
+
+/// What is no regular file, as `/dev/stdout`, would be one for everybody once it was replaced; and of a link
+/// the link is replaced, never what it leads to.
+fn may_be_replaced(file: &Path) -> io::Result<()> {
+    let is_another = fs::symlink_metadata(file).is_ok_and(|metadata| !metadata.is_file());
+    if is_another {
+        return Err(io::Error::other("no regular file, and so it is not replaced by one"));
+    }
+    Ok(())
 }
 
 /// All numbers, as Prometheus reads them.
@@ -130,7 +143,7 @@ mod tests {
     fn what_cannot_be_written_is_said_once_and_leaves_nothing() {
         let dir = Dir::new();
         let mut said = Vec::new();
-        let mut metrics = Metrics::new(dir.join("metrics/nearfirst.prom"));
+        let mut metrics = Metrics::new(dir.join("metrics/nearfirst.prom")).expect("none is there");
         let mut write = |text, said: &mut Vec<String>| {
             metrics.write(text, Duration::ZERO, &mut |line| said.push(line));
         };
@@ -146,5 +159,24 @@ mod tests {
         fs::remove_dir_all(folder).expect("ours");
         write("five\n", &mut said);
         assert_eq!(said.len(), 2, "it was well in between");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_replaced() {
+        let dir = Dir::new();
+        let (fifo, target) = (dir.join("fifo"), dir.create("target", "before"));
+        let link = dir.link("link", &target);
+        let mut said = Vec::new();
+        let mut metrics = Metrics::new(fifo.clone()).expect("none is there");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).expect("made");
+        metrics.write("one\n", Duration::ZERO, &mut |line| said.push(line));
+        assert!(said.len() == 1 && said[0].contains("fifo: no regular file"), "{said:?}");
+        for file in [&fifo, &link, &dir.create_dir("folder")] {
+            let error = Metrics::new(file.clone()).expect_err("it would be replaced");
+            assert!(error.to_string().starts_with("no regular file"), "{error}");
+        }
+        assert!(fifo.exists() && !fifo.is_file() && link.is_symlink());
+        assert_eq!(fs::read_to_string(target).expect("there"), "before");
     }
 }

@@ -57,7 +57,7 @@ pub struct ServiceOptions {
     /// scope excludes, without links too, as its last arguments, and calls [`attend`].
     pub attendant: Vec<OsString>,
     /// The file that is written every some seconds, and at the end, with what was seen and what came of it, as
-    /// Prometheus reads it.
+    /// Prometheus reads it. What is there already must be a regular file.
     pub metrics: Option<PathBuf>,
     /// Whether it began on a terminal: SIGHUP then says that this is gone, and ends it.
     pub on_terminal: bool,
@@ -90,6 +90,14 @@ pub enum ServiceError {
         /// Which.
         path: PathBuf,
         /// What the system said.
+        source: io::Error,
+    },
+    /// The file of numbers.
+    #[error("{}: {source}", path.display())]
+    Metrics {
+        /// Which.
+        path: PathBuf,
+        /// Why it cannot be one.
         source: io::Error,
     },
     /// The system's.
@@ -134,6 +142,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     if !lacking.is_empty() {
         return Err(ServiceError::Rights { lacking });
     }
+    let mut metrics = options.metrics.map(metrics).transpose()?;
     // Some file systems tell of opens by descriptors, and folders are kept open to name what is in them.
     descriptors::allow_all();
     let hangup = if options.on_terminal { Asked::End } else { Asked::Save };
@@ -152,9 +161,8 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     system.wake_by(signals.bell()?);
     rights::become_service()?;
     let (command, excluded) = (options.attendant, system.excluded().to_vec());
-    let counts = options.metrics.is_some();
+    let counts = metrics.is_some();
     let mut users = Users::new(Starting { command, folder, excluded, counts });
-    let mut metrics = options.metrics.map(Metrics::new);
     let mut seen = Seen::default();
     let mut said: Vec<PathBuf> = system.watched().map(Path::to_owned).collect();
     say(watching(&said));
@@ -201,6 +209,10 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
             users.flush(clock.now());
         }
     }
+}
+
+fn metrics(path: PathBuf) -> Result<Metrics, ServiceError> {
+    Metrics::new(path.clone()).map_err(|source| ServiceError::Metrics { path, source })
 }
 
 fn watching(watched: &[PathBuf]) -> String {
