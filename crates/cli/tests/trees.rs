@@ -211,6 +211,12 @@ fn a_program_is_shown_and_forgotten_by_its_name_with_all_that_it_was_told() {
     nearfirst(&state, &["trees", "show", "--svg", &svg, &both[0]]).run().succeeds().is_quiet();
     let shown = nearfirst(&state, &["trees", "show", "--json", "gmake"]);
     assert_eq!(rows(&shown.env("PATH", dir.path()).run()).len(), 2);
-    nearfirst(&state, &["trees", "forget", "gmake"]).env("PATH", dir.path()).run().succeeds();
+    let data = nearfirst(&state, &["trees", "forget", "read"]).run();
+    data.succeeds().complains("read: no program that is known; the order of the last reads");
+    assert_eq!(names(&["trees", "list", "--json"]).len(), both.len(), "no program is forgotten");
+    let data = nearfirst(&state, &["trees", "forget", "read"]).run();
+    data.ends_with(1).complains("nothing was learned of it");
+    let forget = nearfirst(&state, &["trees", "forget", "gmake"]);
+    forget.env("PATH", dir.path()).run().succeeds().is_quiet();
     assert!(names(&["trees", "list", "--json"]).is_empty());
 }

@@ -74,7 +74,7 @@ enum What {
     /// Forget programs
     ///
     /// The order of all that their user's programs read goes with them: what is foreseen by it begins
-    /// anew.
+    /// anew. So it does, as is then said, for a name of no known program but of a file in that order.
     Forget(Forget),
     /// Sum up what predictions were worth
     Stats(Told),
@@ -292,7 +292,9 @@ fn forget_held(held: &Held, what: &Forget) {
             return;
         }
     };
-    what.forgotten(&patterns).apply(&mut patterns).into_iter().for_each(unknown);
+    let forgotten = what.forgotten(&patterns);
+    tell_of_order(&forgotten, &patterns);
+    forgotten.apply(&mut patterns).into_iter().for_each(unknown);
     if let Err(warning) = held.save(&patterns) {
         messages::error(warning);
     }
@@ -310,7 +312,9 @@ fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
         messages::error(warning);
     }
     let asked = what.asked(&saved);
-    for program in what.forgotten(&saved).apply(&mut saved) {
+    let forgotten = what.forgotten(&saved);
+    tell_of_order(&forgotten, &saved);
+    for program in forgotten.apply(&mut saved) {
         let program = human::name(program);
         messages::note(format_args!(
             "{program}: nothing was saved of it; what was not, is forgotten"
@@ -347,6 +351,18 @@ fn meant(program: &OsStr, is_known: impl Fn(&[u8]) -> bool) -> OsString {
 fn target(program: &OsStr) -> Option<OsString> {
     let path = found(program).unwrap_or_else(|| program.into());
     fs::canonicalize(path).ok().map(OsString::from)
+}
+
+/// Says of what nothing is forgotten but the order of reads, which names data, too.
+fn tell_of_order(forgotten: &Forgotten, patterns: &Patterns) {
+    let Forgotten::Programs(names) = forgotten else { return };
+    let is_ordered_alone = |name: &[u8]| patterns.named(name).is_empty() && patterns.knows(name);
+    for name in names.iter().filter(|name| is_ordered_alone(name.as_bytes())) {
+        messages::note(format_args!(
+            "{}: no program that is known; the order of the last reads, which names it, begins anew",
+            human::name(name)
+        ));
+    }
 }
 
 fn unknown(program: &OsStr) {
