@@ -75,7 +75,7 @@ pub(crate) fn open_file(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Re
             return Ok(sysfs::openat(&at, &name, flags | OFlags::NOFOLLOW, Mode::empty())?);
         }
         let leads_to = roots_link(&at, &name)?;
-        name = leads_to.file_name().ok_or(Errno::ISDIR)?.to_owned();
+        leads_to.file_name().ok_or(Errno::ISDIR)?.clone_into(&mut name);
         at = walk_from(at, leads_to.parent().unwrap_or(Path::new("")))?;
     }
     Err(Errno::LOOP.into())
