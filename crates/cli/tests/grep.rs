@@ -225,6 +225,10 @@ fn filters_choose_among_what_a_pattern_names_and_not_what_was_named() {
     for (filter, pattern, found) in [
         (&["-g*.gz"][..], "logs/*", "logs/b.gz\nlogs/below/c.gz\n"),
         (&["-g!below"], "logs/*", "logs/a.log\nlogs/b.gz\n"),
+        (&["-g!below"], "logs/**/*", "logs/a.log\nlogs/b.gz\n"),
+        (&["-g!below/", "-g!a.*"], "./**/*.{gz,log}", "./logs/b.gz\n./[x].log\n"),
+        (&["-g!below", "-g!logs"], "logs/below/*", "logs/below/c.gz\nlogs/below/d.log\n"),
+        (&["-g!.*", "-g!logs"], "./{logs/b.*,*}", "./logs/b.gz\n./[x].log\n"),
         (&["-tlog"], "logs/{*.gz,*.log}", "logs/a.log\n"),
         (&["-Tlog", "-g*.log"], "logs/**/*", "logs/a.log\nlogs/below/d.log\n"),
         (&["--max-filesize=3"], "logs/?.*", "logs/a.log\n"),

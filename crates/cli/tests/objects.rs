@@ -72,6 +72,10 @@ fn compressed_logs_of_a_bucket_are_searched_in_the_order_of_their_listing() {
         (Some(2), "s3://logs/2026/01.gz\n")
     );
     assert_eq!(stderr(&output), "nearfirst grep: s3://logs/none.gz: not found\n");
+    let all = "s3://logs/2026/01.gz\ns3://logs/2026/02.gz\ns3://logs/2026/03.gz\n";
+    for (filter, pattern) in [("-g!large", "s3://logs/**"), ("-g!2026", "s3://logs/2026/*")] {
+        assert_eq!(stdout(&logs.run(&["grep", "--files", filter, pattern])), all, "{filter}");
+    }
     let output = logs.run(&["grep", "--files", "s3://logs/2026/*"]);
     assert_eq!(stdout(&output).lines().count(), 3);
     let output = logs.run(&["ls", "s3://logs/2026/{03..02}.gz"]);
@@ -753,7 +757,8 @@ fn grep_filters_what_a_page_or_a_list_names() {
     server.answer("/page", Answer::html(&names.map(|name| format!("<a href={name}>")).concat()));
     ground.create("large.log", "x\nlarge\n");
     let urls = names.map(|name| server.url(name));
-    ground.create("list", [&urls[..], &["large.log".into()]].concat().join("\n"));
+    let large = "large.log".to_owned();
+    ground.create("list", format!("{}\n{large}", urls.join("\n")));
     let page = server.url("/page\\a\\");
     let [log, packed, asked] = &urls;
     for (filter, operands, found) in [
@@ -761,6 +766,8 @@ fn grep_filters_what_a_page_or_a_list_names() {
         ("-glogs/**", &[&page], vec![log, packed]),
         ("-tlog", &[&page], vec![log, asked]),
         ("-Tlog", &[&page, log], vec![log, packed]),
+        ("-g!logs", &[&page], vec![asked]),
+        ("-g!logs/", &["@list"], vec![asked, &large]),
         ("--max-filesize=3", &["@list"], vec![log, packed, asked]),
     ] {
         for mode in [&["-l", "x"][..], &["--files"]] {

@@ -8,6 +8,7 @@ use nearfirst::{Glob, Name, Pattern, Spec};
 
 use super::part;
 use crate::sets::component::{component_of, is_web};
+use crate::sets::folder::{folder_of, literal_folder};
 
 /// Where copies go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,25 +127,6 @@ fn without_query(name: &Name) -> &[u8] {
         Some(end) if is_web(name) => &bytes[..end],
         _ => bytes,
     }
-}
-
-/// What stands before a pattern's first wildcard, up to its last slash.
-fn literal_folder(pattern: &[u8]) -> Vec<u8> {
-    let mut at = 0;
-    while let Some(byte) = pattern.get(at) {
-        match byte {
-            b'*' | b'?' | b'[' => break,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    let literal = Pattern::unquoted(&pattern[..at.min(pattern.len())]).into_owned();
-    folder_of(&literal).to_vec()
-}
-
-fn folder_of(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-    &bytes[..end]
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Which files are searched of those that nobody named one by one: by globs, file types and sizes.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use nearfirst::{Costs, Entry, Kind, Name};
 use super::asked::Asked;
 use super::settings::overrides;
 use super::walk::types;
+use crate::sets::folder::folders;
 
 /// What `--glob`, `--type`, `--max-filesize` and their kin ask for.
 #[derive(Debug, Clone)]
@@ -19,17 +20,21 @@ pub(super) struct Filters {
     pub(super) globs: Override,
     pub(super) types: Types,
     max_filesize: Option<u64>,
+    /// In which operands are looked for: no glob leaves them out.
+    folders: Vec<Name>,
 }
 
 impl Filters {
-    /// As asked for, in this current folder.
+    /// As asked for of these operands, in this current folder.
     ///
     /// # Errors
     /// A glob that is none; a type that is not known.
-    pub(super) fn new(asked: &Asked, folder: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(asked: &Asked, folder: &Path, operands: &[OsString]) -> anyhow::Result<Self> {
         let globs = overrides(folder, &asked.globs, &asked.iglobs, asked.glob_case_insensitive)?;
         let types = if asked.types.is_empty() { Types::empty() } else { types(&asked.types)? };
-        Ok(Self { globs, types, max_filesize: asked.max_filesize })
+        let operands = operands.iter().filter(|_| !globs.is_empty());
+        let folders = operands.flat_map(|operand| folders(operand)).collect();
+        Ok(Self { globs, types, max_filesize: asked.max_filesize, folders })
     }
 
     /// Whether there are none.
@@ -43,7 +48,7 @@ impl Filters {
         let status = costs.local().stat(path).ok();
         let is_folder = status.as_ref().is_some_and(|status| status.kind == Kind::Folder);
         let size = status.filter(|_| !is_folder).map(|status| status.size);
-        self.take(path, is_folder, size)
+        self.take(&Name::new(path.as_os_str().as_bytes()), is_folder, size)
     }
 
     /// Whether an object is searched, whose name was listed unless it is one of `named`.
@@ -51,17 +56,31 @@ impl Filters {
         if named.contains(&entry.name) {
             return true;
         }
-        let known = self.max_filesize.and_then(|_| costs.known(entry).size);
-        self.take(path_in_store(&entry.name), false, known)
+        let size = self.max_filesize.and_then(|_| costs.known(entry).size);
+        self.take(&entry.name, false, size)
     }
 
-    /// As the walk of a folder decides: a glob that matches decides alone, but for the size.
-    fn take(&self, path: &Path, is_folder: bool, size: Option<u64>) -> bool {
+    /// As the walk of a folder decides, which does not enter what a glob leaves out: of globs that
+    /// match, the last decides alone, but for the size.
+    fn take(&self, name: &Name, is_folder: bool, size: Option<u64>) -> bool {
+        let path = path_in_store(name);
         let is_large = self.max_filesize.zip(size).is_some_and(|(most, size)| size > most);
         let by_globs = self.globs.matched(path, is_folder);
         let by_types = || self.types.matched(path, is_folder).is_ignore();
         let is_out = if by_globs.is_none() { by_types() } else { by_globs.is_ignore() };
-        !is_large && !is_out
+        !is_large && !is_out && !self.lies_in_what_is_out(name)
+    }
+
+    /// Whether a glob leaves out a folder above a name, below the one that it was looked for in.
+    fn lies_in_what_is_out(&self, name: &Name) -> bool {
+        let above =
+            self.folders.iter().filter(|above| name.as_bytes().starts_with(above.as_bytes()));
+        let nearest = above.max_by_key(|above| above.as_bytes().len());
+        let nearest = nearest.map_or(Path::new(""), path_in_store);
+        let folders = path_in_store(name).ancestors().skip(1).take_while(|&above| above != nearest);
+        // Neither `.` nor `..` is the name of a folder.
+        let mut named = folders.filter(|folder| folder.file_name().is_some());
+        named.any(|folder| self.globs.matched(folder, true).is_ignore())
     }
 }
 

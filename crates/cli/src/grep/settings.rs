@@ -178,7 +178,7 @@ impl Settings {
         }
         fetching.check_spill(&read.asking.local())?;
         let current_folder = current_folder()?;
-        let filters = Filters::new(&asked, &current_folder)?;
+        let filters = Filters::new(&asked, &current_folder, &operands)?;
         let named =
             (!operands.is_empty()).then(|| named_paths(operands, &filters, begun(), trouble));
         let paths = Paths::new(named, search, stdin_taken);

@@ -8,6 +8,7 @@ mod connections;
 pub(crate) mod course;
 pub(crate) mod decompress;
 pub(crate) mod flags;
+pub(crate) mod folder;
 pub(crate) mod interrupt;
 pub(crate) mod listing;
 pub(crate) mod local;
