@@ -56,7 +56,7 @@ impl Filters {
         if named.contains(&entry.name) {
             return true;
         }
-        let size = self.max_filesize.and_then(|_| costs.known(entry).size);
+        let size = self.max_filesize.and_then(|_| size(entry, costs));
         self.take(&entry.name, false, size)
     }
 
@@ -82,6 +82,15 @@ impl Filters {
         let mut named = folders.filter(|folder| folder.file_name().is_some());
         named.any(|folder| self.globs.matched(folder, true).is_ignore())
     }
+}
+
+/// How large an object is, as far as its listing or this machine tells.
+fn size(entry: &Entry, costs: &Costs) -> Option<u64> {
+    if !Costs::is_to_be_asked(entry) {
+        return entry.size;
+    }
+    // Others take over a thread's work while a mount is asked.
+    tokio::task::block_in_place(|| costs.known(entry)).size
 }
 
 /// What globs see of a name: of a URL what is behind its host or bucket, without a query.
