@@ -52,6 +52,29 @@ fn ls_has_the_habits_of_ls() {
 }
 
 #[test]
+fn sizes_that_a_query_tells_are_gone_by_and_times_are_asked_for() {
+    skip_unless!(Facility::Tool("python3"));
+    let ground = Ground::new();
+    let changed = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    for (at, name) in (0..).zip(["b", "a", "c"]) {
+        ground.create(name, "x");
+        let file = File::options().write(true).open(ground.path().join(name)).unwrap();
+        file.set_modified(changed + Duration::from_secs(at)).unwrap();
+    }
+    let rows = "insert into t values ('a', 9), ('b', 1), ('c', 5)";
+    let text = format!(
+        "import sqlite3; db = sqlite3.connect('db'); db.execute('create table t (url, size)'); \
+         db.execute(\"{rows}\"); db.commit()"
+    );
+    cmd("python3", ["-c", &text]).dir(ground.path()).run().succeeds();
+    let query = r"db\select url, size from t order by url\";
+    assert_eq!(stdout(&ground.run(&["ls", "--sort=time", query])), "c\na\nb\n");
+    assert_eq!(stdout(&ground.run(&["ls", "--sort=size", query])), "a\nc\nb\n");
+    let output = ground.run(&["grep", "--max-filesize=5", "-l", "x", query]);
+    assert_eq!(stdout(&output), "b\nc\n", "{}", stderr(&output));
+}
+
+#[test]
 fn who_names_a_folder_is_told_how_to_list_what_is_in_it() {
     skip_unless!(Facility::Tool("script"));
     let ground = ground();

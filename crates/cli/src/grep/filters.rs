@@ -86,8 +86,8 @@ impl Filters {
 
 /// How large an object is, as far as its listing or this machine tells.
 fn size(entry: &Entry, costs: &Costs) -> Option<u64> {
-    if !Costs::is_to_be_asked(entry) {
-        return entry.size;
+    if entry.likely_size().is_some() || !Costs::is_to_be_asked(entry) {
+        return entry.likely_size();
     }
     // Others take over a thread's work while a mount is asked.
     tokio::task::block_in_place(|| costs.known(entry)).size

@@ -278,8 +278,11 @@ impl Listing<'_> {
     /// The same with what listing left open, where it is to be shown or in doubt.
     fn looked_up(&self, batch: Vec<Item>) -> Vec<Item> {
         let needs = self.args.needs_properties();
+        let by_time = matches!(self.args.sort, Some(SortKey::Time));
         let is_open = |entry: &Entry| {
-            entry.likely_size().is_none() && (needs || self.explicit.contains(&entry.name))
+            let is_sizeless = entry.likely_size().is_none();
+            is_sizeless && (needs || self.explicit.contains(&entry.name))
+                || by_time && entry.modified.is_none()
         };
         listing::looked_up(self.sets, batch, is_open, self.args.jobs.given())
     }
