@@ -227,10 +227,13 @@ fn with_apt_tips(mut error: clap::Error, command: &str) -> clap::Error {
         // It shows that flag.
         error.remove(ContextKind::Usage);
     }
-    error.remove(ContextKind::Suggested);
-    if let Some(instead) = instead {
-        let tips = ContextValue::StyledStrs(vec![StyledStr::from(instead)]);
-        error.insert(ContextKind::Suggested, tips);
+    let mut tips: Vec<_> = instead.map(StyledStr::from).into_iter().collect();
+    if let Some(ContextValue::StyledStrs(told)) = error.remove(ContextKind::Suggested) {
+        // That another command of its has the flag.
+        tips.extend(told.into_iter().filter(|tip| tip.to_string().ends_with(" exists")));
+    }
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     error
 }

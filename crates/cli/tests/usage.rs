@@ -163,6 +163,8 @@ fn what_is_missing_or_wrong_is_what_is_named() {
         let starts = format!("{command}: unexpected argument '{flag}' found\n\n  tip: {tip}\n");
         refuses(&[command, flag, "a", "b"], if command == "wc" { 1 } else { 2 }, &starts);
     }
+    let elsewhere = "trees: unexpected argument '--svg' found\n\n  tip: 'show --svg' exists\n";
+    refuses(&["trees", "--svg", "show", "wc"], 2, elsewhere);
     for (command, flag) in [("cat", "-n"), ("wc", "--bogus")] {
         assert!(!run(&[command, flag, "a"]).stderr.contains("tip:"), "{command} {flag}");
     }
