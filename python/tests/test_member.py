@@ -178,6 +178,11 @@ def test_it_has_a_path_with_its_own_file_name(member: nearfirst.Member) -> None:
     assert path.parent.exists() != is_a_copy
 
 
+def test_a_copy_is_called_what_a_url_of_the_web_stands_for(server: Server) -> None:
+    member = next(nearfirst.open(server.put("My%20Paper.txt", b"text")))
+    assert Path(member.path()).name == "My Paper.txt"
+
+
 def test_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert next(nearfirst.open(tmp_path / "empty")).read() == b""

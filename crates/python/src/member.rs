@@ -262,8 +262,9 @@ impl Member {
     ///
     /// That of a remote member is a copy, which goes when the member does.
     fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
-        let own = OsStr::from_bytes(self.entry.name.file_name());
-        let file_name = if own.is_empty() { OsStr::new("member") } else { own };
+        let name = &self.entry.name;
+        let own = name.on_disk(name.file_name());
+        let file_name = OsStr::from_bytes(if own.is_empty() { b"member" } else { &own });
         self.using(|held| {
             if let Some(error) = held.reading.error() {
                 return Err(error::of_member(py, error));

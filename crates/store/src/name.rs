@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use percent_encoding::percent_decode;
+
 /// The name of an object: a path of this machine, or a URL.
 ///
 /// Bytes, since paths are. A URL is what begins with a scheme and `://`; its
@@ -189,10 +191,36 @@ impl Name {
     /// What follows the last `/`: the object's own file name; empty for a folder's name.
     pub fn file_name(&self) -> &[u8] {
         let bytes = match self.0.iter().position(|byte| b"?#".contains(byte)) {
-            Some(end) if matches!(self.scheme(), Some("http" | "https")) => &self.0[..end],
+            Some(end) if self.is_of_web() => &self.0[..end],
             _ => &self.0,
         };
         bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+    }
+
+    /// Whether it is an object of a web server.
+    pub fn is_of_web(&self) -> bool {
+        self.scheme().is_some_and(|scheme| {
+            scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+        })
+    }
+
+    /// A component of this name, such as its [`Name::file_name`], as a copy in a folder has it: of a
+    /// URL of the web what it stands for, unless that would be no component.
+    ///
+    /// ```
+    /// use nearfirst_store::Name;
+    ///
+    /// let paper = Name::from("https://host/My%20Paper.pdf");
+    /// assert_eq!(&*paper.on_disk(paper.file_name()), b"My Paper.pdf");
+    /// ```
+    pub fn on_disk<'a>(&self, component: &'a [u8]) -> Cow<'a, [u8]> {
+        if !self.is_of_web() {
+            return component.into();
+        }
+        let decoded: Cow<'a, [u8]> = percent_decode(component).into();
+        let is_none =
+            matches!(&*decoded, b"." | b"..") || decoded.iter().any(|byte| b"/\0".contains(byte));
+        if is_none { component.into() } else { decoded }
     }
 }
 
@@ -472,6 +500,22 @@ mod tests {
             ("*.c", "*.c"),
         ] {
             assert_eq!(Name::from(word).redacted_word(), Name::from(shown), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_component_on_disk_is_what_a_url_of_the_web_stands_for() {
+        for (name, on_disk) in [
+            ("https://h/My%20Paper%FF.pdf?a=%20", &b"My Paper\xff.pdf"[..]),
+            ("HTTP://h/a%20b", b"a b"),
+            ("https://h/%2e%2e", b"%2e%2e"),
+            ("https://h/a%2fb", b"a%2fb"),
+            ("https://h/a%00", b"a%00"),
+            ("s3://b/a%20b", b"a%20b"),
+            ("a%20b", b"a%20b"),
+        ] {
+            let name = Name::from(name);
+            assert_eq!(&*name.on_disk(name.file_name()), on_disk, "{name:?}");
         }
     }
 

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use nearfirst::{Glob, Name, Pattern, Spec};
 
 use super::part;
-use crate::sets::component::{component_of, is_web};
 use crate::sets::folder::{folder_of, literal_folder};
 
 /// Where copies go.
@@ -103,7 +102,7 @@ pub(super) fn dest(target: &Target, base: &Base, name: &Name) -> Result<PathBuf,
     let kept = kept.strip_prefix(b"./").unwrap_or(kept);
     let mut dest = folder.clone();
     for component in kept.split(|&byte| byte == b'/') {
-        let component = component_of(name, component);
+        let component = name.on_disk(component);
         match &*component {
             b"" => return Err("its name has an empty component, which no file can have"),
             b"." | b".." => return Err("its name leads out of the folder"),
@@ -124,7 +123,7 @@ fn is_relative(name: &Name) -> bool {
 fn without_query(name: &Name) -> &[u8] {
     let bytes = name.as_bytes();
     match bytes.iter().position(|byte| b"?#".contains(byte)) {
-        Some(end) if is_web(name) => &bytes[..end],
+        Some(end) if name.is_of_web() => &bytes[..end],
         _ => bytes,
     }
 }

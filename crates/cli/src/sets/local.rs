@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 
 use nearfirst::{Error, Member, MemberError};
 
-use super::component::component_of;
 use super::interrupt::{self, Prepared};
 use super::{Tally, shown};
 
@@ -91,7 +90,7 @@ impl Folder {
             .path()
             .map_err(|error| MemberError { name: name.clone(), cause: Arc::new(error) })?;
         let own = place.join(number.to_string());
-        let component = component_of(&name, name.file_name());
+        let component = name.on_disk(name.file_name());
         let path = own.join(OsStr::from_bytes(file_name(&component)));
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };
         match file.fill(member, tally) {

@@ -3,7 +3,6 @@
 //! An engine starts threads and opens stores, so a command makes one only when
 //! an operand needs it: local paths and patterns have their own, shorter ways.
 
-pub(crate) mod component;
 mod connections;
 pub(crate) mod course;
 pub(crate) mod decompress;
