@@ -406,8 +406,8 @@ int nf_set_iterate_timed(nf_set set,
 // until there is more.
 //
 // It is the set's, the same at each call, also after the set began anew, and is
-// neither read nor closed by the caller; `nf_set_close` closes it: the loop is to let
-// go of it before.
+// neither read nor closed by the caller; `nf_set_close` closes it, then or soon after:
+// the loop is to let go of it before.
 //
 // Returns it, or -1 with `errno`: `EBADF` (no such set), `EMFILE` (no descriptors),
 // `EOPNOTSUPP` (a fork), `EDEADLK` (in a function that a set calls).

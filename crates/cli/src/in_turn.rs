@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use store::lock;
+
 /// Whose turn it is to be written.
 #[derive(Debug)]
 pub(crate) struct InTurn<T> {
@@ -87,7 +89,7 @@ impl<T> InTurn<T> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -155,7 +157,10 @@ mod tests {
         let numbers = &Numbers::new(Some(1));
         std::thread::scope(|scope| {
             for number in (0..5).rev() {
-                scope.spawn(move || numbers.deliver(number));
+                scope.spawn(move || {
+                    assert!(numbers.deliver(number));
+                    assert!(numbers.written().contains(&number), "{number} did not wait");
+                });
             }
         });
         assert_eq!(numbers.written(), [0, 1, 2, 3, 4]);

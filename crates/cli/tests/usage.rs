@@ -156,7 +156,7 @@ fn what_is_missing_or_wrong_is_what_is_named() {
     }
     for (command, flag, tip) in [
         ("ls", "-a", "'.*' matches the names that begin with a dot"),
-        ("cp", "-p", "times and modes are kept without it"),
+        ("cp", "-p", "times, and modes less the umask, are kept without it"),
         ("cat", "--endpoint", "--storage-option=endpoint=URL"),
         ("wc", "-z", "'nearfirst cat -z' decompresses what it writes"),
     ] {

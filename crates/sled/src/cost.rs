@@ -31,7 +31,7 @@ impl Cost {
         }
     }
 
-    /// Sorts as the costs do: two bits of class, then the amount.
+    /// Sorts as the costs do: three bits of class, then the amount.
     pub fn key(self) -> u64 {
         const AMOUNT_MAX: u64 = (1 << 61) - 1;
         let (class, amount) = match self {

@@ -190,11 +190,15 @@ impl Name {
 
     /// What follows the last `/`: the object's own file name; empty for a folder's name.
     pub fn file_name(&self) -> &[u8] {
-        let bytes = match self.0.iter().position(|byte| b"?#".contains(byte)) {
+        self.without_query().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+    }
+
+    /// All of it, but of an object of a web server without what follows a `?` or `#`.
+    pub fn without_query(&self) -> &[u8] {
+        match self.0.iter().position(|byte| b"?#".contains(byte)) {
             Some(end) if self.is_of_web() => &self.0[..end],
             _ => &self.0,
-        };
-        bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+        }
     }
 
     /// Whether it is an object of a web server.

@@ -59,7 +59,7 @@ impl Base {
 
     /// The part of `name` that is kept.
     fn kept<'a>(&self, name: &'a Name) -> &'a [u8] {
-        let bytes = without_query(name);
+        let bytes = name.without_query();
         match self {
             Self::Folder(folder) if folder.is_empty() && !is_relative(name) => name.file_name(),
             Self::Folder(folder) if bytes.starts_with(folder) => &bytes[folder.len()..],
@@ -118,14 +118,6 @@ pub(super) fn dest(target: &Target, base: &Base, name: &Name) -> Result<PathBuf,
 
 fn is_relative(name: &Name) -> bool {
     name.scheme().is_none() && !name.as_bytes().starts_with(b"/")
-}
-
-fn without_query(name: &Name) -> &[u8] {
-    let bytes = name.as_bytes();
-    match bytes.iter().position(|byte| b"?#".contains(byte)) {
-        Some(end) if name.is_of_web() => &bytes[..end],
-        _ => bytes,
-    }
 }
 
 #[cfg(test)]

@@ -95,14 +95,11 @@ fn size(entry: &Entry, costs: &Costs) -> Option<u64> {
 
 /// What globs see of a name: of a URL what is behind its host or bucket, without a query.
 fn path_in_store(name: &Name) -> &Path {
-    let mut bytes = name.as_bytes();
+    let mut bytes = name.without_query();
     if let Some(scheme) = name.scheme() {
         let rest = &bytes[scheme.len() + 3..];
         let host = rest.iter().position(|&byte| byte == b'/').map_or(rest.len(), |at| at + 1);
         bytes = &rest[host..];
-        if scheme.starts_with("http") {
-            bytes = bytes.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
-        }
     }
     Path::new(OsStr::from_bytes(bytes))
 }
@@ -117,6 +114,8 @@ mod tests {
             ("logs/a.gz", "logs/a.gz"),
             ("s3://logs/2026/a?b.gz", "2026/a?b.gz"),
             ("http://host/a/b.log?c=d/e.gz#f", "a/b.log"),
+            ("HTTPS://host/b.log?c=d/e.gz", "b.log"),
+            ("http://host?c=d/e", ""),
             ("http://host", ""),
         ] {
             assert_eq!(path_in_store(&Name::from(name)), Path::new(path), "{name}");

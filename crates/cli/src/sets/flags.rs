@@ -243,7 +243,11 @@ const OF_OTHERS: &[(&str, &[&str], &str)] = &[
     ("ls", &["-1"], "there is one name a line without it"),
     ("ls", &["-t"], "--sort=time"),
     ("ls", &["-S"], "--sort=size"),
-    ("cp", &["-a", "-p", "--archive", "--preserve"], "times and modes are kept without it"),
+    (
+        "cp",
+        &["-a", "-p", "--archive", "--preserve"],
+        "times, and modes less the umask, are kept without it",
+    ),
     ("cp", &["-t", "--target-directory"], "the folder comes last"),
     ("ls cat cp each", &["--endpoint", "--endpoint-url"], "--storage-option=endpoint=URL"),
     ("wc", &["-z"], "'nearfirst cat -z' decompresses what it writes"),

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Write to FILE, about every ten seconds and at the end, what was seen, fetched and gained, by users,
+    /// Write to FILE, every five to fifteen seconds and at the end, what was seen, fetched and gained, by users,
     /// as numbers for Prometheus: for the textfile collector of its node exporter (*.prom). FILE is replaced,
     /// and so has to be a regular file if it is there
     #[arg(long, value_name = "FILE")]

@@ -120,7 +120,7 @@ fn wild_range(pattern: &[u8]) -> Range<usize> {
     let host = scheme.len() + 3;
     let slash = pattern[host..].iter().position(|&byte| byte == b'/');
     let start = slash.map_or(pattern.len(), |at| host + at);
-    let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let is_web = name.is_of_web();
     let end = pattern[start..].iter().position(|byte| is_web && b"?#".contains(byte));
     start..end.map_or(pattern.len(), |at| start + at)
 }

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use crate::{Answer, Checksum, Entries, Entry, Name, PartLengths, Query, Reading, Recall, Store};
 
-/// How slow, by tokio's clock.
+/// How slow reads are, by tokio's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// Of all reads together; not limited if none.
@@ -28,7 +28,7 @@ impl Default for Pace {
     }
 }
 
-/// A store that answers as another does, later.
+/// A store that answers as another does, but reads no faster than its pace.
 #[derive(Debug, Clone)]
 pub struct Throttled {
     store: Arc<dyn Store>,

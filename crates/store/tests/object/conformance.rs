@@ -258,6 +258,9 @@ fn files_by_url_conform() {
     names_are_those_that_are_there(&dir, &at);
     let name = Name::from(at("d/a.txt"));
     assert_eq!(open(&stores, &at("")).file(&name), Some(dir.join("d/a.txt")));
+    let by_host = format!("file://localhost{}", dir.join("d/a.txt").display());
+    let name = Name::from(by_host.as_str());
+    assert_eq!(open(&stores, &by_host).file(&name), Some(dir.join("d/a.txt")));
 }
 
 /// Each is read as it is listed; one that no URL can say is told of.
