@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Resource;
 use sled::Place;
-use store::{Backing, Entry, Error, Opener, Status};
+use store::{Backing, Clock, Entry, Error, Opener, Status};
 
 use super::Inner;
 use super::ahead::read_ahead;
@@ -19,14 +19,21 @@ use super::attempt::failure;
 use super::item::Item;
 use crate::ranges;
 use crate::scheduler::{Aim, AttemptId, Contact, DeviceId, Event, Failure};
-use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock};
 
 /// Threads that open and read files of mounts that always answer.
 const THREADS_MAX: usize = 8;
 /// Jobs that one thread takes at a time.
 const BATCH: usize = 32;
-/// How long a result may wait for others of its batch.
-const LINGER: Duration = Duration::from_micros(200);
+/// Fewer opens than these are not worth another thread, while none waits for a device.
+const BATCH_MIN: usize = 8;
+/// How long an open may take that waits for no device.
+const SLOW: Duration = Duration::from_micros(200);
+/// So many opens that took no longer, one after the other, say that the next need not either.
+const QUICK_RUN: usize = 16;
+/// How long a result may wait for others of its batch; a thread that was not heard of for so long
+/// waits for a device.
+const LINGER: Duration = Duration::from_millis(1);
 /// Descriptors that may be held for members that were not asked for yet: so many, or this share of
 /// those that the process may have. Beyond it a file is opened again when its reader comes.
 const OPEN_FILES_MAX: usize = 512;
@@ -82,10 +89,10 @@ pub(crate) struct Pool {
     engine: Weak<Inner>,
 }
 
-#[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
     more: Condvar,
+    clock: Clock,
 }
 
 #[derive(Default)]
@@ -93,20 +100,28 @@ struct Waiting {
     /// By their turns: what a thread gives back comes before what is later.
     jobs: VecDeque<Job>,
     turns: u64,
-    /// Whether something that was opened since the last time that nothing waited here waited for its
-    /// device.
-    is_slow: bool,
+    /// Of each thread that has a batch of opens.
+    opening: Vec<Opening>,
+    /// How many opens more must be quick before they are taken for such: 0 until one was not.
+    to_prove: usize,
     idle: usize,
     threads: usize,
     processors: usize,
     closed: bool,
 }
 
+/// A batch of opens: of which device, and when it was taken.
+#[derive(Clone, Copy, PartialEq)]
+struct Opening {
+    device: Option<DeviceId>,
+    since: Duration,
+}
+
 impl Pool {
-    pub(crate) fn new(engine: Weak<Inner>) -> Self {
+    pub(crate) fn new(engine: Weak<Inner>, clock: Clock) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let waiting = Mutex::new(Waiting { processors, ..Waiting::default() });
-        Self { queue: Arc::new(Queue { waiting, more: Condvar::default() }), engine }
+        Self { queue: Arc::new(Queue { waiting, more: Condvar::default(), clock }), engine }
     }
 
     /// Takes jobs on. Those of mounts that may not answer get threads of their own.
@@ -115,23 +130,17 @@ impl Pool {
             return;
         }
         let Some(engine) = self.engine.upgrade() else { return };
-        let (lone, common): (Vec<_>, Vec<_>) =
-            jobs.into_iter().partition(|job| job.item.may_stall());
-        push_lone(&engine, lone);
+        let common = push_lone(&engine, jobs);
         if !common.is_empty() {
-            self.push_common(&engine, common);
+            let mut waiting = lock(&self.queue.waiting);
+            waiting.add(common);
+            self.call(&engine, waiting);
         }
     }
 
-    /// Notes that what was opened waited for its device.
-    fn was_slow(&self) {
-        lock(&self.queue.waiting).is_slow = true;
-    }
-
-    fn push_common(&self, engine: &Arc<Inner>, jobs: Vec<Job>) {
-        let mut waiting = lock(&self.queue.waiting);
-        waiting.add(jobs);
-        let wanted = waiting.threads_wanted();
+    /// Has threads come for what waits, as many as it is worth.
+    fn call(&self, engine: &Arc<Inner>, mut waiting: MutexGuard<'_, Waiting>) {
+        let wanted = waiting.threads_wanted(self.queue.clock.now());
         let more = wanted.saturating_sub(waiting.idle).min(THREADS_MAX - waiting.threads);
         for _ in 0..more {
             let queue = Arc::clone(&self.queue);
@@ -144,7 +153,8 @@ impl Pool {
         if waiting.threads == 0 {
             let jobs = std::mem::take(&mut waiting.jobs);
             drop(waiting);
-            return push_lone(engine, jobs);
+            jobs.into_iter().for_each(|job| spawn_lone(engine, job));
+            return;
         }
         let idle = waiting.idle;
         drop(waiting);
@@ -168,27 +178,71 @@ impl Waiting {
         }
     }
 
-    /// A thread for each read, and for each batch of opens of one device.
-    fn threads_wanted(&self) -> usize {
+    /// How many opens one thread takes at most.
+    fn opens_max(&self) -> usize {
+        if self.to_prove > 0 { 1 } else { BATCH }
+    }
+
+    /// A thread for each read, and for each batch of opens of one device. While those wait for no
+    /// device no more than processors, and for a few none but the one that is at it.
+    fn threads_wanted(&self, now: Duration) -> usize {
         let (mut wanted, mut at) = (0, 0);
+        let mut called = Vec::new();
         while at < self.jobs.len() && wanted < THREADS_MAX {
-            at += share(self.jobs.range(at..), BATCH);
+            let first = &self.jobs[at];
+            let jobs = share(self.jobs.range(at..), self.opens_max());
+            at += jobs;
+            if first.is_open() && self.to_prove == 0 {
+                let device = first.device();
+                let called_so = called.iter().filter(|other| **other == device).count();
+                let busy = self.busy_opening(device, now) + called_so;
+                if busy >= self.processors || (busy > 0 && jobs < BATCH_MIN) {
+                    continue;
+                }
+                called.push(device);
+            }
             wanted += 1;
         }
         wanted
     }
 
+    /// Threads that open files of a device and that are not known to wait for it.
+    fn busy_opening(&self, device: Option<DeviceId>, now: Duration) -> usize {
+        let is_busy = |opening: &&Opening| {
+            opening.device == device && now.saturating_sub(opening.since) <= LINGER
+        };
+        self.opening.iter().filter(is_busy).count()
+    }
+
     /// A read, or an even share of the opens among processors, which are all that they need while
     /// none waits for a device. Of those that do one, so that it is asked in their order.
-    fn take(&mut self, batch: &mut Vec<Job>) {
-        let even = self.jobs.len().div_ceil(self.threads.min(self.processors).max(1)).min(BATCH);
-        let most = if self.is_slow { 1 } else { even };
+    fn take(&mut self, batch: &mut Vec<Job>, now: Duration) -> Option<Opening> {
+        let even = self.jobs.len().div_ceil(self.threads.min(self.processors).max(1));
+        let most = even.max(BATCH_MIN).min(self.opens_max());
         let taken = share(self.jobs.iter(), most);
         batch.extend(self.jobs.drain(..taken));
-        if self.jobs.is_empty() {
-            self.is_slow = false;
-        }
+        let first = batch.first().filter(|first| first.is_open())?;
+        let opening = Opening { device: first.device(), since: now };
+        self.opening.push(opening);
+        Some(opening)
     }
+
+    /// Notes how a batch of opens went, all of it or as far as its thread came.
+    fn ended(&mut self, opening: Opening, pace: Pace) {
+        let at = self.opening.iter().position(|other| *other == opening);
+        self.opening.swap_remove(at.expect("it was taken"));
+        self.to_prove = match pace {
+            Pace::Quick(opens) => self.to_prove.saturating_sub(opens),
+            Pace::Slow => QUICK_RUN,
+        };
+    }
+}
+
+/// How a batch of opens went: so many of them were quick, or the last waited for its device.
+#[derive(Clone, Copy, PartialEq)]
+enum Pace {
+    Quick(usize),
+    Slow,
 }
 
 impl Drop for Pool {
@@ -202,16 +256,20 @@ impl Drop for Pool {
     }
 }
 
-/// Has each job be done by a thread of the runtime.
-fn push_lone(engine: &Arc<Inner>, jobs: impl IntoIterator<Item = Job>) {
-    for job in jobs {
-        let engine = Arc::clone(engine);
-        drop(engine.handle.clone().spawn_blocking(move || {
-            let mut events = Vec::new();
-            carry_out(&engine, &mut engine.costs.opener(), job, &mut events);
-            engine.post(events);
-        }));
-    }
+/// Has a thread of the runtime do each job of a mount that may not answer; the others are returned.
+fn push_lone(engine: &Arc<Inner>, jobs: Vec<Job>) -> Vec<Job> {
+    let (lone, common) = jobs.into_iter().partition::<Vec<_>, _>(|job| job.item.may_stall());
+    lone.into_iter().for_each(|job| spawn_lone(engine, job));
+    common
+}
+
+fn spawn_lone(engine: &Arc<Inner>, job: Job) {
+    let engine = Arc::clone(engine);
+    drop(engine.handle.clone().spawn_blocking(move || {
+        let mut events = Vec::new();
+        carry_out(&engine, &mut Opens::new(&engine), job, &mut events);
+        engine.post(events);
+    }));
 }
 
 /// What one thread does until the engine ends.
@@ -219,6 +277,7 @@ fn work(queue: &Queue, engine: &Weak<Inner>) {
     store::leave_signals_to_others();
     let mut batch = Vec::with_capacity(BATCH);
     let mut events = Vec::new();
+    let mut opening = None;
     loop {
         if batch.is_empty() {
             let mut waiting = lock(&queue.waiting);
@@ -230,54 +289,90 @@ fn work(queue: &Queue, engine: &Weak<Inner>) {
             if waiting.closed {
                 return;
             }
-            waiting.take(&mut batch);
+            opening = waiting.take(&mut batch, queue.clock.now());
         }
         let Some(engine) = engine.upgrade() else { return };
-        work_off(&engine, &mut batch, &mut events);
+        opening = work_off(&engine, &mut batch, &mut events, opening);
     }
 }
 
-/// Does a batch of jobs. What comes of them that this thread can do at once, without
-/// waking another, is in `batch` afterwards.
-fn work_off(engine: &Arc<Inner>, batch: &mut Vec<Job>, events: &mut Vec<Event>) {
+/// Does a batch of jobs. What this thread can do at once, without waking another, is in `batch`
+/// afterwards.
+fn work_off(
+    engine: &Arc<Inner>,
+    batch: &mut Vec<Job>,
+    events: &mut Vec<Event>,
+    mut opening: Option<Opening>,
+) -> Option<Opening> {
+    let pool = &engine.pool;
     let clock = engine.costs.clock();
-    let mut opener = engine.costs.opener();
-    let since = clock.now();
+    let mut opens = Opens::new(engine);
     let mut jobs = batch.drain(..);
-    let (mut opens, mut is_slow) = (false, false);
-    for job in jobs.by_ref() {
-        opens = job.is_open();
-        carry_out(engine, &mut opener, job, events);
-        is_slow = clock.now().saturating_sub(since) > LINGER;
-        if is_slow {
+    let begin = clock.now();
+    let (mut since, mut pace) = (begin, Pace::Quick(0));
+    for (number, job) in jobs.by_ref().enumerate() {
+        carry_out(engine, &mut opens, job, events);
+        let now = clock.now();
+        let is_slow = opening.is_some() && now.saturating_sub(since) > SLOW;
+        pace = if is_slow { Pace::Slow } else { Pace::Quick(number + 1) };
+        if is_slow || now.saturating_sub(begin) > LINGER {
             break;
         }
+        since = now;
     }
+    drop(opens);
     let rest: Vec<Job> = jobs.collect();
-    if opens && is_slow {
-        engine.pool.was_slow();
+    if pace == Pace::Slow || !rest.is_empty() {
+        // Others may have the rest: what is opened here waits for the device.
+        let mut waiting = lock(&pool.queue.waiting);
+        if let Some(opening) = opening.take() {
+            waiting.ended(opening, pace);
+        }
+        waiting.add(rest);
+        pool.call(engine, waiting);
     }
-    let is_slow = !rest.is_empty();
-    // Others may have the rest: what is opened here waits for the device.
-    engine.pool.push(rest);
-    let mut found = engine.tell(events.drain(..)).finish_but_jobs();
-    if !is_slow {
-        let common = found.iter().take_while(|job| !job.item.may_stall());
-        let kept = share(common, BATCH);
-        batch.extend(found.drain(..kept));
+    let found = engine.tell(events.drain(..)).finish_but_jobs();
+    let common = push_lone(engine, found);
+    let mut waiting = lock(&pool.queue.waiting);
+    if let Some(opening) = opening {
+        waiting.ended(opening, pace);
     }
-    engine.pool.push(found);
+    waiting.add(common);
+    if waiting.jobs.is_empty() {
+        return None;
+    }
+    let opening = waiting.take(batch, clock.now());
+    if !waiting.jobs.is_empty() {
+        pool.call(engine, waiting);
+    }
+    opening
+}
+
+/// What a batch of opens shares.
+struct Opens<'a> {
+    opener: Opener<'a>,
+    /// Descriptors that may be held: the process may change its limit at any time.
+    held_max: usize,
+}
+
+impl<'a> Opens<'a> {
+    fn new(engine: &'a Inner) -> Self {
+        let limit = rustix::process::getrlimit(Resource::Nofile).current;
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let held_max = OPEN_FILES_MAX.min(limit / OPEN_FILES_SHARE);
+        Self { opener: engine.costs.opener(), held_max }
+    }
 }
 
 /// Does one job; what the scheduler is to be told of its end is added to `events`.
-fn carry_out(engine: &Arc<Inner>, opener: &mut Opener<'_>, job: Job, events: &mut Vec<Event>) {
+fn carry_out(engine: &Arc<Inner>, opens: &mut Opens<'_>, job: Job, events: &mut Vec<Event>) {
     let Job { attempt, item, aim, cancelled, .. } = job;
     if cancelled.is_set() {
         return;
     }
     let done = match aim {
         Aim::Open => {
-            open(engine, opener, &item).map(|contact| Event::Contacted { attempt, contact })
+            open(engine, opens, &item).map(|contact| Event::Contacted { attempt, contact })
         }
         Aim::Fetch(range) => read_ahead(engine, attempt, &item, range, &cancelled, events)
             .map(|()| Event::Finished { attempt }),
@@ -294,9 +389,9 @@ fn carry_out(engine: &Arc<Inner>, opener: &mut Opener<'_>, job: Job, events: &mu
 }
 
 /// Opens a file and finds what is far of it.
-fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact, Error> {
+fn open(engine: &Inner, opens: &mut Opens<'_>, item: &Item) -> Result<Contact, Error> {
     let path = item.path().expect("only files are opened");
-    let (file, status) = open_wanted(engine, opener, item, path)?;
+    let (file, status) = open_wanted(engine, &mut opens.opener, item, path)?;
     item.pin(&Entry::of_file(item.name(), &status))?;
     let is_told = status.size > 0 || status.backing != Backing::Pseudo;
     if is_told && status.size < item.start() {
@@ -323,15 +418,8 @@ fn open(engine: &Inner, opener: &mut Opener<'_>, item: &Item) -> Result<Contact,
     };
     let contact = Contact { device, size: Some(status.size), far, covers: 0..0, position };
     item.set_contact(contact.clone());
-    item.keep_file(file, &engine.open_files, open_files_max());
+    item.keep_file(file, &engine.open_files, opens.held_max);
     Ok(contact)
-}
-
-/// The process may change its limit at any time.
-fn open_files_max() -> usize {
-    let limit = rustix::process::getrlimit(Resource::Nofile).current;
-    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-    OPEN_FILES_MAX.min(limit / OPEN_FILES_SHARE)
 }
 
 /// Opens a file to read it; one that nobody asked for only after a look at what it is.
@@ -398,10 +486,13 @@ mod tests {
         numbers.map(job).collect()
     }
 
-    fn taken(waiting: &mut Waiting) -> Vec<Job> {
+    const NOW: Duration = Duration::ZERO;
+
+    /// What a thread takes.
+    fn taken(waiting: &mut Waiting) -> (Vec<Job>, Option<Opening>) {
         let mut batch = Vec::new();
-        waiting.take(&mut batch);
-        batch
+        let opening = waiting.take(&mut batch, NOW);
+        (batch, opening)
     }
 
     fn numbers(jobs: &[Job]) -> Vec<u64> {
@@ -411,14 +502,32 @@ mod tests {
     #[test]
     fn opens_that_wait_for_a_device_are_taken_one_by_one_and_keep_their_order() {
         let mut waiting = Waiting { threads: 8, processors: 2, ..Waiting::default() };
-        waiting.add(opens(10));
-        let mut share = taken(&mut waiting);
-        assert_eq!(numbers(&share), [1, 2, 3, 4, 5]);
-        waiting.is_slow = true;
+        waiting.add(opens(20));
+        let (mut share, opening) = taken(&mut waiting);
+        assert_eq!(numbers(&share), (1..=10).collect::<Vec<_>>());
+        waiting.ended(opening.unwrap(), Pace::Slow);
         waiting.add(share.split_off(1));
-        (2..=10).for_each(|next| assert_eq!(numbers(&taken(&mut waiting)), [next]));
-        waiting.add(opens(4));
-        assert_eq!(taken(&mut waiting).len(), 2, "what was slow is over");
+        assert_eq!(waiting.threads_wanted(NOW), THREADS_MAX);
+        for next in 2..=17 {
+            let (share, opening) = taken(&mut waiting);
+            assert_eq!(numbers(&share), [next]);
+            waiting.ended(opening.unwrap(), Pace::Quick(1));
+        }
+        assert_eq!(numbers(&taken(&mut waiting).0), [18, 19, 20], "they are quick again");
+    }
+
+    #[test]
+    fn quick_opens_get_no_more_threads_than_are_worth_it() {
+        let mut waiting = Waiting { threads: 8, processors: 2, ..Waiting::default() };
+        waiting.add(opens(8));
+        assert_eq!(waiting.threads_wanted(NOW), 1);
+        let (share, _) = taken(&mut waiting);
+        assert_eq!(share.len(), 8, "a few go together");
+        waiting.add(opens(7));
+        assert_eq!(waiting.threads_wanted(NOW), 0, "they wait for the one that is at it");
+        assert_eq!(waiting.threads_wanted(2 * LINGER), 1, "not where that waits itself");
+        waiting.add(opens(200));
+        assert_eq!(waiting.threads_wanted(NOW), 1, "as many as processors");
     }
 
     #[test]
@@ -426,9 +535,10 @@ mod tests {
         let mut waiting = Waiting { threads: 8, processors: 1, ..Waiting::default() };
         waiting.add(opens_on(0, 1..=1));
         waiting.add(opens_on(1, 2..=32));
-        assert_eq!(waiting.threads_wanted(), 2);
-        assert_eq!(numbers(&taken(&mut waiting)), [1]);
-        assert_eq!(taken(&mut waiting).len(), 31, "one device keeps its batches");
+        assert_eq!(waiting.threads_wanted(NOW), 2);
+        assert_eq!(numbers(&taken(&mut waiting).0), [1]);
+        assert_eq!(waiting.threads_wanted(NOW), 1);
+        assert_eq!(taken(&mut waiting).0.len(), 31, "one device keeps its batches");
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Engine {
         let timer = Arc::new(tokio::sync::Notify::new());
         let inner = Arc::new_cyclic(|me| Inner {
             state: Mutex::new(State::new(options.limits, Arc::clone(&timer))),
-            pool: Pool::new(Weak::clone(me)),
+            pool: Pool::new(Weak::clone(me), costs.clock().clone()),
             open_files: Arc::default(),
             stores,
             costs,
