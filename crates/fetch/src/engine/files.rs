@@ -104,8 +104,11 @@ struct Waiting {
     opening: Vec<Opening>,
     /// How many opens more must be quick before they are taken for such: 0 until one was not.
     to_prove: usize,
-    idle: usize,
     threads: usize,
+    /// Threads that have nothing to do and were not called.
+    idle: usize,
+    /// Calls that no thread has answered yet.
+    calls: usize,
     processors: usize,
     closed: bool,
 }
@@ -138,9 +141,28 @@ impl Pool {
         }
     }
 
-    /// Has threads come for what waits, as many as it is worth.
+    /// A thread takes of what waits, and calls others for the rest; if there is nothing, it is idle.
+    fn go_on(
+        &self,
+        engine: &Arc<Inner>,
+        mut waiting: MutexGuard<'_, Waiting>,
+        batch: &mut Vec<Job>,
+    ) -> Option<Opening> {
+        if waiting.jobs.is_empty() {
+            waiting.idle += 1;
+            return None;
+        }
+        let opening = waiting.take(batch, self.queue.clock.now());
+        if !waiting.jobs.is_empty() {
+            self.call(engine, waiting);
+        }
+        opening
+    }
+
+    /// Calls threads for what waits, as many as it is worth.
     fn call(&self, engine: &Arc<Inner>, mut waiting: MutexGuard<'_, Waiting>) {
         let wanted = waiting.threads_wanted(self.queue.clock.now());
+        let wanted = wanted.saturating_sub(waiting.calls);
         let more = wanted.saturating_sub(waiting.idle).min(THREADS_MAX - waiting.threads);
         for _ in 0..more {
             let queue = Arc::clone(&self.queue);
@@ -148,6 +170,7 @@ impl Pool {
             let named = std::thread::Builder::new().name("nearfirst-files".into());
             if named.spawn(move || work(&queue, &engine)).is_ok() {
                 waiting.threads += 1;
+                waiting.idle += 1;
             }
         }
         if waiting.threads == 0 {
@@ -156,11 +179,25 @@ impl Pool {
             jobs.into_iter().for_each(|job| spawn_lone(engine, job));
             return;
         }
-        let idle = waiting.idle;
+        let called = wanted.min(waiting.idle);
+        waiting.idle -= called;
+        waiting.calls += called;
         drop(waiting);
-        for _ in 0..wanted.min(idle) {
+        for _ in 0..called {
             self.queue.more.notify_one();
         }
+    }
+}
+
+impl Queue {
+    /// A thread that is counted as idle waits for a call; `false` once all is over.
+    fn is_called(&self) -> bool {
+        let mut waiting = lock(&self.waiting);
+        while waiting.calls == 0 && !waiting.closed {
+            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.calls = waiting.calls.saturating_sub(1);
+        !waiting.closed
     }
 }
 
@@ -277,22 +314,12 @@ fn work(queue: &Queue, engine: &Weak<Inner>) {
     store::leave_signals_to_others();
     let mut batch = Vec::with_capacity(BATCH);
     let mut events = Vec::new();
-    let mut opening = None;
-    loop {
-        if batch.is_empty() {
-            let mut waiting = lock(&queue.waiting);
-            while waiting.jobs.is_empty() && !waiting.closed {
-                waiting.idle += 1;
-                waiting = queue.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-                waiting.idle -= 1;
-            }
-            if waiting.closed {
-                return;
-            }
-            opening = waiting.take(&mut batch, queue.clock.now());
-        }
+    while queue.is_called() {
         let Some(engine) = engine.upgrade() else { return };
-        opening = work_off(&engine, &mut batch, &mut events, opening);
+        let mut opening = engine.pool.go_on(&engine, lock(&queue.waiting), &mut batch);
+        while !batch.is_empty() {
+            opening = work_off(&engine, &mut batch, &mut events, opening);
+        }
     }
 }
 
@@ -338,14 +365,7 @@ fn work_off(
         waiting.ended(opening, pace);
     }
     waiting.add(common);
-    if waiting.jobs.is_empty() {
-        return None;
-    }
-    let opening = waiting.take(batch, clock.now());
-    if !waiting.jobs.is_empty() {
-        pool.call(engine, waiting);
-    }
-    opening
+    pool.go_on(engine, waiting, batch)
 }
 
 /// What a batch of opens shares.
