@@ -13,9 +13,11 @@ mod feed;
 mod files;
 mod item;
 mod near;
+mod pool;
 mod pump;
 mod state;
 mod timer;
+mod waiting;
 
 use std::fmt;
 use std::io;
@@ -29,7 +31,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::scheduler::{DeviceId, Event, Limits, MemberId, Snapshot};
 use crate::sync::{AtomicUsize, Mutex, lock};
-use files::Pool;
+use pool::Pool;
 use state::{After, State};
 
 pub use feed::{Arrival, Feed, Turn};
@@ -114,7 +116,7 @@ impl Engine {
         let timer = Arc::new(tokio::sync::Notify::new());
         let inner = Arc::new_cyclic(|me| Inner {
             state: Mutex::new(State::new(options.limits, Arc::clone(&timer))),
-            pool: Pool::new(Weak::clone(me), costs.clock().clone()),
+            pool: Pool::new(Weak::clone(me)),
             open_files: Arc::default(),
             stores,
             costs,

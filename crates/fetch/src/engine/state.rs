@@ -11,8 +11,9 @@ use super::Inner;
 use super::arrivals::{Arrivals, Delivered};
 use super::attempt::{self, Allowed};
 use super::devices::Devices;
-use super::files::{Cancelled, Job, Pool};
+use super::files::{Cancelled, Job};
 use super::item::{Item, Source};
+use super::pool::Pool;
 use crate::scheduler::{
     Action, Aim, AttemptId, Cause, Delivery, Event, Limits, MemberId, NumberMap, Scheduler, SetId,
 };

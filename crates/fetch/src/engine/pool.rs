@@ -1,0 +1,213 @@
+//! The threads that open and read files.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use super::Inner;
+use super::files::{Job, Opens, carry_out};
+use super::waiting::{BATCH, LINGER, Opening, Pace, THREADS_MAX, Waiting};
+use crate::scheduler::Event;
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+
+/// How long an open takes at most that waits for no device.
+const SLOW: Duration = Duration::from_micros(64);
+
+/// The threads, and what waits for them.
+pub(crate) struct Pool {
+    queue: Arc<Queue>,
+    engine: Weak<Inner>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    more: Condvar,
+}
+
+impl Pool {
+    pub(crate) fn new(engine: Weak<Inner>) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let waiting = Mutex::new(Waiting::new(processors));
+        Self { queue: Arc::new(Queue { waiting, more: Condvar::default() }), engine }
+    }
+
+    /// Takes jobs on. Those of mounts that may not answer get threads of their own.
+    pub(crate) fn push(&self, jobs: Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let Some(engine) = self.engine.upgrade() else { return };
+        let common = push_lone(&engine, jobs);
+        if !common.is_empty() {
+            let mut waiting = lock(&self.queue.waiting);
+            waiting.add(common);
+            self.call(&engine, waiting);
+        }
+    }
+
+    /// A thread takes of what waits, and calls others for the rest; if there is nothing, it is idle.
+    fn go_on(
+        &self,
+        engine: &Arc<Inner>,
+        mut waiting: MutexGuard<'_, Waiting>,
+        batch: &mut Vec<Job>,
+    ) -> Option<Opening> {
+        if waiting.jobs.is_empty() {
+            waiting.idle += 1;
+            return None;
+        }
+        let opening = waiting.take(batch, engine.costs.clock().now());
+        if !waiting.jobs.is_empty() {
+            self.call(engine, waiting);
+        }
+        opening
+    }
+
+    /// Calls threads for what waits, as many as it is worth.
+    fn call(&self, engine: &Arc<Inner>, mut waiting: MutexGuard<'_, Waiting>) {
+        let wanted = waiting.threads_wanted(engine.costs.clock().now());
+        if wanted.are_some_left && !waiting.is_watched {
+            waiting.is_watched = true;
+            drop(engine.handle.spawn(look_again(Weak::clone(&self.engine))));
+        }
+        let wanted = wanted.threads.saturating_sub(waiting.calls);
+        let more = wanted.saturating_sub(waiting.idle).min(THREADS_MAX - waiting.threads);
+        for _ in 0..more {
+            let queue = Arc::clone(&self.queue);
+            let engine = Weak::clone(&self.engine);
+            let named = std::thread::Builder::new().name("nearfirst-files".into());
+            if named.spawn(move || work(&queue, &engine)).is_ok() {
+                waiting.threads += 1;
+                waiting.idle += 1;
+            }
+        }
+        if waiting.threads == 0 {
+            let jobs = std::mem::take(&mut waiting.jobs);
+            drop(waiting);
+            jobs.into_iter().for_each(|job| spawn_lone(engine, job));
+            return;
+        }
+        let called = wanted.min(waiting.idle);
+        waiting.idle -= called;
+        waiting.calls += called;
+        drop(waiting);
+        for _ in 0..called {
+            self.queue.more.notify_one();
+        }
+    }
+}
+
+impl Queue {
+    /// A thread that is counted as idle waits for a call; `false` once all is over.
+    fn is_called(&self) -> bool {
+        let mut waiting = lock(&self.waiting);
+        while waiting.calls == 0 && !waiting.closed {
+            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.calls = waiting.calls.saturating_sub(1);
+        !waiting.closed
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let mut waiting = lock(&self.queue.waiting);
+        waiting.closed = true;
+        let jobs = std::mem::take(&mut waiting.jobs);
+        drop(waiting);
+        drop(jobs);
+        self.queue.more.notify_all();
+    }
+}
+
+/// What was left to threads that were at it need not wait longer for one that waits for a device.
+async fn look_again(engine: Weak<Inner>) {
+    tokio::time::sleep(LINGER).await;
+    if let Some(engine) = engine.upgrade() {
+        let mut waiting = lock(&engine.pool.queue.waiting);
+        waiting.is_watched = false;
+        engine.pool.call(&engine, waiting);
+    }
+}
+
+/// Has a thread of the runtime do each job of a mount that may not answer; the others are returned.
+fn push_lone(engine: &Arc<Inner>, jobs: Vec<Job>) -> Vec<Job> {
+    let (lone, common) = jobs.into_iter().partition::<Vec<_>, _>(|job| job.item.may_stall());
+    lone.into_iter().for_each(|job| spawn_lone(engine, job));
+    common
+}
+
+fn spawn_lone(engine: &Arc<Inner>, job: Job) {
+    let engine = Arc::clone(engine);
+    drop(engine.handle.clone().spawn_blocking(move || {
+        let mut events = Vec::new();
+        carry_out(&engine, &mut Opens::new(&engine), job, &mut events);
+        engine.post(events);
+    }));
+}
+
+/// What one thread does until the engine ends.
+fn work(queue: &Queue, engine: &Weak<Inner>) {
+    store::leave_signals_to_others();
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut events = Vec::new();
+    while queue.is_called() {
+        let Some(engine) = engine.upgrade() else { return };
+        let mut opening = engine.pool.go_on(&engine, lock(&queue.waiting), &mut batch);
+        while !batch.is_empty() {
+            opening = work_off(&engine, &mut batch, &mut events, opening);
+        }
+    }
+}
+
+/// Does a batch of jobs. What this thread can do at once, without waking another, is in `batch`
+/// afterwards.
+fn work_off(
+    engine: &Arc<Inner>,
+    batch: &mut Vec<Job>,
+    events: &mut Vec<Event>,
+    mut opening: Option<Opening>,
+) -> Option<Opening> {
+    let pool = &engine.pool;
+    let clock = engine.costs.clock();
+    let mut opens = Opens::new(engine);
+    let mut jobs = batch.drain(..);
+    let begin = clock.now();
+    let (mut since, mut pace) = (begin, Pace::Quick(0));
+    for job in jobs.by_ref() {
+        let was_done = carry_out(engine, &mut opens, job, events);
+        let now = clock.now();
+        let is_slow = now.saturating_sub(since) > SLOW || now.saturating_sub(begin) > LINGER;
+        pace = pace.and(is_slow, was_done);
+        if opening.is_some() && pace == Pace::Slow {
+            break;
+        }
+        since = now;
+    }
+    drop(opens);
+    let rest: Vec<Job> = jobs.collect();
+    if let Some(opening) = opening.take_if(|_| pace == Pace::Slow) {
+        // Others may have the rest: what is opened here waits for the device.
+        let mut waiting = lock(&pool.queue.waiting);
+        waiting.ended(opening, pace);
+        waiting.add(rest);
+        pool.call(engine, waiting);
+    }
+    let found = engine.tell(events.drain(..)).finish_but_jobs();
+    let mut common = push_lone(engine, found);
+    // A read that began here is not to wait for all opens.
+    if let Some(read) = common.iter().position(|job| !job.is_open()) {
+        batch.push(common.remove(read));
+    }
+    let mut waiting = lock(&pool.queue.waiting);
+    if let Some(opening) = opening {
+        waiting.ended(opening, pace);
+    }
+    waiting.add(common);
+    if batch.is_empty() {
+        return pool.go_on(engine, waiting, batch);
+    }
+    pool.call(engine, waiting);
+    None
+}
