@@ -36,7 +36,9 @@ pub(crate) fn expand(spec: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 }
 
 fn too_many() -> String {
-    format!("more than {ALTERNATIVES_MAX} alternatives in braces")
+    format!(
+        "more than {ALTERNATIVES_MAX} alternatives in braces: write the names into a list, `@FILE`"
+    )
 }
 
 /// What `1..12`, `01..12`, `a..f` or, in steps, `0..90..30` stands for, as in bash: both ends are of
@@ -173,7 +175,10 @@ mod tests {
         assert_eq!(expanded("{1..4096}").len(), 4096);
         for text in ["{1..4097}", "{0..9223372036854775807}", "{1..100}{1..100}"] {
             let error = expand(text.as_bytes()).expect_err(text);
-            assert_eq!(error, "more than 4096 alternatives in braces");
+            assert_eq!(
+                error,
+                "more than 4096 alternatives in braces: write the names into a list, `@FILE`"
+            );
         }
     }
 }
