@@ -25,7 +25,8 @@ pub struct Listed {
     /// Whose.
     pub user: User,
     /// Its path; of what is interpreted, that of the script; of build tools and of interpreters
-    /// without a script, besides what they were told: `/usr/bin/make /src`, `/usr/bin/perl -c`.
+    /// without a script, besides what they were told: `/usr/bin/make /src`. A `-c` stands for any
+    /// text or command that it was given to run: `/usr/bin/perl -c`, `/usr/bin/timeout -c`.
     pub name: Arc<[u8]>,
     /// What came of its predictions.
     pub account: Account,
