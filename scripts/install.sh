@@ -58,12 +58,15 @@ stage_all() {
         sed "s|@bindir@|$prefix/bin|g" "$unit" >"$root/lib/systemd/system/${unit##*/}"
         chmod 644 "$root/lib/systemd/system/${unit##*/}"
     done
-    for text in LICENSE-MIT LICENSE-APACHE README.md; do
+    for text in LICENSE-MIT LICENSE-APACHE README.md docs/*.md; do
         install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
     done
-    for text in docs/*.md; do
-        install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
-    done
+    file=crates/capi/examples/near_first.c
+    install -Dm644 "$file" "$root/share/doc/nearfirst/examples/${file##*/}"
+    # Links lead to what lies here; what was measured stays with the sources.
+    sed -i "s|\(\.\./\)\?${file%/*}/|../examples/|g" "$root/share/doc/nearfirst/docs/c.md"
+    sed -i 's|\[bench/README.md\](bench/README.md)|bench/README.md of the sources|' \
+        "$root/share/doc/nearfirst/README.md"
     DESTDIR=$stage PREFIX=$prefix sh crates/capi/install.sh "$built"
     # Plugins of other compilers say there that they cannot read what is not theirs.
     strip_all "$root" >/dev/null

@@ -64,6 +64,24 @@ fn folders_that_are_there_stay_as_they_are() {
 }
 
 #[test]
+fn links_in_the_texts_lead_to_what_lies_beside_them() {
+    skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
+    let (built, root) = (built(), Dir::new());
+    installer("install", root.path(), "/usr").arg(built.path()).run().succeeds();
+    let texts = root.join("usr/share/doc/nearfirst");
+    for name in ["README.md", "docs/guide.md", "docs/c.md", "docs/json.md", "docs/traces.md"] {
+        let path = texts.join(name);
+        let text = fs::read_to_string(&path).expect(name);
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        for link in links.filter(|link| !link.contains("://")) {
+            assert!(path.with_file_name(link).exists(), "{name}: {link}");
+        }
+    }
+    installer("uninstall", root.path(), "/usr").run().succeeds();
+    assert!(!texts.exists());
+}
+
+#[test]
 fn the_c_library_alone_leaves_folders_as_they_are_too() {
     skip_unless!(Facility::Tools(&["gcc", "ar", "objcopy"]));
     let (built, root) = (built(), Dir::new());

@@ -13,6 +13,13 @@ use crate::{find, messages};
 /// The command that is completed.
 const NAME: &str = "nearfirst";
 
+/// The end of a man page: where the texts are that the help names.
+const SEE_ALSO: &str = "\
+.SH \"SEE ALSO\"
+\\fBnearfirst\\fR(1), and the texts \\fIdocs/guide.md\\fR, \\fIdocs/json.md\\fR and others in
+\\fIshare/doc/nearfirst\\fR, beside the \\fIshare/man\\fR of this page.
+";
+
 /// Write man pages, and completions for each shell that is known, into a folder
 #[derive(clap::Args, Debug)]
 #[command(hide = true)]
@@ -108,7 +115,7 @@ fn write_pages(folder: &Path, command: &clap::Command) -> io::Result<()> {
     man.render(&mut page)?;
     // What follows the flags: limits and exit codes.
     let page = String::from_utf8_lossy(&page).replace("\n.SH EXTRA\n", "\n.SH NOTES\n");
-    let page: String = page.lines().map(laid_out).collect();
+    let page: String = page.lines().map(laid_out).collect::<String>() + SEE_ALSO;
     fs::write(folder.join(man.get_filename()), page)?;
     command.get_subcommands().try_for_each(|one| write_pages(folder, one))
 }
