@@ -228,6 +228,19 @@ fn flags_that_would_change_nothing_are_refused() {
 }
 
 #[test]
+fn a_rank_is_a_hint_but_where_it_may_be_the_order() {
+    for (command, only_a_hint) in [("ls", true), ("cat", false), ("each", false)] {
+        for help in ["-h", "--help"] {
+            let told = run(&[command, help]).stdout;
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(told.contains("a hint, never a reason to wait"), only_a_hint, "{told}");
+            let waits = "a hint, a reason to wait only with --order rank";
+            assert_eq!(told.contains(waits), !only_a_hint, "{told}");
+        }
+    }
+}
+
+#[test]
 fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     let folder = tempfile::tempdir().unwrap();
     let told = run(&["nearfirst", "generate", folder.path().to_str().unwrap()]);
@@ -236,6 +249,7 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     assert!(page("nearfirst-cat.1").contains("\\fBnearfirst cat\\fR [OPTIONS] <SPEC>...\n"));
     assert!(page("nearfirst-wc.1").contains(".SH NOTES\nExit codes:\n.in +2n\n\\&0  everything "));
     assert!(page("nearfirst-trees-show.1").contains("nearfirst 0."));
+    assert!(page("nearfirst-ls.1").contains("\n\\fIshare/doc/nearfirst\\fR, beside "));
     assert!(!page("nearfirst.1").contains("nearfirst\\-help"));
     for not_a_command in ["nearfirst-help.1", "nearfirst-generate.1"] {
         assert!(!folder.path().join(not_a_command).exists(), "{not_a_command}");

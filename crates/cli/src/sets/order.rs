@@ -42,8 +42,18 @@ impl OrderFlags {
     }
 }
 
+/// What `--rank` is beside `--order`.
+const RANK_HELP: &str =
+    "Of what is ready, which first: a hint, a reason to wait only with --order rank";
+const RANK_LONG_HELP: &str = "\
+Of what is ready, which first: a hint, a reason to wait only with --order rank
+
+By what listing tells, which of files of this machine is neither size nor time; with --order rank these are \
+asked for.";
+
 /// In what order members are read, and where it is written down.
 #[derive(Args, Debug, Clone)]
+#[command(mut_arg("rank", |rank| rank.help(RANK_HELP).long_help(RANK_LONG_HELP)))]
 pub(crate) struct ReadOrderFlags {
     #[command(flatten)]
     flags: OrderFlags,
