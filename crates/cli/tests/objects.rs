@@ -946,3 +946,42 @@ fn a_password_in_a_url_is_in_no_message() {
         assert_eq!(output.status.code(), Some(failed), "{arguments:?}: {told}");
     }
 }
+
+/// The answer of a bucket that holds these keys, with a time of its own for each.
+fn listing(keys: &[&str], time: &str) -> Answer {
+    let contents = keys.iter().map(|key| {
+        format!(
+            "<Contents><Key>{key}</Key><LastModified>{time}</LastModified>\
+             <ETag>&quot;v&quot;</ETag><Size>4</Size></Contents>"
+        )
+    });
+    let contents: String = contents.collect();
+    Answer::bytes(format!(
+        "<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>"
+    ))
+}
+
+/// Runs a command on the buckets of a server that answers as it was told.
+fn run_at(ground: &Ground, server: &Misbehaving, args: &[&str]) -> Output {
+    let mut command = ground.command(args);
+    command.envs(S3::env_at(&server.endpoint())).output().unwrap()
+}
+
+#[test]
+fn an_update_copies_nothing_again_whose_listing_tells_parts_of_a_second() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let object = Answer::bytes("text").etag("\"v\"");
+    let told = |time: &str| object.clone().header("Last-Modified", time);
+    server.answer("/bucket/", listing(&["a"], "2026-01-02T03:04:05.623Z"));
+    server.answer("/bucket/a", told("Fri, 02 Jan 2026 03:04:05 GMT"));
+    let update = || {
+        let output =
+            run_at(&ground, &server, &["cp", "--update", "--stats", "s3://bucket/*", "to"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output).contains("1 left as they were")
+    };
+    assert!(!update() && update());
+    server.answer("/bucket/", listing(&["a"], "2026-01-02T03:04:06.000Z"));
+    server.answer("/bucket/a", told("Fri, 02 Jan 2026 03:04:06 GMT"));
+    assert!(!update() && update());
+}
