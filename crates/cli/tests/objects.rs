@@ -985,3 +985,23 @@ fn an_update_copies_nothing_again_whose_listing_tells_parts_of_a_second() {
     server.answer("/bucket/a", told("Fri, 02 Jan 2026 03:04:06 GMT"));
     assert!(!update() && update());
 }
+
+#[test]
+fn what_has_no_size_has_no_cost_that_is_known() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    server.answer("/told", Answer::bytes("text"));
+    server.answer("/untold", Answer::bytes("text").ignores_ranges().chunked());
+    let (told, untold) = (server.url("/told"), server.url("/untold"));
+    let why = "its server does not tell its size";
+    let output = ground.run(&["sleds", &untold]);
+    assert_eq!(stdout(&output), format!("{untold}: {why}\n\n"), "{}", stderr(&output));
+    let [record] = &objects(&ground.run(&["sleds", "--json", &untold]))[..] else { panic!("one") };
+    assert_eq!(record["reason"], why);
+    let summary = stdout(&ground.run(&["sleds", "-s", &untold]));
+    assert!(summary.contains("not known"), "{summary}");
+    let output = ground.run(&["order", &untold, &told]);
+    assert_eq!(stdout(&output), format!("{told}\n{untold}\n"), "{}", stderr(&output));
+    let output = ground.run(&["find", &untold, "-latency", "-1000"]);
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(0)));
+    assert!(stderr(&output).contains(why), "{}", stderr(&output));
+}

@@ -191,22 +191,40 @@ fn found(py: Python<'_>, path: &Path) -> PyResult<Result<Vec<nearfirst::Sled>, E
 }
 
 fn of_url(py: Python<'_>, name: &Name, engine: &Engine) -> PyResult<Vec<nearfirst::Sled>> {
-    let found = wait(py, engine, || Ok(()), looked_up(engine, name))?;
+    let found = wait(py, engine, || Ok(()), async {
+        let entry = looked_up(engine, name).await?;
+        of_entry(engine, &entry).await
+    })?;
     found.map_err(|error| error::of(py, name, &error))
 }
 
-/// The sleds of an object that is only named.
-async fn looked_up(engine: &Engine, name: &Name) -> Result<Vec<nearfirst::Sled>, Error> {
+/// An object that is only named.
+async fn looked_up(engine: &Engine, name: &Name) -> Result<nearfirst::Entry, Error> {
     let store = engine.stores().of(name)?;
-    let entry = nearfirst::patiently(|| store.stat(name)).await?;
-    of_entry(engine, &entry).await
+    nearfirst::patiently(|| store.stat(name)).await
+}
+
+/// The cost of an object that is only named.
+async fn cost_of(engine: &Engine, name: &Name) -> Result<Cost, Error> {
+    let entry = looked_up(engine, name).await?;
+    if entry.size.is_none() {
+        return Ok(Cost::UNTOLD);
+    }
+    Ok(cost(&of_entry(engine, &entry).await?))
 }
 
 /// The sleds of an object that its store told of.
+///
+/// # Errors
+/// Those of its store; also that it does not tell the size.
 pub(crate) async fn of_entry(
     engine: &Engine,
     entry: &nearfirst::Entry,
 ) -> Result<Vec<nearfirst::Sled>, Error> {
+    if entry.size.is_none() {
+        let reason = nearfirst::Reason::SizeUntoldByServer.to_string();
+        return Err(Error::unsupported(entry.name.clone(), reason));
+    }
     let mut extents = engine.stores().of(&entry.name)?.locate(entry).await?;
     extents.retain(|extent| extent.length > 0);
     Ok(nearfirst::describe(extents, &engine.costs().table()))
@@ -276,11 +294,11 @@ impl Keys {
     ) -> PyResult<Vec<(u64, Option<Py<PyAny>>)>> {
         let engine = self.shared(py)?.engine()?;
         let names: Vec<_> = names.into_iter().map(Name::new).collect();
-        let asked = names.iter().map(|name| looked_up(engine, name));
+        let asked = names.iter().map(|name| cost_of(engine, name));
         let asked = stream::iter(asked).buffered(ASKED_AT_ONCE).collect::<Vec<_>>();
         let found = wait(py, engine, || Ok(()), asked)?;
-        let told = |(name, found): (&Name, Result<Vec<nearfirst::Sled>, Error>)| match found {
-            Ok(sleds) => (cost(&sleds).key(), None),
+        let told = |(name, found): (&Name, Result<Cost, Error>)| match found {
+            Ok(cost) => (cost.key(), None),
             Err(error) => {
                 let error = error::of(py, name, &error).into_value(py).into_any();
                 (Cost::Unasked.key(), Some(error))

@@ -18,6 +18,9 @@ pub enum Cost {
 }
 
 impl Cost {
+    /// That of an object whose size nobody knows.
+    pub const UNTOLD: Self = Self::Unknown(u64::MAX);
+
     /// That of a file with these sleds, read by `plan`.
     pub fn of(sleds: &[Sled], plan: Plan) -> Self {
         if sleds.iter().all(|sled| sled.place == Place::Near) {

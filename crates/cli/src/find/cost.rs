@@ -140,11 +140,8 @@ impl Latencies {
         let reason = located.reason;
         let sleds = costs.describe(located);
         stats.asked.add(&sleds);
-        if reason == Some(Reason::SizeUntold) {
-            if self.told.insert((String::new(), Reason::SizeUntold.to_string())) {
-                let (path, why) = (quoted(entry.path), Reason::SizeUntold);
-                messages::note(format_args!("{path}: its cost is unknown, as of its like: {why}"));
-            }
+        if let Some(why) = reason.filter(|reason| reason.is_untold_size()) {
+            self.tell_untold(why, entry.path);
             return FileLatency::default();
         }
         let unknown = sleds.iter().find(|sled| sled.estimate.is_none());
@@ -157,15 +154,29 @@ impl Latencies {
     /// Of an object of a store, with a word where it is unknown.
     pub(crate) fn of_object(
         &mut self,
+        object: &nearfirst::Entry,
         sleds: &[Sled],
-        path: &[u8],
         stats: &mut Stats,
     ) -> FileLatency {
+        let name = object.name.redacted();
+        let path = name.as_bytes();
         stats.asked.add(sleds);
+        if object.size.is_none() {
+            self.tell_untold(Reason::SizeUntoldByServer, path);
+            return FileLatency::default();
+        }
         if let Some(sled) = sleds.iter().find(|sled| sled.estimate.is_none()) {
             self.tell_unknown(&sled.device, None, path);
         }
         FileLatency::of(sleds, self.plan)
+    }
+
+    /// Says once that nobody knows the cost of what does not tell its size.
+    fn tell_untold(&mut self, why: Reason, path: &[u8]) {
+        if self.told.insert((String::new(), why.to_string())) {
+            let path = quoted(path);
+            messages::note(format_args!("{path}: its cost is unknown, as of its like: {why}"));
+        }
     }
 
     /// Says once per device that a cost is unknown, and why.

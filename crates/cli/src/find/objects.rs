@@ -161,7 +161,7 @@ impl Objects {
         let Some(meta) = properties(object) else { return };
         let name = CString::new(object.name.file_name()).unwrap_or_default();
         let stats = &mut session.stats;
-        let cost = self.needs.costs.then(|| session.costs.of_object(sleds, path, stats));
+        let cost = self.needs.costs.then(|| session.costs.of_object(object, sleds, stats));
         let mut entry = Entry {
             path,
             start_len,

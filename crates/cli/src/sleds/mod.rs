@@ -198,10 +198,11 @@ impl<W: Write> Run<'_, W> {
             for object in listing::described(set.engine(), &looks, objects) {
                 match object {
                     Ok((entry, sleds)) => {
+                        let reason = entry.size.is_none().then_some(Reason::SizeUntoldByServer);
                         let name = entry.name;
                         let name = if self.args.json { name } else { name.redacted() };
                         let path = Path::new(OsStr::from_bytes(name.as_bytes()));
-                        self.described(path, &sleds, None)?;
+                        self.described(path, &sleds, reason)?;
                     }
                     Err(error) => sets::say_of(&error.name(), sets::reason(&error)),
                 }

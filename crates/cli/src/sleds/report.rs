@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use nearfirst::{DeliveryTime, Place, Plan, Reason, Sled, delivery_time};
+use nearfirst::{DeliveryTime, Place, Plan, Sled, delivery_time};
 
 use super::picture::Style;
 use super::tree::Tree;
@@ -87,7 +87,7 @@ pub(super) fn summary(
 ) -> io::Result<()> {
     let size = tree.shares.total();
     let time = if plan == Some(PlanFlag::Linear) { tree.linear } else { tree.best };
-    let is_untold = tree.reasons.iter().any(|(reason, _)| *reason == Reason::SizeUntold);
+    let is_untold = tree.reasons.iter().any(|(reason, _)| reason.is_untold_size());
     let (p50, p90) = match time.known().filter(|_| !is_untold) {
         Some(known) => (human::seconds(known.p50), human::seconds(known.p90)),
         None => ("not known".to_owned(), String::new()),

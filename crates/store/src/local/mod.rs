@@ -147,6 +147,15 @@ pub enum Reason {
     Refused,
     /// It is made as it is read, as files of `/proc` are, and how long it will be is not told.
     SizeUntold,
+    /// It is an object, and its server does not tell how long it is.
+    SizeUntoldByServer,
+}
+
+impl Reason {
+    /// Whether all of it is unknown because its size is.
+    pub fn is_untold_size(self) -> bool {
+        matches!(self, Self::SizeUntold | Self::SizeUntoldByServer)
+    }
 }
 
 impl fmt::Display for Reason {
@@ -161,6 +170,7 @@ impl fmt::Display for Reason {
             Self::Offline => "it has a size but no blocks: it seems to be offline",
             Self::Refused => "the kernel does not say what is in memory",
             Self::SizeUntold => "the kernel does not tell its size: it is made as it is read",
+            Self::SizeUntoldByServer => "its server does not tell its size",
         })
     }
 }
