@@ -1005,3 +1005,17 @@ fn what_has_no_size_has_no_cost_that_is_known() {
     assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(0)));
     assert!(stderr(&output).contains(why), "{}", stderr(&output));
 }
+
+#[test]
+fn keys_with_empty_components_are_listed_and_found() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let keys = ["/abs", "a", "d//e", "lead//"];
+    server.answer("/bucket/", listing(&keys, "2026-01-02T03:04:05Z"));
+    let all = keys.map(|key| format!("s3://bucket/{key}\n")).concat();
+    for words in [["ls", "s3://bucket/***"], ["find", "s3://bucket"]] {
+        let output = run_at(&ground, &server, &words);
+        assert_eq!(stdout(&output), all, "{words:?}: {}", stderr(&output));
+    }
+    let output = run_at(&ground, &server, &["ls", "s3://bucket/d//*"]);
+    assert_eq!(stdout(&output), "s3://bucket/d//e\n", "{}", stderr(&output));
+}

@@ -75,7 +75,8 @@ impl Component {
         match self {
             Self::Literal(text) => text == name,
             Self::Matching { glob, dot, .. } => match name.first() {
-                None => false,
+                // Only `***` ends in any name that may begin with a dot.
+                None => *dot && glob.is_any(),
                 Some(b'.') if !dot => false,
                 Some(_) => glob.matches(name),
             },
@@ -91,11 +92,25 @@ impl Pattern {
     /// [`Error::Refused`], with what is wrong: a `[` without its `]`, a range that ends before it begins,
     /// more than 127 components.
     pub fn new(text: &[u8]) -> Result<Self, Error> {
+        Self::read(text, Empty::LeftOut)
+    }
+
+    /// As [`Pattern::new`], of keys in which `a//b` is not `a/b`.
+    ///
+    /// # Errors
+    /// Those of [`Pattern::new`].
+    #[cfg(feature = "object")]
+    pub(crate) fn of_keys(text: &[u8]) -> Result<Self, Error> {
+        Self::read(text, Empty::Kept)
+    }
+
+    fn read(text: &[u8], empty: Empty) -> Result<Self, Error> {
         let refused = |reason: String| Error::refused(text.to_vec(), reason);
         let mut components = Vec::new();
         let is_everything = text == b"***" || text.ends_with(b"/***");
         let text_before = if is_everything { &text[..text.len() - 3] } else { text };
-        for part in text_before.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        let is_kept = |part: &&[u8]| empty == Empty::Kept || !part.is_empty();
+        for part in components_of(text_before).filter(is_kept) {
             if part == b"**" {
                 if !matches!(components.last(), Some(Component::AnyFolders { .. })) {
                     components.push(Component::AnyFolders { dot: false });
@@ -106,7 +121,11 @@ impl Pattern {
                     return Err(refused(flaw.to_owned()));
                 }
                 let dot = part.starts_with(b".") || part.starts_with(b"\\.");
-                components.push(Component::Matching { glob, dot, head: literal_prefix(part) });
+                components.push(Component::Matching {
+                    glob,
+                    dot,
+                    head: literal_prefix(part, empty),
+                });
             } else {
                 components.push(Component::Literal(Self::unquoted(part).into_owned()));
             }
@@ -122,7 +141,7 @@ impl Pattern {
         }
         Ok(Self {
             components,
-            prefix: literal_prefix(text),
+            prefix: literal_prefix(text, empty),
             is_rooted: text.starts_with(b"/"),
             only_folders: text.ends_with(b"/"),
             is_everything,
@@ -137,6 +156,9 @@ impl Pattern {
 
     /// Whether a name matches, from its first byte to its last.
     pub fn matches(&self, name: &[u8]) -> bool {
+        if self.is_all() {
+            return !name.is_empty();
+        }
         let may_be_rooted = self.is_everything && self.prefix.is_empty();
         let begins = name.starts_with(b"/") == self.is_rooted || may_be_rooted;
         let ends = name.ends_with(b"/") == self.only_folders || self.is_everything;
@@ -159,6 +181,11 @@ impl Pattern {
             return false;
         };
         glob.is_any()
+    }
+
+    /// Whether it is `***`, and nothing before it.
+    fn is_all(&self) -> bool {
+        self.is_everything && !self.is_rooted && self.components.len() == 2
     }
 
     /// What the components must be, from the first.
@@ -241,11 +268,19 @@ impl Pattern {
     }
 }
 
+/// Whether components of a pattern that are empty count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Empty {
+    LeftOut,
+    #[cfg_attr(not(feature = "object"), expect(dead_code, reason = "keys of buckets have them"))]
+    Kept,
+}
+
 /// The components of a name: what stands between slashes, without what stands around them all.
 fn components_of(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let name = name.strip_prefix(b"/").unwrap_or(name);
-    let name = name.strip_suffix(b"/").unwrap_or(name);
     let is_empty = name.is_empty();
+    let name = name.strip_suffix(b"/").unwrap_or(name);
     name.split(|&byte| byte == b'/').filter(move |_| !is_empty)
 }
 
@@ -260,11 +295,11 @@ fn first_wildcard(text: &[u8]) -> Option<usize> {
 
 /// What stands before the first wildcard, for itself and as [`Pattern::matches`] compares it:
 /// `**` may be no folder, so that the slash before it belongs to what it matches.
-fn literal_prefix(text: &[u8]) -> Vec<u8> {
+fn literal_prefix(text: &[u8], empty: Empty) -> Vec<u8> {
     let literal = &text[..first_wildcard(text).unwrap_or(text.len())];
     let mut prefix = Vec::with_capacity(literal.len());
     for &byte in Pattern::unquoted(literal).iter() {
-        if byte != b'/' || prefix.last() != Some(&b'/') {
+        if byte != b'/' || empty == Empty::Kept || prefix.last() != Some(&b'/') {
             prefix.push(byte);
         }
     }
@@ -332,6 +367,24 @@ mod tests {
     fn what_is_no_character_is_one_all_the_same() {
         let pattern = Pattern::new(b"\xff?*").expect("well formed");
         assert!(pattern.matches(b"\xff\xfe") && !pattern.matches(b"\xff"));
+    }
+
+    #[test]
+    fn all_below_is_also_what_has_empty_components() {
+        for (text, yes, no) in [
+            ("***", &["lead//", "/abs", "/", "//", "d//e", "//x", ".a/", "a"][..], &[""][..]),
+            ("d/***", &["d//", "d//e", "d/e/", "d///"], &["d/", "d", "e//", "/d/e"]),
+            ("/***", &["/abs", "//", "//x"], &["/", "a"]),
+            ("**", &["d//e"], &["lead//", "/abs"]),
+        ] {
+            let pattern = pattern(text);
+            for name in yes {
+                assert!(pattern.matches(name.as_bytes()), "{text} is to match {name}");
+            }
+            for name in no {
+                assert!(!pattern.matches(name.as_bytes()), "{text} is not to match {name}");
+            }
+        }
     }
 
     #[test]

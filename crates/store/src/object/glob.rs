@@ -93,12 +93,15 @@ pub(super) fn entries(
         return found.filter(move |found| futures::future::ready(is_there(found))).boxed();
     }
     let only_folders = "a pattern that ends in / finds folders, and here are only objects";
-    let parsed = match Pattern::new(text) {
+    // In folders `a//b` is `a/b`; a key it is apart.
+    let read = if folders.is_flat() { Pattern::of_keys(text) } else { Pattern::new(text) };
+    let parsed = match read {
         Ok(parsed) if !parsed.only_folders() => parsed,
         Ok(_) => return failed(Error::refused(pattern.clone(), only_folders)),
         Err(error) => return failed(Error::refused(pattern.clone(), error.reason())),
     };
-    let whole = Source::Folder(Task { folder: String::new(), part: 0 });
+    let begin = if folders.is_flat() && parsed.is_rooted() { "/" } else { "" };
+    let whole = Source::Folder(Task { folder: begin.to_owned(), part: 0 });
     let walk = Walk {
         root,
         pattern: parsed,
@@ -541,6 +544,27 @@ mod tests {
                 assert_eq!(found(&keys, pattern), expected, "{pattern} {is_flat}");
             }
         }
+    }
+
+    #[test]
+    fn keys_with_empty_components_are_found_by_such_patterns_and_by_all_below() {
+        let all = ["/abs", "a", "d//e", "d/e", "lead//", "x/y//z"];
+        let flat = keys(true, all.map(str::to_owned));
+        for (pattern, expected) in [
+            ("***", &all[..]),
+            ("/*", &["/abs"]),
+            ("/a*s", &["/abs"]),
+            ("d//*", &["d//e"]),
+            ("d/*", &["d/e"]),
+            ("d/***", &["d//e", "d/e"]),
+            ("d//***", &["d//e"]),
+            ("*//[e]", &["d//e"]),
+            ("x/**/z", &["x/y//z"]),
+        ] {
+            assert_eq!(found(&flat, pattern), expected, "{pattern}");
+        }
+        let folders = keys(false, ["d/e".to_owned()]);
+        assert_eq!(found(&folders, "d//*"), ["d/e"]);
     }
 
     fn all_in_order<const N: usize>(mut all: [&str; N]) -> [&str; N] {
