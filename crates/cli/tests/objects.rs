@@ -1019,3 +1019,30 @@ fn keys_with_empty_components_are_listed_and_found() {
     let output = run_at(&ground, &server, &["ls", "s3://bucket/d//*"]);
     assert_eq!(stdout(&output), "s3://bucket/d//e\n", "{}", stderr(&output));
 }
+
+#[test]
+fn an_object_is_found_beside_those_below_its_name() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    server.answer("/bucket/", listing(&["a/b"], "2026-01-02T03:04:05Z"));
+    let found = || run_at(&ground, &server, &["find", "s3://bucket/a", "-printf", "%d %p\\n"]);
+    server.answer("/bucket/a", Answer::status(404));
+    let output = found();
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("1 s3://bucket/a/b\n", ""));
+    server.answer("/bucket/a", Answer::bytes("text"));
+    assert_eq!(stdout(&found()), "0 s3://bucket/a\n1 s3://bucket/a/b\n");
+    let output = run_at(&ground, &server, &["find", "s3://bucket/a", "-quit"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn of_a_bucket_that_is_not_there_one_thing_is_said() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let refusal = "<Error><Code>NoSuchBucket</Code><Message>no such bucket</Message></Error>";
+    server.answer("/nope/", Answer::refusal(404, refusal));
+    for name in ["s3://nope", "s3://nope/"] {
+        let output = run_at(&ground, &server, &["find", name]);
+        let told = stderr(&output);
+        assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{told}");
+        assert!(!told.contains("this is a bucket"), "{told}");
+    }
+}

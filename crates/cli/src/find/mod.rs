@@ -162,7 +162,7 @@ Formats: \\a \\b \\c \\f \\n \\r \\t \\v \\0 \\\\ \\NNN and
   %% a percent sign; flags, width and precision as in printf(3)
 
 A start point is a path, as of GNU find (a shell expands patterns of files), or a name of a \
-server or bucket, for all objects below it (those whose names begin with a dot, too), or a \
+server or bucket, for its object and all below it (those whose names begin with a dot, too), or a \
 pattern of objects, a query, program or list, as `nearfirst ls --help` describes them. Of \
 objects it can be asked: -name, -path, -regex and their kin, -type, -size, -empty, -mtime, \
 -mmin, -newer, -latency, -device; and done: -print, -print0, -printf, -quit. Everything else is \

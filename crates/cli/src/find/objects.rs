@@ -60,37 +60,51 @@ impl Objects {
         }
     }
 
-    /// All below a name; the object of that name, if there is nothing below it.
+    /// The object of a name, and all below it.
     fn below(&self, name: &Name, session: &mut Session<'_>) {
         let mut pattern = Glob::literal(name.as_bytes()).text().to_vec();
         if !pattern.ends_with(b"/") {
             pattern.push(b'/');
         }
         pattern.extend_from_slice(b"***");
-        let seen = session.stats.entries;
-        let below = self.sets.listed(vec![Spec::glob(&pattern)]);
-        let errors = self.listed(&below, name.as_bytes().len(), session);
-        if session.stats.entries > seen {
-            return say_all(&errors);
-        }
-        let itself = self.sets.listed(vec![Spec::list([name.clone()])]);
         let whole = name.as_bytes().len();
-        let missing = self.listed(&itself, whole, session);
+        let itself = || self.sets.listed(vec![Spec::list([name.clone()])]);
+        // Asked for as an object, a folder may say why nothing is below it.
+        let is_folder = is_folder(name);
+        let before = session.stats.entries;
+        let mut missing =
+            if is_folder { Vec::new() } else { self.listed(&itself(), whole, session) };
+        if session.quits {
+            return;
+        }
+        let at_below = session.stats.entries;
+        let errors = self.listed(&self.sets.listed(vec![Spec::glob(&pattern)]), whole, session);
+        if session.stats.entries > at_below {
+            // What is no object is a folder then.
+            let is_wrong = |error: &&Arc<Error>| {
+                !says_little(error) && !matches!(***error, Error::Refused { .. })
+            };
+            return say_all(missing.iter().filter(is_wrong).chain(&errors));
+        }
+        if at_below > before {
+            return;
+        }
         // That nothing is below it, or that nobody can be asked for that, says less than what is
         // wrong with the name itself.
-        let says_little = |error: &Arc<Error>| {
-            matches!(**error, Error::NotFound { .. } | Error::Unsupported { .. })
-        };
         let errors = errors.iter().filter(|error| !says_little(error));
+        if is_folder && errors.clone().next().is_none() {
+            missing = self.listed(&itself(), whole, session);
+            if session.stats.entries > at_below {
+                return;
+            }
+        }
         // What is told of the name itself first: of the pattern the same is said with more words.
         let told = missing.iter().chain(errors.filter(|_| !name.as_bytes().ends_with(b"://")));
-        if session.stats.entries == seen {
-            let mut by_reason = BTreeMap::new();
-            for error in told {
-                by_reason.entry(error.reason()).or_insert(error);
-            }
-            say_all(by_reason.into_values());
+        let mut by_reason = BTreeMap::new();
+        for error in told {
+            by_reason.entry(error.reason()).or_insert(error);
         }
+        say_all(by_reason.into_values());
     }
 
     /// Evaluates the expression for each member; returns what could not be listed.
@@ -175,6 +189,18 @@ impl Objects {
         };
         eval::evaluate(&mut entry, session);
     }
+}
+
+/// Whether a URL names a bucket, server or folder, and no object by its looks.
+fn is_folder(name: &Name) -> bool {
+    let authority_at = name.scheme().map_or(0, |scheme| scheme.len() + "://".len());
+    let rest = &name.as_bytes()[authority_at..];
+    !rest.is_empty() && (rest.ends_with(b"/") || !rest.contains(&b'/'))
+}
+
+/// Whether an error says only that there is nothing, or that nobody can be asked.
+fn says_little(error: &Error) -> bool {
+    matches!(error, Error::NotFound { .. } | Error::Unsupported { .. })
 }
 
 fn say_all<'a>(errors: impl IntoIterator<Item = &'a Arc<Error>>) {
