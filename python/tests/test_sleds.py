@@ -272,6 +272,24 @@ def test_an_object_of_a_server_has_sleds() -> None:
         nearfirst.sleds("mine://box/none", stores=stores)
 
 
+class Untold(Objects):
+    """Does not tell how long some are."""
+
+    def stat(self, name: str) -> nearfirst.Entry:
+        entry = super().stat(name)
+        return nearfirst.Entry(name) if name.endswith("untold") else entry
+
+
+def test_what_has_no_size_has_no_cost_that_is_known() -> None:
+    stores: Any = {"mine": Untold({"told": bytes(1000), "untold": bytes(1000)})}
+    told, untold = "mine://box/told", "mine://box/untold"
+    for ask in (nearfirst.sleds, nearfirst.delivery_time):
+        with pytest.raises(nearfirst.Unsupported, match="does not tell its size"):
+            ask(untold, stores=stores)
+    assert list(nearfirst.order([untold, told], stores=stores)) == [told, untold]
+    assert list(nearfirst.order([untold], stores=stores)) == [untold]
+
+
 class Flaky(Objects):
     """Is out of reach when it is asked for the first time."""
 
