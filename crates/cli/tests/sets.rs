@@ -946,7 +946,11 @@ fn a_copy_that_finds_no_room_fails_alone() {
     ] {
         let output = ground.command(args).env("TMPDIR", disk.path()).output().unwrap();
         assert_eq!(stdout(&output), "a line\n".repeat(30), "{}", stderr(&output));
-        assert!(stderr(&output).contains("/large: ") && stderr(&output).contains("No space left"));
+        let why = format!(
+            "/large: no copy can be made in {}: No space left on device; --spill names another folder",
+            disk.path().display()
+        );
+        assert!(stderr(&output).contains(&why), "{}", stderr(&output));
         assert_ne!(output.status.code(), Some(0));
     }
 }

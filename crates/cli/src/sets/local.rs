@@ -10,8 +10,9 @@ use std::sync::{Arc, OnceLock};
 
 use nearfirst::{Error, Member, MemberError};
 
+use super::Tally;
 use super::interrupt::{self, Prepared};
-use super::{Tally, shown};
+use crate::{human, messages};
 
 /// What a member without a file name of its own is called.
 const NAMELESS: &[u8] = b"object";
@@ -93,7 +94,7 @@ impl Folder {
         let component = name.on_disk(name.file_name());
         let path = own.join(OsStr::from_bytes(file_name(&component)));
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };
-        match file.fill(member, tally) {
+        match file.fill(member, tally, &self.parent) {
             Ok(()) => Ok(file),
             Err(error) => Err(MemberError::of(&name, error)),
         }
@@ -109,15 +110,18 @@ impl MemberFile {
         self.bytes
     }
 
-    fn fill(&mut self, mut member: Member, tally: &Tally) -> io::Result<()> {
-        let failed = |error: io::Error, path: &Path| {
-            let name = shown(&nearfirst::Name::from(path));
-            io::Error::other(Arc::new(Error::refused(name, crate::messages::reason(&error))))
+    fn fill(&mut self, mut member: Member, tally: &Tally, parent: &Path) -> io::Result<()> {
+        let name = member.name().clone();
+        let failed = |error: io::Error| {
+            let (parent, reason) = (human::name(parent), messages::reason(&error));
+            let what =
+                format!("no copy can be made in {parent}: {reason}; --spill names another folder");
+            io::Error::other(Arc::new(Error::refused(name.clone(), what)))
         };
         if let Some(own) = &self.own {
-            fs::create_dir(own).map_err(|error| failed(error, own))?;
+            fs::create_dir(own).map_err(failed)?;
         }
-        let mut file = File::create_new(&self.path).map_err(|error| failed(error, &self.path))?;
+        let mut file = File::create_new(&self.path).map_err(failed)?;
         loop {
             let chunk = member.chunk().map_err(io::Error::other)?;
             if chunk.is_empty() {
@@ -125,7 +129,7 @@ impl MemberFile {
             }
             tally.read(chunk.len() as u64);
             self.bytes += chunk.len() as u64;
-            file.write_all(&chunk).map_err(|error| failed(error, &self.path))?;
+            file.write_all(&chunk).map_err(failed)?;
         }
     }
 }
