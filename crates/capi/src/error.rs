@@ -84,7 +84,7 @@ fn errno_of_store(error: &nearfirst::Error) -> c_int {
         E::Io { source, .. } => errno_of(source),
         E::Stalled { .. } => libc::ETIMEDOUT,
         E::Offline { .. } | E::Cold { .. } | E::Recalling { .. } => libc::EREMOTEIO,
-        E::NotFound { .. } => libc::ENOENT,
+        E::NotFound { .. } | E::NamesNothing { .. } => libc::ENOENT,
         E::Denied { .. } => libc::EACCES,
         E::Busy { .. } => libc::EBUSY,
         E::Interrupted { .. } => libc::ECONNRESET,

@@ -67,6 +67,9 @@ fn sizes_that_a_query_tells_are_gone_by_and_times_are_asked_for() {
          db.execute(\"{rows}\"); db.commit()"
     );
     cmd("python3", ["-c", &text]).dir(ground.path()).run().succeeds();
+    let none = r"db\select url from t where 0\";
+    let told = format!("nearfirst ls: {none}: it names nothing\n");
+    assert_eq!(stderr(&ground.run(&["ls", none])), told);
     let query = r"db\select url, size from t order by url\";
     assert_eq!(stdout(&ground.run(&["ls", "--sort=time", query])), "c\na\nb\n");
     assert_eq!(stdout(&ground.run(&["ls", "--sort=size", query])), "a\nc\nb\n");
@@ -201,6 +204,9 @@ fn programs_run_only_where_they_are_allowed() {
     assert_eq!(stdout(&output), "3\n", "{}", stderr(&output));
     let output = ground.run(&["grep", "--allow-programs", "-l", "in d", spec]);
     assert!(stdout(&output).ends_with("d/c.txt\n"), "{}", stdout(&output));
+    let silent = ground.run(&["ls", "--allow-programs", "%true%"]);
+    assert_eq!(silent.status.code(), Some(1));
+    assert_eq!(stderr(&silent), "nearfirst ls: %true%: it names nothing\n");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn class(error: &Error) -> &'static str {
         },
         Error::Stalled { .. } => "Stalled",
         Error::Offline { .. } | Error::Cold { .. } | Error::Recalling { .. } => "Cold",
-        Error::NotFound { .. } => "NotFound",
+        Error::NotFound { .. } | Error::NamesNothing { .. } => "NotFound",
         Error::Denied { .. } => "Denied",
         Error::Busy { .. } => "Busy",
         Error::Interrupted { .. } => "Interrupted",

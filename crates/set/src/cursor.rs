@@ -31,9 +31,9 @@ const AHEAD_NAMES: usize = 64;
 /// Nothing is evaluated before the first name is asked for, and little more
 /// while nobody asks. A name without wildcards is passed on without asking
 /// whether it exists. An error concerns what it names and ends nothing else; a
-/// pattern, query or program that gives neither a name nor an error is
-/// [`Error::NotFound`] under the spec's text. The same name may come more than
-/// once. Dropping a cursor cancels what it waits for.
+/// pattern that gives neither a name nor an error is [`Error::NotFound`] under
+/// the spec's text, a query or program [`Error::NamesNothing`]. The same name
+/// may come more than once. Dropping a cursor cancels what it waits for.
 ///
 /// Polled within a tokio runtime.
 pub struct Cursor {
@@ -108,14 +108,14 @@ impl Ground {
             spec => Name::from(spec.to_text()).redacted(),
         };
         match spec {
-            Spec::Glob(glob) => or_not_found(self.matches(glob), text),
+            Spec::Glob(glob) => or_error(self.matches(glob), Error::NotFound { name: text }),
             Spec::Query { prefix, text: question, suffix } => {
                 let ground = Arc::clone(self);
                 let answers = self.each_name(prefix, move |prefix| {
                     let (query, resolver) = ground.question(prefix, question.clone());
                     ground.answers(&query, resolver, suffix.clone())
                 });
-                or_not_found(answers, text)
+                or_error(answers, Error::NamesNothing { name: text })
             }
             Spec::Program { folder, words, suffix } => {
                 let ground = Arc::clone(self);
@@ -123,7 +123,7 @@ impl Ground {
                     let query = Query::Run { folder: ground.based(folder), words: words.clone() };
                     ground.answers(&query, Resolver::Whole, suffix.clone())
                 });
-                or_not_found(printed, text)
+                or_error(printed, Error::NamesNothing { name: text })
             }
             Spec::List(names) => {
                 let ground = Arc::clone(self);
@@ -234,7 +234,7 @@ fn alternatives(glob: Glob) -> impl Stream<Item = Result<Vec<u8>, SpecError>> + 
 }
 
 /// With an error in place of nothing at all.
-fn or_not_found(entries: Entries, spec: Name) -> Entries {
+fn or_error(entries: Entries, error: Error) -> Entries {
     let mut found_any = false;
     let ended = stream::once(ready(None));
     let told = entries.map(Some).chain(ended).filter_map(move |item| {
@@ -243,7 +243,7 @@ fn or_not_found(entries: Entries, spec: Name) -> Entries {
                 found_any = true;
                 Some(item)
             }
-            None => (!found_any).then(|| Err(Error::NotFound { name: spec.clone() })),
+            None => (!found_any).then(|| Err(error.again())),
         };
         ready(told)
     });

@@ -86,7 +86,7 @@ impl From<MemberError> for io::Error {
     fn from(error: MemberError) -> Self {
         let kind = match error.cause.as_ref() {
             Error::Io { source, .. } => source.kind(),
-            Error::NotFound { .. } => io::ErrorKind::NotFound,
+            Error::NotFound { .. } | Error::NamesNothing { .. } => io::ErrorKind::NotFound,
             Error::Denied { .. } => io::ErrorKind::PermissionDenied,
             Error::Stalled { .. } => io::ErrorKind::TimedOut,
             Error::Interrupted { .. } => io::ErrorKind::ConnectionAborted,

@@ -221,9 +221,9 @@ fn read_bytes<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     bytes
 }
 
-/// Whether an error leaves open what there is: that there is no such object does not.
+/// Whether an error leaves open what there is: that there is nothing does not.
 pub(crate) fn leaves_doubt(error: &Error) -> bool {
-    !matches!(error, Error::NotFound { .. })
+    !matches!(error, Error::NotFound { .. } | Error::NamesNothing { .. })
 }
 
 #[cfg(test)]

@@ -56,6 +56,11 @@ pub enum Error {
         /// The object.
         name: Name,
     },
+    /// A query or a program answered, with no name.
+    NamesNothing {
+        /// It, as text.
+        name: Name,
+    },
     /// The server does not let this user read it: no credentials, or not these.
     Denied {
         /// The object.
@@ -191,6 +196,7 @@ impl Error {
                 Self::NothingToRead { path: path.clone(), bytes_min: *bytes_min }
             }
             Self::NotFound { name } => Self::NotFound { name: name.clone() },
+            Self::NamesNothing { name } => Self::NamesNothing { name: name.clone() },
             Self::Denied { name, reason } => {
                 Self::Denied { name: name.clone(), reason: reason.clone() }
             }
@@ -219,6 +225,7 @@ impl Error {
             | Self::Offline { path, .. }
             | Self::NothingToRead { path, .. } => Name::from(path.as_path()),
             Self::NotFound { name }
+            | Self::NamesNothing { name }
             | Self::Denied { name, .. }
             | Self::Busy { name, .. }
             | Self::Interrupted { name, .. }
@@ -265,6 +272,7 @@ impl Error {
                 )
             }
             Self::NotFound { name } => missing(name).to_owned(),
+            Self::NamesNothing { .. } => "it names nothing".to_owned(),
             Self::Denied { reason, .. } => format!("access denied: {reason}"),
             Self::Busy { reason, .. } => format!("the server is busy: {reason}"),
             // What is known of a change: a version, and that it is not there any more.
@@ -401,6 +409,7 @@ mod tests {
         let name = || Name::from("https://me:secret@host/a");
         for error in [
             Error::NotFound { name: name() },
+            Error::NamesNothing { name: name() },
             Error::Denied { name: name(), reason: String::new() },
             Error::Busy { name: name(), retry_after: None, reason: String::new() },
             Error::Changed { name: name() },

@@ -200,7 +200,10 @@ fn is_folder(name: &Name) -> bool {
 
 /// Whether an error says only that there is nothing, or that nobody can be asked.
 fn says_little(error: &Error) -> bool {
-    matches!(error, Error::NotFound { .. } | Error::Unsupported { .. })
+    matches!(
+        error,
+        Error::NotFound { .. } | Error::NamesNothing { .. } | Error::Unsupported { .. }
+    )
 }
 
 fn say_all<'a>(errors: impl IntoIterator<Item = &'a Arc<Error>>) {

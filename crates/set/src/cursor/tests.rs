@@ -120,7 +120,7 @@ async fn the_papers_query_works_as_printed() {
     }
     let none = Spec::parse("staff/\\select home from users where 0\\").unwrap();
     let items: Vec<_> = Cursor::open(stores, none, folder.path()).collect().await;
-    assert!(matches!(&items[..], [Err(Error::NotFound { .. })]), "{items:?}");
+    assert!(matches!(&items[..], [Err(Error::NamesNothing { .. })]), "{items:?}");
 }
 
 #[tokio::test]
