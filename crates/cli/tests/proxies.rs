@@ -65,3 +65,61 @@ fn a_socks_proxy_is_gone_by_and_resolves_names() {
     drop(server);
     assert_eq!(serving.join().unwrap(), "no.such.invalid");
 }
+
+#[test]
+fn errors_name_the_proxy_that_a_request_went_by() {
+    let said = |variables: &[(&str, &str)], url| {
+        let output = run(variables, &["cat", "--attempts=1", url]);
+        assert_eq!(output.status.code(), Some(1));
+        stderr(&output)
+    };
+    let closed = "http://me:secret@127.0.0.1:1";
+    for (variable, url) in [
+        (("http_proxy", closed), "http://192.0.2.1/a"),
+        (("HTTPS_PROXY", closed), "https://192.0.2.1/a"),
+        (("ALL_PROXY", "socks5h://127.0.0.1:1"), "http://192.0.2.1/a"),
+    ] {
+        let said = said(&[variable], url);
+        let starts =
+            format!("nearfirst cat: {url}: no connection to 192.0.2.1 by the proxy 127.0.0.1:1 (");
+        assert!(said.starts_with(&starts) && !said.contains("secret"), "{said}");
+    }
+    let nobody = [("HTTP_PROXY", "http://nosuch.invalid:3128")];
+    let said_of_none = said(&nobody, "http://192.0.2.1/a");
+    let told = "none of the proxy nosuch.invalid:3128";
+    // A machine without a name server cannot tell.
+    let is_told = said_of_none.contains(told) || said_of_none.contains("Temporary failure");
+    assert!(is_told && said_of_none.contains("proxy nosuch.invalid:3128"), "{said_of_none}");
+    let excepted = [("http_proxy", "http://127.0.0.1:2"), ("NO_PROXY", "127.0.0.0/8")];
+    let direct = said(&excepted, "http://127.0.0.1:1/a");
+    assert!(direct.contains("no connection to 127.0.0.1 ("), "{direct}");
+}
+
+#[test]
+fn a_proxy_that_is_not_understood_is_not_passed_over() {
+    let server = Misbehaving::new();
+    server.answer("/a", Answer::bytes("text\n"));
+    let url = server.url("/a");
+    for (variable, value) in [
+        ("HTTP_PROXY", "sock5://me:secret@127.0.0.1:1"),
+        ("http_proxy", " http://127.0.0.1:1"),
+        ("ALL_PROXY", "socks5://127.0.0.1"),
+    ] {
+        for name in [&*url, "s3://bucket/a"] {
+            let output = run(&[(variable, value), ("AWS_REGION", "eu-west-1")], &["cat", name]);
+            let said = stderr(&output);
+            let expected =
+                format!("{variable} names no proxy that is understood: http://HOST:PORT");
+            assert!(said.contains(&expected) && !said.contains("secret"), "{said}");
+            assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        }
+    }
+    assert_eq!(server.total().requests, 0);
+    // What a stranger may set is not looked at, nor what is not needed.
+    for variables in [
+        [("HTTP_PROXY", "sock5://127.0.0.1:1"), ("REQUEST_METHOD", "GET")],
+        [("HTTP_PROXY", ""), ("http_proxy", "sock5://127.0.0.1:1")],
+    ] {
+        assert_eq!(stdout(&run(&variables, &["cat", &url])), "text\n");
+    }
+}

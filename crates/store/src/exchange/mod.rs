@@ -1,12 +1,13 @@
 //! What the stores of servers share of HTTP: what an answer's head says, the part of its body that was
-//! asked for, and why there is none; which hosts may be connected to, and how far redirects are
-//! followed.
+//! asked for, and why there is none; which hosts may be connected to, by which proxies, and how far
+//! redirects are followed.
 //!
 //! Which requests are made, by which client and under which limits, is each store's own: an object
 //! is asked for by a signed request that goes nowhere else, a page may send us on.
 
 mod body;
 mod network;
+mod proxies;
 mod redirects;
 mod sent_on;
 mod trouble;
@@ -18,10 +19,13 @@ use reqwest::header::{CONTENT_RANGE, HeaderMap, HeaderName, RETRY_AFTER};
 
 pub(crate) use self::body::{Cover, covered};
 pub(crate) use self::network::{Hosts, Private, Resolver};
+pub(crate) use self::proxies::understood;
 #[cfg(feature = "object")]
 pub(crate) use self::redirects::anywhere;
 pub(crate) use self::redirects::following;
 use self::sent_on::naming_the_last;
+#[cfg(feature = "object")]
+pub(crate) use self::trouble::unanswered_directly;
 pub(crate) use self::trouble::{said, unanswered};
 use crate::{Clock, Error, Name};
 

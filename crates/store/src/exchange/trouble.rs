@@ -7,11 +7,22 @@ use rustix::io::Errno;
 
 use super::IDLE_MAX;
 use super::network::Private;
+use super::proxies::proxy_of;
 use super::redirects::shown;
 use crate::{Error, Name, without_number};
 
 /// The error that a request without an answer stands for, or an answer that broke off.
 pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
+    described(name, error, error.url().and_then(proxy_of))
+}
+
+/// The same of a client that goes by no proxy.
+#[cfg(feature = "object")]
+pub(crate) fn unanswered_directly(name: &Name, error: &reqwest::Error) -> Error {
+    described(name, error, None)
+}
+
+fn described(name: &Name, error: &reqwest::Error, proxy: Option<String>) -> Error {
     let name = name.clone();
     let reason = said(error);
     let url = error.url();
@@ -21,6 +32,7 @@ pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
         Some(host) => host,
         None => "the server",
     };
+    let by = proxy.as_ref().map_or(String::new(), |proxy| format!(" by the proxy {proxy}"));
     if let Some(private) = causes(error).find_map(|cause| cause.downcast_ref::<Private>()) {
         Error::refused(name, private.to_string())
     } else if error.is_redirect() || error.is_builder() {
@@ -28,19 +40,24 @@ pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
     } else if is_out_of_descriptors(error) {
         Error::Busy { name, retry_after: Some(IDLE_MAX), reason }
     } else if is_no_host(error, &reason) {
-        let what = format!("there is no host {host} ({reason}): check the name and the endpoint");
+        let what = match proxy {
+            Some(proxy) => format!(
+                "there is no host {host}, or none of the proxy {proxy} ({reason}): check both names"
+            ),
+            None => format!("there is no host {host} ({reason}): check the name and the endpoint"),
+        };
         Error::refused(name, what)
     } else if is_nonsense(error, &reason) {
         let what = format!(
-            "{host} is not understood ({reason}): check https or http, and its certificate"
+            "{host}{by} is not understood ({reason}): check https or http, and its certificate"
         );
         Error::refused(name, what)
     } else if error.is_timeout() {
-        Error::interrupted(name, format!("no connection to {host} in time"))
+        Error::interrupted(name, format!("no connection to {host}{by} in time"))
     } else if error.is_connect() {
-        Error::interrupted(name, format!("no connection to {host} ({reason})"))
+        Error::interrupted(name, format!("no connection to {host}{by} ({reason})"))
     } else {
-        Error::interrupted(name, format!("the connection to {host} broke ({reason})"))
+        Error::interrupted(name, format!("the connection to {host}{by} broke ({reason})"))
     }
 }
 

@@ -13,7 +13,7 @@ use super::cloud::{Cloud, is_of_cloud};
 use super::error::Refusal;
 use crate::exchange::{
     CONNECT_MAX, Hosts, IDLE_MAX, Resolver, answered, anywhere, following, retry_after, text,
-    unanswered,
+    unanswered, unanswered_directly,
 };
 use crate::{Clock, Error, Name};
 
@@ -74,7 +74,7 @@ impl Wire {
         // A proxy is elsewhere, and answers that it has not reached it. It is asked too rarely for its
         // connections to be kept.
         let direct = built(client(limit).no_proxy().redirect(Policy::none()))?;
-        let answer = answered(name, limit, direct.execute(request), unanswered).await;
+        let answer = answered(name, limit, direct.execute(request), unanswered_directly).await;
         known().note(answer.is_ok(), self.clock.now());
         answer.map_err(|error| if *known() == Cloud::Answers { error } else { none() })
     }

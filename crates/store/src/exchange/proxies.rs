@@ -1,0 +1,163 @@
+//! The proxies that the environment names. The client goes by them itself, but passes over what it
+//! does not understand, and never says by which it went.
+
+use std::env;
+use std::net::IpAddr;
+
+use http::Uri;
+use reqwest::Url;
+
+/// What names the proxy of each scheme; the first that is set counts.
+const VARIABLES: [(&str, [&str; 2]); 2] =
+    [("http", ["HTTP_PROXY", "http_proxy"]), ("https", ["HTTPS_PROXY", "https_proxy"])];
+
+/// What names that of a scheme which has none of its own.
+const OF_ALL: [&str; 2] = ["ALL_PROXY", "all_proxy"];
+
+/// What lists the hosts that are connected to directly.
+const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+/// Refuses proxies that the client would pass over, to send everything past them.
+///
+/// # Errors
+/// Text that names the variable and what it may hold; not its value, which may hold a password.
+pub(crate) fn understood() -> Result<(), String> {
+    for (variable, value) in VARIABLES.iter().filter_map(|(_, own)| named(own)) {
+        if parsed(&value).is_none() {
+            return Err(format!(
+                "{variable} names no proxy that is understood: http://HOST:PORT, https://HOST:PORT, \
+                 socks5h://HOST:PORT, or socks5, socks4a, socks4"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The host and the port of the proxy that a request to `url` goes by.
+pub(super) fn proxy_of(url: &Url) -> Option<String> {
+    let (_, own) = VARIABLES.iter().find(|(scheme, _)| *scheme == url.scheme())?;
+    let (_, value) = named(own)?;
+    if is_excepted(url.host_str()?, &first_set(&EXCEPTIONS).map_or(String::new(), |(_, it)| it)) {
+        return None;
+    }
+    let proxy = parsed(&value)?;
+    let host = proxy.host()?;
+    Some(proxy.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}
+
+/// The variable that names a proxy, and its value.
+fn named(own: &[&'static str; 2]) -> Option<(&'static str, String)> {
+    // What runs as a CGI program gets headers of a stranger as variables: `Proxy:` as `HTTP_PROXY`.
+    if env::var_os("REQUEST_METHOD").is_some() {
+        return None;
+    }
+    let is_some = |(_, value): &(_, String)| !value.is_empty();
+    first_set(own).filter(is_some).or_else(|| first_set(&OF_ALL).filter(is_some))
+}
+
+fn first_set(names: &[&'static str; 2]) -> Option<(&'static str, String)> {
+    let value = |&name| Some((name, env::var_os(name)?.to_string_lossy().into_owned()));
+    names.iter().find_map(value)
+}
+
+/// A proxy that the client goes by.
+fn parsed(value: &str) -> Option<Uri> {
+    let proxy: Uri = value.parse().ok()?;
+    let is_one = match proxy.scheme_str() {
+        None | Some("http" | "https") => proxy.host().is_some(),
+        // The client would take the port of HTTP.
+        Some("socks4" | "socks4a" | "socks5" | "socks5h") => proxy.port().is_some(),
+        Some(_) => false,
+    };
+    is_one.then_some(proxy)
+}
+
+/// Whether the list of exceptions holds this host, by the client's rules: addresses, networks, and
+/// domains with all below them.
+fn is_excepted(host: &str, list: &str) -> bool {
+    let mut parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+    match host.trim_matches(['[', ']']).parse() {
+        Ok(address) => parts.any(|part| holds(part, address)),
+        Err(_) => parts.any(|part| part == "*" || is_below(host, part)),
+    }
+}
+
+fn is_below(host: &str, domain: &str) -> bool {
+    let domain = domain.strip_prefix('.').unwrap_or(domain).to_ascii_lowercase();
+    let rest = host.strip_suffix(&*domain);
+    rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// Whether an address is this one, or of this network (`10.0.0.0/8`).
+fn holds(network: &str, address: IpAddr) -> bool {
+    let Some((first, length)) = network.split_once('/') else {
+        return network.parse() == Ok(address);
+    };
+    let Ok(length) = length.parse::<u32>() else { return false };
+    match (first.parse(), address) {
+        (Ok(IpAddr::V4(first)), IpAddr::V4(address)) => {
+            length <= u32::BITS && (first.to_bits() ^ address.to_bits()).leading_zeros() >= length
+        }
+        (Ok(IpAddr::V6(first)), IpAddr::V6(address)) => {
+            length <= u128::BITS && (first.to_bits() ^ address.to_bits()).leading_zeros() >= length
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxies_are_understood_as_the_client_does() {
+        for good in [
+            "http://h:3128",
+            "http://h",
+            "https://u:p@h:1/",
+            "h:3128",
+            "h",
+            "socks5h://[::1]:1080",
+            "HTTP://h",
+            "socks4://h:1",
+        ] {
+            assert!(parsed(good).is_some(), "{good}");
+        }
+        for bad in [
+            " http://h",
+            "http://h ",
+            "sock5://h:1",
+            "socks5://h",
+            "http://",
+            "/h",
+            "SOCKS5://h:1",
+            "ü",
+        ] {
+            assert!(parsed(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn exceptions_are_addresses_networks_and_domains() {
+        let list = "a.org, .b.org,10.0.0.0/8,::1,fd00::/8,192.168.1.1, C.org";
+        for inside in [
+            "a.org",
+            "x.a.org",
+            "b.org",
+            "x.b.org",
+            "c.org",
+            "10.1.2.3",
+            "[::1]",
+            "[fd12::1]",
+            "192.168.1.1",
+        ] {
+            assert!(is_excepted(inside, list), "{inside}");
+        }
+        for outside in ["xa.org", "org", "11.1.2.3", "[fe80::1]", "192.168.1.2", "*"] {
+            assert!(!is_excepted(outside, list), "{outside}");
+        }
+        assert!(
+            is_excepted("a.org", "*") && !is_excepted("a.org", "") && !is_excepted("10.0.0.1", "*")
+        );
+    }
+}
