@@ -137,6 +137,37 @@ fn what_is_learned_keeps_within_the_memory_that_it_may_take() {
     }
 }
 
+#[test]
+fn where_memory_runs_out_who_observes_goes_before_the_command() {
+    let state = Dir::new();
+    let text = "for try in {1..200}; do read -r parent < /proc/$PPID/oom_score_adj\n\
+                [ $parent = 1000 ] && break; sleep 0.05; done\n\
+                read -r own < /proc/self/oom_score_adj; echo $parent $own";
+    let own = fs::read_to_string("/proc/self/oom_score_adj").expect("the kernel tells");
+    let run = nearfirst(&state, &["run", "--", "bash", "-c", text]).run();
+    run.succeeds().prints(format!("1000 {own}"));
+}
+
+#[test]
+fn patterns_that_memory_has_no_room_for_are_not_read() {
+    skip_unless!(Facility::Root, Facility::Cgroup("memory"));
+    let dir = Dir::new();
+    let name = "n".repeat(200);
+    for number in 0..3000 {
+        dir.create(format!("files/{name}{number}"), "");
+    }
+    let text = "for file in \"${0%/*}\"/files/*; do read x < $file; done; true";
+    let reads = script(&dir, "reads", text);
+    let state = Dir::new();
+    nearfirst(&state, &["run", "--"]).arg(&reads).run().succeeds().is_quiet();
+    assert!(fs::metadata(state.join("trees")).expect("saved").len() > 512 << 10);
+    let run = |limit| MemoryCgroup::new(limit).run(nearfirst(&state, &["run", "--", "true"]));
+    run(256 * MIB).succeeds().is_quiet();
+    // Of which a quarter may be taken.
+    run(10 * MIB).succeeds().complains("trees: more than memory has room for");
+    assert!(nearfirst(&state, &["trees"]).run().text().contains("/reads"), "they are kept");
+}
+
 /// Writes to a file system until nothing more goes.
 fn fill(at: &Path) {
     let mut file = File::create(at.join("ballast")).expect("there is room for a name");

@@ -26,6 +26,10 @@ const BROKEN: &str = "trees.broken";
 /// Memory that a learner may keep patterns in: more bytes than this are none, as patterns take fewer on disk.
 /// What somebody else wrote there may take many times its bytes to read.
 pub const PATTERN_BYTES_MAX: usize = 128 << 20;
+/// Patterns on disk that are small beside any memory.
+const SMALL_BYTES: u64 = 256 << 10;
+/// What patterns take in memory, in bytes of theirs on disk: 37 MB where 6 MB are read.
+const READ_TIMES: u64 = 6;
 /// Files of what was seen that are left for another; beyond it, the oldest is lost.
 const LEFT_FILES_MAX: usize = 64;
 /// Their bytes, likewise: some seconds of learning.
@@ -157,6 +161,19 @@ impl PatternStore {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The same where memory has room for it, by what `room` says.
+    pub(crate) fn read_within(
+        &self,
+        room: impl FnOnce() -> Option<u64>,
+    ) -> io::Result<(Patterns, Version)> {
+        let bytes = self.open().and_then(|folder| folder.metadata(TREES));
+        let bytes = bytes.map_or(0, |metadata| metadata.len());
+        if bytes > SMALL_BYTES && room().is_some_and(|room| bytes * READ_TIMES > room) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        self.read()
     }
 
     /// Asks for the right to replace the patterns, for no longer than `patience`; `None` if

@@ -179,7 +179,17 @@ pub fn attend(
         reporter.say(warning);
     }
     // What cannot be read is said when it would be replaced; another may be about to do so.
-    let begun = store.and_then(|store| store.read().ok());
+    let begun = store.and_then(|store| match store.read_within(store::memory_room) {
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+            let path = store.path();
+            reporter.say(format_args!(
+                "{}: more than memory has room for; nothing is fetched by it",
+                path.display()
+            ));
+            None
+        }
+        read => read.ok(),
+    });
     let (patterns, version) =
         begun.map_or_else(Default::default, |(patterns, version)| (patterns, Some(version)));
     let programs = accounts(&patterns);

@@ -1,5 +1,6 @@
 //! Starts the command, answers its calls and works on what it sees, until its last descendant ends.
 
+use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -92,6 +93,7 @@ pub(super) fn supervise(
         Err(error) => return reporter.tell(&Line::NotStarted(failed(&error))),
     };
     drop(guardian);
+    give_way_in_need();
     if let (true, Ok(waiter)) = (start.dies_with_caller, reporter.stream()) {
         end_with_caller(waiter, command);
     }
@@ -116,6 +118,13 @@ pub(super) fn supervise(
     // How the command ended must have been told.
     drop(reaper.join());
     drop(at_work);
+}
+
+/// Has the kernel kill this process first where memory runs out: the guardian answers in its place, and
+/// the command does what it would do without us. The command must have been started, as it would inherit this.
+fn give_way_in_need() {
+    // Who cannot say so is one among others.
+    drop(fs::write("/proc/self/oom_score_adj", "1000"));
 }
 
 /// Ends the process, once the command's last descendant has ended, if the work does not: where
