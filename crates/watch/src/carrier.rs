@@ -108,9 +108,10 @@ pub struct Carried {
     pub spared_bytes: u64,
     /// Files that could not be read, or must not be opened for a guess.
     pub refused: u64,
-    /// Files that were given up under pressure of memory, or because too many others waited; where it is
-    /// only looked, for want of time.
+    /// Files that were given up under pressure of memory; where it is only looked, for want of time.
     pub dropped: u64,
+    /// Files that were left alone since too many others waited.
+    pub crowded: u64,
     /// Files that were left alone since the machine ran on a battery.
     pub unpowered: u64,
 }
@@ -323,7 +324,11 @@ impl Carrier {
             told.extend(refused.map(|path| Event::Refused { prediction: id, path }));
             return told;
         }
-        if self.running.len() >= RUNNING_MAX || self.memory_is_short(now) {
+        if self.running.len() >= RUNNING_MAX {
+            self.counts.crowded += wanted.len() as u64;
+            return told;
+        }
+        if self.memory_is_short(now) {
             self.counts.dropped += wanted.len() as u64;
             return told;
         }
@@ -539,31 +544,50 @@ mod tests {
 
     use super::*;
 
+    /// A file of this folder.
+    fn predicted(dir: &Dir) -> Prediction {
+        let file = Predicted {
+            path: dir.create("file", "x").into_os_string().into_vec().into(),
+            extents: Vec::new(),
+            needed_in: Duration::ZERO,
+            chance: 1.0,
+            inode: None,
+        };
+        Prediction { id: PredictionId(0), process: Process(1), user: User(0), files: vec![file] }
+    }
+
     #[test]
     fn on_a_battery_nothing_is_fetched_unless_that_is_asked_for() {
         let dir = Dir::new();
         dir.create("BAT0/type", "Battery\n");
         dir.create("BAT0/status", "Discharging\n");
-        let path: Arc<[u8]> = dir.create("file", "x").into_os_string().into_vec().into();
-        let id = PredictionId(1);
+        let predicted = predicted(&dir);
         let fetch = |on_battery| {
             let options = CarrierOptions { on_battery, ..CarrierOptions::default() };
             let mut carrier = Carrier::new(Arc::new(Costs::load()), options);
             carrier.power = Power::by(dir.path());
-            let file = Predicted {
-                path: Arc::clone(&path),
-                extents: Vec::new(),
-                needed_in: Duration::ZERO,
-                chance: 1.0,
-                inode: None,
-            };
-            let (process, user, files) = (Process(1), User(0), vec![file]);
-            let told = carrier.fetch(Prediction { id, process, user, files });
+            let told = carrier.fetch(predicted.clone());
             (told, carrier.counts().unpowered, carrier.in_flight())
         };
-        let refused = Event::Refused { prediction: id, path: Arc::clone(&path) };
+        let path = Arc::clone(&predicted.files[0].path);
+        let refused = Event::Refused { prediction: predicted.id, path };
         assert_eq!(fetch(false), (vec![refused], 1, 0));
         assert_eq!(fetch(true).1, 0);
+    }
+
+    #[test]
+    fn what_is_left_alone_since_others_wait_is_not_said_to_lack_memory() {
+        let options = CarrierOptions { on_battery: true, ..CarrierOptions::default() };
+        let mut carrier = Carrier::new(Arc::new(Costs::load()), options);
+        let engine = carrier.engine().expect("threads can be had").clone();
+        for id in 1..=RUNNING_MAX as u64 {
+            let task = engine.handle().spawn(std::future::pending::<()>()).abort_handle();
+            carrier.running.insert(PredictionId(id), Running { task, files: 1 });
+        }
+        assert_eq!(carrier.fetch(predicted(&Dir::new())), []);
+        let counts = carrier.counts();
+        assert_eq!((counts.crowded, counts.dropped), (1, 0));
+        carrier.give_up();
     }
 
     #[test]

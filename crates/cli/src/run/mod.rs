@@ -166,6 +166,10 @@ fn given_up(dropped: u64, want: &str) -> String {
     if dropped > 0 { format!(", {dropped} given up for want of {want}") } else { String::new() }
 }
 
+fn crowded(files: u64) -> String {
+    if files > 0 { format!(", {files} left alone as too many waited") } else { String::new() }
+}
+
 fn unpowered(files: u64) -> String {
     if files > 0 { format!(", {files} left alone on battery") } else { String::new() }
 }
@@ -202,7 +206,9 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
         human::bytes(carried.fetched_bytes),
         carried.near,
         unread(carried.refused),
-        given_up(carried.dropped, "memory") + &unpowered(carried.unpowered)
+        given_up(carried.dropped, "memory")
+            + &crowded(carried.crowded)
+            + &unpowered(carried.unpowered)
     ));
     lines.push(format!(
         "saved: about {}; fetched and not read: {}",

@@ -242,8 +242,8 @@ impl Attendant {
         let carried = self.driver.carrier().counts();
         format!(
             "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted; \
-             {} fetched ({} bytes), {} near, {} that could not be read, {} given up, \
-             {} left alone on battery; about {:.3} s saved, {} bytes fetched and not read",
+             {} fetched ({} bytes), {} near, {} that could not be read, {} given up \
+             for want of memory, {} left alone as too many waited, {} on battery; about {:.3} s saved, {} bytes fetched and not read",
             account.predicted,
             account.in_time,
             account.late,
@@ -254,6 +254,7 @@ impl Attendant {
             carried.near,
             carried.refused,
             carried.dropped,
+            carried.crowded,
             carried.unpowered,
             account.saved.as_secs_f64(),
             account.wasted_bytes

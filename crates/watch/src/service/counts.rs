@@ -32,7 +32,7 @@ const fn counted(
 }
 
 /// All that is counted.
-pub(crate) const COUNTED: [Counted; 13] = [
+pub(crate) const COUNTED: [Counted; 14] = [
     counted("nearfirst_runs_total", "Runs of programs that ended.", |account, _| account.runs),
     counted(
         "nearfirst_predicted_files_total",
@@ -80,8 +80,13 @@ pub(crate) const COUNTED: [Counted; 13] = [
     ),
     counted(
         "nearfirst_dropped_files_total",
-        "Predicted files given up since memory was short or too many others waited.",
+        "Predicted files given up since memory was short.",
         |_, carried| carried.dropped,
+    ),
+    counted(
+        "nearfirst_crowded_files_total",
+        "Predicted files left alone since too many others waited.",
+        |_, carried| carried.crowded,
     ),
     counted(
         "nearfirst_unpowered_files_total",
