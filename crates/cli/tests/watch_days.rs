@@ -94,6 +94,8 @@ fn an_attendant_that_is_killed_takes_nobody_with_it() {
     until("it is dead", || fs::read_to_string(&stat).ok().is_none_or(is_dead));
     ground.run_and(NOBODY, || {});
     ground.run(&watch, SOMEBODY);
+    let told = format!("user {NOBODY}: its attendant ended (signal 9); passed over for a minute");
+    until("it is told", || watch.said().contains(&told));
     assert!(watch.child.try_wait().expect("ours").is_none(), "{}", watch.said());
     assert!(runs(&watch, &ground, SOMEBODY) > 0);
     let saved = trees(&watch, NOBODY);

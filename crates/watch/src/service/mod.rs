@@ -191,6 +191,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         if let Err(error) = users.tell(events, clock.now()) {
             say(format!("programs are passed over for a minute: {error}"));
         }
+        users.take_untold().into_iter().for_each(&mut *say);
         for asked in asked {
             match asked {
                 Asked::End => {
@@ -367,6 +368,11 @@ impl Seen {
                 users.waiting_bytes() as u64,
             ),
             ("nearfirst_attendants", "Users that are attended to.", users.attendants() as u64),
+            (
+                "nearfirst_failed_attendants_total",
+                "Attendants that ended by themselves: their users are passed over for a minute.",
+                users.failed(),
+            ),
             (
                 "nearfirst_heard_file_systems",
                 "File systems that are listened to.",

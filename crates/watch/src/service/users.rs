@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -64,8 +64,11 @@ pub(crate) struct Users {
     attendants: HashMap<User, Attendant>,
     /// Users whose attendant ended by itself, until it may be started again.
     paused: HashMap<User, Duration>,
-    /// Attendants that were told to end.
-    ending: Vec<(User, Child, Option<Heard>)>,
+    /// Attendants that were told to end, or did by themselves.
+    ending: Vec<Ending>,
+    /// How attendants ended by themselves, if nobody was told.
+    untold: Vec<String>,
+    failed: u64,
     /// What those counted that have ended.
     counted: BTreeMap<User, Counts>,
     lost: u64,
@@ -88,6 +91,16 @@ struct Attendant {
     active: Duration,
 }
 
+/// An attendant that is about to end.
+#[derive(Debug)]
+struct Ending {
+    user: User,
+    child: Child,
+    heard: Option<Heard>,
+    /// Whether nobody told it to.
+    by_itself: bool,
+}
+
 impl Users {
     pub(crate) fn new(starting: Starting) -> Self {
         Self {
@@ -96,6 +109,8 @@ impl Users {
             attendants: HashMap::new(),
             paused: HashMap::new(),
             ending: Vec::new(),
+            untold: Vec::new(),
+            failed: 0,
             counted: BTreeMap::new(),
             lost: 0,
             lent: LENT.into(),
@@ -105,6 +120,16 @@ impl Users {
     /// How many attendants there are.
     pub(crate) fn attendants(&self) -> usize {
         self.attendants.len()
+    }
+
+    /// How many ended by themselves.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// How attendants ended by themselves since the last call, for people.
+    pub(crate) fn take_untold(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.untold)
     }
 
     /// Messages that attendants were too slow for.
@@ -126,7 +151,7 @@ impl Users {
     pub(crate) fn counts(&mut self) -> BTreeMap<User, Counts> {
         let mut counts = self.counted.clone();
         let attending = self.attendants.iter_mut().map(|(user, it)| (*user, &mut it.heard));
-        let ending = self.ending.iter_mut().map(|(user, _, heard)| (*user, heard));
+        let ending = self.ending.iter_mut().map(|it| (it.user, &mut it.heard));
         for (user, heard) in attending.chain(ending) {
             if let Some(heard) = heard {
                 *counts.entry(user).or_default() += heard.counts();
@@ -286,8 +311,12 @@ impl Users {
 
     /// Closes an attendant's pipe: it saves and ends.
     fn end_one(&mut self, user: User) {
-        if let Some(attendant) = self.attendants.remove(&user) {
-            self.ending.push((user, attendant.child, attendant.heard));
+        self.let_go(user, false);
+    }
+
+    fn let_go(&mut self, user: User, by_itself: bool) {
+        if let Some(Attendant { child, heard, .. }) = self.attendants.remove(&user) {
+            self.ending.push(Ending { user, child, heard, by_itself });
         }
     }
 
@@ -306,11 +335,19 @@ impl Users {
             self.end_one(user);
         }
         for user in ended {
-            self.end_one(user);
+            self.let_go(user, true);
+            self.failed += 1;
             self.paused.insert(user, now + PAUSE);
         }
-        let has_ended = |(_, child, _): &mut (_, Child, _)| !matches!(child.try_wait(), Ok(None));
-        for (user, _, heard) in self.ending.extract_if(.., has_ended) {
+        let has_ended = |it: &mut Ending| !matches!(it.child.try_wait(), Ok(None));
+        for Ending { user, mut child, heard, by_itself } in self.ending.extract_if(.., has_ended) {
+            if let (true, Ok(Some(how))) = (by_itself, child.try_wait()) {
+                self.untold.push(format!(
+                    "user {}: its attendant ended ({}); passed over for a minute",
+                    user.0,
+                    how_said(how)
+                ));
+            }
             let Some(mut heard) = heard else { continue };
             let is_one = self.counted.len() < COUNTED_MAX || self.counted.contains_key(&user);
             let user = if is_one { user } else { OTHERS };
@@ -328,10 +365,15 @@ impl Users {
             self.end_one(user);
         }
         let until = clock.now() + END_WITHIN;
-        for (_, child, _) in &mut self.ending {
+        for Ending { child, .. } in &mut self.ending {
             wait(child, until.saturating_sub(clock.now()));
         }
     }
+}
+
+fn how_said(how: ExitStatus) -> String {
+    let signal = how.signal().map(|signal| format!("signal {signal}"));
+    signal.unwrap_or_else(|| format!("exit code {}", how.code().unwrap_or_default()))
 }
 
 /// Waits for a child that is about to end.
@@ -463,6 +505,34 @@ mod tests {
                 users.ending.is_empty()
             });
             assert_eq!(users.counts()[&User(1000)], ones(times));
+        }
+    }
+
+    #[test]
+    fn how_an_attendant_ended_by_itself_is_told_once_and_not_of_one_that_was_to_end() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let now = Duration::ZERO;
+        for (end, how) in [("kill -9 $$", "signal 9"), ("exit 3", "exit code 3")] {
+            let script = format!("read -r line; {end}");
+            let command = ["sh", "-c", &script].map(OsString::from).to_vec();
+            let mut users = Users::new(starting(command, &dir));
+            assert!(begins(&mut users, 1000, 0) && begins(&mut users, 1001, 0));
+            users.regroup([User(1001)]);
+            // Ends the line that it waits for.
+            let attendant = users.attendants.get_mut(&User(1000)).expect("it is there");
+            attendant.waiting.push(b'\n');
+            let mut said = Vec::new();
+            until("it is told", || {
+                users.tell_all(&Message::Report);
+                users.flush(now);
+                said.extend(users.take_untold());
+                users.attendants.is_empty() && users.ending.is_empty()
+            });
+            let expected =
+                format!("user 1000: its attendant ended ({how}); passed over for a minute");
+            assert_eq!((said, users.failed()), (vec![expected], 1));
+            assert!(users.is_paused(User(1000), now));
         }
     }
 
