@@ -174,6 +174,9 @@ fn how_it_is_guessed_is_handed_on_to_who_attends_to_a_user() {
     let attendant = watch.attendant(NOBODY).expect("it was attended to");
     let words = fs::read(format!("/proc/{}/cmdline", attendant.as_raw_nonzero()));
     let words = String::from_utf8(words.expect("it lives")).expect("text");
+    assert!(words.starts_with("nearfirst\0watch\0"), "{words:?}");
+    let name = fs::read_to_string(format!("/proc/{}/comm", attendant.as_raw_nonzero()));
+    assert_eq!(name.expect("it lives"), "nearfirst\n");
     let limits = "--memory=2097152\0--jobs=5\0--budget=3145728";
     assert!(words.contains(&format!("\0--rules=paper\0{limits}\0--on-battery\0")), "{words:?}");
     assert!(words.contains(&format!("/{NOBODY}\0{left}\0")), "{words:?}");

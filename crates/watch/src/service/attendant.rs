@@ -57,6 +57,8 @@ pub struct AttendantOptions {
 /// The system's, if it cannot become that user or cannot have the patterns.
 pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Result<()> {
     let user = User(options.user);
+    // Otherwise it is called by its file, which may be /proc/self/exe; a name is no more than that.
+    rustix::thread::set_name(c"nearfirst").ok();
     rights::become_user(user)?;
     give_way()?;
     let costs = Arc::new(Costs::load());

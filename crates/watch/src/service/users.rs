@@ -33,6 +33,8 @@ const LENT: &str = "/etc/subuid";
 const IDLE_MAX: Duration = Duration::from_mins(10);
 /// How long one that ended by itself is not started again.
 const PAUSE: Duration = Duration::from_mins(1);
+/// What attendants are called where processes are listed.
+const NAME: &str = "nearfirst";
 /// How long attendants may take in all to save when the service ends: less than a service manager's
 /// patience. One that its user has stopped takes all of it.
 const END_WITHIN: Duration = Duration::from_secs(20);
@@ -267,6 +269,8 @@ impl Users {
         let (program, arguments) =
             self.starting.command.split_first().expect("a command has a program");
         let mut command = Command::new(program);
+        // Its file may be /proc/self/exe.
+        command.arg0(NAME);
         command.args(arguments).arg(user.0.to_string()).arg(folder).args(&self.starting.excluded);
         // It is root's no more: what root's environment says is not for it.
         command.env_remove("HOME").env_remove("XDG_STATE_HOME");
