@@ -4,9 +4,13 @@ mod ground;
 
 use std::fs;
 use std::os::unix::fs::chown;
+use std::process::Stdio;
 
 use ground::{Ground, objects, stderr, stdout};
-use testkit::{Facility, FileSystem, LoopDisk, MemoryCgroup, Program, cmd, skip_unless};
+use slowfs::{Options, Profile, Rule};
+use testkit::{
+    Facility, FileSystem, LoopDisk, MemoryCgroup, Program, SlowDir, cmd, skip_unless, until,
+};
 
 const BRIEF: [&str; 2] = ["--seconds", "0.2"];
 
@@ -123,6 +127,25 @@ fn a_small_memory_group_is_not_overrun() {
     let output = MemoryCgroup::new(48 << 20).run(calibrate);
     let said = String::from_utf8_lossy(output.succeeds().stdout());
     assert!(said.contains("saved in"), "{said}");
+}
+
+#[test]
+fn what_is_measured_is_saved_before_the_next_is() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let (ground, slow) = (Ground::new(), SlowDir::new(Options::default()));
+    slow.create("file", vec![b'x'; 2 << 20]);
+    let hang = Profile { hang: true, ..Profile::default() };
+    slow.mount().set_rules(vec![Rule::all(hang)]);
+    let mut command = ground.command(&["calibrate", "--wait-max", "1000"]);
+    let mut child = command.arg(slow.path()).stdout(Stdio::null()).spawn().unwrap();
+    // Memory is measured first.
+    let table = ground.state().join("devices.toml");
+    let is_saved = || fs::read_to_string(&table).is_ok_and(|table| table.contains("memory"));
+    until("it is saved", is_saved);
+    assert!(child.try_wait().unwrap().is_none(), "it still measures");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    slow.mount().set_rules(Vec::new());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfirst::{Costs, probe_first, probe_memory};
+use nearfirst::{Costs, Probe, probe_first, probe_memory};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -100,12 +100,22 @@ pub(crate) fn calibrate(
     let is_all = paths.is_empty();
     let memory_is_known = costs.table().devices().any(nearfirst::Device::is_memory);
     let mut measured = Vec::new();
+    // At once: many devices take minutes, and who is interrupted meanwhile loses nothing.
+    let mut found_out = |found: Probe| -> PyResult<()> {
+        let device = found.device.clone();
+        costs.calibrate(found);
+        if save {
+            costs.note_learned(&device);
+            costs.save()?;
+        }
+        measured.push(device);
+        Ok(())
+    };
     if is_all || !memory_is_known {
         let clock = costs.clock().clone();
         let found = Apart::begin(move || probe_memory(&clock))?.ended(py, || Ok(()))?;
         let found = found.map_err(|error| error::of(py, &error.name(), &error))?;
-        measured.push(found.device.clone());
-        costs.calibrate(found);
+        found_out(found)?;
     }
     let asked = paths.into_iter().map(|path| vec![path]);
     let places: Vec<_> = if is_all { all.values().cloned().collect() } else { asked.collect() };
@@ -113,20 +123,11 @@ pub(crate) fn calibrate(
         let costs_of = Arc::clone(&costs);
         let probed = move || probe_first(&costs_of, &places, limit, |_| ()).map(|(found, _)| found);
         match Apart::begin(probed)?.ended(py, || Ok(()))? {
-            Ok(found) => {
-                measured.push(found.device.clone());
-                costs.calibrate(found);
-            }
+            Ok(found) => found_out(found)?,
             // Nobody asked for it by name.
             Err(_) if is_all => {}
             Err(error) => return Err(error::of(py, &error.name(), &error)),
         }
-    }
-    if save {
-        for device in &measured {
-            costs.note_learned(device);
-        }
-        costs.save()?;
     }
     measured.sort();
     measured.dedup();

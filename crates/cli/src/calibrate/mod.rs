@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nearfirst::{Costs, Device, Error, Name, Probe, Progress, probe_first, probe_memory};
+use nearfirst::{Costs, Error, Name, Probe, Progress, probe_first, probe_memory};
 
 use crate::asking::{AskFlags, seconds};
 use crate::devices::{self, Row};
@@ -26,7 +26,7 @@ use target::Target;
 /// answer is passed over, and what autofs would mount is not called for. With one, memory is measured
 /// too if it never was. What is found replaces what was known of a device (where few reads are made,
 /// as in a short time, it is added to that), is saved in the device table (root's for all users,
-/// others' for themselves), and is corrected by what later reads take.
+/// others' for themselves) as soon as that device is measured, and is corrected by what later reads take.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
@@ -74,6 +74,7 @@ fn measure_all(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let mut measured = BTreeSet::new();
+    let mut saved = Ok(());
     for (at, target) in targets.iter().enumerate() {
         let mut line = progress::Line::at_once(costs.clock());
         let of = format!("{} of {}", at + 1, targets.len());
@@ -97,6 +98,12 @@ fn measure_all(
                         target.name()
                     ));
                 }
+                measured.insert(device.clone());
+                if !args.no_save {
+                    // At once: many devices take minutes, and who is ended meanwhile loses nothing.
+                    let part = costs.table().only(&measured);
+                    saved = costs.table_files().save(&part, costs.local());
+                }
                 let row = Row::new(&costs.table(), &device, path.into_iter().collect());
                 if args.json {
                     json::line(out, &devices::record::device(&row))?;
@@ -104,7 +111,6 @@ fn measure_all(
                     result(out, &row)?;
                 }
                 out.flush()?;
-                measured.insert(device);
             }
             Err(error) if target.may_be_passed_over(&error) => {
                 messages::note(format_args!("{}: passed over: {}", target.name(), error.reason()));
@@ -113,7 +119,7 @@ fn measure_all(
         }
     }
     if !measured.is_empty() && !args.no_save {
-        save(costs, &measured, args.json, out)?;
+        say_saved(costs, &saved, args.json, out)?;
     }
     Ok(())
 }
@@ -174,19 +180,18 @@ fn result(out: &mut impl Write, row: &Row) -> io::Result<()> {
     }
 }
 
-fn save(
+fn say_saved(
     costs: &Costs,
-    measured: &BTreeSet<Device>,
+    saved: &io::Result<()>,
     is_json: bool,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let part = costs.table().only(measured);
     let path = costs.table_files().own();
-    match costs.table_files().save(&part, costs.local()) {
+    match saved {
         Ok(()) if is_json => Ok(()),
         Ok(()) => writeln!(out, "saved in {}", human::name(path)),
         Err(error) => {
-            let reason = messages::reason(&error);
+            let reason = messages::reason(error);
             messages::error(format_args!("{}: not saved: {reason}", human::name(path)));
             Ok(())
         }
