@@ -244,18 +244,18 @@ impl DeviceTable {
     }
 
     /// Forgets what was learned about longest ago, until at most `most` devices are left; stores, of
-    /// whose names there is no end, before the devices of this machine.
+    /// whose names there is no end, before the devices of this machine. What was written by hand, and so
+    /// has no date or says of stubs, stays, and is not counted.
     pub fn keep_latest(&mut self, most: usize) {
-        let excess = self.entries.len().saturating_sub(most);
-        if excess == 0 {
-            return;
-        }
+        let is_learned = |entry: &Entry| entry.updated > 0 && entry.has_stubs.is_none();
         let here = |device: &Device| !device.name().contains("://");
         let mut by_age: Vec<_> = self
             .entries
             .iter()
+            .filter(|(_, entry)| is_learned(entry))
             .map(|(device, entry)| (here(device), entry.updated, device.clone()))
             .collect();
+        let excess = by_age.len().saturating_sub(most);
         by_age.sort_unstable();
         for (_, _, device) in &by_age[..excess] {
             self.entries.remove(device);

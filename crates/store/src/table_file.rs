@@ -15,7 +15,7 @@ use crate::{Clock, Error, Local, Name, Readers, StateFolder, io_reason, state_fo
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
 /// A table is small; more than this is not one.
 const BYTES_MAX: u64 = 16 << 20;
-/// Devices that a table keeps: a set of web pages may come from any number of servers, and every run
+/// Devices that a table keeps, beside those that somebody wrote by hand: a set of web pages may come from any number of servers, and every run
 /// that asks what something costs reads them all, 70 in a millisecond.
 const DEVICES_MAX: usize = 128;
 /// Broken tables that are kept.
@@ -310,6 +310,29 @@ mod tests {
         let is_kept = |name: &str| kept.updated(&Device::new(name)) > 0;
         assert!(is_kept("disk:a") && is_kept("https://server-999"));
         assert!(is_kept("https://server-499") && !is_kept("https://server-500"));
+    }
+
+    #[test]
+    fn what_was_written_into_a_table_by_hand_stays_however_much_else_is_learned() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let own = files.own().to_owned();
+        fs::create_dir_all(own.parent().expect("a folder")).expect("made");
+        let by_hand = "version = 1\n[device.\"s3://tape\"]\nlatency_s = [60.0]\n\
+                       [device.\"nfs:host:/a\"]\nupdated = 1\nhas_stubs = true\n";
+        fs::write(&own, by_hand).expect("written");
+        let mut table = DeviceTable::default();
+        for server in 0..1000 {
+            let device = Device::new(format!("https://server-{server}"));
+            table.fill(&device, 1.0, 1.0);
+            table.set_updated(&device, 2);
+        }
+        files.save(&table, &Local::default()).expect("saved");
+        let (kept, _) = files.load(&Local::default());
+        assert_eq!(kept.devices().count(), DEVICES_MAX + 2, "it takes no other's place");
+        let names: Vec<_> = kept.devices().map(Device::name).collect();
+        assert!(names.contains(&"s3://tape"), "{names:?}");
+        assert_eq!(kept.has_stubs(&Device::new("nfs:host:/a")), Some(true));
     }
 
     #[test]
