@@ -43,6 +43,8 @@ struct Tellers {
 struct Group {
     files: &'static Files,
     limit: Text,
+    /// Beyond it the group is slowed down and its memory taken back; of the second version alone.
+    high: Option<Text>,
     used: Text,
     stat: Text,
 }
@@ -59,6 +61,7 @@ const TEXT_BYTES: usize = 16 << 10;
 struct Files {
     root: &'static str,
     limit: &'static str,
+    high: Option<&'static str>,
     used: &'static str,
     /// Keys in `memory.stat` of what is used by files and can be taken back: rarely and lately used.
     inactive: &'static str,
@@ -68,6 +71,7 @@ struct Files {
 const FIRST: Files = Files {
     root: "/sys/fs/cgroup/memory",
     limit: "memory.limit_in_bytes",
+    high: None,
     used: "memory.usage_in_bytes",
     inactive: "total_inactive_file ",
     active: "total_active_file ",
@@ -76,6 +80,7 @@ const FIRST: Files = Files {
 const SECOND: Files = Files {
     root: "/sys/fs/cgroup",
     limit: "memory.max",
+    high: Some("memory.high"),
     used: "memory.current",
     inactive: "inactive_file ",
     active: "active_file ",
@@ -149,13 +154,16 @@ impl Group {
     fn at(folder: &Path, files: &'static Files) -> Option<Self> {
         let open = |name| Text::open(&folder.join(name));
         let (limit, used) = (open(files.limit)?, open(files.used)?);
-        Some(Self { files, limit, used, stat: open("memory.stat")? })
+        let high = files.high.and_then(open);
+        Some(Self { files, limit, high, used, stat: open("memory.stat")? })
     }
 
     /// `None` of a group without a limit, or with one that it cannot reach where the machine has no
     /// more than `of_machine`.
     fn room(&self, of_machine: u64, text: &mut Vec<u8>) -> Option<Room> {
-        let total = self.limit.read(text).trim().parse().ok()?;
+        let mut limit = |of: &Text| of.read(text).trim().parse::<u64>().ok();
+        let limits = [limit(&self.limit), self.high.as_ref().and_then(limit)];
+        let total = limits.into_iter().flatten().min()?;
         if total > of_machine {
             return None;
         }
@@ -222,7 +230,8 @@ fn room_of_machine(meminfo: &str) -> Option<Room> {
 fn room_of_group(total: u64, used: u64, stat: &str, files: &Files) -> Room {
     let bytes = |key| value(stat, key).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
     let reclaimable = bytes(files.inactive) + bytes(files.active) / 2;
-    Room { available: total.saturating_sub(used).saturating_add(reclaimable).min(total), total }
+    // More may be used than `memory.high` says.
+    Room { available: total.saturating_add(reclaimable).saturating_sub(used).min(total), total }
 }
 
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
@@ -281,6 +290,17 @@ mod tests {
         assert_eq!(room(100), Some(Room { available: 80, total: 100 }));
         says("max", "70");
         assert_eq!(room(100), None);
+        dir.create("memory.high", "80\n");
+        let group = Group::at(dir.path(), &SECOND).expect("it is there");
+        let room = |of_machine| group.room(of_machine, &mut Vec::new());
+        assert_eq!(room(100), Some(Room { available: 60, total: 80 }));
+        says("75", "70");
+        assert_eq!(room(100), Some(Room { available: 55, total: 75 }));
+        says("max", "110");
+        assert_eq!(room(100), Some(Room { available: 20, total: 80 }));
+        says("75", "70");
+        dir.create("memory.high", "max\n");
+        assert_eq!(room(100), Some(Room { available: 55, total: 75 }));
     }
 
     #[test]
