@@ -242,6 +242,32 @@ fn patterns_damaged_anywhere_are_set_aside_or_read_and_never_trusted_blindly() {
 }
 
 #[test]
+fn patterns_of_a_later_version_are_left_to_it() {
+    let state = Dir::new();
+    let dir = Dir::new();
+    let known = script(&dir, "known", "cat /etc/passwd > /dev/null");
+    let run = || nearfirst(&state, &["run", "--"]).arg(&known).run();
+    run().succeeds().is_quiet();
+    let whole = fs::read(state.join("trees")).expect("saved");
+    let form = b"nearfirst patterns\n".len();
+    let mut later = whole.clone();
+    later[form] += 1;
+    state.create("trees", &later);
+    run().succeeds().complains("which a later version wrote");
+    assert_eq!(fs::read(state.join("trees")).expect("still there"), later);
+    assert!(!state.join("trees.broken").exists());
+    // What was seen meanwhile is learned once it can be.
+    state.create("trees", &whole);
+    run().succeeds().is_quiet();
+    let listed = nearfirst(&state, &["trees", "--json"]).run().text();
+    assert!(listed.contains("\"runs\":3"), "{listed}");
+    // An earlier one is set aside.
+    later[form] = whole[form] - 1;
+    state.create("trees", &later);
+    run().succeeds().complains("set aside as");
+}
+
+#[test]
 fn a_fork_bomb_ends_at_its_limit_and_takes_nobody_with_it() {
     skip_unless!(Facility::Root, Facility::Cgroup("pids"), Facility::Tool("python3"));
     let state = Dir::new();

@@ -3,6 +3,7 @@
 mod course;
 mod memory;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,11 +33,17 @@ pub enum DecodeError {
     /// They are something else.
     #[error("these bytes are no patterns of nearfirst")]
     NotPatterns,
-    /// They are patterns of another version of this library.
+    /// They are patterns of an earlier version of this library.
     #[error(
         "patterns of form {found}, of which this version knows nothing: it reads form {VERSION}"
     )]
     Version {
+        /// The form's number.
+        found: u64,
+    },
+    /// They are patterns of a later version of this library, which may still read them.
+    #[error("patterns of form {found}, which a later version wrote: this one reads form {VERSION}")]
+    Later {
         /// The form's number.
         found: u64,
     },
@@ -70,8 +77,10 @@ impl Patterns {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let body = bytes.strip_prefix(MAGIC).ok_or(DecodeError::NotPatterns)?;
         let found = Reader::new(body).number().map_err(|_| DecodeError::NotPatterns)?;
-        if found != VERSION {
-            return Err(DecodeError::Version { found });
+        match found.cmp(&VERSION) {
+            Ordering::Less => return Err(DecodeError::Version { found }),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(DecodeError::Later { found }),
         }
         let cut = DecodeError::Damaged { at: bytes.len() };
         let (content, sum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(cut.clone())?;

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use store::{Clock, Readers, StateFolder};
 use tree::replay::trace;
-use tree::{Learner, Options, Patterns};
+use tree::{DecodeError, Learner, Options, Patterns};
 
 /// The file of the patterns.
 const TREES: &str = "trees";
@@ -325,8 +325,11 @@ impl Held {
         let path = self.store.path();
         let kept_as = path.with_file_name(BROKEN);
         // Those of the system, and a link that is not followed, say nothing about what is in it; and a
-        // folder is somebody else's.
+        // folder is somebody else's. What a later version wrote is whole, for that one.
+        let decoded = source.get_ref().and_then(|error| error.downcast_ref());
+        let is_later = matches!(decoded, Some(DecodeError::Later { .. }));
         let is_damaged = source.raw_os_error().is_none()
+            && !is_later
             && !matches!(
                 source.kind(),
                 io::ErrorKind::IsADirectory | io::ErrorKind::PermissionDenied
