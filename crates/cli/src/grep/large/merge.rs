@@ -15,9 +15,8 @@ use super::super::output::FileOutput;
 use super::super::print::rendered::{Rendered, Resolved};
 use super::super::print::tally::Tally;
 use super::super::print::{Kind, Nul, open};
-use super::part::{
-    Bench, Edge, EdgeLine, Method, Part, UTF8_MARK, first_lines, last_lines, lines, mark_of, seen,
-};
+use super::edge::{Edge, EdgeLine, Tail, first_lines, lines};
+use super::part::{Bench, Method, Part, UTF8_MARK, mark_of, seen};
 use super::quoted;
 use super::waiting::{Taken, Waiting};
 
@@ -43,8 +42,7 @@ pub(super) struct Merge<'a, M: Matcher> {
     owed: usize,
     /// Where the last printed line ends.
     shown_end: Option<u64>,
-    /// The last lines of what is merged, for context before a match.
-    tail: Vec<Edge>,
+    tail: Tail,
     opened: bool,
     resolved: Vec<u8>,
     rendered: Rendered,
@@ -100,7 +98,7 @@ impl<'a, M: Matcher> Merge<'a, M> {
             wanted,
             owed: 0,
             shown_end: None,
-            tail: Vec::new(),
+            tail: Tail::default(),
             opened: false,
             resolved: Vec::new(),
             rendered: Rendered::default(),
@@ -223,7 +221,11 @@ impl<'a, M: Matcher> Merge<'a, M> {
         self.print(&part.rendered, self.lines_before)?;
         self.count(&part);
         self.lines_before += part.lines;
-        self.remember(part.tail);
+        if part.shown.is_some() {
+            // What is before it is context of no line after it.
+            self.tail = Tail::default();
+        }
+        self.tail.put(part.tail, self.bench.searcher.before_context());
         self.done |= part.last || self.has_all();
         if self.method.format.kind.stops_at_match() && !self.method.format.stats {
             self.done |= self.tally.events > 0;
@@ -303,7 +305,8 @@ impl<'a, M: Matcher> Merge<'a, M> {
             }
             Edge::Here { lines: head, .. } => self.search_head(start, head)?,
             Edge::There { range, .. } => {
-                seen(&source, range, |head| self.search_head(start, head))??
+                let method = self.method;
+                seen(&source, range, |head| self.search_head(start, &method.as_searched(head)))??
             }
         };
         self.follow(&context)
@@ -331,9 +334,9 @@ impl<'a, M: Matcher> Merge<'a, M> {
         if !self.method.format.kind.shows_lines() || self.owed == 0 || start >= limit {
             return Ok(());
         }
-        let (source, separator) = (self.source, self.method.separator);
+        let (source, method) = (self.source, self.method);
         let mut number = self.lines_before;
-        part.head.each_line(&source, separator, |line, offset| {
+        part.head.each_line(&source, &method, |line, offset| {
             if self.owed == 0 || offset >= limit || self.done {
                 return Ok(false);
             }
@@ -356,21 +359,23 @@ impl<'a, M: Matcher> Merge<'a, M> {
     }
 
     /// The last `needed` lines of what is merged, but those that were printed.
-    fn last_of(&mut self, tail: &[Edge], needed: usize) -> io::Result<()> {
-        let (source, separator) = (self.source, self.method.separator);
-        let mut left = tail.iter().map(|edge| edge.count(separator)).sum::<usize>();
-        for edge in tail {
-            edge.each_line(&source, separator, |line, offset| {
+    fn last_of(&mut self, tail: &Tail, needed: usize) -> io::Result<()> {
+        let (source, method) = (self.source, self.method);
+        for (edge, mut left) in tail.last(needed, self.shown_end) {
+            edge.each_line(&source, &method, |line, offset| {
                 // Without line numbers none is counted, and none is printed.
                 let number = (self.lines_before + 1).saturating_sub(left as u64);
                 let is_needed = left <= needed;
-                left -= 1;
-                if is_needed && self.shown_end.is_none_or(|end| end <= offset) && !self.done {
+                left = left.saturating_sub(1);
+                if is_needed && self.shown_end.is_none_or(|end| end <= offset) {
                     self.break_before(offset)?;
                     self.context_line(line, offset, number)?;
                 }
-                Ok(true)
+                Ok(!self.done)
             })?;
+            if self.done {
+                break;
+            }
         }
         Ok(())
     }
@@ -441,32 +446,5 @@ impl<'a, M: Matcher> Merge<'a, M> {
             Resolved::Bytes(bytes) => output.write(bytes),
             Resolved::Quote(quote) => quoted::write(source, holes, quote, output),
         })
-    }
-
-    /// Keeps the last lines for context of the next part.
-    fn remember(&mut self, tail: Edge) {
-        let before = self.bench.searcher.before_context();
-        if before == 0 || tail.is_empty() {
-            return;
-        }
-        let separator = self.method.separator;
-        match (self.tail.last_mut(), tail) {
-            (Some(Edge::Here { start, lines }), Edge::Here { start: more_start, lines: more }) => {
-                let end = more_start + more.len() as u64;
-                lines.extend_from_slice(&more);
-                let kept = last_lines(lines, before, separator).len();
-                lines.drain(..lines.len() - kept);
-                *start = end - kept as u64;
-            }
-            (_, more) => self.tail.push(more),
-        }
-        let mut missing = before;
-        let is_needed = |edge: &&Edge| {
-            let is_needed = missing > 0;
-            missing = missing.saturating_sub(edge.count(separator));
-            is_needed
-        };
-        let kept = self.tail.iter().rev().take_while(is_needed).count();
-        self.tail.drain(..self.tail.len() - kept);
     }
 }

@@ -1,10 +1,11 @@
 //! Searches one large file in chunks, with several threads, near first.
 //!
 //! [`part`] searches a chunk without knowing what is around it, [`inbox`] takes the results from
-//! the threads, [`merge`] joins them into output in file order, [`waiting`] keeps those whose turn
-//! has not come; [`quoted`] writes long text; [`sparse`] passes over holes; [`upset`] bears with
+//! the threads, [`merge`] joins them into output in file order, by what [`edge`] has of lines around
+//! matches, [`waiting`] keeps those whose turn has not come; [`quoted`] writes long text; [`sparse`] passes over holes; [`upset`] bears with
 //! files that are written meanwhile.
 
+mod edge;
 mod inbox;
 mod merge;
 mod part;
@@ -25,9 +26,10 @@ use nearfirst::Costs;
 use nearfirst::fetch::{self, ScanOptions, ScanReport, Source};
 use store::lock;
 
+use self::edge::{Edge, LongLine};
 use self::inbox::Inbox;
 use self::merge::{Merge, Rest, Want};
-use self::part::{Bench, Edge, LongLine, Method};
+use self::part::{Bench, Method};
 pub(super) use self::sparse::Stretched;
 use self::sparse::{Sparse, Stretch};
 use self::waiting::Waiting;

@@ -10,9 +10,10 @@ use nearfirst::fetch::{self, Source};
 
 use super::super::input::{begins_with_mark, mark};
 use super::super::print::found::{Found, line_end_len};
-use super::super::print::rendered::{QUOTED_BYTES_MIN, Rendered};
+use super::super::print::rendered::Rendered;
 use super::super::print::tally::Tally;
 use super::super::print::{Format, Kind, Nul, Printing, Scope};
+use super::edge::{Edge, LongLine, first_lines, last_lines};
 use super::sparse::Stretched;
 use super::upset;
 
@@ -58,6 +59,15 @@ impl<'a> Method<'a> {
     /// With the ends of lines where NUL bytes are.
     fn in_lines(&self, bytes: &[u8]) -> Vec<u8> {
         bytes.iter().map(|&byte| if byte == 0 { self.separator } else { byte }).collect()
+    }
+
+    /// Lines that are read again, parted as they were when they were searched.
+    pub(super) fn as_searched<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        if self.ends_lines_at_nul() && memchr::memchr(0, bytes).is_some() {
+            Cow::Owned(self.in_lines(bytes))
+        } else {
+            Cow::Borrowed(bytes)
+        }
     }
 
     /// The bytes of a chunk that begins at `offset`, parted where ripgrep would find a NUL byte.
@@ -138,110 +148,6 @@ pub(super) struct Part {
     pub(super) head_nul: Option<u64>,
     /// Nothing after this chunk is to be searched.
     pub(super) last: bool,
-}
-
-/// Lines at an edge of a part.
-#[derive(Debug, Clone)]
-pub(super) enum Edge {
-    /// A copy.
-    Here { start: u64, lines: Vec<u8> },
-    /// Where in the file they are, which are too much to copy.
-    There { range: Range<u64>, count: usize },
-    /// One that goes on over holes.
-    Long(LongLine),
-}
-
-/// A line that goes on over holes, as it is printed beside a match.
-#[derive(Debug, Clone)]
-pub(super) struct LongLine {
-    pub(super) range: Range<u64>,
-    pub(super) rendered: Rendered,
-    /// The first NUL byte in it, if that matters.
-    pub(super) nul: Option<u64>,
-    /// Lines after it may be printed.
-    pub(super) goes_on: bool,
-}
-
-/// A line of an edge.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum EdgeLine<'a> {
-    Text(&'a [u8]),
-    Long(&'a LongLine),
-}
-
-impl Default for Edge {
-    fn default() -> Self {
-        Self::Here { start: 0, lines: Vec::new() }
-    }
-}
-
-impl LongLine {
-    /// One of which nothing is printed.
-    pub(super) fn unprinted(range: Range<u64>) -> Self {
-        Self { range, rendered: Rendered::default(), nul: None, goes_on: true }
-    }
-}
-
-impl Edge {
-    fn of(start: u64, bytes: &[u8], separator: u8) -> Self {
-        if bytes.len() < QUOTED_BYTES_MIN {
-            Self::Here { start, lines: bytes.to_vec() }
-        } else {
-            let range = start..start + bytes.len() as u64;
-            Self::There { range, count: lines(bytes, separator).count() }
-        }
-    }
-
-    /// Lines of zeros alone.
-    fn of_zeros(range: Range<u64>) -> Self {
-        let count = usize::try_from(range.end - range.start).expect("no more than is shown");
-        if count < QUOTED_BYTES_MIN {
-            Self::Here { start: range.start, lines: vec![0; count] }
-        } else {
-            Self::There { range, count }
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        matches!(self, Self::Here { lines, .. } if lines.is_empty())
-    }
-
-    /// How many lines it is.
-    pub(super) fn count(&self, separator: u8) -> usize {
-        match self {
-            Self::Here { lines: bytes, .. } => lines(bytes, separator).count(),
-            Self::There { count, .. } => *count,
-            Self::Long(_) => 1,
-        }
-    }
-
-    /// Hands over the lines, with where each begins, until `take` says `false`.
-    ///
-    /// # Errors
-    /// Those of reading and of `take`.
-    pub(super) fn each_line(
-        &self,
-        source: &Source<'_>,
-        separator: u8,
-        mut take: impl FnMut(EdgeLine<'_>, u64) -> io::Result<bool>,
-    ) -> io::Result<()> {
-        let mut hand_over = |mut offset, bytes: &[u8]| {
-            for line in lines(bytes, separator) {
-                if !take(EdgeLine::Text(line), offset)? {
-                    break;
-                }
-                offset += line.len() as u64;
-            }
-            Ok(())
-        };
-        match self {
-            Self::Here { start, lines } => hand_over(*start, lines),
-            Self::There { range, .. } => {
-                seen(source, range, |bytes| hand_over(range.start, bytes))?
-            }
-            Self::Long(line) => take(EdgeLine::Long(line), line.range.start).map(drop),
-        }
-    }
 }
 
 /// Shows a part of the file without a copy. What `look` searches may change under it.
@@ -507,35 +413,6 @@ fn head_nul(source: &Source<'_>, start: &[u8]) -> io::Result<Option<u64>> {
     Ok(found.map(|at| rest.start + at as u64))
 }
 
-/// The lines of `bytes`.
-pub(super) fn lines(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    bytes.split_inclusive(move |byte| *byte == separator)
-}
-
-/// The first `count` lines of `bytes`.
-pub(super) fn first_lines(bytes: &[u8], count: usize, separator: u8) -> &[u8] {
-    match count.checked_sub(1) {
-        None => &[],
-        Some(last) => match memchr::memchr_iter(separator, bytes).nth(last) {
-            Some(at) => &bytes[..=at],
-            None => bytes,
-        },
-    }
-}
-
-/// The last `count` lines of `bytes`.
-pub(super) fn last_lines(bytes: &[u8], count: usize, separator: u8) -> &[u8] {
-    if count == 0 {
-        return &[];
-    }
-    // The separator at the very end closes the last line; it does not open another.
-    let body = bytes.strip_suffix(&[separator]).unwrap_or(bytes);
-    match memchr::memrchr_iter(separator, body).nth(count - 1) {
-        Some(at) => &bytes[at + 1..],
-        None => bytes,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -562,18 +439,5 @@ mod tests {
         let error = seen(&source, &(0..1), |_| panic!("start <= end")).expect_err("caught");
         assert!(error.to_string().ends_with("written meanwhile: start <= end"), "{error}");
         assert_eq!(seen(&source, &(0..1), <[u8]>::len).expect("the next one is fine"), 1);
-    }
-
-    #[test]
-    fn lines_at_both_ends() {
-        let text = b"a\nbb\nccc\n";
-        assert_eq!(first_lines(text, 0, b'\n'), b"");
-        assert_eq!(first_lines(text, 2, b'\n'), b"a\nbb\n");
-        assert_eq!(first_lines(text, 9, b'\n'), text);
-        assert_eq!(last_lines(text, 0, b'\n'), b"");
-        assert_eq!(last_lines(text, 1, b'\n'), b"ccc\n");
-        assert_eq!(last_lines(text, 3, b'\n'), text);
-        assert_eq!(last_lines(b"a\nb", 1, b'\n'), b"b");
-        assert_eq!(last_lines(b"\n\n", 1, b'\n'), b"\n");
     }
 }
