@@ -121,6 +121,29 @@ fn lines_where_a_mark_could_be_are_searched_before_a_file_is_binary() {
 }
 
 #[test]
+fn context_that_is_not_kept_is_read_again() {
+    let line = |n: usize| if n % 4000 == 3999 { "a match\n".into() } else { format!("line {n}\n") };
+    let text = (0..20_000).map(line).collect::<String>();
+    let folder = Folder::new().with("text", &text).with("long", text.repeat(30));
+    let numbered = |lines: std::ops::Range<usize>| lines.map(line).collect::<String>();
+    // Nothing of the edges of chunks that wait for their turn is kept.
+    for chunk in ["--chunk=100", "--chunk=10K"] {
+        let args = [chunk, "--budget=1", "-j4", "-N"];
+        let found = |more: &[&str]| folder.found(&[&args, more, &["a match", "text"]].concat()).0;
+        assert_eq!(found(&["-m1", "-A3000"]), numbered(3999..7000));
+        assert_eq!(found(&["-m1", "-B3000"]), numbered(999..4000));
+        assert_eq!(found(&["-C100000"]), text);
+    }
+    // Nor is what is more than a few MiB before a match.
+    let (out, code) = folder.found(&["-N", "-B10000000", "--no-unicode", "line 19998", "long"]);
+    let last = text.repeat(30);
+    let end = last.rfind("a match").unwrap();
+    assert!(out == last[..end] && code == 0, "{} bytes", out.len());
+    folder.same_as_ripgrep(&["-n", "-B9000", "-A2000", "a match", "text"]);
+    folder.same_as_ripgrep(&["-n", "-b", "-m3", "-C5000", "a match", "text"]);
+}
+
+#[test]
 fn a_nul_byte_anywhere_ends_a_large_file_that_is_not_mapped() {
     let line = "line foo bar\n";
     let folder = Folder::new()

@@ -150,6 +150,13 @@ pub(super) struct Part {
     pub(super) last: bool,
 }
 
+impl Part {
+    /// Bytes of text held in memory.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.rendered.held_bytes() + self.head.held_bytes() + self.tail.held_bytes()
+    }
+}
+
 /// Shows a part of the file without a copy. What `look` searches may change under it.
 ///
 /// # Errors

@@ -12,8 +12,8 @@ use super::super::trouble::elsewhere;
 use super::part::Part;
 use crate::{human, messages};
 
-/// Parts by where they begin; over the budget, their output waits in a file. Without room there it is
-/// found again, once its turn has come.
+/// Parts by where they begin; over the budget, lines at their edges are not kept, and their output waits
+/// in a file. Without room there it is found again, once its turn has come.
 #[derive(Debug)]
 pub(super) struct Waiting {
     parts: BTreeMap<u64, Kept>,
@@ -30,6 +30,8 @@ pub(super) struct Waiting {
 struct Kept {
     end: u64,
     part: Part,
+    /// Of it, in memory.
+    held_bytes: u64,
     output: Output,
 }
 
@@ -76,14 +78,17 @@ impl Waiting {
 
     /// Keeps a part until it is taken.
     pub(super) fn put(&mut self, range: &Range<u64>, mut part: Part) {
-        let held = part.rendered.held_bytes();
-        let output = if held > 0 && self.held_bytes + held > self.budget_bytes {
-            self.spill(&std::mem::take(&mut part.rendered))
-        } else {
-            self.held_bytes += held;
-            Output::InPart
-        };
-        self.parts.insert(range.start, Kept { end: range.end, part, output });
+        let room = self.budget_bytes.saturating_sub(self.held_bytes);
+        if part.held_bytes() > room {
+            part.head.let_go();
+            part.tail.let_go();
+        }
+        let is_held = part.rendered.held_bytes() == 0 || part.held_bytes() <= room;
+        let output =
+            if is_held { Output::InPart } else { self.spill(&std::mem::take(&mut part.rendered)) };
+        let held_bytes = part.held_bytes();
+        self.held_bytes += held_bytes;
+        self.parts.insert(range.start, Kept { end: range.end, part, held_bytes, output });
     }
 
     /// Takes the part that begins at `start`.
@@ -91,14 +96,12 @@ impl Waiting {
     /// # Errors
     /// Those of the temporary file.
     pub(super) fn take(&mut self, start: u64) -> io::Result<Option<Taken>> {
-        let Some(Kept { end, mut part, output }) = self.parts.remove(&start) else {
+        let Some(Kept { end, mut part, held_bytes, output }) = self.parts.remove(&start) else {
             return Ok(None);
         };
-        match (&output, &self.spill) {
-            (Output::InFile(spilled), Some(spill)) => {
-                part.rendered = spill.read(spilled).map_err(|error| self.of_spill(error))?;
-            }
-            _ => self.held_bytes -= part.rendered.held_bytes(),
+        self.held_bytes -= held_bytes;
+        if let (Output::InFile(spilled), Some(spill)) = (&output, &self.spill) {
+            part.rendered = spill.read(spilled).map_err(|error| self.of_spill(error))?;
         }
         Ok(Some(Taken { end, part, lacks_output: matches!(output, Output::Nowhere) }))
     }
@@ -181,6 +184,7 @@ impl Spill {
 #[cfg(test)]
 mod tests {
     use super::super::super::print::rendered::Form;
+    use super::super::edge::Edge;
     use super::*;
 
     fn part(text: &[u8]) -> Part {
@@ -209,6 +213,23 @@ mod tests {
         }
         assert!(waiting.take(40).unwrap().is_none());
         assert_eq!(waiting.held_bytes, 0);
+    }
+
+    #[test]
+    fn lines_at_edges_are_kept_within_the_budget() {
+        let lines = b"a line\n".repeat(1000);
+        let mut waiting = Waiting::new(3 * lines.len() as u64, std::env::temp_dir());
+        for start in (0..100_000).step_by(10_000) {
+            let edge = Edge::of(start, &lines, b'\n');
+            let part = Part { head: edge.clone(), tail: edge, ..Part::default() };
+            waiting.put(&(start..start + 10_000), part);
+            assert!(waiting.held_bytes <= waiting.budget_bytes);
+        }
+        let Taken { part, .. } = waiting.take(0).unwrap().unwrap();
+        assert!(matches!(part.head, Edge::Here { .. }));
+        let Taken { part, lacks_output, .. } = waiting.take(90_000).unwrap().unwrap();
+        let Edge::There { range, count } = part.tail else { panic!("{:?}", part.tail) };
+        assert_eq!((range, count, lacks_output), (90_000..97_000, 1000, false));
     }
 
     #[test]
