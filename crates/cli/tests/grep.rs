@@ -144,6 +144,22 @@ fn context_that_is_not_kept_is_read_again() {
 }
 
 #[test]
+fn in_one_thread_only_lines_have_a_separator_before_them() {
+    let folder = Folder::new().with("a", "line\n").with("b", "x\n\0\nline\n").with("c", "line\n");
+    let said = "b: binary file matches (found \"\\0\" byte around offset 2)\n";
+    let found = |args: &[&str]| folder.found(&[args, &["line", "a", "b", "c"]].concat());
+    let one_after_another = (format!("a\nline\n{said}\nc\nline\n"), 0);
+    assert_eq!(found(&["--sort=path", "--heading"]), one_after_another);
+    assert_eq!(found(&["-j1", "--heading"]), one_after_another);
+    // In chunks, too.
+    assert_eq!(found(&["-j1", "--heading", "--chunk=2"]), one_after_another);
+    assert_eq!(found(&["-j1", "-A1"]), (format!("a:line\n{said}--\nc:line\n"), 0));
+    let (several, code) = folder.found(&["-j2", "--heading", "line", "a", "b"]);
+    assert!(several.contains("\n\n"), "{several}");
+    assert_eq!(code, 0);
+}
+
+#[test]
 fn a_nul_byte_anywhere_ends_a_large_file_that_is_not_mapped() {
     let line = "line foo bar\n";
     let folder = Folder::new()

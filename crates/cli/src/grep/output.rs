@@ -56,7 +56,8 @@ impl Output {
     /// # Errors
     /// Those of standard output; a closed pipe among them.
     pub(super) fn write_more(&self, bytes: &[u8]) -> io::Result<()> {
-        let _written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        *written |= !bytes.is_empty();
         write_all(bytes)
     }
 }

@@ -19,7 +19,7 @@ use super::filters::Filters;
 use super::pattern::{self, Pattern};
 use super::print::lines::LineFormat;
 use super::print::style::Style;
-use super::print::{Format, Kind, Nul};
+use super::print::{Format, Kind, Nul, Outcome};
 use super::trouble::Trouble;
 use super::walk::Haystack;
 use crate::asking::AskFlags;
@@ -127,6 +127,12 @@ impl Settings {
         let globs = &self.preprocessor_globs;
         let is_for = globs.is_empty() || !globs.matched(path, false).is_ignore();
         self.asked.preprocessor.as_deref().filter(|_| is_for)
+    }
+
+    /// Whether what is shown of a file is separated from what was shown before: in one thread,
+    /// ripgrep does so before lines only.
+    pub(super) fn separates(&self, outcome: &Outcome) -> bool {
+        self.threads > 1 || !outcome.is_word_only
     }
 
     /// Whether a file lies, by its name, where opening it may never end.

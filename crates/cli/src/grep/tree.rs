@@ -232,8 +232,14 @@ impl<'a> Run<'a> {
             Err(error) => Err(error),
         };
         self.add_read(worker);
-        let outcome =
-            outcome.and_then(|outcome| file_output.write(worker.output()).map(|()| outcome));
+        let outcome = outcome.and_then(|outcome| {
+            if self.settings.separates(&outcome) {
+                file_output.write(worker.output())?;
+            } else {
+                self.output.write_more(worker.output())?;
+            }
+            Ok(outcome)
+        });
         self.note(haystack, outcome)
     }
 

@@ -127,7 +127,7 @@ impl Run<'_> {
             return Ok(Scanned::Encoded);
         }
         let elapsed = settings.clock.now().saturating_sub(start);
-        finish(&method, &merge, elapsed).map(|outcome| Scanned::Done(outcome, report))
+        self.finish(&method, &merge, elapsed).map(|outcome| Scanned::Done(outcome, report))
     }
 
     /// How every chunk is searched.
@@ -274,6 +274,32 @@ impl Run<'_> {
         })
     }
 
+    /// Prints what comes after the last line, and sums up.
+    fn finish<M: Matcher>(
+        &self,
+        method: &Method<'_>,
+        merge: &Merge<'_, M>,
+        elapsed: Duration,
+    ) -> io::Result<Outcome> {
+        let stats = Stats { elapsed, ..Stats::default() };
+        let mut end = Rendered::default();
+        let printed = merge.output().printed_bytes();
+        let mut tally = merge.tally;
+        if merge.ends_with_match() {
+            tally.bytes_searched = tally.bytes_searched.min(tally.matches_end);
+        }
+        // What follows a NUL byte is not counted as searched, as in ripgrep.
+        tally.bytes_searched = tally.bytes_searched.min(tally.binary_offset.unwrap_or(u64::MAX));
+        let outcome =
+            close(method.format, method.path, method.nul, &tally, stats, printed, &mut end)?;
+        if self.settings.separates(&outcome) {
+            merge.output().write(&end.bytes)?;
+        } else {
+            self.output.write_more(&end.bytes)?;
+        }
+        Ok(outcome)
+    }
+
     fn options(&self, separator: u8) -> ScanOptions {
         let settings = self.settings;
         let may_stop = settings.format.kind.stops_at_match() || settings.asked.max_count.is_some();
@@ -290,26 +316,6 @@ impl Run<'_> {
             estimates: settings.says_reading,
         }
     }
-}
-
-/// Prints what comes after the last line, and sums up.
-fn finish<M: Matcher>(
-    method: &Method<'_>,
-    merge: &Merge<'_, M>,
-    elapsed: Duration,
-) -> io::Result<Outcome> {
-    let stats = Stats { elapsed, ..Stats::default() };
-    let mut end = Rendered::default();
-    let printed = merge.output().printed_bytes();
-    let mut tally = merge.tally;
-    if merge.ends_with_match() {
-        tally.bytes_searched = tally.bytes_searched.min(tally.matches_end);
-    }
-    // What follows a NUL byte is not counted as searched, as in ripgrep.
-    tally.bytes_searched = tally.bytes_searched.min(tally.binary_offset.unwrap_or(u64::MAX));
-    let outcome = close(method.format, method.path, method.nul, &tally, stats, printed, &mut end)?;
-    merge.output().write(&end.bytes)?;
-    Ok(outcome)
 }
 
 /// Whether chunks can be printed as they come: nothing reaches over their edges.

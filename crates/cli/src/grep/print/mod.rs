@@ -429,6 +429,8 @@ pub(super) fn open(format: &Format, path: &[u8], out: &mut Rendered) -> io::Resu
 pub(super) struct Outcome {
     pub(super) is_match: bool,
     pub(super) stats: Stats,
+    /// Nothing is shown but a word on a binary file.
+    pub(super) is_word_only: bool,
     /// What kept the rest of it away; what came before is searched.
     pub(super) failed: Option<io::Error>,
 }
@@ -450,6 +452,7 @@ pub(super) fn close(
     out: &mut Rendered,
 ) -> io::Result<Outcome> {
     let mut events = tally.events;
+    let is_word_only = format.kind == Kind::Lines && printed == 0 && out.bytes.is_empty();
     stats.searches = 1;
     stats.searches_with_match = u64::from(events > 0);
     stats.bytes_searched = tally.bytes_searched;
@@ -477,7 +480,7 @@ pub(super) fn close(
         }
     }
     let is_match = (events > 0) != format.kind.wants_no_match();
-    Ok(Outcome { is_match, stats, failed: None })
+    Ok(Outcome { is_match, stats, is_word_only, failed: None })
 }
 
 fn binary_message(format: &Format, path: &[u8], nul: Nul, offset: u64, out: &mut Rendered) {
