@@ -47,6 +47,7 @@ __version__: str
 class Asked(TypedDict):
     storage: dict[str, str]
     stores: list[tuple[str, object]]
+    stall: float | None
 
 @final
 class Entry:

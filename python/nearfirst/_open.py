@@ -155,9 +155,14 @@ def list_of(names: Iterable[Name]) -> Spec:
 def asking(
     storage_options: Mapping[str, object] | None,
     stores: Mapping[str, Store | AbstractFileSystem] | None,
+    stall: float | None,
 ) -> Asked:
     """Make what a single object is asked about with."""
-    return {"storage": _options(storage_options), "stores": _stores(stores)}
+    return {
+        "storage": _options(storage_options),
+        "stores": _stores(stores),
+        "stall": None if stall is None else seconds_of("stall", stall),
+    }
 
 
 def _spec(spec: Name | Spec) -> Spec:

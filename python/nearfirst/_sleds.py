@@ -38,18 +38,20 @@ def sleds(
     *,
     storage_options: Mapping[str, object] | None = None,
     stores: Mapping[str, Store | AbstractFileSystem] | None = None,
+    stall: float | None = None,
 ) -> Sleds:
     """Say where each part of an object is, and what it costs; nothing is read.
 
     Of an object of a server its store is asked; `storage_options` and `stores` are
-    those of `open`. What a server takes is known once something was read from it.
-    What is not a regular file has no sleds, nor has one whose size the kernel does
-    not tell (`/proc`).
+    those of `open`, and `stall` is how many seconds a store may take to answer
+    (default: 20): it is not asked again then. What a server takes is known once
+    something was read from it. What is not a regular file has no sleds, nor has one
+    whose size the kernel does not tell (`/proc`).
 
     Raises:
         NearfirstError: It cannot be asked about.
     """
-    asked = asking(storage_options, stores)
+    asked = asking(storage_options, stores, stall)
     return Sleds(_nearfirst.sleds(os.fsencode(name), asked))
 
 
@@ -59,15 +61,17 @@ def delivery_time(
     *,
     storage_options: Mapping[str, object] | None = None,
     stores: Mapping[str, Store | AbstractFileSystem] | None = None,
+    stall: float | None = None,
 ) -> DeliveryTime:
     """Estimate how long reading a whole object takes, near first or in file order.
 
-    Of what has no sleds that is 0 s: what is in a folder does not count.
+    Of what has no sleds that is 0 s: what is in a folder does not count. The
+    options are those of `sleds`.
 
     Raises:
         NearfirstError: It cannot be asked about.
     """
-    asked = asking(storage_options, stores)
+    asked = asking(storage_options, stores, stall)
     return _nearfirst.delivery_time(os.fsencode(name), plan, asked)
 
 
@@ -103,14 +107,15 @@ def order(
     *,
     storage_options: Mapping[str, object] | None = None,
     stores: Mapping[str, Store | AbstractFileSystem] | None = None,
+    stall: float | None = None,
 ) -> Iterator[str]:
     """Order names of files and objects, nearest first.
 
     What is wholly in memory comes at once, as it is named; the others follow
     once all are named, by the time that reading them takes: known before
     unknown, before what must be recalled, before what cannot be asked about.
-    Servers are asked about some hundreds at a time; `storage_options` and
-    `stores` are those of `open`.
+    Servers are asked about some hundreds at a time; `storage_options`, `stores`
+    and `stall` are those of `sleds`.
 
     Raises:
         NearfirstError: None of the first objects of servers can be asked about, for another
@@ -119,7 +124,7 @@ def order(
     if isinstance(names, str | bytes | os.PathLike):
         raise TypeError("order takes several names")
     waiting: list[tuple[int, int, str]] = []
-    for index, (name, key) in enumerate(_asked(names, asking(storage_options, stores))):
+    for index, (name, key) in enumerate(_asked(names, asking(storage_options, stores, stall))):
         text = os.fsdecode(name)
         if key == 0:
             yield text

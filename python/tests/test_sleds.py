@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import threading
@@ -306,6 +307,18 @@ def test_an_object_is_asked_about_again_while_errors_pass() -> None:
     store = Flaky({"a": bytes(1000)})
     (sled,) = nearfirst.sleds("mine://box/a", stores={"mine": store})
     assert (sled.length, store.asks) == (1000, 2)
+
+
+def test_a_server_that_does_not_answer_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/a"
+        for ask in (nearfirst.sleds, nearfirst.delivery_time):
+            with pytest.raises(nearfirst.Interrupted, match=r"no answer for 0\.5 s"):
+                ask(url, stall=0.5)
+        with pytest.raises(nearfirst.Interrupted, match=r"no answer for 0\.5 s"):
+            list(nearfirst.order([url], stall=0.5))
+    with pytest.raises(ValueError, match="stall"):
+        nearfirst.sleds("a", stall=0)
 
 
 TEACHES = """

@@ -18,7 +18,9 @@ pub(crate) struct AskFlags {
     /// and the run goes on. 10 s by default, longer than a sleeping disk needs to wake up. The folders
     /// of nearfirst itself, and what it writes to once that is open, are waited for; so are copies,
     /// folders of patterns and of `sleds`, and folders and small files that `grep` reads, as long as
-    /// their mount answers.
+    /// their mount answers. `sleds`, `order` and `find` wait as long for what a server says of an object;
+    /// if the flag is given, also for each page of a listing, which is asked for several times. What reads
+    /// from servers has --stall.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Asking")]
     pub(crate) wait_max: Option<Duration>,
 }

@@ -133,6 +133,22 @@ fn many_sizes_are_asked_for_at_a_time_and_what_has_none_is_counted_in_its_turn()
 }
 
 #[test]
+fn a_server_that_does_not_answer_is_asked_once_and_waited_for_as_long_as_a_mount() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    for path in ["/sleds", "/order", "/find"] {
+        server.answer(path, Answer::bytes("late").delayed(Duration::from_mins(10)));
+    }
+    for (command, tests) in [("sleds", &[][..]), ("order", &[]), ("find", &["-size", "+1"])] {
+        let url = server.url(&format!("/{command}"));
+        let output = ground.run(&[&[command, "--wait-max=0.5", &url], tests].concat());
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        let told = format!("nearfirst {command}: {url}: no answer for 0.5 s\n");
+        assert_eq!(stderr(&output), told);
+        assert_eq!(server.counts(&format!("/{command}")).requests, 1, "{command}");
+    }
+}
+
+#[test]
 fn results_ahead_of_their_turn_wait_on_disk_and_objects_are_preprocessed() {
     skip_unless!(S3::NEEDS);
     let logs = Logs::new();

@@ -5,9 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Cost, Engine, Error, Name, Place, Plan, Setup};
+use nearfirst::{Cost, Engine, Error, Limits, Looks, Name, Place, Plan, Setup};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -171,14 +172,14 @@ pub(crate) fn local(name: &Name) -> Result<&Path, Error> {
 /// The sleds of an object: of a path without an engine, of a URL by asking its store.
 fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirst::Sled>> {
     let name = Name::new(name);
-    let storage = options::storage(asked.storage)?;
+    let setup = asked.setup()?;
     if let Some(path) = name.path() {
         costs_and_warnings(py)?;
         return found(py, path)?.map_err(|error| error::of(py, &error.name(), &error));
     }
-    let setup = Setup { storage, ..Setup::default() };
+    let stall = setup.stall();
     let (shared, _kept) = Shared::with(py, setup, asked.stores)?;
-    of_url(py, &name, shared.engine()?)
+    of_url(py, &name, shared.engine()?, stall)
 }
 
 /// The sleds of a file.
@@ -190,23 +191,28 @@ fn found(py: Python<'_>, path: &Path) -> PyResult<Result<Vec<nearfirst::Sled>, E
     apart::asked(py, apart::may_stall(path), move || costs.path_sleds(&asked))
 }
 
-fn of_url(py: Python<'_>, name: &Name, engine: &Engine) -> PyResult<Vec<nearfirst::Sled>> {
+fn of_url(
+    py: Python<'_>,
+    name: &Name,
+    engine: &Engine,
+    stall: Duration,
+) -> PyResult<Vec<nearfirst::Sled>> {
+    let looks = looks(engine, stall);
     let found = wait(py, engine, || Ok(()), async {
-        let entry = looked_up(engine, name).await?;
+        let entry = looks.entry(name).await?;
         of_entry(engine, &entry).await
     })?;
     found.map_err(|error| error::of(py, name, &error))
 }
 
-/// An object that is only named.
-async fn looked_up(engine: &Engine, name: &Name) -> Result<nearfirst::Entry, Error> {
-    let store = engine.stores().of(name)?;
-    nearfirst::patiently(|| store.stat(name)).await
+/// Asks what objects are, each store for so long.
+fn looks(engine: &Engine, stall: Duration) -> Looks {
+    Looks::new(engine.stores(), &Limits::default()).answered_within(stall)
 }
 
 /// The cost of an object that is only named.
-async fn cost_of(engine: &Engine, name: &Name) -> Result<Cost, Error> {
-    let entry = looked_up(engine, name).await?;
+async fn cost_of(engine: &Engine, looks: &Looks, name: &Name) -> Result<Cost, Error> {
+    let entry = looks.entry(name).await?;
     if entry.size.is_none() {
         return Ok(Cost::UNTOLD);
     }
@@ -237,6 +243,20 @@ pub(crate) struct Asked {
     storage: BTreeMap<String, String>,
     #[pyo3(item)]
     stores: Vec<(String, Py<PyAny>)>,
+    #[pyo3(item)]
+    stall: Option<f64>,
+}
+
+impl Asked {
+    /// What an engine for it is made with.
+    ///
+    /// # Errors
+    /// A storage option that no store knows.
+    fn setup(&self) -> PyResult<Setup> {
+        let storage = options::storage(self.storage.clone())?;
+        let stall = self.stall.map(Duration::from_secs_f64);
+        Ok(Setup { storage, stall, ..Setup::default() })
+    }
 }
 
 /// Where the parts of an object are; see `nearfirst.sleds`.
@@ -263,8 +283,7 @@ impl Keys {
     #[new]
     fn new(py: Python<'_>, asked: Asked) -> PyResult<Self> {
         costs_and_warnings(py)?;
-        let setup = Setup { storage: options::storage(asked.storage)?, ..Setup::default() };
-        Ok(Self { setup, stores: asked.stores, engine: OnceLock::new() })
+        Ok(Self { setup: asked.setup()?, stores: asked.stores, engine: OnceLock::new() })
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -294,7 +313,8 @@ impl Keys {
     ) -> PyResult<Vec<(u64, Option<Py<PyAny>>)>> {
         let engine = self.shared(py)?.engine()?;
         let names: Vec<_> = names.into_iter().map(Name::new).collect();
-        let asked = names.iter().map(|name| cost_of(engine, name));
+        let looks = looks(engine, self.setup.stall());
+        let asked = names.iter().map(|name| cost_of(engine, &looks, name));
         let asked = stream::iter(asked).buffered(ASKED_AT_ONCE).collect::<Vec<_>>();
         let found = wait(py, engine, || Ok(()), asked)?;
         let told = |(name, found): (&Name, Result<Cost, Error>)| match found {

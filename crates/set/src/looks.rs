@@ -2,6 +2,7 @@
 //! many at a time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fetch::scheduler::Limits;
 use store::{Entry, Error, Name, Stores, tried};
@@ -13,6 +14,7 @@ pub struct Looks {
     stores: Arc<Stores>,
     attempts: u32,
     turns: Arc<Semaphore>,
+    answer_max: Option<Duration>,
 }
 
 impl Looks {
@@ -24,7 +26,15 @@ impl Looks {
             stores: Arc::clone(stores),
             attempts: limits.attempts_max,
             turns: Arc::new(Semaphore::new(at_once)),
+            answer_max: None,
         }
+    }
+
+    /// The same, by which a store that does not answer within `limit` what is under a name is given up
+    /// and not asked again.
+    #[must_use]
+    pub fn answered_within(&self, limit: Duration) -> Self {
+        Self { answer_max: Some(limit), ..self.clone() }
     }
 
     /// Whom it asks.
@@ -35,10 +45,24 @@ impl Looks {
     /// What is under this name now.
     ///
     /// # Errors
-    /// As [`Looks::patiently`]; a name that no store owns.
+    /// As [`Looks::patiently`]; a name that no store owns; [`Error::Interrupted`] where there was no answer.
     pub async fn entry(&self, name: &Name) -> Result<Entry, Error> {
         let store = self.stores.of(name)?;
-        self.patiently(|| store.stat(name)).await
+        let Some(limit) = self.answer_max else { return self.patiently(|| store.stat(name)).await };
+        let silent = || {
+            let reason = format!("no answer for {} s", limit.as_secs_f32());
+            Error::interrupted(name.clone(), reason)
+        };
+        // Silence is an answer here: what a store is asked again for is an error.
+        let ask = || async {
+            tokio::select! {
+                // A store's own limit may end at the same time.
+                biased;
+                () = tokio::time::sleep(limit) => Ok(Err(silent())),
+                answer = store.stat(name) => answer.map(Ok),
+            }
+        };
+        self.patiently(ask).await?
     }
 
     /// What `ask` gives in its turn, asked again while it gives errors that pass.

@@ -73,7 +73,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     stores: StoreFlags,
 
-    /// How long to wait for a mount; must come first, as `--stats`
+    /// How long to wait for a mount or a server; must come first, as `--stats`
     #[command(flatten)]
     asking: AskFlags,
 
@@ -223,7 +223,7 @@ fn find(args: &Args) -> Result<ExitCode, String> {
     let is_of_a_set = |start: &OsString, reach: &Reach| sets::needs_engine(reach.local(), start);
     // What no object can answer is refused before a file was looked at.
     let mut objects = if parsed.starts.iter().any(|start| is_of_a_set(start, &session.reach)) {
-        Some(Some(Objects::new(&parsed.expr, stores, &known)?))
+        Some(Some(Objects::new(&parsed.expr, stores, asking, &known)?))
     } else {
         None
     };
@@ -236,7 +236,8 @@ fn find(args: &Args) -> Result<ExitCode, String> {
             continue;
         }
         // Said once: what is named behind it may be files.
-        let open = || Objects::new(&parsed.expr, stores, &known).map_err(|why| say(&why)).ok();
+        let open =
+            || Objects::new(&parsed.expr, stores, asking, &known).map_err(|why| say(&why)).ok();
         if let Some(objects) = objects.get_or_insert_with(open) {
             objects.run(&start, &mut session);
         }

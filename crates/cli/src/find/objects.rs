@@ -14,6 +14,7 @@ use super::expr::{Action, Expr, Stamp, Test};
 use super::printf::{Field, Piece};
 use super::session::Session;
 use super::{eval, walk};
+use crate::asking::AskFlags;
 use crate::sets::flags::StoreFlags;
 use crate::sets::{self, Sets, listing};
 
@@ -36,10 +37,15 @@ impl Objects {
     ///
     /// # Errors
     /// A whole message: the test that has no answer, or what keeps stores from being opened.
-    pub(super) fn new(expr: &Expr, flags: &StoreFlags, costs: &Arc<Costs>) -> Result<Self, String> {
+    pub(super) fn new(
+        expr: &Expr,
+        stores: &StoreFlags,
+        asking: &AskFlags,
+        costs: &Arc<Costs>,
+    ) -> Result<Self, String> {
         let mut needs = Needs::default();
         look_at(expr, &mut needs)?;
-        let sets = Sets::open(flags, costs);
+        let sets = Sets::open(stores, asking, costs);
         Ok(Self {
             sets: sets.map_err(|error| store::without_number(format_args!("{error:#}")))?,
             needs,

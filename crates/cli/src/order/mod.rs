@@ -87,12 +87,13 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let stdout = io::stdout().lock();
     let escapes = stdout.is_terminal() && !args.null;
     let out = Out { end, escapes, to: BufWriter::new(stdout) };
-    let Args { specs, plan, stores, jobs, stats, .. } = args;
+    let Args { specs, plan, stores, ask, jobs, stats, .. } = args;
     let mut run = Run {
         costs: &costs,
         plan: plan.into(),
         threads: jobs.threads(),
         stores,
+        asking: ask,
         sets: None,
         queue: Queue::default(),
         answers: Answers::default(),
@@ -110,6 +111,7 @@ struct Run<'a, W: Write> {
     plan: Plan,
     threads: usize,
     stores: StoreFlags,
+    asking: AskFlags,
     /// Begun by the first name that needs it.
     sets: Option<Sets>,
     queue: Queue,
@@ -215,7 +217,7 @@ impl<W: Write> Run<'_, W> {
         if specs.is_empty() {
             return Ok(());
         }
-        let sets = Sets::once(&mut self.sets, &self.stores, self.costs);
+        let sets = Sets::once(&mut self.sets, &self.stores, &self.asking, self.costs);
         let Some(sets) = sets else { return Ok(()) };
         let (set, looks) = (sets.listed(specs), sets.looks().clone());
         listing::files_and_objects(&set, |files, objects| {

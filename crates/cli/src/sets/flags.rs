@@ -113,6 +113,11 @@ pub(crate) struct FetchFlags {
 }
 
 impl FetchFlags {
+    /// Those of a command that reads nothing: what lists waits as long for a page as who asks is to wait.
+    pub(super) fn asking(asking: &AskFlags) -> Self {
+        Self { stall: asking.wait_max, ..Self::default() }
+    }
+
     /// What an engine is to be made with.
     ///
     /// # Errors

@@ -30,6 +30,7 @@ use nearfirst::{
     Recalls, Set, SetOptions, Spec, SpecError, Stores,
 };
 
+use crate::asking::AskFlags;
 use crate::{human, messages};
 
 use flags::{FetchFlags, SetFlags, StoreFlags};
@@ -123,22 +124,30 @@ impl Sets {
         })
     }
 
-    /// Starts the engine; from now on an interrupt ends the run in good order.
+    /// Starts the engine, of a command that asks and reads nothing; from now on an interrupt ends the
+    /// run in good order.
     ///
     /// # Errors
     /// No threads; a storage option or a configuration that cannot be understood.
-    pub(crate) fn open(stores: &StoreFlags, costs: &Arc<Costs>) -> anyhow::Result<Self> {
-        Self::reading(stores, &FetchFlags::default(), None, costs)
+    pub(crate) fn open(
+        stores: &StoreFlags,
+        asking: &AskFlags,
+        costs: &Arc<Costs>,
+    ) -> anyhow::Result<Self> {
+        let mut sets = Self::reading(stores, &FetchFlags::asking(asking), None, costs)?;
+        sets.looks = sets.looks.answered_within(costs.local().wait_max());
+        Ok(sets)
     }
 
     /// What the first who asks opens; `None`, and why is said, if it cannot be.
     pub(crate) fn once<'a>(
         sets: &'a mut Option<Self>,
         stores: &StoreFlags,
+        asking: &AskFlags,
         costs: &Arc<Costs>,
     ) -> Option<&'a Self> {
         if sets.is_none() {
-            *sets = Self::open(stores, costs).map_err(messages::failure).ok();
+            *sets = Self::open(stores, asking, costs).map_err(messages::failure).ok();
         }
         sets.as_ref()
     }

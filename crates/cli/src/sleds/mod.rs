@@ -188,7 +188,7 @@ impl<W: Write> Run<'_, W> {
 
     /// What specs stand for that are not patterns of files.
     fn objects(&mut self, specs: &[OsString]) -> io::Result<()> {
-        let sets = Sets::once(&mut self.sets, &self.args.stores, self.costs);
+        let sets = Sets::once(&mut self.sets, &self.args.stores, &self.args.ask, self.costs);
         let Some(sets) = sets else { return Ok(()) };
         let (set, looks) = (sets.listed(sets.specs(specs)), sets.looks().clone());
         listing::files_and_objects(&set, |files, objects| {
