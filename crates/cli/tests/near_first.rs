@@ -741,6 +741,11 @@ fn an_offline_file_is_left_alone_and_the_rest_is_done() {
     let told = nearfirst(&state, ["sleds"]).arg(&stub).run();
     assert!(told.text().contains("offline"), "{}", told.text());
     assert!(told.text().contains(&format!("cold:{device}")), "{}", told.text());
+    let listed = nearfirst(&state, ["ls", "-l", "--sort=name"]).arg(&stub).arg(&alive).run();
+    let tiers: Vec<_> = listed.text().lines().map(|line| line.contains("  offline  ")).collect();
+    assert_eq!(tiers, [false, true], "{}", listed.text());
+    let listed = nearfirst(&state, ["ls", "--json"]).arg(&stub).run();
+    assert!(listed.text().contains(r#""tier":"cold","class":"offline""#), "{}", listed.text());
     // What the disk before the tape takes says nothing of the tape.
     let quick = nearfirst(&state, ["find"]).arg(slow.path()).arg("-latency").arg("-1000").run();
     assert_eq!(quick.text(), format!("{}\n", alive.display()), "{}", quick.stderr());

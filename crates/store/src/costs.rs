@@ -11,7 +11,8 @@ use sled::{Device, DeviceTable, Observation, Sled};
 
 use crate::local::{self, Handle, Leases, has_stubs, is_stub, nfs, seems_offline};
 use crate::{
-    Backing, Clock, Entry, Error, Kind, Local, Located, Probe, Status, TableFiles, Tier, Warning,
+    Backing, Clock, Entry, Error, Kind, Local, Located, Name, Probe, Status, TableFiles, Tier,
+    Warning,
 };
 
 /// The costs of files of this machine, and what reading them teaches.
@@ -112,11 +113,16 @@ impl Costs {
         let Some(status) = path.and_then(|path| self.local.stat(path).ok()) else {
             return entry.clone();
         };
-        let is_offline = self.seems_offline(&status);
-        let tier =
-            if is_offline { Tier::Cold { class: "offline".into() } } else { entry.tier.clone() };
-        let size_said = entry.size_said;
-        Entry { size_said, tier, ..Entry::of_file(entry.name.clone(), &status) }
+        let known = self.entry(entry.name.clone(), &status);
+        let tier = if known.tier.is_cold() { known.tier } else { entry.tier.clone() };
+        Entry { size_said: entry.size_said, tier, ..known }
+    }
+
+    /// The entry of a file of which the system said this, cold where it seems to be offline.
+    pub fn entry(&self, name: Name, status: &Status) -> Entry {
+        let is_offline = self.seems_offline(status);
+        let tier = if is_offline { Tier::Cold { class: "offline".into() } } else { Tier::Online };
+        Entry { tier, ..Entry::of_file(name, status) }
     }
 
     /// Whether [`Costs::known`] has to ask the system about an entry, which may take its time.

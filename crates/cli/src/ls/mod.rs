@@ -54,8 +54,8 @@ pub(crate) struct Args {
 
     /// Size, time of the last change, tier and version besides
     ///
-    /// The tier is `-` for what can be read at once, else the storage class; what is being
-    /// restored, or was, says so. What nobody knows is `?`.
+    /// The tier is `-` for what can be read at once, else the storage class, or `offline` for a file that
+    /// must be recalled; what is being restored, or was, says so. What nobody knows is `?`.
     #[arg(short, long)]
     long: bool,
 

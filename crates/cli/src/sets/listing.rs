@@ -1,6 +1,7 @@
 //! What is listed, in batches of what has become known meanwhile, and what listing left open.
 
 use std::io;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -99,12 +100,22 @@ pub(crate) fn looked_up(
         let open = item.as_ref().is_ok_and(&is_open);
         async move {
             match item {
-                Ok(entry) if open => sets.looks().entry(&entry.name).await.map_err(Arc::new),
+                Ok(entry) if open => looked_up_one(sets, entry.name).await.map_err(Arc::new),
                 item => item,
             }
         }
     });
     several(sets.engine(), asked.collect(), at_once)
+}
+
+/// What is under a name, and of a file of this machine whether it seems to be offline. Sets that are read
+/// need not be told: of each file that is found out as it is opened.
+async fn looked_up_one(sets: &Sets, name: Name) -> Result<Entry, Error> {
+    let Some(path) = name.path().map(Path::to_owned) else {
+        return sets.looks().entry(&name).await;
+    };
+    let costs = Arc::clone(sets.engine().costs());
+    store::blocking(move || Ok(costs.entry(name, &costs.local().stat(&path)?))).await
 }
 
 /// The same entries with what listing left open, where `rank` can make no number of what it told.
