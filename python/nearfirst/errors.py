@@ -57,7 +57,7 @@ class NearfirstError(Exception):
     def __str__(self) -> str:
         """Name and reason."""
         shown = _shown(self.name)
-        return f"{shown}: {self.reason}" if self.reason else shown
+        return f"{shown or repr('')}: {self.reason}" if self.reason else shown
 
     def __reduce__(self) -> tuple[type[NearfirstError], tuple[object, ...]]:
         """So that it passes between processes."""

@@ -56,6 +56,12 @@ def test_an_empty_pattern_is_false_and_not_found(tmp_path: Path) -> None:
         next(members)
 
 
+def test_what_has_no_name_is_said_to_have_none() -> None:
+    with pytest.raises(nearfirst.NotFound) as raised:
+        next(nearfirst.open(""))
+    assert str(raised.value) == "'': No such file or directory"
+
+
 class Locked:
     """A store of which one folder may not be listed."""
 

@@ -495,11 +495,11 @@ int nf_pick_finish(nf_pick pick);
 // Nothing is fetched before the first member is asked for. Relative names are
 // relative to the working directory at the time that they are read.
 //
-// Returns the set, or -1 with `errno`: `EINVAL` (null, or no spec), `EPERM` (it
-// names a program), `EMFILE` (1024 sets are open), `EOPNOTSUPP` (a fork of a
-// process that used sets), `EAGAIN` (no threads), or that of a configuration
-// that cannot be read. A spec that no object satisfies opens; its only member
-// is the error.
+// Returns the set, or -1 with `errno`: `EINVAL` (null, or text that cannot be
+// understood), `EPERM` (it names a program), `EMFILE` (1024 sets are open),
+// `EOPNOTSUPP` (a fork of a process that used sets), `EAGAIN` (no threads), or
+// that of a configuration that cannot be read. A spec that no object satisfies
+// opens, also an empty one; its only member is the error.
 //
 // The caller's part:
 // `spec` ends with a NUL.

@@ -27,7 +27,8 @@ extern "C" {
 // is fetched before the first `setIterate`.
 //
 // Returns a small number that is not 0, or -1 with `errno`: `EINVAL` (null, or
-// no spec), `EPERM` (it names a program), `EMFILE` (too many sets are open).
+// text that cannot be understood), `EPERM` (it names a program), `EMFILE` (too
+// many sets are open).
 //
 // The caller's part:
 // `set_spec` ends with a NUL.

@@ -31,7 +31,7 @@ impl Failure {
 
     /// A failed call on the descriptor of a member.
     pub(crate) fn of_member(name: &Name, error: &io::Error) -> Self {
-        Self::new(errno_of(error), format!("{}: {}", name.redacted(), without_number(error)))
+        Self::new(errno_of(error), format!("{}: {}", name.as_subject(), without_number(error)))
     }
 
     fn of_panic(panic: &(dyn Any + Send)) -> Self {

@@ -28,7 +28,8 @@ pub type SetPredicate =
 /// is fetched before the first `setIterate`.
 ///
 /// Returns a small number that is not 0, or -1 with `errno`: `EINVAL` (null, or
-/// no spec), `EPERM` (it names a program), `EMFILE` (too many sets are open).
+/// text that cannot be understood), `EPERM` (it names a program), `EMFILE` (too
+/// many sets are open).
 ///
 /// # Safety
 /// `set_spec` ends with a NUL.

@@ -76,7 +76,7 @@ impl MemberError {
 
 impl fmt::Display for MemberError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name.redacted(), self.cause.reason())
+        write!(f, "{}: {}", self.name.as_subject(), self.cause.reason())
     }
 }
 

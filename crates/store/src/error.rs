@@ -156,7 +156,7 @@ impl StdError for Cause {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name().redacted(), self.reason())
+        write!(f, "{}: {}", self.name().as_subject(), self.reason())
     }
 }
 
@@ -460,6 +460,8 @@ mod tests {
             ("{s3://b/*,c/*}", "not found"),
         ] {
             assert_eq!(Error::NotFound { name: Name::from(name) }.reason(), reason, "{name}");
+        let nameless = Error::NotFound { name: Name::from("") };
+        assert_eq!(nameless.to_string(), "'': No such file or directory");
         }
     }
 

@@ -92,6 +92,11 @@ impl Name {
         Self::from(shown)
     }
 
+    /// To be shown before what is said of it: as [`Name::redacted`], and `''` if it is empty.
+    pub fn as_subject(&self) -> Self {
+        if self.0.is_empty() { Self::from("''") } else { self.redacted() }
+    }
+
     /// To be shown, of a word of a command: as [`Name::redacted`], wherever URLs and parameters that are
     /// passwords stand in it.
     pub(crate) fn redacted_word(&self) -> Self {

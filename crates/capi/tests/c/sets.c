@@ -123,6 +123,10 @@ static void a_member_that_cannot_be_read_is_an_error_by_name(void) {
     set = nf_set_open("nothing/*.such");
     FAILS(nf_set_iterate(set), -1, ENOENT, "nothing/*.such");
     CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
+
+    set = nf_set_open("");
+    FAILS(nf_set_iterate(set), -1, ENOENT, "'': No such file");
+    CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
 }
 
 static int is_even(const char *name, void *data) {
