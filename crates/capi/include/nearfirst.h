@@ -240,7 +240,8 @@ struct nf_set_stats {
   uint64_t refusals;
   // Requests that brought nothing for too long.
   uint64_t stalls;
-  // Bytes that were fetched, or are on their way, and were not read.
+  // Bytes that were fetched and not read, and the room that is kept for what may come: of an object
+  // whose size nobody told, that is for as much as one request asks for.
   uint64_t held_bytes;
   // The most that these were.
   uint64_t held_bytes_max;

@@ -29,7 +29,8 @@ pub struct SetStats {
     pub refusals: u64,
     /// Requests that brought nothing for too long.
     pub stalls: u64,
-    /// Bytes that were fetched, or are on their way, and were not read.
+    /// Bytes that were fetched and not read, and the room that is kept for what may come: of an object
+    /// whose size nobody told, that is for as much as one request asks for.
     pub held_bytes: u64,
     /// The most that these were.
     pub held_bytes_max: u64,

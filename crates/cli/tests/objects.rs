@@ -482,7 +482,9 @@ fn a_small_budget_is_kept_by_who_reads_several_at_a_time() {
     let output = ground.run(&args);
     let said = stderr(&output);
     assert!(output.status.success(), "{said}");
-    let ahead = said.lines().find_map(|line| line.strip_prefix("nearfirst each: fetched ahead: "));
+    let ahead = said
+        .lines()
+        .find_map(|line| line.strip_prefix("nearfirst each: room for what was fetched ahead: "));
     let (most, unit) = ahead.and_then(|ahead| ahead.split_once(' ')).unwrap();
     let most: f64 = most.parse().unwrap();
     // Three fifths of it, and a piece each.

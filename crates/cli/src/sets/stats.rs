@@ -41,7 +41,7 @@ pub(crate) fn say(engine: &Engine, tally: &Tally) {
     }
     let budget = snapshot.budget;
     messages::note(format_args!(
-        "fetched ahead: {} at most, {} of it went to disk",
+        "room for what was fetched ahead: {} at most, and {} went to disk",
         human::bytes(budget.peak),
         human::bytes(budget.spilled_total),
     ));

@@ -75,7 +75,7 @@ pub struct SetSnapshot {
 /// The budget at a moment, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BudgetSnapshot {
-    /// Fetched or on their way, and not read.
+    /// Fetched or on their way, and not read; of what tells no size, the room for as much as may come.
     pub used: u64,
     /// Of those, what was begun beyond the limit so that no consumer waits for ever.
     pub over: u64,
